@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CIVIDIS", "DARK", "KIND_COLOURS", "LIGHT", "OKABE_ITO", "Colours", "busy_colour", "ramp"]
+__all__ = [
+    "CIVIDIS",
+    "DARK",
+    "KIND_COLOURS",
+    "LIGHT",
+    "OKABE_ITO",
+    "TIME_COLOURS",
+    "Colours",
+    "busy_colour",
+    "ramp",
+]
 
 OKABE_ITO = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
 """Okabe and Ito (2008): distinguishable without full colour vision."""
 
 KIND_COLOURS = ("#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73")
 """By the number of a flight's kind (``sim.FLIGHT_KINDS``)."""
+
+TIME_COLOURS = {
+    "issue": "#0072b2", "compute": "#009e73", "data": "#56b4e9", "fence": "#8c8c8c", "semaphore": "#e69f00",
+    "signal": "#cc79a7", "idle": "#bdbdbd", "issue or data": "#0072b2",
+}  # fmt: skip
+"""By what the time of an SM goes to (``engine/cacheline/time_classes.py``)."""
 
 CIVIDIS = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#fee838",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astranb.core.colours import Colours, busy_colour
+from astranb.core.colours import TIME_COLOURS, Colours, busy_colour
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
@@ -44,7 +44,6 @@ __all__ = ["gantt", "heat_map", "latency_curve", "load", "roofline", "save", "sh
 _MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle", "plus", "cross", "star")
 _DASHES = ("solid", "dashed", "dotted", "dotdash")
 _HATCHES = (" ", "x", "/", ".")  # of SPAN_STATES: never colour alone
-_STATE_COLOURS = ("#0072b2", "#d55e00", "#e69f00", "#56b4e9")
 _MOST_SPANS = 20_000
 _MOST_BINS = 512
 _FONT = "system-ui, sans-serif"
@@ -374,7 +373,7 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
     Returns
     -------
     bokeh.plotting.figure
-        Moving, signalling, waiting and draining differ in colour and hatching. Beyond 20,000
+        Issue or data, signal, semaphore and fence differ in colour and hatching. Beyond 20,000
         spans only the longest are drawn, as the title reports.
     """
     engine = _engine_of(sim, "gantt")
@@ -413,7 +412,7 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
             "phase": [phases[min(int(p), len(phases) - 1)] for p in spans["phase"][mine]],
         }
         drawn.quad(
-            "left", "right", "top", "bottom", source=data, color=_STATE_COLOURS[state], line_width=0,
+            "left", "right", "top", "bottom", source=data, color=TIME_COLOURS[word], line_width=0,
             hatch_pattern=_HATCHES[state], hatch_color=colours.back, hatch_alpha=0.6, hatch_scale=6,
             legend_label=word, name=word,
         )  # fmt: skip

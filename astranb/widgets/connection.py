@@ -97,13 +97,22 @@ class BrowserConnection:
             meta, buffers = self._answers[question](self._feed, dict(content.get("options", {})))
         except (AstranbError, KeyError, TypeError, ValueError, IndexError) as error:
             return {**about, "error": str(error)}, []
+        if "at_ps" in content.get("options", {}):
+            about["at_ps"] = self._held_ps(content["options"]["at_ps"])
         return {**meta, **about}, buffers
 
+    def _held_ps(self, at_ps: float | None) -> int:
+        """The time that an answer about the cursor (None: now) holds for."""
+        now_ps: int = self._session.sim.now_ps
+        return now_ps if at_ps is None else min(int(at_ps), now_ps)
+
     def _inspection(self, content: dict[str, Any]) -> dict[str, Any]:
+        at_ps = content.get("at_ps")
+        held = {"at_ps": self._held_ps(at_ps)}
         try:
-            return {"found": self._session.inspect(str(content["path"]), content.get("at_ps"))}
+            return {"found": self._session.inspect(str(content["path"]), at_ps), **held}
         except AstranbError as error:
-            return {"error": str(error)}
+            return {"error": str(error), **held}
 
     def _write(self, message: Message) -> None:
         self._send(*message)

@@ -88,7 +88,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
         timeline.get_by_role("button", name=name).click()
         drawn(bench, kind)
         if kind == "blocks":
-            expect(timeline.locator(".anb-legend")).to_contain_text("moving")
+            expect(timeline.locator(".anb-legend")).to_contain_text("issue or data")
         if kind == "phases":
             expect(note).to_contain_text(" phases")
             canvas.hover(position={"x": 400, "y": 33})
@@ -96,7 +96,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
                 re.compile(r"GPU0 · .* · reduce-scatter \d/7 \(")
             )
             screenshot(page, "timelines-phases")
-    expect(timeline.locator(".anb-legend")).to_contain_text("wait: semaphore")
+    expect(timeline.locator(".anb-legend")).to_contain_text("semaphore")
     # With more spans than there is room for the tracks are drawn as density, and it says so.
     evaluate(
         page, "setattr(__import__('astranb.widgets.views.timeline', fromlist=['x']), '_MOST_SPANS', 300)"
@@ -129,7 +129,7 @@ def test_a_marked_interval_is_added_up(page: Page, lab: Lab) -> None:
     lines = evaluate(page, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
     expect(interval).to_contain_text(f"{lines:,}")
     expect(interval).to_contain_text(evaluate(page, "part.links[0]['link']"))
-    fence = evaluate(page, "100 * part.shares()['stalled: fence']")
+    fence = evaluate(page, "100 * part.shares()['fence']")
     expect(interval).to_contain_text(f"{fence:.0f}%")
     bench.scroll_into_view_if_needed()
     screenshot(page, "timelines-interval")

@@ -37,6 +37,7 @@ from .perfetto import trace_events
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
 from .state import CacheLineState
+from .time_classes import BLOCK_CLASSES
 from .tracks import Tracks
 from .what_if import LineQuestion, suggest
 from .why import explain_wait
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["CacheLineEngine"]
-
-_CAUSES = ("moving", "waiting", "draining", "signalling", "idle")
 
 
 class CacheLineEngine(CacheLineState):
@@ -363,7 +362,7 @@ class CacheLineEngine(CacheLineState):
             "gpus": (
                 "rank",
                 self._ranks_compared,
-                ("end_ps", *(f"{c}_ps" for c in _CAUSES[:-1]), "blocks_idle_ps"),
+                ("end_ps", *(f"{state}_ps" for state in BLOCK_CLASSES), "blocks_idle_ps"),
             ),
             "causes": ("cause", self._causes_compared, ("time_ps",)),
         }
@@ -399,7 +398,7 @@ class CacheLineEngine(CacheLineState):
 
     def _causes_compared(self) -> Rows:
         parts, total = self.breakdown(), self.time_ps
-        return [{"cause": name, "time_ps": round(parts[name] * total)} for name in _CAUSES]
+        return [{"cause": name, "time_ps": round(part * total)} for name, part in parts.items()]
 
     # Files -------------------------------------------------------------------
 

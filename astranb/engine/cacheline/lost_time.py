@@ -14,18 +14,18 @@ from .state import CacheLineState
 __all__ = ["LOSSES", "lost_time", "lost_times"]
 
 LOSSES = {
-    "issuing": "its own instructions take the SM's issue slots",
+    "issue": "its own instructions take the SM's issue slots",
     "data": "all it may load is under way, or the SM's slots are taken: waiting for data",
-    "signalling": "issuing signals",
-    "signal": "polling a semaphore that another thread block has yet to raise",
-    "stores": "at a fence, until its stores are acknowledged",
-    "fence": "in a system-wide fence",
-    "launch": "its kernel has not begun",
-    "order": "what it depends on has not ended",
-    "no SM": "no SM has room for it",
-    "ended": "it has ended, others go on",
+    "signal": "issuing signals",
+    "semaphore": "polling a semaphore that another thread block has yet to raise",
+    "fence: stores": "at a fence, until its stores are acknowledged",
+    "fence: own": "in a system-wide fence",
+    "idle: launch": "its kernel has not begun",
+    "idle: order": "what it depends on has not ended",
+    "idle: no SM": "no SM has room for it",
+    "idle: ended": "it has ended, others go on",
 }
-"""Where a thread block's time may go, and what each means."""
+"""Where a thread block's time may go (names as in ``time_classes.py``), and what each means."""
 
 
 def lost_times(engine: CacheLineState) -> np.ndarray:
@@ -51,18 +51,18 @@ def lost_times(engine: CacheLineState) -> np.ndarray:
     for state, name in states.items():
         here = blocks["state"] == state
         spent[name][here] += now_ps - blocks["since_ps"][here]
-    column["signalling"][:] = spent["signalling"]
-    column["signal"][:] = spent["waiting"]
-    column["issuing"][:] = np.minimum(_issuing(engine), spent["moving"])
-    column["data"][:] = spent["moving"] - column["issuing"]
-    column["fence"][:] = np.minimum(_fencing(engine), spent["draining"])
-    column["stores"][:] = spent["draining"] - column["fence"]
-    column["ended"][ended] = total - np.minimum(blocks["ended_ps"][ended], total)
+    column["signal"][:] = spent["signalling"]
+    column["semaphore"][:] = spent["waiting"]
+    column["issue"][:] = np.minimum(_issuing(engine), spent["moving"])
+    column["data"][:] = spent["moving"] - column["issue"]
+    column["fence: own"][:] = np.minimum(_fencing(engine), spent["draining"])
+    column["fence: stores"][:] = spent["draining"] - column["fence: own"]
+    column["idle: ended"][ended] = total - np.minimum(blocks["ended_ps"][ended], total)
     before = np.where(begun, blocks["started_ps"], total)
-    column["launch"][:] = np.minimum(before, blocks["launch_ps"])
+    column["idle: launch"][:] = np.minimum(before, blocks["launch_ps"])
     ordered = np.isin(np.arange(len(blocks)), machine.ops["value"][machine.ops["kind"] == t.RELEASE])
-    column["order"][ordered] = (before - column["launch"])[ordered]
-    column["no SM"][:] = before - column["launch"] - column["order"]
+    column["idle: order"][ordered] = (before - column["idle: launch"])[ordered]
+    column["idle: no SM"][:] = before - column["idle: launch"] - column["idle: order"]
     return times
 
 
@@ -110,7 +110,7 @@ def lost_time(engine: CacheLineState, per: str) -> dict[str, Any]:
     """Columns of lost times, a row a rank or a thread block."""
     machine, fabric = engine.machine, engine.fabric
     times, total = lost_times(engine), engine.time_ps
-    names = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
+    names = [f"{name.replace(': ', '_').replace(' ', '_')}_ps" for name in LOSSES]
     ranks = np.asarray(machine.blocks["gpu"])
     if per == "block":
         paths = [block_path(fabric, machine, b) for b in range(len(times))]

@@ -22,20 +22,14 @@ from .ethernet import explain_ethernet, paused_ps
 from .faults import queued_ps
 from .frames import FRAMES
 from .state import CacheLineState
+from .time_classes import BLOCK_CLASSES, TIME_CLASSES
 from .workload import Graph
 
 __all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
 
-_PARTS: Final = ("moving", "waiting", "draining", "signalling")
+_PARTS: Final = tuple(BLOCK_CLASSES)
 _COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _MOST_CAUSES = 6
-_MEANING = {
-    "moving": "issuing lines and waiting for the data of loads",
-    "waiting": "polling a semaphore that another rank has yet to raise",
-    "draining": "waiting at a fence until stores are acknowledged",
-    "signalling": "issuing signals",
-    "idle": "before the first block began or after the last ended",
-}
 
 
 def per_rank(engine: CacheLineState) -> list[dict[str, Any]]:
@@ -90,7 +84,8 @@ def _columns(engine: CacheLineState) -> dict[str, list[int]]:
 def breakdown(engine: CacheLineState) -> dict[str, float]:
     """Fractions of all thread blocks' time, by what they did; they add up to 1."""
     rows = _parts(engine)
-    sums = {part: sum(row[part] for row in rows) for part in (*_PARTS, "idle")}
+    named = {**BLOCK_CLASSES, "idle": "idle"}
+    sums = {name: sum(row[part] for row in rows) for part, name in named.items()}
     total = max(1, sum(sums.values()))
     return {part: value / total for part, value in sums.items()}
 
@@ -250,7 +245,7 @@ def explain(engine: CacheLineState, path: CriticalPath | None) -> list[str]:
     """Lines about where the time went: per GPU, per link, and how far from the limits it is."""
     parts = sorted(breakdown(engine).items(), key=lambda item: -item[1])
     lines = ["Where the thread blocks' time went:"]
-    lines += [f"  {part:>4.0%}  {name}: {_MEANING[name]}" for name, part in parts if part > 0]
+    lines += [f"  {part:>4.0%}  {name}: {TIME_CLASSES[name]}" for name, part in parts if part > 0]
     used = [row for row in links(engine) if row["messages"]]
     lines += ["", "Busiest links (of the time so far):"]
     for row in sorted(used, key=lambda r: (-r["utilisation"], r["link"]))[:5]:

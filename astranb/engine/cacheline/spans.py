@@ -8,6 +8,7 @@ from astranb.core.jit import Records
 
 from .machine import CacheLineMachine
 from .state import CacheLineState
+from .time_classes import BLOCK_CLASSES
 
 __all__ = ["SPAN", "SPAN_STATES", "spans"]
 
@@ -25,7 +26,7 @@ SPAN = np.dtype(
 )
 """A stretch of time in which a thread block did one thing."""
 
-SPAN_STATES = ("moving", "signalling", "waiting", "draining")
+SPAN_STATES = tuple(BLOCK_CLASSES[state] for state in ("moving", "signalling", "waiting", "draining"))
 
 
 def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) -> Records:

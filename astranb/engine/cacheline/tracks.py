@@ -19,18 +19,18 @@ from .state import CacheLineState
 __all__ = ["TRACK_KINDS", "TRACK_STATES", "Tracks"]
 
 TRACK_STATES = (
-    "issue", "stalled: no slot", "compute", "signal", "stalled: data", "stalled: packets", "stalled: fence",
-    "wait: copy engine", "wait: semaphore", "moving",
+    "issue", "data: no slot", "compute", "signal", "data", "data: packets", "fence", "semaphore: copy engine",
+    "semaphore", "issue or data",
 )  # fmt: skip
-"""What a track can be in; where several thread blocks share an SM, the first one that holds counts.
+"""What a track can be in (names as in ``time_classes.py``); where several thread blocks share an SM, the
+first one that holds counts.
 
 ``issue``: instructions of moves back to back. ``signal``: one is, or is about to be, issued.
-``stalled: no slot``: a warp is ready, every outstanding slot is taken. ``data``: loads are under
-way. ``packets``: loads are repeated until a packet is there. ``fence``: until stores are
-acknowledged, and the time of the fence itself. ``wait``: a semaphore is polled, which a thread
-block or a copy engine will raise. ``moving``: ``issue``, ``no slot`` or ``data``: thread blocks
-share issue slots, so that their tracks cannot distinguish them, nor can an SM's where the
-recording has lost it.
+``data: no slot``: a warp is ready, every outstanding slot is taken. ``data``: loads are under
+way. ``data: packets``: loads are repeated until a packet is there. ``fence``: until stores are
+acknowledged, and the time of the fence itself. ``semaphore``: one is polled, which a thread
+block or a copy engine will raise. ``issue or data``: thread blocks share issue slots, so that
+their tracks cannot distinguish them, nor can an SM's where the recording has lost it.
 """
 
 ISSUE, NO_SLOT, COMPUTE, SIGNAL, DATA, PACKETS, FENCE, ENGINE, SEMAPHORE, MOVING = range(len(TRACK_STATES))
@@ -71,7 +71,7 @@ class Tracks:
     >>> tracks = Tracks(sim.engine, "sms")
     >>> ps = tracks.spent(np.array([0]), np.array([0, sim.now_ps]))[0, 0]
     >>> TRACK_STATES[int(ps.argmax())], int(ps.sum()) <= sim.now_ps
-    ('stalled: fence', True)
+    ('fence', True)
     """
 
     def __init__(self, engine: CacheLineState, kind: str) -> None:

@@ -283,6 +283,7 @@ class Session(Owner):
             self._play(fast=True)
         elif command == "pause":
             self._halt()
+            self._rest(options.get("at_ps"))
             self.show("paused")
         elif options.pop("background", False) and command in ("goto", *_LONG & self.sim.counts.keys()):
             self._guarded(partial(self._far, command, options))
@@ -306,6 +307,14 @@ class Session(Owner):
         if isinstance(outcome, Stop):  # it has moved time
             self._halt()
         self.show(outcome if isinstance(outcome, str) else outcome.text if outcome else "")
+
+    def _rest(self, seen_ps: float | None) -> None:
+        """Go back to what a view had shown when Pause was pressed; a change made since is kept."""
+        if seen_ps is None:
+            return
+        rest_ps = max([int(seen_ps), *(edit.at_ps for edit in self.sim.driver.edits[-1:])])
+        if rest_ps < self.sim.now_ps:
+            self._guarded(partial(self.sim.goto, rest_ps))
 
     def _halt(self) -> None:
         """Play no longer, nor the twin."""

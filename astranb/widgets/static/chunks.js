@@ -2,6 +2,7 @@
 // Who has summed whom: ranks by chunks, a tick for each rank whose contribution is in a chunk.
 
 import { createAsker, momentOf } from "./asker.js";
+import { createMoment } from "./moment.js";
 import { fit, make, makeKey, makeRow, settle } from "./theme.js";
 import { createTip } from "./tip.js";
 
@@ -38,7 +39,7 @@ export function createChunks(store, theme) {
   const table = make("table", { class: "anb-unseen" }, caption, body);
   const element = make(
     "section", { class: "anb-chunks", "aria-label": "Data" },
-    make("div", { class: "anb-row" }, buffer, legend, summary), holder, table,
+    make("div", { class: "anb-row" }, buffer, legend, summary, createMoment(store, () => asker.reply?.at_ps)), holder, table,
   );
   let width = 0;
   let room = 0;

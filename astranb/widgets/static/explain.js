@@ -4,6 +4,7 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { formatCount, formatTime } from "./format.js";
+import { createMoment } from "./moment.js";
 import { causeColour } from "./path.js";
 import { make, makeButton, makeHint, makeLink, settle } from "./theme.js";
 
@@ -25,6 +26,7 @@ export function createExplain(store) {
     make("h4", { text: "Why does it wait?" }), chain, make("h4", { text: "Time lost" }), lost,
     make("h4", { text: "Critical path" }), make("div", { class: "anb-row" }, find, words), path, changes,
   );
+  element.querySelectorAll("h4").forEach((head, k) => k < 2 && head.append(" ", createMoment(store, () => [waits, losses][k].reply?.at_ps)));
   let visible = false;
   let search = 0; // number of the search whose answer is wanted
   let gone = false;
@@ -65,7 +67,7 @@ export function createExplain(store) {
       return item;
     });
     const title = store.selection ? about : `${about} (waits longest)`;
-    return [makeHint(`${title}, at ${formatTime(now, 3)}`), make("ol", { "aria-label": "Chain of waits" }, ...items)];
+    return [makeHint(title), make("ol", { "aria-label": "Chain of waits" }, ...items)];
   }
   /** @param {Cause[]} rows @param {number} total */
   function bars(rows, total) {

@@ -3,6 +3,7 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { formatCount } from "./format.js";
+import { createMoment } from "./moment.js";
 import { make, makeBarKey, makeSvg, settle } from "./theme.js";
 
 /** @import { Answer, CreateView, GraphNode, WorkloadScene } from "./types" */
@@ -30,7 +31,7 @@ export function createGraph(store) {
   const holder = make("div", { class: "anb-dagholder", tabindex: "0" }, picture);
   const element = make(
     "section", { class: "anb-dag", "aria-label": "Operations" },
-    make("div", { class: "anb-row anb-dagbar" }, label, keys, note),
+    make("div", { class: "anb-row anb-dagbar" }, label, keys, note, createMoment(store, () => asker.reply?.at_ps)),
     holder,
   );
   store.on("scene", () => {

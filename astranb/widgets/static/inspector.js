@@ -3,6 +3,7 @@
 
 import { createCompletion } from "./completion.js";
 import { formatCount, formatTime } from "./format.js";
+import { createMoment } from "./moment.js";
 import { make, makeButton, makeHint, makeLink, makeRow, refill } from "./theme.js";
 
 /** @import { CreateView, Inspected } from "./types" */
@@ -22,7 +23,9 @@ export function createInspector(store) {
   const completion = createCompletion(store, path);
   const clear = makeButton("×", () => store.select(""), { class: "anb-button anb-clear", "aria-label": "Clear the selection", title: "clear (Esc)" });
   const body = make("div", { class: "anb-body" });
-  const element = make("section", { class: "anb-inspector", "aria-label": "Inspector" }, make("div", { class: "anb-row" }, path, clear, completion.element), body);
+  const moment = createMoment(store, () => store.selection && (store.inspection?.recorded_ps ?? store.inspection?.at_ps) || null);
+  const span = make("section", { class: "anb-span", "aria-label": "Span", hidden: "" });
+  const element = make("section", { class: "anb-inspector", "aria-label": "Inspector" }, make("div", { class: "anb-row" }, path, clear, completion.element), span, moment, body);
 
   store.on("scene", () => {
     if (store.scene.names) {
@@ -67,7 +70,21 @@ export function createInspector(store) {
     return parts;
   }
 
+  function drawSpan() {
+    span.hidden = !store.span;
+    if (!store.span) return;
+    const { what, start_ps: from, end_ps: to, time_ps: time, facts } = store.span;
+    const when = `${formatTime(from)} to ${formatTime(to)} (${formatTime(to - from)})`;
+    const known = facts.length ? [makeHint(`at ${formatTime(time, 3)}:`), make("table", {}, make("tbody", {}, ...facts.map((fact) => makeRow(...fact))))] : [];
+    /** @param {string} text @param {number} at */
+    const move = (text, at) => makeButton(text, () => store.scrub(at), { class: "anb-button anb-small-button" });
+    span.replaceChildren(
+      make("h4", { text: what }), make("p", { text: when }), ...known,
+      make("div", { class: "anb-row" }, move("Go to its begin", from), move("Go to its end", to), makeButton("×", () => store.selectSpan(store.selection, null), { class: "anb-button anb-clear", "aria-label": "Close the span" })),
+    );
+  }
   function draw() {
+    drawSpan();
     const answer = store.inspection;
     if (document.activeElement !== path) path.value = store.selection;
     clear.disabled = !store.selection;
@@ -76,7 +93,7 @@ export function createInspector(store) {
     else if (answer?.error) body.replaceChildren(make("p", { class: "anb-failed", text: answer.error }));
     else if (answer?.found) {
       const then = answer.recorded_ps;
-      const held = then === undefined || then === store.cursor ? [] : [makeHint(`At ${formatTime(then)}, the last moment before the cursor that this page holds.`)];
+      const held = then === undefined || then === store.cursor ? [] : [makeHint(`At ${formatTime(then)}, the last time before the cursor that this page holds.`)];
       refill(body, ...held, ...found(answer.found));
       body.scrollTop = scrolled;
     }

@@ -30,7 +30,8 @@ export function createMemory(store, theme) {
   /** @type {Tracks<"activity">} */
   const tracks = createTracks(store, theme, "activity", {
     label: "Memory timeline", about: "How busy memories and links were", name: "anb-memory", ruler: 0, title: make("h4", { text: "Memory and links" }),
-    height, want, gutter: label, rows: drawRows, drawn, textAt,
+    height, want, gutter: label, rows: drawRows, drawn, textAt, recorded: true,
+    known: () => (store.timeline ? [0, store.timeline.now_ps] : null),
     clicked(event) {
       const item = hit(event);
       if (item) store.select(item.bundle < 0 ? `gpu[${item.gpu}]` : store.scene.bundles[item.bundle].name);

@@ -3,10 +3,10 @@
 
 import { createAsker } from "./asker.js";
 import { formatTime } from "./format.js";
-import { fit, make, makeButton } from "./theme.js";
+import { contextOf, fit, make, makeButton } from "./theme.js";
 import { createTip } from "./tip.js";
 
-/** @import { Context, Options, Question, Rows, Scale, Spot, Store, Theme } from "./types" */
+/** @import { Context, Interval, Options, Question, Rows, Scale, Spot, Store, Theme } from "./types" */
 
 export const GUTTER = 62;
 export const RULER = 20;
@@ -69,6 +69,8 @@ export function createTracks(store, theme, question, timeline) {
   const buttons = kinds.map(([kind, words]) => makeButton(words, () => choose(kind), { class: "anb-tab", "data-kind": kind }));
   const title = timeline.title ?? make("div", { class: "anb-tabs", role: "group", "aria-label": "Rows" }, ...buttons);
   const same = createSight(store);
+  /** @type {{ theme: number, pattern: CanvasPattern | null } | null} */
+  let hatch = null;
   const tracks = {
     element: make("section", { class: timeline.name, "aria-label": timeline.label }, make("div", { class: "anb-row" }, title, legend, note), holder),
     asker: createAsker(store, question),
@@ -87,6 +89,12 @@ export function createTracks(store, theme, question, timeline) {
       tracks.asker.want(options, `${store.timeline?.number} ${JSON.stringify(options)}`);
     },
     scale: () => scaleOf(store, tracks.width),
+    /** The interval that is drawn; what is outside it is not known yet. @returns {Interval | null} */
+    known: () => {
+      const reply = /** @type {{ from?: number, to?: number, now_ps?: number } | null} */ (tracks.asker.reply);
+      if (timeline.known) return timeline.known();
+      return reply?.from === undefined || reply.to === undefined ? null : [reply.from, Math.min(reply.to, reply.now_ps ?? reply.to)];
+    },
     /** Where among all rows a place on the canvas is; -1: above them. @param {Spot} at */
     rowY: ({ offsetY }) => (store.ready && offsetY >= ruler ? offsetY - ruler + tracks.top : -1),
     draw() {
@@ -114,7 +122,15 @@ export function createTracks(store, theme, question, timeline) {
       context.beginPath();
       context.rect(GUTTER, top, width - GUTTER, height);
       context.clip();
+      // While it plays, nothing is drawn that the cursor has not reached.
+      const seen = store.playing ? store.cursor : store.frontier;
+      context.save();
+      context.beginPath();
+      context.rect(GUTTER, top, Math.max(0, scale.x(seen) - GUTTER), height);
+      context.clip();
+      hatchUnknown(context, scale, seen);
       timeline.rows(context, scale);
+      context.restore();
       context.restore();
       if (ruler) drawRuler(context, theme, scale, width);
       drawClocks(context, store, theme, scale, width, ruler, height);
@@ -127,6 +143,18 @@ export function createTracks(store, theme, question, timeline) {
     },
     destroy: () => tracks.asker.destroy(),
   };
+  /** Hatch what has been simulated and has no picture: unknown is not idle. @param {Context} context @param {Scale} scale @param {number} until */
+  function hatchUnknown(context, scale, until) {
+    const [from, to] = tracks.known() ?? [0, 0];
+    /** @type {Interval[]} */
+    const parts = [[0, Math.min(from, until)], [to, until], ...(timeline.recorded ? (store.state?.gaps ?? []) : [])];
+    const wide = parts.map(([a, b]) => [Math.max(GUTTER, scale.x(a)), Math.min(tracks.width, scale.x(b))]).filter(([a, b]) => b - a >= 1);
+    tracks.element.dataset.unknown = String(wide.length);
+    if (!wide.length) return;
+    if (hatch?.theme !== theme.version) hatch = { theme: theme.version, pattern: hatching(context, theme) };
+    context.fillStyle = hatch.pattern ?? theme.faint;
+    for (const [a, b] of wide) context.fillRect(a, tracks.top, b - a, tracks.room);
+  }
   holder.addEventListener("scroll", () => {
     tracks.top = holder.scrollTop;
     store.emit("change");
@@ -134,6 +162,21 @@ export function createTracks(store, theme, question, timeline) {
   navigate(canvas, store, ruler || -1, timeline.clicked);
   store.on("scene", () => choose(tracks.kind));
   return tracks;
+}
+
+const HATCH_PX = 8;
+/** @param {Context} context @param {Theme} theme */
+function hatching(context, theme) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = HATCH_PX;
+  const drawing = contextOf(tile);
+  drawing.strokeStyle = theme.line;
+  for (const x of [-HATCH_PX, 0, HATCH_PX]) {
+    drawing.moveTo(x, HATCH_PX);
+    drawing.lineTo(x + HATCH_PX, 0);
+  }
+  drawing.stroke();
+  return context.createPattern(tile, "repeat");
 }
 
 /**

@@ -228,8 +228,10 @@ export function createRecording(recording, columns) {
       show();
     },
     play: () => (ended() ? show() : play()),
-    pause() {
+    pause(message) {
       stop("paused");
+      const seen = /** @type {number | null} */ (message.at_ps ?? null);
+      if (seen !== null && seen < now) goto(seen);
       show();
     },
   };

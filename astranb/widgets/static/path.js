@@ -3,6 +3,7 @@
 
 import { momentOf } from "./asker.js";
 import { alongTrack, sizeOf, trace, trackOf } from "./edges.js";
+import { timeColour } from "./theme.js";
 
 /** @import { Box, Context, Edge, Path, Place, Row, Scale, Store, Theme } from "./types" */
 
@@ -14,16 +15,16 @@ import { alongTrack, sizeOf, trace, trackOf } from "./edges.js";
 /** @type {Record<string, string>} Okabe and Ito: links are warm, GPUs are cool, waits are grey. */
 const COLOURS = {
   queue: "#d55e00", wire: "#e69f00", latency: "#f0e442", switch: "#cc79a7", pacing: "#cc79a7",
-  "on chip": "#56b4e9", issue: "#0072b2", issuing: "#0072b2", stalled: "#0072b2", signalling: "#0072b2",
-  L2: "#009e73", "L2 queue": "#009e73", HBM: "#009e73", "HBM queue": "#009e73", data: "#009e73", stores: "#e69f00",
-  compute: "#0072b2", collective: "#e69f00", message: "#d55e00", others: "#f0e442", memory: "#009e73", broadcast: "#cc79a7",
-  idle: "#999999", start: "#999999",
-  fence: "#cc79a7", signal: "#d55e00", poll: "#999999", launch: "#999999", "no SM": "#999999", ended: "#bbbbbb",
+  "on chip": "#56b4e9", stalled: "#0072b2",
+  L2: "#009e73", "L2 queue": "#009e73", HBM: "#009e73", "HBM queue": "#009e73",
+  collective: "#e69f00", message: "#d55e00", others: "#f0e442", memory: "#009e73", broadcast: "#cc79a7",
+  start: "#999999",
+  poll: "#999999", launch: "#999999", "no SM": "#999999", ended: "#bbbbbb",
 };
 
 /** @param {string} cause */
 export function causeColour(cause) {
-  return COLOURS[cause] ?? "#999999";
+  return timeColour(cause) ?? COLOURS[cause] ?? "#999999";
 }
 
 /** The segment of the path at a time, -1 where there is none. @param {Path} path @param {number} time */

@@ -35,7 +35,14 @@ export function createRanks(store, theme) {
     chosen, want, gutter, rows, drawn, textAt,
     clicked(event) {
       const found = hit(event);
-      if (found) store.select(pathOf(found));
+      if (!found) return;
+      const path = pathOf(found);
+      if (found.n < 0 || !picture) store.select(path);
+      else {
+        const [start, end] = [picture.reply.arrays.start[found.n], picture.reply.arrays.end[found.n]];
+        const time = Math.min(end, Math.max(start, Math.round(panel.scale().t(event.offsetX))));
+        store.selectSpan(path, store.ask("operation_span", { path, start, end, time }));
+      }
     },
   });
 

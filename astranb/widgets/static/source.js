@@ -2,6 +2,7 @@
 // The text of the program, and which thread blocks are at which line at the cursor.
 
 import { createAsker, momentOf } from "./asker.js";
+import { createMoment } from "./moment.js";
 import { selectedBlock } from "./selection.js";
 import { make, makeButton, makeHint, makeLink, refill } from "./theme.js";
 
@@ -23,7 +24,7 @@ export function createSource(store) {
   const listed = make("div", { class: "anb-source-list" });
   const element = make(
     "section", { class: "anb-source", "aria-label": "Source" },
-    make("div", { class: "anb-row" }, next, about), code, listed,
+    make("div", { class: "anb-row" }, next, about, createMoment(store, () => asker.reply?.at_ps)), code, listed,
   );
   /** @typedef {{ gpu: number, block: number, state: number, op: number, ops: number, part: number, line: number }} Spot where a block is */
   /** @param {Spot} spot */

@@ -21,6 +21,8 @@ export function createStore(model) {
   let gathered = null;
   /** @type {Scene | null} */
   let scene = null;
+  let held = false; // Pause was pressed: the cursor rests until the kernel has stopped
+  let spans = 0; // that were clicked: the answer to an earlier click is not shown
   let timelines = 0; // so far: views ask again when there is another one
   /** @type {Store} */
   const store = {
@@ -44,6 +46,7 @@ export function createStore(model) {
     following: true,
     replaying: false,
     selection: "",
+    span: null,
     hover: "",
     inspection: null,
     window: null,
@@ -131,6 +134,7 @@ export function createStore(model) {
     command(type, options = {}) {
       if (store.gone) return;
       store.error = "";
+      held = false;
       store.follow();
       kernel.asked();
       model.send({ type, ...options });
@@ -147,8 +151,11 @@ export function createStore(model) {
       }
     },
     pause() {
+      // The simulation may be ahead of what was seen: it goes back to that.
+      const ahead = store.following && store.state?.playing && !store.state.fast;
       store.replaying = false;
-      model.send({ type: "pause" });
+      held = Boolean(ahead);
+      model.send({ type: "pause", at_ps: ahead ? Math.floor(store.cursor) : null });
       store.emit("change");
     },
     setSpeed(speed) {
@@ -192,7 +199,21 @@ export function createStore(model) {
       store.emit("change");
     },
 
+    async selectSpan(path, asked) {
+      store.select(path);
+      const mine = (spans += 1);
+      const found = await asked?.catch(() => null);
+      if (mine !== spans) return;
+      store.span = found?.found ? found : null;
+      store.emit("inspection");
+      store.emit("change");
+    },
     select(path) {
+      spans += 1;
+      if (store.span) {
+        store.span = null;
+        store.emit("inspection");
+      }
       if (store.selection === path) return;
       store.selection = path;
       store.inspection = null;
@@ -217,7 +238,7 @@ export function createStore(model) {
         else if (Math.floor(performance.now() / 250) !== Math.floor((performance.now() - ms) / 250)) look();
         return true;
       }
-      if (!store.following) return false;
+      if (!store.following || held) return false;
       if (!store.state?.playing || store.state.fast) {
         store.cursor = store.frontier;
         return false;
@@ -373,6 +394,7 @@ export function createStore(model) {
       store.flights.append(message, unpack("state", buffers));
       const moved = message.events !== store.state?.events;
       const first = !store.state;
+      if (!message.playing) held = false;
       if (store.state?.playing && !message.playing) store.rested = performance.now();
       store.state = message;
       store.frontier = message.now_ps;

@@ -15,12 +15,18 @@ export const looksOf = ({ ranks, kinds }) =>
   ranks
     ? { colours: kinds.map((_, k) => MESSAGE_COLOURS[k % MESSAGE_COLOURS.length]), shapes: kinds.map(() => "square") }
     : { colours: KIND_COLOURS, shapes: KIND_SHAPES };
+// What the time of an SM goes to (TIME_COLOURS of core/colours.py; the classes are in engine/cacheline/time_classes.py).
+/** @type {Record<string, string>} */
+export const TIME_COLOURS = {
+  issue: "#0072b2", compute: "#009e73", data: "#56b4e9", fence: "#8c8c8c", semaphore: "#e69f00", signal: "#cc79a7", idle: "#bdbdbd",
+  "issue or data": "#0072b2",
+};
+/** @param {string} name as `fence: stores` @returns {string | undefined} */
+export const timeColour = (name) => TIME_COLOURS[name.split(":")[0]];
 // Of tracks, in the order of TRACK_STATES (engine/cacheline/tracks.py): issue, no slot, compute, signal, data, packets,
-// fence, wait for a copy engine, wait for a semaphore, moving.
-export const TRACK_COLOURS = [
-  "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#8c8c8c", "#cc79a7", "#e69f00", "#0072b2",
-];
-export const TRACK_HEIGHTS = [1, 1, 1, 1, 0.67, 0.67, 0.5, 0.34, 0.34, 0.67];
+// fence, copy engine, semaphore, issue or data. Details of a class differ in height.
+export const TRACK_COLOURS = ["issue", "data", "compute", "signal", "data", "data", "fence", "semaphore", "semaphore", "issue or data"].map((name) => TIME_COLOURS[name]);
+export const TRACK_HEIGHTS = [1, 0.84, 1, 1, 0.67, 0.5, 0.5, 0.2, 0.34, 0.67];
 export const RANK_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
 // A fill, and the ink that can be read on it.
 export const PHASE_COLOURS = [

@@ -54,6 +54,7 @@ export function createTimeline(store, theme) {
   const panel = createTracks(store, theme, "spans", {
     label: "SM timeline", about: "What every SM, thread block or phase did when", name: "anb-timeline", ruler: RULER, kinds: KINDS,
     height, want, gutter, rows: drawRows, drawn, textAt, clicked, chosen,
+    known: () => picture && [picture.reply.from, Math.min(picture.reply.to, picture.reply.now_ps)],
   });
   /** Thread blocks of a GPU, SMs, or nothing where rows are phases. */
   const table = () => (panel.kind === "phases" ? null : (rows?.[/** @type {"sms" | "blocks"} */ (panel.kind)] ?? null));
@@ -337,8 +338,14 @@ export function createTimeline(store, theme) {
       if (!opened.delete(item.gpu)) opened.add(item.gpu);
       layOut();
       store.emit("change");
-    } else if (item.track < 0 || !of || (panel.kind === "sms" && of.engine[item.track])) store.select(`gpu[${item.gpu}]`);
-    else store.select(`gpu[${item.gpu}].${panel.kind === "sms" ? "sm" : "block"}.${of.number[item.track]}`);
+      return;
+    }
+    const whole = item.track < 0 || !of || (panel.kind === "sms" && of.engine[item.track]);
+    const path = whole ? `gpu[${item.gpu}]` : `gpu[${item.gpu}].${panel.kind === "sms" ? "sm" : "block"}.${of.number[item.track]}`;
+    const time = Math.round(panel.scale().t(at.offsetX));
+    const phases = panel.kind === "phases";
+    const span = at.offsetX >= GUTTER && item.track >= 0 && time <= store.frontier;
+    store.selectSpan(path, span ? store.ask("span", { kind: panel.kind, track: phases ? item.gpu : item.track, phase: item.track, time }) : null);
   }
 
   return {

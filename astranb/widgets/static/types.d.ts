@@ -166,6 +166,7 @@ export interface Inspection {
   for: string;
   found?: Inspected;
   recorded_ps?: number; // of a recorded page: the moment that it holds
+  at_ps?: number; // the time that it holds for
   error?: string;
 }
 export interface AnswerMessage {
@@ -404,6 +405,8 @@ export interface Answers {
   };
   rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable };
   source: { title: string; parts: SourcePart[] };
+  span: Span;
+  operation_span: Span;
   spans: Window & {
     kind: string;
     now_ps: number;
@@ -425,12 +428,16 @@ export interface Answers {
   where: object;
   why: { path: string; now_ps: number; circle: boolean; steps: { text: string; path: string; since_ps: number }[] };
 }
+/** What a row of a timeline did; the facts are those of `time_ps`. */
+export type Span =
+  | { found: false }
+  | { found: true; path: string; what: string; start_ps: number; end_ps: number; time_ps: number; facts: [string, string][] };
 export type SmState = "free" | "done" | "busy" | "waiting" | "draining" | "stalled";
 /** The name of a question; a view that is added asks one of its own. */
 export type Question = keyof Answers;
 type ColumnsOf<Q> = Q extends Packed ? { arrays: Columns<Q> } : object;
 /** An answer: what was sent, its columns as `arrays`. */
-export type Answer<Q extends Question> = Answers[Q] & ColumnsOf<Q> & { id: number };
+export type Answer<Q extends Question> = Answers[Q] & ColumnsOf<Q> & { id: number; at_ps?: number };
 export interface Options {
   [option: string]: unknown;
 }
@@ -463,6 +470,8 @@ export interface Store {
   /** The view alone moves, through what was recorded. */
   replaying: boolean;
   selection: string;
+  /** The part of a timeline that was clicked. */
+  span: Extract<Span, { found: true }> | null;
   hover: string;
   inspection: Inspection | null;
   /** What the timelines show; null: everything. */
@@ -510,6 +519,8 @@ export interface Store {
   moveCursor(time: number): void;
   follow(): void;
   select(path: string): void;
+  /** Select an object and what it did at a time; null: nothing is drawn there. */
+  selectSpan(path: string, asked: Promise<Span> | null): Promise<void>;
   hovering(name: string): void;
   tick(ms: number): boolean;
   open(): void;
@@ -611,6 +622,10 @@ export interface Rows {
   ruler: number;
   kinds?: readonly (readonly [string, string])[];
   title?: HTMLElement;
+  /** The interval that is drawn, where an answer alone does not say. */
+  known?(): Interval | null;
+  /** Whether it shows the recording, which may have been off. */
+  recorded?: boolean;
   height(): number;
   want(scale: Scale): void;
   gutter(context: Context): void;

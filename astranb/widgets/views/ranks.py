@@ -12,9 +12,9 @@ from astranb.engine.operations.activity import ACTIVITIES, BUBBLE, Activity, act
 from astranb.sim import Simulation
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 
-from .timeline import window_of
+from .timeline import span_of, window_of
 
-__all__ = ["KINDS", "VIEW", "doing_of", "index_of", "tracks"]
+__all__ = ["KINDS", "VIEW", "doing_of", "index_of", "operation_span", "tracks"]
 
 KINDS = ("operations", "chunks")
 _MOST_SPANS = 6_000
@@ -212,6 +212,16 @@ def doing(feed: OperationFeed, options: dict[str, Any]) -> Message:
     )
 
 
+def operation_span(feed: OperationFeed, options: dict[str, Any]) -> Message:
+    """Describe an operation, or a phase of a chunk: ``path``, ``start``, ``end``, ``time`` (ps)."""
+    path, start_ps, end_ps, time_ps = (options[name] for name in ("path", "start", "end", "time"))
+    past = feed.session.at(int(time_ps))
+    found = past.inspect(str(path))
+    facts = [(label, text) for label, text in found["state"][:1]]
+    facts += [("waits for" if k else "is", step.text) for k, step in enumerate(list(past.why(str(path)))[:4])]
+    return span_of(str(path), found["title"], int(start_ps), int(end_ps), facts, int(time_ps)), []
+
+
 def _busy(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Which part of each column spans take, 255 being all; what overlaps counts once at most."""
     start, end = np.sort(start), np.sort(end)
@@ -226,4 +236,4 @@ def _busy(start: np.ndarray, end: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(255, np.round(255 * taken / np.diff(edges))).astype("u1"))
 
 
-VIEW = View(OperationFeed, {"doing": doing, "tracks": tracks})
+VIEW = View(OperationFeed, {"doing": doing, "tracks": tracks, "operation_span": operation_span})

@@ -13,13 +13,16 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time
 from astranb.engine.cacheline import TRACK_STATES, phase_times
+from astranb.engine.cacheline.source_lines import spot_text
+from astranb.gpu import tables as t
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 
-__all__ = ["VIEW", "moment", "rows", "spans", "window_of"]
+__all__ = ["VIEW", "moment", "rows", "span", "span_of", "spans", "window_of"]
 
 _MOST_SPANS = 8_000
 _MOST_COLUMNS = 1024
+_MOST_STEPS = 4  # of a chain of waits, and thread blocks of an SM
 _KINDS = ("sms", "blocks", "phases")
 _SPAN = ("row", "state", "start", "end")  # columns; of phases the state is the phase
 
@@ -96,6 +99,66 @@ def moment(feed: LineFeed, options: dict[str, Any]) -> Message:
     return {"text": " · ".join([*words, *phases])}, []
 
 
+def span(feed: LineFeed, options: dict[str, Any]) -> Message:
+    """Describe what a track did at a time: what, from when to when, for how long, and what it waited for.
+
+    Options: ``kind``, ``track`` (of phases the GPU), ``phase`` and ``time``.
+    """
+    sim, kind, time_ps = feed.sim, _kind_of(options), int(options["time"])
+    if kind == "phases":
+        start, end = phase_times(sim.engine)
+        gpu = int(_within([options["track"]], len(start), "GPU")[0])
+        phase = int(_within([options["phase"]], start.shape[1], "phase")[0])
+        if not start[gpu, phase] <= time_ps <= end[gpu, phase]:
+            return {"found": False}, []
+        name = f"phase {sim.engine.program.phase_names[phase]}"
+        return span_of(f"gpu[{gpu}]", name, int(start[gpu, phase]), int(end[gpu, phase]), []), []
+    tracks = sim.engine.tracks(kind)
+    track = int(_within([options["track"]], len(tracks), "track")[0])
+    state, start, end = tracks.spans(track, time_ps, time_ps + 1)
+    here = np.flatnonzero((start <= time_ps) & (time_ps < end))
+    if not len(here):
+        return {"found": False}, []
+    gpu = int(tracks.gpu[track])
+    part = "sm" if kind == "sms" else "block"
+    path = (
+        f"gpu[{gpu}]"
+        if kind == "sms" and tracks.engine[track]
+        else f"gpu[{gpu}].{part}.{tracks.number[track]}"
+    )
+    past = feed.session.at(time_ps)
+    facts = [("phase", "; ".join(_phases_at(sim, kind, track, time_ps)))]
+    facts += [("operation", text) for text in _operations_at(past, kind, tracks, track)]
+    steps = list(past.why(path))
+    facts += [("waits for" if k else "is", step.text) for k, step in enumerate(steps[:_MOST_STEPS])]
+    what = TRACK_STATES[state[here[0]]]
+    return span_of(path, what, int(start[here[0]]), int(end[here[0]]), facts, time_ps), []
+
+
+def _operations_at(sim: Simulation, kind: str, tracks: Any, track: int) -> list[str]:
+    """Where the thread blocks of a track are in the program, with the line of the source."""
+    machine, gpu = sim.engine.machine, int(tracks.gpu[track])
+    blocks = np.array([track])
+    if kind == "sms":
+        sm = int(machine.gpus["first_sm"][gpu] + tracks.number[track])
+        blocks = np.flatnonzero((machine.blocks["sm"] == sm) & (machine.blocks["state"] != t.DONE))
+    first = int(np.searchsorted(machine.blocks["gpu"], gpu))
+    return [
+        spot_text(sim.engine, f"gpu[{gpu}].block.{block - first}") for block in blocks.tolist()[:_MOST_STEPS]
+    ]
+
+
+def span_of(
+    path: str, what: str, start_ps: int, end_ps: int, facts: list[tuple[str, str]], time_ps: int | None = None
+) -> dict[str, Any]:
+    """A span as the inspector shows it: ``facts`` hold for ``time_ps``."""
+    return {
+        "found": True, "path": path, "what": what, "start_ps": start_ps, "end_ps": end_ps,
+        "time_ps": start_ps if time_ps is None else time_ps,
+        "facts": [list(fact) for fact in facts if fact[1]],
+    }  # fmt: skip
+
+
 def _phases_at(sim: Simulation, kind: str, track: int, time_ps: int) -> list[str]:
     """Names of the phases that the thread blocks of a track are in at a time."""
     machine, tracks = sim.engine.machine, sim.engine.tracks(kind)
@@ -160,7 +223,7 @@ def _interval(start_ps: int, end_ps: int) -> str:
 
 VIEW = View(
     LineFeed,
-    {"rows": rows, "spans": spans, "moment": moment},
+    {"rows": rows, "spans": spans, "moment": moment, "span": span},
     offline={"rows": ({},)},
     always=frozenset({"rows"}),
 )

@@ -21,7 +21,7 @@ def test_spans(sim):
     frame, spans = sim.result.to_dataframe("spans"), sim.spans()
     for column, field in (("rank", "gpu"), ("sm", "sm"), ("block", "block"), ("start_ps", "start_ps")):
         assert (frame[column].to_numpy() == spans[field]).all()
-    assert set(frame["state"]) <= {"moving", "signalling", "waiting", "draining"}
+    assert set(frame["state"]) <= {"issue or data", "signal", "semaphore", "fence"}
     assert set(frame["phase"]) <= set(sim.engine.program.phase_names)
 
 

@@ -72,7 +72,7 @@ def test_spans_of_a_block_do_not_overlap(done):
         mine = spans[spans["block"] == block]
         assert (mine["start_ps"][1:] >= mine["end_ps"][:-1]).all()
         assert mine["end_ps"][-1] == done.engine.machine.blocks["ended_ps"][block]
-    assert {"moving", "waiting", "draining"} <= {SPAN_STATES[s] for s in np.unique(spans["state"])}
+    assert {"issue or data", "semaphore", "fence"} <= {SPAN_STATES[s] for s in np.unique(spans["state"])}
 
 
 def test_spans_agree_with_the_times_that_blocks_book(done):

@@ -16,12 +16,12 @@ def test_lost_times_add_up(part, protocol, launch):
     for per, rows in (("block", len(sim.engine.machine.blocks)), ("rank", 8)):
         frame = sim.lost_time(per)
         assert len(frame) == rows
-        causes = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
+        causes = [f"{name.replace(': ', '_').replace(' ', '_')}_ps" for name in LOSSES]
         assert (frame[causes].to_numpy() >= 0).all()
         assert (frame[causes].sum(axis=1) == frame["time_ps"]).all()
     if part == 1:
         blocks = sim.engine.machine.blocks
-        assert (sim.lost_time("block")["signal_ps"] == blocks["waiting_ps"]).all()
-        assert (sim.lost_time("block")["ended_ps"] == sim.result.time_ps - blocks["ended_ps"]).all()
+        assert (sim.lost_time("block")["semaphore_ps"] == blocks["waiting_ps"]).all()
+        assert (sim.lost_time("block")["idle_ended_ps"] == sim.result.time_ps - blocks["ended_ps"]).all()
     with pytest.raises(InputError, match="per rank or per block"):
         sim.lost_time("link")

@@ -43,11 +43,11 @@ def watched(sim: anb.Simulation, events: int) -> tuple[np.ndarray, np.ndarray, n
             if until > now and kind != t.WAIT:
                 row.append({t.MOVE: "issue", t.NOTIFY: "signal", t.COMPUTE: "compute"}[kind])
             elif machine.sms["stalled"][sm[block]]:
-                row.append("stalled: no slot")
+                row.append("data: no slot")
             else:
                 names = {
-                    t.MOVING: "stalled: data", t.SIGNALLING: "signal", t.WAITING: "wait: semaphore",
-                    t.DRAINING: "stalled: fence",
+                    t.MOVING: "data", t.SIGNALLING: "signal", t.WAITING: "semaphore",
+                    t.DRAINING: "fence",
                 }  # fmt: skip
                 row.append(names.get(state, ""))
         times.append(now)
@@ -78,9 +78,9 @@ def test_an_sm_is_in_the_state_that_the_machine_says(slots: int, size: str) -> N
             else:
                 assert here.tolist() == [state], (k, block, times[k], TRACK_STATES[state])
                 seen.add(TRACK_STATES[state])
-    assert {"issue", "signal", "wait: semaphore"} <= seen
-    assert ("stalled: data" in seen) != bool(slots)
-    assert ("stalled: no slot" in seen) == bool(slots)
+    assert {"issue", "signal", "semaphore"} <= seen
+    assert ("data" in seen) != bool(slots)
+    assert ("data: no slot" in seen) == bool(slots)
 
 
 def test_keeping_up_gives_what_working_out_at_the_end_gives() -> None:
@@ -110,7 +110,7 @@ def test_blocks_spend_what_the_result_says() -> None:
     sim.run()
     tracks = sim.engine.tracks("blocks")
     spent = tracks.spent(np.arange(len(tracks)), np.array([0, sim.now_ps]))[:, 0]
-    for state, field in (("wait: semaphore", "waiting_ps"), ("stalled: fence", "draining_ps")):
+    for state, field in (("semaphore", "waiting_ps"), ("fence", "draining_ps")):
         assert spent[:, NAMES[state]].tolist() == sim.engine.machine.blocks[field].tolist()
 
 
@@ -124,7 +124,7 @@ def test_a_lost_recording_leaves_moves_undivided(monkeypatch: pytest.MonkeyPatch
     edges = np.array([0, sim.now_ps])
     every = np.arange(len(sim.engine.tracks("sms")))
     lost, known = (s.engine.tracks("sms").spent(every, edges)[:, 0] for s in (sim, whole))
-    assert lost[:, NAMES["moving"]].sum() > 0 == known[:, NAMES["moving"]].sum()
+    assert lost[:, NAMES["issue or data"]].sum() > 0 == known[:, NAMES["issue or data"]].sum()
     assert lost.sum(axis=1).tolist() == known.sum(axis=1).tolist()
     last = np.array([sim.now_ps - 200_000, sim.now_ps])
     assert (
@@ -138,4 +138,4 @@ def test_a_wait_for_a_copy_engine_has_a_name_of_its_own() -> None:
     tracks = sim.engine.tracks("sms")
     assert tracks.engine.any()
     spent = tracks.spent(np.arange(len(tracks)), np.array([0, sim.now_ps]))[:, 0]
-    assert spent[:, NAMES["wait: copy engine"]].sum() > 0
+    assert spent[:, NAMES["semaphore: copy engine"]].sum() > 0

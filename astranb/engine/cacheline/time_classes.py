@@ -1,0 +1,38 @@
+"""What the time of an SM or a thread block goes to: one vocabulary for all summaries, timelines and tables.
+
+A name that is more precise begins with its class: ``fence: stores`` is of the class ``fence``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["BLOCK_CLASSES", "TIME_CLASSES", "class_of"]
+
+TIME_CLASSES: Final = {
+    "issue": "instructions of moves take the SM's issue slots",
+    "compute": "instructions of a computation do",
+    "data": "waits for loads: all it may load is under way, or the SM's slots for requests are taken",
+    "fence": "waits at a fence until stores are acknowledged, or is in a system-wide fence",
+    "semaphore": "polls a semaphore that another thread block or a copy engine has yet to raise",
+    "signal": "issues a signal, or is about to",
+    "idle": "has not begun, or has ended",
+    "issue or data": "one of the two: thread blocks share issue slots, so that their tracks cannot tell",
+}
+"""The classes, and what an SM or a thread block does in each."""
+
+BLOCK_CLASSES: Final = {
+    "moving": "issue or data", "waiting": "semaphore", "draining": "fence", "signalling": "signal",
+}  # fmt: skip
+"""The class of each state that a thread block's times are counted in (``blocks.moving_ps``, …)."""
+
+
+def class_of(name: str) -> str:
+    """Return the class of a name.
+
+    Examples
+    --------
+    >>> class_of("fence: stores"), class_of("idle")
+    ('fence', 'idle')
+    """
+    return name.partition(":")[0]

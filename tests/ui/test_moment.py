@@ -1,0 +1,102 @@
+"""One moment in every panel, spans that were clicked, what is seen while it plays, and Pause."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot
+
+MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('1 MiB', 'ring'))"
+SHOW = "workbench = anb.Workbench(sim)\nworkbench"
+LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
+
+
+def start(page: Page, lab: Lab) -> Locator:
+    page.set_viewport_size({"width": 1600, "height": 1400})
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    return bench
+
+
+def test_every_panel_holds_for_the_cursors_time(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "sim.goto('11 us') and workbench.scrub('628 ns')")
+    evaluate(page, f"workbench.select('{LINK}')")
+    moment = bench.locator(".anb-inspector .anb-moment")
+    expect(moment).to_have_text("at 628 ns")
+    expect(moment).to_have_attribute("data-late", "false")
+    queue = evaluate(page, f"dict(workbench.session.inspect('{LINK}', 628_000)['state'])['queue now']")
+    expect(bench.locator(".anb-inspector")).to_contain_text(queue)
+    evaluate(page, "workbench.show_panel('explain')")
+    for k in range(2):
+        expect(bench.locator(".anb-explain .anb-moment").nth(k)).to_have_text("at 628 ns")
+    evaluate(page, "workbench.show_panel('chunks')")
+    expect(bench.locator(".anb-chunks .anb-moment")).to_have_text("at 628 ns")
+    evaluate(page, "workbench.scrub('3.5 us')")
+    expect(bench.locator(".anb-chunks .anb-moment")).to_have_text("at 3.5 µs")
+    screenshot(page, "moment-light")
+
+
+def test_a_span_that_is_clicked_is_described(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "str(sim.goto('11 us'))")
+    panel = bench.get_by_label("SM timeline", exact=True)
+    panel.get_by_role("button", name="Thread blocks").click()
+    canvas = panel.locator("canvas")
+    canvas.click(position={"x": 6, "y": 34})  # GPU0 opens
+    expect(panel).to_have_attribute("data-asked", "false")
+    width = canvas.bounding_box()["width"]
+    canvas.click(position={"x": 62 + (width - 62) * 0.3, "y": 20 + 26 + 6})
+    span = bench.locator(".anb-span")
+    expect(span).to_be_visible()
+    expect(span).to_contain_text(" to ")
+    expect(span).to_contain_text("operation")
+    screenshot(page, "moment-span")
+    span.get_by_role("button", name="Go to its begin").click()
+    start_ps = evaluate(page, "workbench.cursor_ps")
+    assert 0 <= start_ps < 0.3 * 11e6
+    span.get_by_role("button", name="Go to its end").click()
+    becomes(page, "workbench.cursor_ps > 0.29 * 11e6")
+
+
+def test_pause_rests_at_what_was_seen(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "workbench.session.ask('set_speed', speed=1e6)")
+    bench.get_by_role("button", name="Play", exact=True).click()
+    becomes(page, "sim.now_ps > 1_000_000")
+    page.evaluate(
+        """() => {
+          const bench = document.querySelector('.anb-workbench');
+          bench.querySelector('button[aria-label=Pause]').click();
+          window.seen = bench.querySelector('.anb-shown').textContent;
+        }"""
+    )
+    expect(bench.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    rest = evaluate(page, "sim.now_ps")
+    shown = page.evaluate("window.seen")
+    number, unit = shown.removeprefix("view ").split()[:2]
+    seen = float(number) * {"µs": 1e6, "ns": 1e3, "ps": 1}[unit]
+    # The text of the clock is written ten times a second.
+    assert rest <= seen + 0.15e6
+
+
+def test_undo_shows_what_is_restored_and_a_bundle_is_all_its_lanes(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, f"workbench.select('{LINK}') or workbench.event(1000)")
+    expect(bench.locator(".anb-inspector")).to_contain_text("125 GB/s (5 lanes x 25 GB/s)")
+    bench.get_by_role("tab", name="Change", exact=True).click()
+    panel = bench.locator(".anb-change")
+    entry = panel.get_by_label("bandwidth", exact=True)
+    expect(entry).to_have_value("125 GB/s")
+    expect(panel).to_contain_text("5 lanes x 25 GB/s")
+    entry.fill("62.5 GB/s")
+    entry.press("Enter")
+    expect(panel.get_by_text(f"{LINK}.bandwidth = 62.5 GB/s")).to_be_visible()
+    expect(panel).to_contain_text("5 lanes x 12.5 GB/s")
+    assert evaluate(page, f"sim.at('{LINK}').state['bandwidth_Bps']") == 62_500_000_000
+    panel.get_by_role("button", name=f"Undo {LINK}.bandwidth").click()
+    expect(entry).to_have_value("125 GB/s")
+    expect(panel).to_contain_text("5 lanes x 25 GB/s")
