@@ -67,3 +67,36 @@ def test_the_table_of_events_follows_the_cursor_and_moves_it(page: Page, lab: La
     becomes(page, "workbench.cursor_ps > 2_000_000")
     expect(bench.locator(".anb-events tr[aria-selected=true]").first).to_be_visible()
     screenshot(page, "events")
+
+
+def test_the_overview_of_all_time_sets_what_the_timelines_show(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    place = bench.locator(".anb-overview").bounding_box()
+    assert place
+    left, width = place["x"] + 62, place["width"] - 62  # beside the names of rows
+    y = place["y"] + place["height"] / 2
+
+    def drag(start: float, end: float) -> None:
+        """From a share of all time to another."""
+        page.mouse.move(left + start * width, y)
+        page.mouse.down()
+        page.mouse.move(left + end * width, y, steps=4)
+        page.mouse.up()
+
+    def shows(start: float, end: float) -> None:
+        whole = "sim.now_ps * 1.02"
+        becomes(
+            page,
+            f"len(workbench._window_ps) == 2 and abs(workbench._window_ps[0] / ({whole}) - {start}) < 0.02"
+            f" and abs(workbench._window_ps[1] / ({whole}) - {end}) < 0.02",
+        )
+
+    drag(0.2, 0.5)  # a new window
+    shows(0.2, 0.5)
+    drag(0.35, 0.45)  # the window
+    shows(0.3, 0.6)
+    drag(0.6, 0.8)  # its end
+    shows(0.3, 0.8)
+    screenshot(page, "overview")
+    page.mouse.dblclick(left + 0.9 * width, y)
+    becomes(page, "workbench._window_ps == []")

@@ -14,6 +14,7 @@ import { createHeat } from "./heat.js";
 import { createInspector } from "./inspector.js";
 import { createInterval } from "./interval.js";
 import { createMemory } from "./memory.js";
+import { createOverview } from "./overview.js";
 import { createRanks } from "./ranks.js";
 import { createResult } from "./result.js";
 import { createSeparator } from "./separator.js";
@@ -133,6 +134,7 @@ export function createPanels(store, theme) {
   });
   const borderOf = new Map(borders);
   const below = of("below").flatMap(({ name, view }) => [view.element, borderOf.get(name) ?? []].flat());
+  const overview = createOverview(store, theme);
   const element = make(
     "div",
     { class: "anb-panels" },
@@ -140,7 +142,7 @@ export function createPanels(store, theme) {
     createSeparator(store, {
       name: "main", label: "Height of the picture", orientation: "horizontal", least: LEAST.main, most: () => MOST, now: () => main.clientHeight,
     }),
-    slot("below", bar("below", "toolbar", "Panels below"), ...below),
+    slot("below", bar("below", "toolbar", "Panels below"), overview.element, ...below),
   );
   let sized = "";
   /** Give panels the sizes that were chosen; true if they have changed. */
@@ -183,13 +185,20 @@ export function createPanels(store, theme) {
   return {
     element,
     arrange,
-    resize: () => open().forEach((view) => view.resize?.()),
+    resize() {
+      overview.resize();
+      for (const view of open()) view.resize?.();
+    },
     themed: () => panels.forEach(({ view }) => view.themed?.()),
-    destroy: () => panels.forEach(({ view }) => view.destroy?.()),
+    destroy() {
+      overview.destroy();
+      for (const { view } of panels) view.destroy?.();
+    },
     /** Draw what is open; gives how many lines in flight there are. */
     draw() {
       /** @type {number | null} */
       let dots = null;
+      overview.draw();
       for (const view of open()) dots = view.draw?.() ?? dots;
       return dots;
     },
