@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, overload
+from dataclasses import dataclass
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -22,6 +22,23 @@ from astranb.core.errors import InputError, near
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
 
+from .operation import (
+    BUFFER_NUMBERS,
+    BUFFERS,
+    KIND_NUMBERS,
+    KINDS,
+    OPERATION_COLUMNS,
+    SWITCH_READS,
+    SWITCH_WRITES,
+    Chunk,
+    Chunks,
+    Operation,
+    OperationColumns,
+    Origin,
+    Semaphore,
+    pack_place,
+    unpack_place,
+)
 from .source import SourceLine, line_of_caller
 
 __all__ = [
@@ -55,77 +72,6 @@ def check_protocol(protocol: str) -> None:
     """Refuse an unknown protocol."""
     if protocol not in PROTOCOLS:
         raise InputError(f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS))
-
-
-BUFFERS = ("input", "output", "scratch", "packets")
-"""Names of the buffers; tables hold their position in this list."""
-
-SWITCH_READS, SWITCH_WRITES = 1, 2
-
-KINDS: Final = ("move", "signal", "wait", "fence", "compute")
-"""Kinds of operations; columns hold their position in this list."""
-
-
-class Chunk(NamedTuple):
-    """One slice of one chunk of a rank's buffer: the slice that a channel moves."""
-
-    rank: int
-    buffer: str
-    index: int  # type: ignore[assignment]  # hides the method of tuples
-    channel: int
-
-    def __str__(self) -> str:
-        """Name it as errors and views do: ``rank 3 input[5]``."""
-        return f"rank {self.rank} {self.buffer}[{self.index}]"
-
-
-class Chunks(NamedTuple):
-    """Chunks of one buffer: what a slice of it is."""
-
-    rank: int
-    buffer: str
-    indices: range
-    channel: int
-
-    def __str__(self) -> str:
-        """Name them as errors do: ``rank 3 input[4:8]``."""
-        step = f":{self.indices.step}" if self.indices.step != 1 else ""
-        return f"rank {self.rank} {self.buffer}[{self.indices.start}:{self.indices.stop}{step}]"
-
-    def each(self) -> list[Chunk]:
-        """Return the chunks one by one."""
-        return [Chunk(self.rank, self.buffer, index, self.channel) for index in self.indices]
-
-
-class Semaphore(NamedTuple):
-    """A counter in one rank's memory: blocks of any rank add to it, blocks of its rank wait for it."""
-
-    rank: int
-    number: int
-
-
-class Origin(NamedTuple):
-    """An operation of a file: the number of its thread block, its own number, and its name."""
-
-    block: int
-    number: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation of a thread block, as written."""
-
-    kind: str  # "move", "signal", "wait", "fence", "compute"
-    phase: int
-    sources: tuple[Chunk, ...] = ()
-    targets: tuple[Chunk, ...] = ()
-    semaphore: Semaphore | None = None
-    value: int = 0  # to add, to reach, or instructions to compute
-    relaxed: bool = False  # a signal that does not wait for the stores before it
-    in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
-    line: SourceLine | None = field(default=None, compare=False, repr=False)  # where it was written
-    origin: Origin | None = field(default=None, compare=False, repr=False)  # of a plan from a file
 
 
 class Buffer:
@@ -168,48 +114,6 @@ class Buffer:
             where=f"program {self._program.name!r}",
             hint=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
         )
-
-
-class OperationColumns(NamedTuple):
-    """The operations of a block as integers, one column each.
-
-    Parameters
-    ----------
-    rows : array of int
-        For each operation: position of its kind in :data:`KINDS`, phase, number of sources and of
-        targets, number of its semaphore or -1, value, flags, and number of its source line.
-        Bit 0 of the flags says that a signal is relaxed, the others are ``in_switch``.
-    chunks : array of int
-        For each source and then each target, two numbers: rank, channel and buffer, packed as
-        :func:`pack_place` does, and the index.
-    """
-
-    rows: array[int]
-    chunks: array[int]
-
-
-OPERATION_COLUMNS: Final = 8
-_BUFFER_NUMBERS: Final = {name: number for number, name in enumerate(BUFFERS)}
-_KIND_NUMBERS: Final = {name: number for number, name in enumerate(KINDS)}
-_CHANNEL_BITS: Final = 30
-_BUFFER_BITS: Final = 2
-
-
-def pack_place(rank: Any, channel: Any, buffer: Any) -> Any:
-    """Pack the rank, channel and buffer number of chunks into one integer each.
-
-    Examples
-    --------
-    >>> unpack_place(pack_place(3, 1, 2))
-    (3, 1, 2)
-    """
-    return (rank << _CHANNEL_BITS | channel) << _BUFFER_BITS | buffer
-
-
-def unpack_place(place: Any) -> tuple[Any, Any, Any]:
-    """Return the rank, channel and buffer number that :func:`pack_place` has packed."""
-    channel = place >> _BUFFER_BITS & (1 << _CHANNEL_BITS) - 1
-    return place >> _CHANNEL_BITS + _BUFFER_BITS, channel, place & (1 << _BUFFER_BITS) - 1
 
 
 class Block:
@@ -273,12 +177,12 @@ class Block:
             line = self.program.number_of(op.line)
             found.rows.extend(
                 (
-                    _KIND_NUMBERS[op.kind], op.phase, len(op.sources), len(op.targets), number, op.value,
+                    KIND_NUMBERS[op.kind], op.phase, len(op.sources), len(op.targets), number, op.value,
                     flags, line,
                 )
             )  # fmt: skip
             for rank, buffer, index, channel in (*op.sources, *op.targets):
-                found.chunks.extend((pack_place(rank, channel, _BUFFER_NUMBERS[buffer]), index))
+                found.chunks.extend((pack_place(rank, channel, BUFFER_NUMBERS[buffer]), index))
         return found
 
     def _objects(self) -> list[Operation]:
@@ -439,11 +343,11 @@ class Block:
         if self._operations is None and self.origin is None:
             number = semaphore.number if semaphore is not None else -1
             at = self.program.number_of(line)
-            self._rows.extend((_KIND_NUMBERS[kind], self.current, sources, targets, number, value, flags, at))
+            self._rows.extend((KIND_NUMBERS[kind], self.current, sources, targets, number, value, flags, at))
             extend = self._chunks.extend
             for rank, buffer, index, channel in chunks:
                 # As pack_place does, without a call: a large program has millions of chunks.
-                extend(((rank << 30 | channel) << 2 | _BUFFER_NUMBERS[buffer], index))
+                extend(((rank << 30 | channel) << 2 | BUFFER_NUMBERS[buffer], index))
             return
         self.operations.append(
             Operation(
@@ -480,11 +384,11 @@ class Block:
         count = len(slices[0].indices) if isinstance(slices[0], Chunks) else 1
         self.program.count(count)
         at = self.program.number_of(line_of_caller())
-        row = (_KIND_NUMBERS["move"], self.current, sources, len(targets), -1, 0, flags, at)
+        row = (KIND_NUMBERS["move"], self.current, sources, len(targets), -1, 0, flags, at)
         self._rows.frombytes(np.tile(np.array(row, np.int64), count).tobytes())
         chunks_of = np.empty((count, len(slices), 2), np.int64)
         for k, one in enumerate(slices):
-            chunks_of[:, k, 0] = pack_place(one.rank, one.channel, _BUFFER_NUMBERS[one.buffer])
+            chunks_of[:, k, 0] = pack_place(one.rank, one.channel, BUFFER_NUMBERS[one.buffer])
             chunks_of[:, k, 1] = one.indices if isinstance(one, Chunks) else one.index
         self._chunks.frombytes(chunks_of.tobytes())
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from astranb.collectives.language.program import BUFFERS, OPERATION_COLUMNS, Program, unpack_place
+from astranb.collectives.language.operation import BUFFERS, OPERATION_COLUMNS, unpack_place
+from astranb.collectives.language.program import Program
 from astranb.core.errors import InputError
 
-__all__ = ["ChunkKeys", "Columns", "columns_of", "distinct"]
+__all__ = ["ChunkKeys", "ProgramColumns", "columns_of", "distinct"]
 
 
 @dataclass(frozen=True)
-class Columns:
+class ProgramColumns:
     """Operations, and the chunks that they move: columns of int64 unless stated otherwise.
 
     Attributes
@@ -96,7 +97,7 @@ def distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(used), (np.cumsum(used) - 1)[keys]
 
 
-def columns_of(program: Program, order: list[int]) -> Columns:
+def columns_of(program: Program, order: list[int]) -> ProgramColumns:
     """Return the operations of a program's blocks, in this order of blocks."""
     parts = [program.blocks[b].columns for b in order]
     width = OPERATION_COLUMNS
@@ -108,7 +109,7 @@ def columns_of(program: Program, order: list[int]) -> Columns:
     )
     rank, channel, buffer = unpack_place(chunks[::2])
     moved = sources + targets
-    return Columns(
+    return ProgramColumns(
         order=order,
         first_op=np.concatenate([[0], np.cumsum(counts)]),
         block=np.repeat(np.arange(len(order)), counts),

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from astranb.collectives.language.program import KINDS, Block
+from astranb.collectives.language.operation import KINDS
+from astranb.collectives.language.program import Block
 from astranb.gpu import tables as t
 
-from .columns import Columns
+from .columns import ProgramColumns
 
 __all__ = ["Pace", "paces", "paces_of"]
 
@@ -66,12 +67,12 @@ def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
     return found
 
 
-def paces_of(c: Columns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def paces_of(c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return when each operation of all blocks begins, as :func:`paces` does for one block.
 
     Parameters
     ----------
-    c : Columns
+    c : ProgramColumns
     chunk_of : ndarray of int64
         The number of each source and target.
     is_source : ndarray of bool
@@ -112,7 +113,7 @@ def paces_of(c: Columns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[n
     return np.array(fences, np.int64), np.array(aheads, bool)
 
 
-def _before(c: Columns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[list[int], list[int]]:
+def _before(c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[list[int], list[int]]:
     """Find for each operation the last ones of its block that accessed its chunks before it.
 
     Returns

@@ -23,7 +23,7 @@ from astranb.core.progress import share, stage
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
-from .columns import ChunkKeys, Columns, columns_of, distinct
+from .columns import ChunkKeys, ProgramColumns, columns_of, distinct
 from .fences import paces_of
 
 __all__ = ["Extents", "Lowered", "check_packets", "lower"]
@@ -161,7 +161,7 @@ def check_packets(program: Program, block: Block, op: Operation) -> None:
         )
 
 
-def _check_packets(program: Program, order: list[int], c: Columns, engines: np.ndarray) -> None:
+def _check_packets(program: Program, order: list[int], c: ProgramColumns, engines: np.ndarray) -> None:
     """Refuse the first operation of which :func:`check_packets` refuses the packets."""
     packed = np.bincount(c.op[c.buffer == BUFFERS.index("packets")], minlength=len(c.kind)) > 0
     for op in np.flatnonzero(packed & ((c.in_switch > 0) | engines[c.block]))[:1].tolist():
@@ -260,7 +260,7 @@ class Extents:
 
 
 def _settle(
-    program: Program, c: Columns, extents: Extents, chunks: np.ndarray, slice_of: np.ndarray
+    program: Program, c: ProgramColumns, extents: Extents, chunks: np.ndarray, slice_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Determine the lines and bytes of every chunk, as :meth:`Extents.settle` does.
 
@@ -303,7 +303,7 @@ def _bounds(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _one_by_one(
-    program: Program, c: Columns, extents: Extents, chunks: np.ndarray
+    program: Program, c: ProgramColumns, extents: Extents, chunks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Determine the extents operation by operation, with the error for the first that does not fit."""
     known = extents.settle([op for b in c.order for op in program.blocks[b].operations])
@@ -314,7 +314,7 @@ def _one_by_one(
 
 
 def _slices(
-    program: Program, c: Columns, extents: Extents, packet_bytes: int
+    program: Program, c: ProgramColumns, extents: Extents, packet_bytes: int
 ) -> tuple[Records, np.ndarray, np.ndarray, int]:
     """Lay out the slices of every chunk in its rank's memory: inputs, outputs, scratch.
 
@@ -367,7 +367,7 @@ def _semaphores(program: Program, lines: np.ndarray) -> Records:
 
 
 def _operations(
-    c: Columns,
+    c: ProgramColumns,
     engines: np.ndarray,
     slice_of: np.ndarray,
     slices: Records,
