@@ -13,10 +13,17 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(
-    file for folder in ("notebooks", "tutorials") for file in (REPOSITORY / folder).glob("[!.]*.ipynb")
+    file
+    for folder in ("notebooks", "tutorials")
+    for file in (REPOSITORY / folder).rglob("*.ipynb")
+    if ".ipynb_checkpoints" not in file.parts
 )
 LARGEST_OUTPUT = 4096
 """Bytes of JSON that the outputs of one cell may take."""
+MOST_LINES = 25
+"""Lines that one code cell may have: what a reader sees at once."""
+CHECKED = "nbval-check-output"
+"""The tag of a cell whose output is compared."""
 
 
 def _faults(notebook: dict[str, Any]) -> list[str]:
@@ -34,9 +41,15 @@ def _faults(notebook: dict[str, Any]) -> list[str]:
         for output in cell["outputs"]:
             kinds = output.get("data", {}).keys()
             faults += [f"code cell {number} holds a picture or view" for kind in kinds if not _is_text(kind)]
-    checked = [cell for cell in code if "# NBVAL_CHECK_OUTPUT" in "".join(cell["source"])]
+        lines = "".join(cell["source"]).splitlines()
+        if len(lines) > MOST_LINES:
+            faults.append(f"code cell {number} has {len(lines)} lines, more than {MOST_LINES}")
+        faults += [
+            f"code cell {number} has a comment '{line}'; use a tag" for line in lines if "# NBVAL_" in line
+        ]
+    checked = [cell for cell in code if CHECKED in cell["metadata"].get("tags", [])]
     if not checked:
-        faults.append("no cell is marked '# NBVAL_CHECK_OUTPUT'")
+        faults.append(f"no cell has the tag '{CHECKED}'")
     faults += ["a cell whose output is to be checked has none" for cell in checked if not cell["outputs"]]
     return faults
 
@@ -48,7 +61,12 @@ def _is_text(kind: str) -> bool:
 def _notebook() -> dict[str, Any]:
     """Make a notebook without a fault."""
     output = {"output_type": "stream", "name": "stdout", "text": ["42\n"]}
-    cell = {"cell_type": "code", "source": ["# NBVAL_CHECK_OUTPUT\n", "print(42)"], "outputs": [output]}
+    cell = {
+        "cell_type": "code",
+        "metadata": {"tags": [CHECKED]},
+        "source": ["print(42)"],
+        "outputs": [output],
+    }
     return {"metadata": {"kernelspec": {"name": "python3"}}, "cells": [cell]}
 
 
@@ -56,7 +74,7 @@ def test_there_is_a_tour() -> None:
     assert REPOSITORY / "notebooks" / "tour.ipynb" in NOTEBOOKS
 
 
-@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 def test_a_notebook_is_fit_to_be_committed(file: Path) -> None:
     assert _faults(json.loads(file.read_text(encoding="utf-8"))) == []
 
@@ -79,5 +97,12 @@ def test_faults_of_a_notebook_are_found() -> None:
     assert _faults(notebook) == ["a cell whose output is to be checked has none"]
 
     notebook = _notebook()
-    notebook["cells"][0]["source"] = ["print(42)"]
-    assert _faults(notebook) == ["no cell is marked '# NBVAL_CHECK_OUTPUT'"]
+    notebook["cells"][0]["metadata"] = {}
+    assert _faults(notebook) == [f"no cell has the tag '{CHECKED}'"]
+
+    notebook = _notebook()
+    notebook["cells"][0]["source"] = ["# NBVAL_CHECK_OUTPUT\n", "print(42)\n" * MOST_LINES]
+    assert _faults(notebook) == [
+        "code cell 0 has 26 lines, more than 25",
+        "code cell 0 has a comment '# NBVAL_CHECK_OUTPUT'; use a tag",
+    ]

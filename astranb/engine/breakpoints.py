@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.units import bandwidth_Bps, format_bandwidth, format_bytes, format_time, size_bytes, time_ps
 
@@ -30,7 +31,7 @@ _CONDITION = re.compile(r"(?P<left>.+?)\s*(?P<relation><=|>=|==|!=|<|>)\s*(?P<va
 
 
 @dataclass
-class Breakpoint:
+class Breakpoint(Displayed):
     """One breakpoint.
 
     Attributes
@@ -54,6 +55,10 @@ class Breakpoint:
     rows: list[dict[str, int]] = field(default_factory=list)
     object: str = ""
     enabled: bool = True
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        return f"breakpoint {self.text}{'' if self.enabled else ' (off)'}"
 
 
 class ConditionField(NamedTuple):

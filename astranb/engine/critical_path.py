@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from astranb.core.display import Displayed
 from astranb.core.units import format_time
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _MOST_ROWS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Displayed):
     """A stretch of the critical path.
 
     Attributes
@@ -58,8 +59,13 @@ class Segment:
         """How long it is."""
         return self.end_ps - self.start_ps
 
+    def __str__(self) -> str:
+        """One line for a person."""
+        when = f"{format_time(self.start_ps)} to {format_time(self.end_ps)}"
+        return f"{when}: {self.cause} at {self.resource} (rank {self.rank}, {self.name})"
 
-class CriticalPath:
+
+class CriticalPath(Displayed):
     """What the time of a run consists of: one thing after the other, from the start to the end.
 
     Parameters

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
 
@@ -21,7 +22,7 @@ _MOST_FACTOR = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Displayed):
     """What a change would do to the time of a run.
 
     Attributes
@@ -75,7 +76,7 @@ class Change:
         return f"{format_time(ps)} ({(ps - self.before_ps) / max(1, self.before_ps):+.1%})"
 
 
-class WhatIf:
+class WhatIf(Displayed):
     """Changes that matter most to the time of a run, each with an estimate.
 
     Attributes

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
+from astranb.core.display import Displayed
 from astranb.core.units import format_time
 
 __all__ = ["WaitStep", "Why"]
 
 
 @dataclass(frozen=True, slots=True)
-class WaitStep:
+class WaitStep(Displayed):
     """One link of a chain of waits.
 
     Attributes
@@ -32,8 +33,12 @@ class WaitStep:
     since_ps: int = -1
     until_ps: int = -1
 
+    def __str__(self) -> str:
+        """Who waits, and for what."""
+        return self.text
 
-class Why:
+
+class Why(Displayed):
     """A chain of waits: each step waits for the next one.
 
     Attributes

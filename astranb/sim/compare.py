@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes, format_time
 
@@ -51,7 +52,7 @@ class Shown:
         return format_time(number) if self.field.endswith("_ps") else format_bytes(number)
 
 
-class Comparison:
+class Comparison(Displayed):
     """What differs between two simulations as they are now.
 
     Parameters
@@ -204,12 +205,6 @@ class Comparison:
             return "the same"
         quick, slow, name = (a, b, self.names[0]) if a < b else (b, a, self.names[1])
         return f"{name} is faster by {format_time(slow - quick)} ({slow / quick:.3g} times)"
-
-    def _repr_html_(self) -> str:
-        """The summary, for a notebook."""
-        from html import escape
-
-        return f"<pre>{escape(self.summary())}</pre>"
 
     def __repr__(self) -> str:
         """The summary."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_files
 from astranb.core.perfetto import write_trace
@@ -24,7 +24,7 @@ _QUICK_EVENTS = 5_000_000  # some seconds of replay
 _LEAST_SHARE = 0.005
 
 
-class Result:
+class Result(Displayed):
     """Times, bandwidths, tables and words about a simulation as it is now.
 
     It has the same fields whatever runs at whatever fidelity. What a fidelity cannot know is None or no
@@ -236,10 +236,6 @@ class Result:
         }
         write_trace(Path(path), engine.trace_events(written, **options), written)
         return written
-
-    def _repr_html_(self) -> str:
-        """The summary, for a notebook."""
-        return f"<pre>{escape(self.summary())}</pre>"
 
     def __repr__(self) -> str:
         """The summary."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
@@ -50,7 +51,7 @@ _STOPS = {TIME: "time", BREAK: "breakpoint", ENDED: "end"}
 _T = TypeVar("_T")
 
 
-class Simulation:
+class Simulation(Displayed):
     """What runs on a machine, stopped between two events until a verb moves it.
 
     Parameters
@@ -277,11 +278,15 @@ class Simulation:
         """Say in one line what happened last."""
         return self.driver.engine.narrate()
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         """One line: what runs on what, time and events."""
         ended = ", finished" if self.finished else ""
         what = self.driver.engine.headline()[0]
-        return f"<Simulation {what}: at {format_time(self.now_ps)}, {self.events:,} events{ended}>"
+        return f"{what}: at {format_time(self.now_ps)}, {self.events:,} events{ended}"
+
+    def __repr__(self) -> str:
+        """The same, with its class."""
+        return f"<Simulation {self}>"
 
     # Moving time -------------------------------------------------------------
 

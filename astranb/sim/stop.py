@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from astranb.core.display import Displayed
 from astranb.core.units import format_time
 from astranb.engine.breakpoints import Breakpoint
 
@@ -27,7 +28,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Stop:
+class Stop(Displayed):
     """What every verb returns.
 
     Attributes
@@ -59,3 +60,7 @@ class Stop:
         what = f"{_WORDS[self.why]}{f' ({self.breakpoint.text})' if self.breakpoint else ''}"
         found = f": {self.because}" if self.because else ""
         return f"{what} at {format_time(self.now_ps)}, event {self.events:,}{found}"
+
+    def __str__(self) -> str:
+        """The same line."""
+        return self.text

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from astranb.core.display import Displayed
 from astranb.engine.protocol import Engine
 
 __all__ = ["ObjectView"]
 
 
-class ObjectView(Mapping[str, Any]):
+class ObjectView(Displayed, Mapping[str, Any]):
     """An object of a simulation at one moment; what the inspector shows is there by key, too.
 
     Parameters

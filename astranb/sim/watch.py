@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_time, time_ps
 from astranb.engine.breakpoints import with_unit
@@ -23,7 +24,7 @@ _MOST = 4096  # samples; of more, every second is forgotten
 
 
 @dataclasses.dataclass(eq=False)
-class Watch:
+class Watch(Displayed):
     """Something that is followed over time.
 
     Attributes
@@ -128,9 +129,13 @@ class Watch:
         self.times_ps.append(now_ps)
         self.values.append(float(self.value))
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         """Its name and what it is now."""
-        return f"<Watch {self.text}: {self.shown(self.value)}>"
+        return f"{self.text}: {self.shown(self.value)}"
+
+    def __repr__(self) -> str:
+        """The same, with its class."""
+        return f"<Watch {self}>"
 
 
 def _of_function(sim: Any, call: Callable[[Any], float]) -> Watch:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from astranb.collectives.language.program import Block, Program, block_numbers
 from astranb.collectives.language.source import SourceLine
 from astranb.core.colours import OKABE_ITO
+from astranb.core.display import Displayed
 from astranb.core.svg import Path, Shape, SvgBox, Text, document
 
 __all__ = ["KINDS", "Faults", "Flaw", "Namer", "draw_waits"]
@@ -17,7 +18,7 @@ _FILL, _EDGE = f"{OKABE_ITO[1]}33", "#b06a00"
 
 
 @dataclass(frozen=True)
-class Flaw:
+class Flaw(Displayed):
     """A fault of a program.
 
     Attributes
@@ -46,6 +47,10 @@ class Flaw:
     waits: tuple[str, ...] = ()
     lines: tuple[SourceLine, ...] = ()
     count: int = 1
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        return self.message
 
 
 KINDS = (
