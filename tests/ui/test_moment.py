@@ -48,7 +48,9 @@ def test_a_span_that_is_clicked_is_described(page: Page, lab: Lab) -> None:
     canvas = panel.locator("canvas")
     canvas.click(position={"x": 6, "y": 34})  # GPU0 opens
     expect(panel).to_have_attribute("data-asked", "false")
-    width = canvas.bounding_box()["width"]
+    box = canvas.bounding_box()
+    assert box
+    width = box["width"]
     canvas.click(position={"x": 62 + (width - 62) * 0.3, "y": 20 + 26 + 6})
     span = bench.locator(".anb-span")
     expect(span).to_be_visible()

@@ -106,8 +106,8 @@ def events_around(engine: CacheLineState, at_ps: int, most: int) -> list[tuple[i
         Time in ps, what happened, and the path of the thread block or link, in the order of time.
     """
     machine, fabric, now_ps = engine.machine, engine.fabric, engine.now_ps
-    ops, (_, flights) = machine.ops, engine.recorder.since(0)
-    flights = flights[flights["event"] <= engine.events]
+    ops, (_, recorded) = machine.ops, engine.recorder.since(0)
+    flights = np.asarray(recorded[recorded["event"] <= engine.events])
     found = []
     for field in _DID:
         for op in _nearest(np.asarray(ops[field]), at_ps, now_ps, most):

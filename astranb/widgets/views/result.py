@@ -19,11 +19,11 @@ def outcome(feed: Feed, _options: dict[str, Any]) -> Message:
     """Times and bandwidths, what bounds the run, and the parts of the time, up to now."""
     sim = feed.sim
     names, shares, whose = _parts_of(sim)
-    parts = [[name, number, share] for number, (name, share) in enumerate(zip(names, shares, strict=True))]
+    parts = enumerate(zip(names, shares, strict=True))
     return {
         "finished": sim.finished,
         "facts": _facts_of(sim),
-        "parts": [part for part in parts if part[2] > _LEAST_SHARE],
+        "parts": [[name, number, share] for number, (name, share) in parts if share > _LEAST_SHARE],
         "whose": whose,
     }, []
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,8 @@ def test_fences_and_sizes_are_those_of_one_block_and_one_operation_at_a_time(
     is_source = np.arange(len(c.op)) - c.first_chunk[c.op] < c.sources[c.op]
     fences, aheads = paces_of(c, number, is_source)
     lowered = lower(program, kind=kind, size=40 * 1024)
-    numbers, expected = {}, []
+    numbers: dict[Any, int] = {}
+    expected = []
     for block in program.blocks:
         sides = [
             [[numbers.setdefault(chunk, len(numbers)) for chunk in side(op)] for op in block.operations]
