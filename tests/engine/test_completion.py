@@ -16,7 +16,7 @@ KINDS = ("sm", "l2", "lane")
 
 def parts(path: str) -> Mapping[str, Iterable[str]]:
     if path.startswith("gpu"):
-        return {kind: (f"{path}.{kind}.{number}" for number in range(20)) for kind in KINDS[:2]}
+        return {kind: [f"{path}.{kind}.{number}" for number in range(20)] for kind in KINDS[:2]}
     return {"lane": (f"{path}#{number}" for number in range(2))} if "->" in path else {}
 
 

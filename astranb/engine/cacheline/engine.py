@@ -56,7 +56,7 @@ class CacheLineEngine(CacheLineState):
     kinds: ClassVar[Collection[str]] = EVENT_KINDS
     quick = False
     losses: ClassVar[Mapping[str, str]] = LOSSES
-    part_kinds: ClassVar[Collection[str]] = (*PARTS, "port", "lane", "buffer")
+    part_kinds: ClassVar[Collection[str]] = (*PARTS, "port", "buffer")
     lost_per: ClassVar[Sequence[str]] = ("rank", "block")
     # What is only a function of the state.
     spans = spans_of

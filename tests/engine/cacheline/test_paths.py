@@ -20,9 +20,9 @@ def run() -> anb.Simulation:
 
 
 ASKED = (
-    *("", "gpu[5]", "GPU5.", "GPU5.sm.1", "dgx_h100.0", "nvsw", "cx7.0.", "zzz"),
+    *("", "gpu[5]", "GPU5.", "GPU5.sm.1", "dgx_h100.0", "nvsw", "dgx_h100.0.cx7.0.", "zzz"),
     *("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0", "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0#", "->dgx_h100.0.xpu.3"),
-    *(*PARTS, "port", "lane", "buffer"),
+    *(*PARTS, "port", "buffer"),
 )
 
 
