@@ -52,7 +52,7 @@ def _candidates(wanted: str, objects: Sequence[str], kinds: Collection[str], par
         yield from (name for kind in parts(path).values() for name in islice(kind, _MOST_OF_ONE))
     for path, key in zip(objects, keys, strict=True):
         if wanted != key and wanted.startswith(key) and wanted[len(key)] in ".#":
-            every = parts(path).values()
+            every: list[Iterable[str]] = list(parts(path).values())
             if wanted == f"{key}.":
                 every = [islice(kind, _MOST_OF_ONE) for kind in every]
             yield from (name for kind in every for name in kind if folded(name).startswith(wanted))

@@ -107,7 +107,7 @@ def events_around(engine: CacheLineState, at_ps: int, most: int) -> list[tuple[i
     """
     machine, fabric, now_ps = engine.machine, engine.fabric, engine.now_ps
     ops, (_, recorded) = machine.ops, engine.recorder.since(0)
-    flights = np.asarray(recorded[recorded["event"] <= engine.events])
+    flights: Any = recorded[recorded["event"] <= engine.events]
     found = []
     for field in _DID:
         for op in _nearest(np.asarray(ops[field]), at_ps, now_ps, most):
