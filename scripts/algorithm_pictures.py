@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path as File
 
 import astranb as anb
-from astranb.core.colours import LIGHT, OKABE_ITO
+from astranb.core.colours import DARK, LIGHT, OKABE_ITO
 from astranb.core.svg import Circle, Path, Shape, SvgBox, SvgLine, Text, document
 from astranb.core.units import format_time
 
@@ -34,7 +34,19 @@ PICTURES = {
 _WIDTH, _LEFT, _TOP, _ROW, _RIGHT = 720, 64, 40, 46, 20
 _INK = ("#ffffff", "#000000")
 _MOST_NUMBERS = 32
-_DARK = (0, 2, 5)  # chunks whose colour needs white text
+_ON_DARK = (
+    ("rect", "fill", LIGHT.back, DARK.back),
+    ("text", "fill", LIGHT.ink, DARK.ink),
+    ("text", "fill", LIGHT.dim, DARK.dim),
+    ("line", "stroke", LIGHT.line, DARK.line),
+    ("line", "stroke", LIGHT.dim, DARK.dim),
+    *(
+        (shape, what, "#000000", "#757575")
+        for shape, what in (("line", "stroke"), ("path", "fill"), ("circle", "fill"))
+    ),
+)
+"""On a dark page: element, attribute, its colour, and the colour there (black chunks are grey)."""
+_DARK = (0, 2, 5, 7)  # chunks whose colour needs white text
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,14 @@ def arrows(sim: anb.Simulation) -> list[Arrow]:
 def draw(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> str:
     """Draw arrows between the rows of ranks."""
     bottom = _TOP + _ROW * (ranks - 1)
-    return document(_WIDTH, bottom + 40, _shapes(title, ranks, time_ps, found), title=title) + "\n"
+    drawn = document(_WIDTH, bottom + 40, _shapes(title, ranks, time_ps, found), title=title)
+    return drawn.replace("</title>", f"</title>{_style()}", 1) + "\n"
+
+
+def _style() -> str:
+    """The colours of a dark page, where it is one."""
+    rules = "".join(f'{shape}[{what}="{light}"]{{{what}:{dark}}}' for shape, what, light, dark in _ON_DARK)
+    return f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
 
 
 def _shapes(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> Iterator[Shape]:

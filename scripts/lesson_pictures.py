@@ -1,4 +1,4 @@
-"""Take the pictures of the lessons for the rendered pages: docs/lessons/NOTEBOOK/CELL.png.
+"""Take the pictures of the lessons for the rendered pages: docs/lessons/NOTEBOOK/CELL.png and CELL.dark.png.
 
     python -m scripts.lesson_pictures [NOTEBOOK.ipynb]...
 
@@ -15,18 +15,19 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from PIL import Image
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.ui.harness import REPOSITORY, chromium, open_notebook, run_cell, serve, wait_idle
+from tests.ui.harness import REPOSITORY, chromium, open_notebook, run_cell, serve, set_theme, wait_idle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = REPOSITORY / "docs" / "lessons"
 WIDTH, COLOURS, MOST_HEIGHT, TIMEOUT_S = 820, 256, 760, 120
+THEMES: tuple[tuple[Literal["light", "dark"], str], ...] = (("light", ".png"), ("dark", ".dark.png"))
 SHOWS = ".anb-workbench, .anb-editor, .jp-RenderedSVG, canvas"
 """Elements of a cell's output that are shown as a picture."""
 NOT_TEXT = ".jp-OutputArea-child:not(:has(.jp-RenderedText))"
@@ -56,14 +57,16 @@ def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
             output.locator(SHOWS).first.wait_for(timeout=5000)
         except PlaywrightTimeout:
             continue
-        output.scroll_into_view_if_needed()
-        page.wait_for_timeout(1500)  # views request their data
-        box = output.bounding_box()
-        if not box:
-            continue
-        clip = {**box, "height": min(box["height"], MOST_HEIGHT)}
         folder.mkdir(parents=True, exist_ok=True)
-        picture(page.screenshot(clip=clip)).save(folder / f"{cell['id']}.png", optimize=True)
+        for theme, ending in THEMES:
+            set_theme(page, theme)
+            output.scroll_into_view_if_needed()
+            page.wait_for_timeout(1500)  # views request their data
+            box = output.bounding_box()
+            assert box, "an output that shows something has a place"
+            clip = {**box, "height": min(box["height"], MOST_HEIGHT)}
+            picture(page.screenshot(clip=clip)).save(folder / f"{cell['id']}{ending}", optimize=True)
+        set_theme(page, "light")
         taken += 1
     return taken
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -75,6 +77,51 @@ def test_a_lesson_draws_its_figures_and_folds_its_solution(page: Page, lab: Lab)
     ]
 
 
+WORKBENCH = re.compile(r"^(anb\.Workbench\(.*\)|workbench|closer|bench)$")
+"""The last line of a cell that shows one."""
+BUTTON = re.compile(r"\*\*([A-Z][a-z]+)\*\*")
+"""A button as lessons name it; what ends in a colon or a full stop, as ``**Predict:**``, is none."""
+
+
+def named_buttons(name: str) -> list[set[str]]:
+    """Return, for each workbench of a lesson, the buttons that the text above it names."""
+    cells = json.loads((REPOSITORY / "tutorials" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    found = []
+    for above, cell in pairwise(cells):
+        lines = "".join(cell["source"]).splitlines()
+        if cell["cell_type"] == "code" and lines and WORKBENCH.match(lines[-1]):
+            assert above["cell_type"] == "markdown", f"no instructions above {cell['id']} of {name}"
+            found.append(set(BUTTON.findall("".join(above["source"]))))
+    return found
+
+
+def test_the_buttons_that_lessons_name_are_known() -> None:
+    named = {button for name in LESSONS for bench in named_buttons(name) for button in bench}
+    assert named == {"Play", "Event", "Cycle", "Line", "Phase", "Back", "Message", "Operation", "Instruction"}
+
+
+def test_a_thread_block_is_stepped_by_instruction(page: Page, lab: Lab) -> None:
+    """Lesson 08: each press goes on to the next instruction, and the line under the buttons says so."""
+    take(page, lab, "08_protocols_and_blocks")
+    bench = page.locator(".anb-workbench").first
+    bench.scroll_into_view_if_needed()
+    bench.get_by_role("button", name="Instruction", exact=True).click()
+    expect(bench.locator(".anb-status")).to_contain_text("an instruction is issued at")
+
+
+def test_a_slow_link_is_at_the_end_of_the_chain_of_waits(page: Page, lab: Lab) -> None:
+    """Lesson 09: the link queues, and *Explain* of GPU 4 ends at it."""
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    take(page, lab, "09_a_slow_run")
+    bench = page.locator(".anb-workbench").first
+    bench.scroll_into_view_if_needed()
+    path = bench.get_by_role("textbox", name="Path").or_(bench.get_by_role("combobox", name="Path")).first
+    path.fill("gpu[4]")
+    path.press("Enter")
+    bench.get_by_role("tab", name="Explain", exact=True).click()
+    expect(bench).to_contain_text("in the queue of dgx_h100.0.xpu.5->dgx_h100.0.nvsw.2")
+
+
 LESSONS = sorted(path.stem for path in (REPOSITORY / "tutorials").glob("*.ipynb"))
 
 
@@ -93,6 +140,11 @@ def test_every_lesson_runs_and_its_workbench_moves(page: Page, lab: Lab, name: s
         screenshot(page, f"lesson-{name[:2]}-all-{theme}")
     if not benches.count():
         return
+    for index, buttons in enumerate(named_buttons(name)):
+        shown = benches.nth(index)
+        shown.scroll_into_view_if_needed()
+        for button in buttons:
+            expect(shown.get_by_role("button", name=button, exact=True)).to_be_visible()
     bench = benches.first
     bench.scroll_into_view_if_needed()
     bench.get_by_role("button", name="Reset", exact=True).click()
