@@ -1,7 +1,6 @@
 """Programs as columns of integers: the same operations and tables as one by one."""
 
 import dataclasses
-
 from typing import Any
 
 import numpy as np
