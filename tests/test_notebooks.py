@@ -35,6 +35,8 @@ def _faults(notebook: dict[str, Any]) -> list[str]:
         faults.append("it holds widget state")
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for number, cell in enumerate(code):
+        if cell["outputs"] and cell["execution_count"] is None:
+            faults.append(f"code cell {number} has outputs, and was not run")  # nbval fails on it
         size = len(json.dumps(cell["outputs"]))
         if size > LARGEST_OUTPUT:
             faults.append(f"the outputs of code cell {number} take {size} bytes")
@@ -63,6 +65,7 @@ def _notebook() -> dict[str, Any]:
     output = {"output_type": "stream", "name": "stdout", "text": ["42\n"]}
     cell = {
         "cell_type": "code",
+        "execution_count": 1,
         "metadata": {"tags": [CHECKED]},
         "source": ["print(42)"],
         "outputs": [output],
@@ -95,6 +98,10 @@ def test_faults_of_a_notebook_are_found() -> None:
     notebook = _notebook()
     notebook["cells"][0]["outputs"] = []
     assert _faults(notebook) == ["a cell whose output is to be checked has none"]
+
+    notebook = _notebook()
+    notebook["cells"][0]["execution_count"] = None
+    assert _faults(notebook) == ["code cell 0 has outputs, and was not run"]
 
     notebook = _notebook()
     notebook["cells"][0]["metadata"] = {}

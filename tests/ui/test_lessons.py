@@ -115,7 +115,7 @@ def test_a_slow_link_is_at_the_end_of_the_chain_of_waits(page: Page, lab: Lab) -
     take(page, lab, "09_a_slow_run")
     bench = page.locator(".anb-workbench").first
     bench.scroll_into_view_if_needed()
-    path = bench.get_by_role("textbox", name="Path").or_(bench.get_by_role("combobox", name="Path")).first
+    path = bench.get_by_label("Object to inspect")
     path.fill("gpu[4]")
     path.press("Enter")
     bench.get_by_role("tab", name="Explain", exact=True).click()
