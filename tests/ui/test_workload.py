@@ -174,7 +174,7 @@ def test_messages_move_on_the_topology_and_lead_to_their_operations(page: Page, 
     expect(topology.locator("canvas").first).to_have_attribute("aria-label", re.compile("12 nodes"))
     expect(topology.locator(".anb-legend")).to_contain_text("all_reduce")
     evaluate(page, "sim.goto('44 us').why")
-    expect(topology.locator(".anb-legend")).to_contain_text("messages in flight")
+    expect(topology.locator(".anb-note").first).to_contain_text("messages in flight")
 
     # Between two events messages are where their recorded times put them; going back takes them away.
     evaluate(page, "workbench.scrub('40.9 us')")

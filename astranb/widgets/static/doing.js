@@ -2,10 +2,9 @@
 // What each rank does at the cursor, on its box: a strip in the colour of the activity, and its name where it has room.
 
 import { createAsker } from "./asker.js";
-import { sizeOf } from "./edges.js";
 import { ACTIVITY_COLOURS } from "./theme.js";
 
-/** @import { Box, Columns, Context, Place, Store, Theme } from "./types" */
+/** @import { Box, Columns, Context, Store, Theme } from "./types" */
 
 const STRIP = 6; // px
 
@@ -17,6 +16,8 @@ export function createDoing(store, theme) {
   let of = new Map();
   /** @type {Columns<"doing"> | null} */
   let columns = null;
+  /** @type {string[]} of the boxes drawn so far */
+  const states = [];
   const asker = createAsker(store, "doing", {
     every: 300,
     answered(...[reply]) {
@@ -49,34 +50,37 @@ export function createDoing(store, theme) {
     return columns.start[k] <= store.cursor && store.cursor <= columns.end[k] ? columns.state[k] : -1;
   }
 
-  /** @param {Context} context @param {Box[]} boxes @param {Place} place */
-  function draw(context, boxes, place) {
-    if (!about) return;
-    /** @type {string[]} */
-    const states = [];
-    for (const box of boxes) {
-      const state = box.rank >= 0 ? stateOf(box.rank) : -1;
-      if (state < 0) continue;
-      states.push(about.names[state]);
-      const [w, h] = sizeOf(box, place);
-      const [x, y] = [box.x * place.x - w / 2, box.y * place.y - h / 2];
-      const tall = Math.min(STRIP, h / 4);
-      context.fillStyle = ACTIVITY_COLOURS[state];
-      context.beginPath();
-      context.roundRect(x, y + h - tall, w, tall, [0, 0, 4, 4]);
-      context.fill();
-      context.font = `9px ${theme.font}`;
-      const name = about.names[state];
-      if (h < 34 || context.measureText(name).width > w - 6) continue;
-      context.textAlign = "center";
-      context.textBaseline = "middle";
-      context.fillStyle = theme.dim;
-      context.fillText(name, x + w / 2, y + h - tall - 6);
-    }
-    context.canvas.dataset.doing = states.join();
+  /**
+   * What a box does at the cursor; gives the height that is left for its name.
+   * @param {Context} context
+   * @param {Box} box
+   * @param {number} x
+   * @param {number} y
+   * @param {number} w
+   * @param {number} h
+   */
+  function draw(context, box, x, y, w, h) {
+    const state = box.rank >= 0 ? stateOf(box.rank) : -1;
+    if (!about || state < 0) return h;
+    const name = about.names[state];
+    states.push(name);
+    const tall = Math.min(STRIP, h / 4);
+    context.fillStyle = ACTIVITY_COLOURS[state];
+    context.beginPath();
+    context.roundRect(x, y + h - tall, w, tall, [0, 0, 4, 4]);
+    context.fill();
+    context.font = `9px ${theme.font}`;
+    if (h < 34 || context.measureText(name).width > w - 6) return h - tall;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillStyle = theme.dim;
+    context.fillText(name, x + w / 2, y + h - tall - 7);
+    return h - tall - 12;
   }
+  /** What the boxes drawn since the last call do. */
+  const shown = () => states.splice(0).join();
 
   /** What a rank does at the cursor, in words. @param {number} rank */
   const describe = (rank) => about?.names[stateOf(rank)] ?? "";
-  return { ask, draw, describe, destroy: asker.destroy };
+  return { ask, draw, shown, describe, destroy: asker.destroy };
 }

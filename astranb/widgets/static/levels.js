@@ -88,6 +88,7 @@ export function createLevels(store, ...notes) {
         ]);
         crumbs.replaceChildren(...parts);
       }
+      crumbs.hidden = store.engine === "operations";
       inside.hidden = store.device >= 0 || !(instance || rank >= 0);
       open.hidden = store.device >= 0 || scene.level !== "collapsed" || !instance;
       shut.hidden = !scene.opened.length || Boolean(scene.focus);

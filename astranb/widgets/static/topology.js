@@ -70,8 +70,12 @@ export function createTopology(store, theme) {
     get all() {
       return levels.all;
     },
-    looked, covers, inside,
-    load: (number) => (resting && !ofOperations ? inside.ofPhase(number) : null) ?? (!ofOperations && inside.overdue() ? null : busyAt(store, number)),
+    looked, covers,
+    inside: ofOperations ? doing : inside,
+    load(number) {
+      if (ofOperations) return 0; // what crosses it is drawn itself
+      return (resting ? inside.ofPhase(number) : null) ?? (inside.overdue() ? null : busyAt(store, number));
+    },
     hottest: () => hot.reply?.bundles ?? [],
     ports: () => (ports.reply?.picture === store.scene.picture ? ports.reply.arrays : null),
   };
@@ -166,7 +170,7 @@ export function createTopology(store, theme) {
       ? moving.draw(context, found, total, about)
       : dots.draw(context, size, store.flights, store.cursor, found, total, about);
     sketch.drawBoxes(context);
-    doing.draw(context, store.scene.boxes, p.laid.place);
+    if (ofOperations) canvas.dataset.doing = doing.shown();
     sketch.drawRailNames(context);
     sketch.drawQueues(context);
     sketch.drawPorts(context);

@@ -713,7 +713,8 @@ export interface Drawing {
   /** The bundles that are busiest, where they are known. */
   hottest(): number[];
   /** What GPUs do and hold. */
-  inside: ReturnType<typeof createInside>;
+  /** Draws what is within a box. */
+  inside: Pick<ReturnType<typeof createInside>, "draw">;
   /** What is known of the entrances of this picture's bundles. */
   ports(): Columns<"ports"> | null;
 }
