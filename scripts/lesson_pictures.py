@@ -64,8 +64,8 @@ def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
             page.wait_for_timeout(1500)  # views request their data
             box = output.bounding_box()
             assert box, "an output that shows something has a place"
-            clip = {**box, "height": min(box["height"], MOST_HEIGHT)}
-            picture(page.screenshot(clip=clip)).save(folder / f"{cell['id']}{ending}", optimize=True)
+            box["height"] = min(box["height"], MOST_HEIGHT)
+            picture(page.screenshot(clip=box)).save(folder / f"{cell['id']}{ending}", optimize=True)
         set_theme(page, "light")
         taken += 1
     return taken
