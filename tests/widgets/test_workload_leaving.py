@@ -62,6 +62,7 @@ def test_the_page_answers_what_views_ask_at_the_end(bench, tmp_path):
         "ports",
         "ranks",
         "critical_path",
+        "events",
         "lost_time",
         "outcome",
         "why",
