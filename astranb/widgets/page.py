@@ -32,7 +32,7 @@ __all__ = ["VARIABLES", "answers", "page"]
 
 _QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
 _MOST_OBJECTS = 300  # some ms each
-_MOST_EARLIER = 600  # inspections of the main objects before the end
+_MOST_EARLIER = 320  # inspections of the main objects before the end
 _MOST_MOMENTS = 24
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
