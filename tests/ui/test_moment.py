@@ -58,8 +58,7 @@ def test_a_span_that_is_clicked_is_described(page: Page, lab: Lab) -> None:
     expect(span).to_contain_text("operation")
     screenshot(page, "moment-span")
     span.get_by_role("button", name="Go to its begin").click()
-    start_ps = evaluate(page, "workbench.cursor_ps")
-    assert 0 <= start_ps < 0.3 * 11e6
+    becomes(page, "0 <= workbench.cursor_ps < 0.3 * 11e6")
     span.get_by_role("button", name="Go to its end").click()
     becomes(page, "workbench.cursor_ps > 0.29 * 11e6")
 

@@ -79,7 +79,7 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-memory")).to_have_attribute("data-exact", "true")
     canvas.hover(position={"x": 702, "y": 52})
     expect(timeline.locator(".anb-tip")).to_contain_text(
-        re.compile(r"GPU0 · sm\.\d+ · .*(issue|stalled|wait)")
+        re.compile(r"GPU0 · sm\.\d+ · .*(issue|data|fence|semaphore)")
     )
     screenshot(page, "timelines-zoomed")
     canvas.dblclick(position={"x": 700, "y": 8})  # on the ruler: everything
