@@ -85,6 +85,7 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
     before, events = str(evaluate(page, "sim.state_hash()")), evaluate(page, "sim.events")
     evaluate(page, "sim.step(500).why")
     bench.get_by_label("Steps at once").select_option("100")
+    bench.get_by_label("Back by").select_option("event")  # it follows the unit of the last step
     for _ in range(5):
         bench.get_by_role("button", name="Back", exact=True).click()
     expect(bench).to_have_attribute("data-events", str(events))
