@@ -106,7 +106,7 @@ def test_what_needs_a_kernel_says_so(alone: Page, sim: anb.Simulation, tmp_path:
     later = sim.now_ps * 3 // 5  # not one of the moments that it holds
     bench.get_by_label("View cursor").fill(str(later / sim.now_ps))
     shows(bench, later)
-    expect(inspector).to_contain_text("the last moment before the cursor that this page holds")
+    expect(inspector).to_contain_text("the last time before the cursor that this page holds")
     button(bench, "End").click()
     expect(inspector).not_to_contain_text("that this page holds")
     expect(inspector).to_contain_text(sim.inspect("gpu[2]")["title"])

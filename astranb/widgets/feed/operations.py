@@ -67,7 +67,7 @@ class OperationFeed(Feed):
     >>> len(feed.scene()[0]["boxes"])
     4
     >>> sim.run().why
-    'finished'
+    'end'
     >>> meta, buffers = feed.state()
     >>> meta["first"], meta["total"] == len(buffers[0]) // 8
     (0, True)
