@@ -156,7 +156,7 @@ def test_breakpoints_stop_where_they_say():
     "do, message",
     [
         (lambda s: s.step(-1), "must be a whole number and not negative"),
-        (lambda s: s.step(1, "operaton"), "did you mean 'operation'"),
+        (lambda s: s.step(1, "operaton"), "this run counts event, cycle"),
         (lambda s: s.break_on("colective_end"), "did you mean 'collective_end'"),
         (lambda s: s.break_on(), "needs an event kind or an object"),
         (lambda s: s.break_on("message", "rank[0].op[0]"), "name a rank"),
