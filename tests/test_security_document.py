@@ -21,6 +21,7 @@ import pytest
 import astranb as anb
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from tests.documents import DOCS
 from tests.engine.operations.support import hostile, inputs_of
@@ -299,6 +300,13 @@ def hostile_runs():
     return simulations()
 
 
+class Sentence(Displayed):
+    """What every class does whose notebook output is its sentence."""
+
+    def __str__(self):
+        return HOSTILE
+
+
 @pytest.mark.parametrize("kind", ["lines", "messages", "layers"])
 def test_names_from_files_are_text(hostile_runs, kind, tmp_path):
     sim = hostile_runs[kind]
@@ -309,7 +317,7 @@ def test_names_from_files_are_text(hostile_runs, kind, tmp_path):
     ET.fromstring(drawing)
     sim.result.to_perfetto(tmp_path / "a.json")
     assert any("onerror" in str(e) for e in json.loads((tmp_path / "a.json").read_text())["traceEvents"])
-    shown = [sim.result, sim.critical_path(), anb.compare(sim, sim)]
+    shown = [sim, sim.step(), sim.result, sim.critical_path(), anb.compare(sim, sim), Sentence()]
     if kind == "lines":
         shown += [sim.why(), sim.what_if(), sim.at("gpu[0]"), sim.engine.infra]
     for one in shown:
@@ -327,7 +335,7 @@ def test_every_notebook_output_is_among_them():
         if isinstance(node, ast.ClassDef)
         and any(isinstance(one, ast.FunctionDef) and one.name == "_repr_html_" for one in node.body)
     }
-    assert found == {"Why", "WhatIf", "CriticalPath", "Infra", "Comparison", "Result", "ObjectView"}
+    assert found == {"Why", "WhatIf", "CriticalPath", "Infra", "ObjectView", "Displayed"}
 
 
 def test_names_in_pictures_of_files_are_text(tmp_path):

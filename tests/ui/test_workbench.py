@@ -84,7 +84,7 @@ def test_every_button_does_what_it_says(page: Page, lab: Lab) -> None:
     button(bench, "Event").click()
     shown(bench, cycle + 1000)
     assert evaluate(page, "sim.state_hash()") == before
-    bench.get_by_label("Steps at once").select_option("1")  # × holds for every unit
+    bench.get_by_label("Steps at once").select_option("1")  # the factor holds for every unit
     button(bench, "Phase").click()
     expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
     assert evaluate(page, "int(sim.engine.machine.clock[0].phases)") == 1

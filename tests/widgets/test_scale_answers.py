@@ -156,7 +156,7 @@ def test_instances_and_the_links_between_them_are_objects() -> None:
     assert dict(map(tuple, found["state"]))["GPUs"] == "8, ranks 8 to 15"
     assert found["children"][0] == {"path": "host.1.xpu.0", "text": "GPU8: host.1.xpu.0"}
     between = sim.inspect("host.1->leafsw.0")
-    assert dict(map(tuple, between["state"]))["lanes"] == "8"
+    assert dict(map(tuple, between["state"]))["bandwidth"] == "400 GB/s (8 lanes x 50 GB/s)"
     for name in [b.name for b in feed.layout.boxes] + [b["name"] for b in feed.scene()[0]["bundles"]]:
         assert sim.inspect(name)["path"] == name
     for wrong in ("host.9", "host.1->host.2", "leaf"):

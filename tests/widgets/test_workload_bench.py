@@ -32,6 +32,19 @@ class _Page:
         return answer
 
 
+ASKED: dict[str, Any] = {
+    "from": 0,
+    "to": 1000,
+    "columns": 10,
+    "ranks": [0],
+    "path": "rank[0].op[0]",
+    "start": 0,
+    "end": 1000,
+    "time": 0,
+}
+"""Options of all questions."""
+
+
 def _opened() -> tuple[Any, _Page]:
     sim = mixed()
     bench: Any = anb.Workbench(sim)
@@ -206,7 +219,7 @@ def test_every_question_has_an_answer_at_any_moment():
     for _ in range(3):
         for question in answers_of(page.bench.feed):
             if question not in ("apply", "fork", "what_if_run", "critical_path"):
-                answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
+                answer, _ = page.ask(question, **ASKED)
                 assert "error" not in answer, question
         sim.step(300)
     rows = page.ask("ranks")[0]["rows"]
@@ -397,5 +410,5 @@ def test_layers_of_one_zero_are_shown_in_their_own_words():
     assert (table["what"], table["rows"][0][0], len(table["rows"])) == ("layers", "layer[conv0]", 3)
     for question in answers_of(page.bench.feed):
         if question not in ("apply", "fork", "what_if_run"):
-            answer, _ = page.ask(question, **{"from": 0, "to": 1000, "columns": 10, "ranks": [0]})
+            answer, _ = page.ask(question, **ASKED)
             assert "error" not in answer, question

@@ -91,7 +91,7 @@ def test_one_that_has_no_place_waits_for_one_that_has():
     assert why.links[1].path.endswith("xpu.2.block.0")
     sim.run()
     assert check_path(sim)
-    assert sim.lost_time()["no_SM_ps"].sum() > 0
+    assert sim.lost_time()["idle_no_SM_ps"].sum() > 0
 
 
 def test_ended_and_not_begun(done):
