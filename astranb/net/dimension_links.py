@@ -106,7 +106,8 @@ class DimensionLinks:
         >>> [(int(links.source[one]), int(links.target[one])) for one in link]
         [(0, 1), (1, 2), (3, 0), (0, 8), (8, 4)]
         """
-        at, found = np.array(src, np.int64), []
+        at = np.array(src, np.int64)
+        found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), 0, 0)]  # of no messages
         for dim, (kind, stride, nodes) in enumerate(
             zip(self._kinds, self._strides, self._nodes, strict=True)
         ):

@@ -95,6 +95,14 @@ class Browser:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("fidelity", ["analytical", "congestion"])
+def test_before_the_first_message_there_are_no_flights(name: str, fidelity: str) -> None:
+    browser = Browser(simulation(NETWORKS[name], fidelity))
+    browser.read()
+    assert len(browser.rows["start"]) == 0
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("algorithm", ["ring", "direct"])
 def test_with_congestion_flights_are_what_links_carried(name: str, algorithm: str) -> None:
     sim = simulation(NETWORKS[name], "congestion", algorithm)

@@ -160,6 +160,8 @@ export function createBreaks(store, theme) {
     if (document.activeElement !== object && object.dataset.selection !== store.selection) {
       object.dataset.selection = store.selection;
       object.value = store.selection;
+      if (!time.value && !condition.value) how.value = store.selection ? "on" : "at"; // what is selected is what to stop at
+      arrange();
     }
     const [start, end] = store.view();
     const options = { path: store.selection, start_ps: Math.floor(start), end_ps: Math.ceil(end) };

@@ -218,7 +218,10 @@ export function createTransport(store, help) {
   }
   function draw() {
     const { state } = store;
-    if (!state || !store.ready) return;
+    if (!state || !store.ready) {
+      settle(status, store.trouble || store.error); // the first state may be what failed
+      return;
+    }
     const playing = store.playing;
     if (buttons.play.dataset.playing !== String(playing)) {
       buttons.play.dataset.playing = String(playing);
