@@ -193,3 +193,29 @@ def test_messages_move_on_the_topology_and_lead_to_their_operations(page: Page, 
     screenshot(page, "workload-messages")
     evaluate(page, "workbench.scrub('39 us')")
     expect(bench).to_have_attribute("data-dots", "0")
+
+
+WATCH = """bench => {
+    window.passed = []
+    new MutationObserver(() => window.passed.push(Number(bench.dataset.cursor)))
+        .observe(bench, { attributes: true, attributeFilter: ['data-cursor'] })
+}"""
+
+
+def test_a_step_is_seen_as_a_passage(page: Page, lab: Lab) -> None:
+    """The first press of Message: messages move from rank to rank, and rest where they arrive."""
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    bench.evaluate(WATCH)
+    bench.get_by_role("button", name="Message", exact=True).click()
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    arrived = evaluate(page, "sim.now_ps")
+    passed = page.evaluate("window.passed")
+    assert passed == sorted(passed)
+    assert passed[-1] == arrived
+    assert len({time for time in passed if 0 < time < arrived}) > 2
+    bench.get_by_role("button", name="Back", exact=True).click()
+    expect(bench).to_have_attribute("data-cursor", "0")  # at once

@@ -36,10 +36,11 @@ export function createMoving(store) {
       const bundle = bundleOf[what[k] >>> 4];
       if (!drawn[bundle]) continue;
       const gone = end[k] > start[k] ? (store.cursor - start[k]) / (end[k] - start[k]) : 1;
-      const [x, y] = alongTrack(tracks, trackOf(what[k] >>> 4, 0), gone);
+      const half = scale * Math.min(7, Math.max(3, Math.log2(1 + about.bytes[k]) / 3));
+      const { ux, uy, length } = edges[bundle];
+      const edge = Math.min(0.5, half / Math.max(1, length)); // in full beside the boxes, not half behind them
+      const [x, y] = alongTrack(tracks, trackOf(what[k] >>> 4, 0), edge + gone * (1 - 2 * edge));
       const beside = scale * APART * ((about.chunk[k] % LANES) - (LANES - 1) / 2);
-      const half = scale * Math.min(6, Math.max(2.5, Math.log2(1 + about.bytes[k]) / 4));
-      const { ux, uy } = edges[bundle];
       spots.push({ place: k, x: x - uy * beside, y: y + ux * beside, half });
     }
     for (const { place, x, y, half } of spots) {

@@ -12,6 +12,8 @@ import { timeWindow } from "./window.js";
 /** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Options, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage, Traits } from "./types" */
 
 const VERSION = 5;
+const PASSAGE_MS = 450; // of the cursor through a step, so that what moves is seen moving
+const PASSAGES = ["instruction", "hop", "line", "message", "operation", "phase", "pass"]; // steps that are shown so
 
 /** @param {Model} model @returns {Store} */
 export function createStore(model) {
@@ -22,6 +24,9 @@ export function createStore(model) {
   /** @type {Scene | null} */
   let scene = null;
   let held = false; // Pause was pressed: the cursor rests until the kernel has stopped
+  let stepped = false; // the next state is the end of a step that is shown as a passage
+  /** @type {{ from: number, began: number } | null} from what time on, and when that was */
+  let passage = null;
   let spans = 0; // that were clicked: the answer to an earlier click is not shown
   let timelines = 0; // so far: views ask again when there is another one
   /** @type {Store} */
@@ -136,8 +141,13 @@ export function createStore(model) {
       store.error = "";
       held = false;
       store.follow();
+      passage = null;
+      stepped = PASSAGES.includes(type);
       kernel.asked();
       model.send({ type, ...options });
+    },
+    get passing() {
+      return passage !== null;
     },
     get playing() {
       return store.replaying || Boolean(store.state?.playing);
@@ -182,6 +192,7 @@ export function createStore(model) {
       return store.moveCursor(Math.min(Math.max(0, time), store.frontier));
     },
     moveCursor(time) {
+      passage = null;
       store.following = false;
       store.cursor = time;
       share();
@@ -239,6 +250,12 @@ export function createStore(model) {
         return true;
       }
       if (!store.following || held) return false;
+      if (passage) {
+        const part = Math.min(1, (performance.now() - passage.began) / PASSAGE_MS);
+        store.cursor = passage.from + part * (store.frontier - passage.from);
+        if (part === 1) passage = null;
+        return part < 1;
+      }
       if (!store.state?.playing || store.state.fast) {
         store.cursor = store.frontier;
         return false;
@@ -400,7 +417,13 @@ export function createStore(model) {
       store.frontier = message.now_ps;
       store.furthest = Math.max(store.furthest, message.now_ps);
       if (!store.following && store.cursor > store.frontier) store.cursor = store.frontier;
-      if (store.following && !message.playing) store.cursor = store.frontier;
+      if (store.following && !message.playing) {
+        if (moved) {
+          passage = stepped && store.frontier > store.cursor ? { from: store.cursor, began: performance.now() } : null;
+          stepped = false;
+        }
+        if (!passage) store.cursor = store.frontier;
+      }
       if (first) cursorSet(); // where a cell has put it before anything was shown
       if (moved) {
         if (store.following) later("look", message.playing ? 250 : 0, look);

@@ -509,6 +509,8 @@ export interface Store {
   set_size(name: string, px: number | null, keep?: boolean): void;
   show_panel(name: string, open?: boolean): void;
   command(type: string, options?: Options): void;
+  /** The cursor moves through the last step. */
+  readonly passing: boolean;
   readonly playing: boolean;
   play(): void;
   pause(): void;

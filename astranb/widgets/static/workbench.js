@@ -78,7 +78,7 @@ function show({ store, views, model, el }) {
     if (panels.arrange()) panels.resize();
     root.dataset.dots = String(panels.draw() ?? "");
     transport.draw();
-    root.dataset.events = String(store.state?.events ?? "");
+    if (!store.passing) root.dataset.events = String(store.state?.events ?? "");
     root.dataset.seq = String(store.state?.seq ?? "");
     root.dataset.flights = String(store.flights.count);
     root.dataset.cursor = String(store.cursor);
