@@ -72,17 +72,22 @@ def arrange(
     """Hosts and the tiers of what joins them, as large as a screen has room for.
 
     The hosts are below all tiers, or half of them above and half below, with as many in a row as makes
-    boxes largest. ``upper`` holds the items of each tier, the one next to the hosts first; ``near`` the
-    neighbours of each item.
+    boxes largest; single boxes beside frames are above them. ``upper`` holds the items of each tier, the one
+    next to the hosts first; ``near`` the neighbours of each item.
     """
     best = (0.0, Arranged())
     # Links to rails are vertical: they would cross the frames of a row in between.
-    one_row = len(upper[0]) <= _MOST_RAILS and len(hosts) <= _MOST_FRAMES and any(b.title for b in hosts)
-    for both in (False, True):
+    framed = [block for block in hosts if block.title] if len(upper[0]) <= _MOST_RAILS else []
+    single = [block for block in hosts if not block.title]
+    one_row = bool(framed) and len(hosts) <= _MOST_FRAMES
+    halves = {0, -(-len(hosts) // 2)} - ({len(hosts)} if len(hosts) < 2 else set())  # above the tiers
+    if framed and single:
+        hosts, halves, one_row = [*single, *framed], {len(single)}, False
+    for half in sorted(halves):
         for per_row in sorted({-(-len(hosts) // k) for k in range(1, len(hosts) + 1)}, reverse=True):
-            if (both and len(hosts) < 2) or (one_row and per_row < len(hosts) / (1 + both)):
+            if one_row and per_row < len(hosts) / (1 + bool(half)):
                 continue
-            made = _with_tiers(hosts, upper, near, both, per_row)
+            made = _with_tiers(hosts, upper, near, half, per_row)
             scale = min(_STAGE[0] / made.width, _STAGE[1] / made.height)
             if scale > best[0] * 1.02:
                 best = scale, made
@@ -93,10 +98,9 @@ def _with_tiers(
     hosts: Sequence[PlacedBlock],
     upper: Sequence[Sequence[int]],
     near: dict[int, set[int]],
-    both: bool,
+    half: int,
     per_row: int,
 ) -> Arranged:
-    half = -(-len(hosts) // 2) if both else 0
     above = [block.flipped() for block in hosts[:half]]
     below = list(hosts[half:])
     side = {item: -1 for block in above for item in block.places}
@@ -110,13 +114,17 @@ def _with_tiers(
         for item in tier:
             # A switch is placed with its neighbours; the last tier in the middle.
             lean = sum(side.get(other, 0) for other in near.get(item, ()))
-            side[item] = -1 if both and lean < 0 else 1
+            side[item] = -1 if half and lean < 0 else 1
             rows[side[item] if level < len(upper) - 1 else 1].append(item)
         top = [*top, *_rows(rows[-1], rails)]
         bottom = [*_rows(rows[1], rails), *bottom]
-    shift = (COLUMN + _GAP) / 2 if rails and all(len(block.places) == 1 for block in hosts) else 0.0
-    high = shelves(_chunks(above, per_row), shift)
-    low = shelves(_chunks(below, per_row), shift)
+    high, low = (
+        shelves(
+            _chunks(part, per_row),
+            (COLUMN + _GAP) / 2 if rails and all(len(block.places) == 1 for block in part) else 0.0,
+        )
+        for part in (above, below)
+    )
     longest = max((len(row) for row in (*top, *bottom)), default=0)
     made = Arranged(width=max(high.width, low.width, longest * COLUMN / 2))
     for part, rows_after in ((high, [*top, *bottom]), (low, [])):
