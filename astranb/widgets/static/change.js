@@ -3,6 +3,7 @@
 
 import { createAsker, createRequests, stateNumber } from "./asker.js";
 import { formatCount } from "./format.js";
+import { createMoment } from "./moment.js";
 import { make, makeButton, makeHint, makeLink, makeOptions } from "./theme.js";
 
 /** @import { Answer, CreateView, Options, Parameter } from "./types" */
@@ -29,6 +30,7 @@ function scaled(value, factor, bare) {
 /** @type {CreateView} */
 export function createChange(store) {
   const title = make("h4", {});
+  const moment = createMoment(store, () => asker.reply && store.state?.now_ps, "changes are made where the simulation is");
   const object = make("div", { class: "anb-form" });
   const link = make("div", { class: "anb-row" });
   const run = make("div", { class: "anb-form" });
@@ -37,7 +39,7 @@ export function createChange(store) {
   const forking = makeButton("Fork with these", () => fork(changed()), { disabled: "", title: "start a new run with these changes, shown beside this one" });
   const whole = make("div", { class: "anb-form" }, make("h5", { text: "The run (from the start of a fork)" }), run, make("div", { class: "anb-row" }, forking));
   const element = make(
-    "section", { class: "anb-change", "aria-label": "Change" }, wrong, title, object, link, make("h5", { text: "Changed so far" }), edits, whole,
+    "section", { class: "anb-change", "aria-label": "Change" }, wrong, make("div", { class: "anb-row" }, title, moment), object, link, make("h5", { text: "Changed so far" }), edits, whole,
   );
   let shape = "";
   const asker = createAsker(store, "parameters", {
