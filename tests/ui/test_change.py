@@ -62,6 +62,41 @@ def test_a_link_is_changed_killed_and_taken_back(page: Page, lab: Lab) -> None:
     assert [path for _, path, _ in evaluate(page, "sim.edits")] == [f"{LINK}.bandwidth"]
 
 
+def test_a_link_is_halved_applied_and_undone(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, f"workbench.select('{LINK}') or workbench.event(1000)")
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change")
+    bandwidth, latency = (panel.get_by_label(name, exact=True) for name in ("bandwidth", "latency"))
+    expect(bandwidth).to_have_value("125 GB/s")
+    press(panel, "Halve bandwidth")
+    expect(bandwidth).to_have_value("62.5 GB/s")
+    assert evaluate(page, "sim.edits") == []  # a value in the field changes nothing
+    press(panel, "Double bandwidth")
+    press(panel, "Double bandwidth")
+    expect(bandwidth).to_have_value("250 GB/s")
+    press(panel, "Double latency")
+    press(panel, "Halve latency")
+    expect(latency).to_have_value(evaluate(page, f"sim.parameters('{LINK}')[1].value"))
+    bandwidth.fill("fast")
+    press(panel, "Halve bandwidth")
+    expect(bandwidth).to_have_value("fast")
+    bandwidth.fill("25 GB/s")
+    press(panel, "Halve bandwidth")
+    press(panel, "Apply bandwidth")
+    expect(panel.get_by_text(f"{LINK}.bandwidth = 12.5 GB/s")).to_be_visible()
+    expect(bandwidth).to_have_value("12.5 GB/s")
+    press(panel, f"Undo {LINK}.bandwidth")
+    expect(bandwidth).to_have_value("125 GB/s")  # with no further click
+    assert evaluate(page, "sim.edits") == []
+    evaluate(page, "workbench.select('gpu[3].sm.0') or workbench.select('gpu[3]')")
+    press(panel, "Halve sms")
+    expect(panel.get_by_label("sms", exact=True)).to_have_value("66")
+    press(panel, "Apply sms")
+    press(panel, "Undo dgx_h100.0.xpu.3.sms")
+    expect(panel.get_by_label("sms", exact=True)).to_have_value("132")
+
+
 def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     tab(bench, "Breakpoints")

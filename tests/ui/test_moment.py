@@ -38,6 +38,38 @@ def test_every_panel_holds_for_the_cursors_time(page: Page, lab: Lab) -> None:
     evaluate(page, "workbench.scrub('3.5 us')")
     expect(bench.locator(".anb-chunks .anb-moment")).to_have_text("at 3.5 µs")
     screenshot(page, "moment-light")
+    evaluate(page, "sim.watch('gpu[1].sm.0.issued').text")
+    for panel in ("result", "events", "buffer"):
+        evaluate(page, f"workbench.show_panel('{panel}')")
+    names = {
+        "Traffic": "Traffic from GPU to GPU", "Table": "Table", "Data": "Data", "Inspect": "Inspector",
+        "Breakpoints": "Breakpoints and watches", "Explain": "Explain", "Source": "Source",
+    }  # fmt: skip
+    below = ("Result", "Events around the cursor", "Buffer")
+    for when, text in (("628 ns", "at 628 ns"), ("7.25 us", "at 7.25 µs")):
+        evaluate(page, f"workbench.scrub('{when}')")
+        for tab, name in names.items():
+            bench.get_by_role("tab", name=tab, exact=True).click()
+            for panel in (name, *below):
+                label = bench.get_by_label(panel, exact=True).locator(".anb-moment").first
+                expect(label).to_have_text(text)
+                expect(label).to_have_attribute("data-late", "false")
+    # The numbers are those of the kernel at that time.
+    past = "workbench.session.at(7_250_000)"
+    memory = "__import__('astranb.engine.cacheline.memory', fromlist=['_'])"
+    arrived = evaluate(page, f"int({memory}.buffer_of({past}.engine, 0, 'output').arrived.sum())")
+    expect(bench.locator(".anb-buffer")).to_contain_text(f"{arrived:,} of 8,192 lines")
+    issued = evaluate(page, f"sim.watches[0].shown(sim.watches[0].read({past}))")
+    bench.get_by_role("tab", name="Breakpoints", exact=True).click()
+    expect(bench.locator(".anb-watch .anb-value")).to_have_text(issued)
+    # Changes are made where the simulation is, whatever the cursor looks at.
+    bench.get_by_role("tab", name="Change", exact=True).click()
+    moment = bench.locator(".anb-change .anb-moment")
+    expect(moment).to_have_text("at 11 µs")
+    expect(moment).to_have_attribute("data-late", "true")
+    expect(moment).to_have_attribute(
+        "title", "the cursor is at 7.25 µs: changes are made where the simulation is"
+    )
 
 
 def test_a_span_that_is_clicked_is_described(page: Page, lab: Lab) -> None:

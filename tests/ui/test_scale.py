@@ -97,21 +97,21 @@ def test_traffic_shows_who_sends_to_whom(page: Page, lab: Lab) -> None:
     evaluate(page, "str(sim.run())")
     bench.get_by_role("tab", name="Traffic").click()
     heat = bench.locator(".anb-heat")
-    expect(heat).to_contain_text("458.8 KB of data")  # 8 ranks x 7 chunks x 8 KiB
+    expect(heat).to_contain_text("448 KiB of data")  # 8 ranks x 7 chunks x 8 KiB
     painted(page, ".anb-heat canvas")
     box = heat.locator("canvas").bounding_box()
     assert box
     cell = min(box["width"] - 54, box["height"] - 34) / 8
     at = Position(x=46 + 3.5 * cell, y=24 + 2.5 * cell)
     heat.locator("canvas").hover(position=at)
-    expect(heat.locator(".anb-tip")).to_have_text("GPU2 to GPU3: 57.34 KB")
+    expect(heat.locator(".anb-tip")).to_have_text("GPU2 to GPU3: 56 KiB")
     heat.locator("canvas").click(position=at)
     expect(bench.locator(".anb-inspector h4")).to_contain_text("(GPU2)")
     heat.get_by_label("visible time only").check()
     bench.press("w")
     bench.press("w")
     expect(heat).to_contain_text("of data from")
-    expect(heat).not_to_contain_text("458.8 KB of data")
+    expect(heat).not_to_contain_text("448 KiB of data")
     set_theme(page, "dark")
     screenshot(page, "scale-traffic-dark")
 

@@ -92,7 +92,15 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
     assert str(evaluate(page, "sim.state_hash()")) == before
 
     bench.get_by_role("tab", name="Ranks").click()
-    expect(bench.locator(".anb-exposed tbody tr")).to_have_count(8)
+    ranks = bench.locator(".anb-exposed")
+    expect(ranks.locator("tbody tr")).to_have_count(8)
+    evaluate(page, "workbench.scrub('60 us')")
+    expect(ranks.locator(".anb-moment")).to_have_text("at 60 µs")
+    row = ranks.locator("tbody tr", has_text="rank[0]")
+    expect(row.get_by_role("cell").first).to_have_text("60 µs")
+    evaluate(page, "workbench.show_panel('result')")
+    expect(bench.locator(".anb-result .anb-moment")).to_have_text("at 60 µs")
+    evaluate(page, "workbench.follow()")
     run_to_end(page, bench)
     bench.get_by_role("button", name="Chunks by dimension").click()
     expect(timeline).to_have_attribute("data-kind", "chunks")

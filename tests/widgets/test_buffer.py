@@ -32,7 +32,7 @@ def test_cells_are_what_their_lines_are(
     feed: LineFeed, rank: int, name: str, columns: int, when: float
 ) -> None:
     at = int(when * feed.sim.now_ps)
-    options = {"rank": rank, "buffer": name, "columns": columns, "at": at}
+    options = {"rank": rank, "buffer": name, "columns": columns, "at_ps": at}
     meta, buffers = view.answer(feed, options)
     then = feed.session.at(at)
     assert abs(then.now_ps - at) <= feed.sim.now_ps
@@ -72,9 +72,9 @@ def test_a_cell_in_words(feed: LineFeed) -> None:
     found = buffer_of(feed.sim.engine, 1, "output")
     chunk = feed.sim.engine.machine.slices["chunk"][found.slices]
     assert told["source"] == found.source[found.first[np.flatnonzero(chunk == 2)[0]]]
-    assert "not arrived" in view.cell(feed, {**options, "at": 0})[0]["text"]
+    assert "not arrived" in view.cell(feed, {**options, "at_ps": 0})[0]["text"]
     assert "brought by itself" in view.cell(feed, {**options, "buffer": "input"})[0]["text"]
-    partial = view.cell(feed, {**options, "buffer": "scratch", "chunk": 0, "at": feed.sim.now_ps})[0]
+    partial = view.cell(feed, {**options, "buffer": "scratch", "chunk": 0, "at_ps": feed.sim.now_ps})[0]
     assert "from GPU0" in partial["text"]
     assert view.cell(feed, {**options, "column": 999})[0]["text"] == ""
     with pytest.raises(InputError):

@@ -83,9 +83,13 @@ def test_the_page_answers_what_views_ask(
     monkeypatch.setattr("astranb.widgets.page.answers_of", lambda _feed: own)
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
     (answer,) = header["answers"]
-    assert (answer["question"], answer["options"], answer["message"]) == ("traffic", {}, {"ranks": 8})
+    assert (answer["question"], answer["options"], answer["message"]) == (
+        "traffic",
+        {"at_ps": None},
+        {"ranks": 8},
+    )
     assert [buffers[k] for k in answer["buffers"]] == [b"12345678", b"9"]
-    assert asked == [{}]
+    assert asked == [{"at_ps": None}]
 
 
 def test_of_more_flights_every_nth_is_taken(bench: anb.Workbench, tmp_path: Path) -> None:

@@ -6,9 +6,12 @@ import re
 import pytest
 
 import astranb as anb
+from astranb.core.errors import InputError
 from astranb.core.units import time_ps
 from astranb.engine.cacheline.lines import Lines
+from astranb.widgets.feed import feed_of
 from astranb.widgets.session import session_of
+from astranb.widgets.views import answers_of
 
 RUNS = [
     pytest.param(lambda: anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring")), id="ring"),
@@ -116,3 +119,68 @@ def test_an_edit_between_two_looks_is_replayed_at_its_own_time():
                 copy.set(path, value)
         copy.goto(when)
         assert past.state_hash() == copy.state_hash()
+
+
+PANELS = {
+    "traffic": [{}, {"window": [100_000, 400_000]}],
+    "chunks": [{"buffer": "output"}],
+    "buffer": [{"rank": 1, "buffer": name, "columns": 64} for name in ("output", "scratch")],
+    "cell": [{"rank": 1, "buffer": "output", "columns": 64, "chunk": 2, "column": 3}],
+    "source": [{}],
+    "inside": [{}],
+    "held": [{}],
+    "events": [{}],
+    "outcome": [{}],
+    "why": [{"path": "gpu[1]"}, {"path": "rank[1]"}],
+    "breaks": [{"path": "", "start_ps": 0, "end_ps": 1000}],
+    "graph": [{"rank": 1}],
+    "ranks": [{}],
+    "ports": [{}],
+}
+"""What every panel asks that holds for one time."""
+
+
+def _answer(feed, question, options):
+    try:
+        found, buffers = answers_of(feed)[question](feed, options)
+    except InputError as error:
+        return str(error), []
+    if (
+        question == "inside"
+    ):  # how busy something was just before is summed in bins, whose width grows with the run
+        return found["states"], buffers[:1]
+    if question == "events":
+        return [row for row in found["rows"] if row[0] <= feed.session.at(options["at_ps"]).now_ps], buffers
+    return found, buffers
+
+
+@pytest.mark.parametrize("make", RUNS)
+def test_every_panel_at_the_cursor_is_that_of_a_run_up_to_there(make):
+    sim, chance = make(), random.Random(5)
+    watched = "gpu[1].sm.0.issued" if sim.fidelity == "cacheline" else "rank[1].in_flight"
+    sim.watch(watched)
+    sim.run()
+    feed = feed_of(session_of(sim))
+    known = answers_of(feed).keys() & PANELS.keys()
+    assert len(known) == (12 if sim.fidelity == "cacheline" else 7)
+    for when in sorted(chance.randrange(1, sim.now_ps) for _ in range(4)):
+        exact = make()
+        exact.watch(watched)
+        exact.goto(when)
+        exact.engine.as_of_ps = when  # looked at between two events
+        other = feed_of(session_of(exact))
+        for question in known:
+            for options in PANELS[question]:
+                shown = _answer(feed, question, {**options, "at_ps": when})
+                expected = _answer(other, question, {**options, "at_ps": None})
+                if question == "breaks":  # the value beside a curve
+                    shown, expected = shown[0]["watches"][0]["now"], expected[0]["watches"][0]["now"]
+                assert shown == expected, f"{question} {options} at {when} ps"
+        if sim.fidelity == "cacheline":
+            options = {"from": when // 3, "to": when, "ranks": None}
+            shown, expected = (_answer(one, "aggregate", options)[0] for one in (feed, other))
+            # Between two of its operations a phase ends, as far as is known, with the one before.
+            for found in (shown, expected):
+                del found["phases"]
+            assert shown == expected
+    assert feed.session.at(None) is sim

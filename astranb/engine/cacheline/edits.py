@@ -33,7 +33,7 @@ _CHANGEABLE = {
         "issue": ("issue_ps", "ps", "more than 0", "between two instructions of an SM"),
         "fence": ("fence_ps", "ps", "from 0", "a system-wide fence"),
         "atomic": ("atomic_ps", "ps", "from 0", "what a signal costs its slice more"),
-        "sms": ("usable", "", "1 to {sms}", "SMs that thread blocks may use"),
+        "sms": ("usable", "SMs", "1 to {sms}", "SMs that thread blocks may use"),
     },
 }
 

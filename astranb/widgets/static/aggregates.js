@@ -2,8 +2,9 @@
 // A system too large to draw: a band for each tier with a tile for each instance, the busiest
 // links as a list, and how utilisation is distributed.
 
-import { createAsker } from "./asker.js";
+import { createAsker, momentOf } from "./asker.js";
 import { formatCount, formatShare } from "./format.js";
+import { createMoment } from "./moment.js";
 import { inkOn, make, makeHint, makeLink } from "./theme.js";
 
 /** @import { Answer, Context, Place, Store, Theme } from "./types" */
@@ -18,14 +19,13 @@ export function createAggregates(store, theme) {
   const top = make("div", { class: "anb-top" });
   const element = make(
     "aside", { class: "anb-aggregates", "aria-label": "Utilisation", hidden: "" },
-    make("h5", { text: "Utilisation of links" }), groups, make("h5", { text: "Busiest links" }), top,
+    make("h5", {}, "Utilisation of links ", createMoment(store, () => asker.reply?.at_ps)), groups, make("h5", { text: "Busiest links" }), top,
   );
   /** @type {Answer<"aggregates"> | null} */
   let now = null;
   /** @type {Unit[]} */
   let tiles = [];
 
-  const key = () => [store.scene.picture, store.state?.events, store.view().join()].join("/");
   const asker = createAsker(store, "aggregates", {
     every: 300,
     answered(found, error) {
@@ -63,7 +63,8 @@ export function createAggregates(store, theme) {
 
   /** Draw the tiles of every band. @param {Context} context @param {Place} place */
   function draw(context, place) {
-    asker.want(store.window ? { window: store.window } : {}, key());
+    const { at_ps, key } = momentOf(store);
+    asker.want(store.window ? { at_ps, window: store.window } : { at_ps }, [store.scene.picture, key, store.window?.join()].join("/"));
     tiles = [];
     const values = now?.picture === store.scene.picture ? now.arrays.tiles : null;
     let number = 0;

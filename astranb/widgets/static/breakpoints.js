@@ -1,8 +1,9 @@
 // @ts-check
 // Where the run stops, and values that are plotted over time.
 
-import { createAsker, createRequests, stateNumber } from "./asker.js";
+import { createAsker, createRequests, momentOf, stateNumber } from "./asker.js";
 import { createCompletion } from "./completion.js";
+import { createMoment } from "./moment.js";
 import { fit, make, makeButton, makeHint, makeLink, makeOptions } from "./theme.js";
 
 /** @import { Answer, CreateView, Options, Point, Watch } from "./types" */
@@ -36,7 +37,7 @@ export function createBreaks(store, theme) {
   const element = make(
     "section", { class: "anb-breaks", "aria-label": "Breakpoints and watches" }, wrong, objects.element, names.element, values.element,
     make("div", form, how, time, kind, object, condition, makeButton("Add", () => add(), { "aria-label": "Add breakpoint" })), list,
-    make("h5", { text: "Watches" }), make("div", form, what, makeButton("Watch", () => watch())), watched, note,
+    make("h5", {}, "Watches ", createMoment(store, () => answer?.watches.length ? answer.at_ps : null)), make("div", form, what, makeButton("Watch", () => watch())), watched, note,
   );
   store.on("scene", () => {
     if (!store.scene.example) return; // of a workload: other ones have other ranks
@@ -164,7 +165,7 @@ export function createBreaks(store, theme) {
       arrange();
     }
     const [start, end] = store.view();
-    const options = { path: store.selection, start_ps: Math.floor(start), end_ps: Math.ceil(end) };
+    const options = { path: store.selection, start_ps: Math.floor(start), end_ps: Math.ceil(end), at_ps: momentOf(store).at_ps };
     asker.want(options, `${stateNumber(store)} ${JSON.stringify(options)}`);
     if (!answer) return;
     const { times, values: all } = answer.arrays;

@@ -1,8 +1,9 @@
 // @ts-check
 // The addresses of a buffer: a row a chunk; which lines have arrived, from whom, and whether they are final.
 
-import { createAsker } from "./asker.js";
-import { formatCount, formatTime } from "./format.js";
+import { createAsker, momentOf } from "./asker.js";
+import { formatCount } from "./format.js";
+import { createMoment } from "./moment.js";
 import { RANK_COLOURS, fit, make, makeBarKey, makeKey, makeOptions } from "./theme.js";
 import { createTip } from "./tip.js";
 
@@ -29,9 +30,9 @@ export function createBuffer(store, theme) {
   const holder = make("div", { class: "anb-holder anb-rows" }, canvas, tip.element);
   const element = make(
     "section", { class: "anb-buffer", "aria-label": "Buffer" },
-    make("div", { class: "anb-row" }, make("h4", { text: "Buffer of" }), rank, buffer, words, legend), holder,
+    make("div", { class: "anb-row" }, make("h4", { text: "Buffer of" }), rank, buffer, words, createMoment(store, () => asker.reply?.at_ps), legend), holder,
   );
-  const asker = createAsker(store, "buffer");
+  const asker = createAsker(store, "buffer", { every: 120 });
   const cells = createAsker(store, "cell");
   let width = 0;
   /** @type {Reply<"buffer"> | null} the last answer */
@@ -45,7 +46,7 @@ export function createBuffer(store, theme) {
   });
 
   const options = () => ({
-    rank: Number(rank.value), buffer: buffer.value, at: store.following ? null : Math.round(store.cursor),
+    rank: Number(rank.value), buffer: buffer.value, at_ps: momentOf(store).at_ps,
     columns: Math.max(16, Math.floor((width - GUTTER) / CELL_PX)),
   });
   /** @param {Reply<"buffer">} reply */
@@ -54,7 +55,7 @@ export function createBuffer(store, theme) {
     read = reply;
     for (const option of buffer.options) option.disabled = !reply.used.includes(option.value);
     const fold = reply.fold > 1 ? `, ${reply.fold} lines a cell` : "";
-    words.textContent = `${formatCount(reply.arrived_lines)} of ${formatCount(reply.lines)} lines have arrived, ${formatCount(reply.final)} are final${fold}${reply.by_line ? "" : " (counted by slice)"} · at ${formatTime(reply.now_ps, 4)}`;
+    words.textContent = `${formatCount(reply.arrived_lines)} of ${formatCount(reply.lines)} lines have arrived, ${formatCount(reply.final)} are final${fold}${reply.by_line ? "" : " (counted by slice)"}`;
     drawLegend(reply.arrays.source);
   }
 
@@ -73,9 +74,7 @@ export function createBuffer(store, theme) {
   function draw() {
     if (!store.ready || !width) return;
     const wanted = options();
-    // While it plays, ten times a second is enough; the cursor's time says what is asked.
-    const when = store.following ? store.timeline?.number : wanted.at;
-    asker.want(wanted, `${when} ${JSON.stringify({ ...wanted, at: null })} ${store.following}`);
+    asker.want(wanted, `${momentOf(store).key} ${JSON.stringify({ ...wanted, at_ps: null })}`);
     if (asker.error) {
       words.textContent = asker.error;
       for (const option of buffer.options) option.disabled = false;
@@ -112,7 +111,6 @@ export function createBuffer(store, theme) {
       context.lineWidth = 1.5;
       context.strokeRect(GUTTER + pointed.column * cell, 1 + pointed.chunk * row, cell, row - 1);
     }
-    element.dataset.now = String(grid.now_ps);
     element.dataset.arrived = String(grid.arrived_lines);
   }
 

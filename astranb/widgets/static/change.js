@@ -3,13 +3,34 @@
 
 import { createAsker, createRequests, stateNumber } from "./asker.js";
 import { formatCount } from "./format.js";
+import { createMoment } from "./moment.js";
 import { make, makeButton, makeHint, makeLink, makeOptions } from "./theme.js";
 
 /** @import { Answer, CreateView, Options, Parameter } from "./types" */
 
+const QUANTITY = /^(\d+(?:\.\d+)?)(\s*)(.*)$/;
+/** Decimal places that are whole picoseconds, or whole objects. @type {Record<string, number>} */
+const PLACES = { ps: 0, ns: 3, us: 6, µs: 6, ms: 9, s: 12, SMs: 0 };
+const DIGITS = 9;
+
+/**
+ * A value with its unit, times a factor; a value that is no number stays as it is.
+ * @param {string} value
+ * @param {number} factor
+ * @param {string} bare the unit of a bare number
+ */
+function scaled(value, factor, bare) {
+  const [, number, space, unit] = QUANTITY.exec(value.trim()) ?? [];
+  if (!Number(number)) return value;
+  const places = PLACES[unit || bare];
+  const product = Number((Number(number) * factor).toPrecision(DIGITS));
+  return `${places === undefined ? product : Number(product.toFixed(places))}${space}${unit}`;
+}
+
 /** @type {CreateView} */
 export function createChange(store) {
   const title = make("h4", {});
+  const moment = createMoment(store, () => asker.reply && store.state?.now_ps, "changes are made where the simulation is");
   const object = make("div", { class: "anb-form" });
   const link = make("div", { class: "anb-row" });
   const run = make("div", { class: "anb-form" });
@@ -18,7 +39,7 @@ export function createChange(store) {
   const forking = makeButton("Fork with these", () => fork(changed()), { disabled: "", title: "start a new run with these changes, shown beside this one" });
   const whole = make("div", { class: "anb-form" }, make("h5", { text: "The run (from the start of a fork)" }), run, make("div", { class: "anb-row" }, forking));
   const element = make(
-    "section", { class: "anb-change", "aria-label": "Change" }, wrong, title, object, link, make("h5", { text: "Changed so far" }), edits, whole,
+    "section", { class: "anb-change", "aria-label": "Change" }, wrong, make("div", { class: "anb-row" }, title, moment), object, link, make("h5", { text: "Changed so far" }), edits, whole,
   );
   let shape = "";
   const asker = createAsker(store, "parameters", {
@@ -78,8 +99,14 @@ export function createChange(store) {
       row.dataset.dirty = String(entry.value !== parameter.value);
     };
     const entry = field(parameter, name, dirty, set);
+    /** @param {string} text @param {string} words @param {number} factor */
+    const scale = (text, words, factor) => makeButton(text, () => {
+      entry.value = scaled(entry.value, factor, parameter.unit);
+      dirty();
+    }, { class: "anb-button anb-scale", "aria-label": `${words} ${name}`, title: `${words.toLowerCase()} the value in the field` });
+    const scales = scaled(parameter.value, 2, parameter.unit) === parameter.value ? [] : [scale("½", "Halve", 0.5), scale("×2", "Double", 2)];
     const row = make(
-      "div", { class: "anb-field" }, make("span", { class: "anb-name", text: name, title: parameter.meaning }), entry,
+      "div", { class: "anb-field" }, make("span", { class: "anb-name", text: name, title: parameter.meaning }), entry, ...scales,
       makeButton("Apply", set, { "aria-label": `Apply ${name}`, title: `now: ${parameter.effect}` }),
       makeButton("Fork", () => fork({ [parameter.path]: entry.value }), {
         "aria-label": `Fork with ${name}`, title: "copy the run, apply this change from now on, and show it beside this run",

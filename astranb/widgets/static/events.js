@@ -3,6 +3,7 @@
 
 import { createAsker, momentOf } from "./asker.js";
 import { formatTime } from "./format.js";
+import { createMoment } from "./moment.js";
 import { make, makeHint, refill } from "./theme.js";
 
 /** @import { Answer, CreateView } from "./types" */
@@ -12,6 +13,7 @@ export function createEvents(store) {
   const hint = makeHint("");
   const body = make("tbody", {});
   const heads = ["time", "what", "where"].map((text) => make("th", { scope: "col", text }));
+  heads[1].append(" ", createMoment(store, () => asker.reply?.at_ps));
   const rows = make("div", { class: "anb-rows anb-eventrows", tabindex: "0" }, make("table", { class: "anb-table" }, make("thead", {}, make("tr", {}, ...heads)), body));
   const element = make("section", { class: "anb-events", "aria-label": "Events around the cursor" }, hint, rows);
   const asker = createAsker(store, "events", { every: 200, answered: (reply, error) => (reply ? show(reply) : (hint.textContent = error.message)) });

@@ -1,8 +1,9 @@
 // @ts-check
 // Who sends how much to whom: a row for each sender, a column for each receiver.
 
-import { createAsker } from "./asker.js";
-import { formatTime } from "./format.js";
+import { createAsker, momentOf } from "./asker.js";
+import { formatBytes, formatTime } from "./format.js";
+import { createMoment } from "./moment.js";
 import { gpuOf } from "./selection.js";
 import { contextOf, fit, inkOn, make } from "./theme.js";
 import { createTip } from "./tip.js";
@@ -10,15 +11,13 @@ import { createTip } from "./tip.js";
 /** @import { Answer, Context, CreateView, Pair, Spot } from "./types" */
 
 const GUTTER = 46;
-/** @type {[string, number][]} */
-const UNITS = [["GB", 1e9], ["MB", 1e6], ["KB", 1e3]];
 
 /** @type {CreateView} */
 export function createHeat(store, theme) {
   const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Bytes from GPU to GPU" });
   const tip = createTip(canvas, (at) => {
     const found = hit(at);
-    return now && found && found.to >= 0 ? `${name(now, found.from)} to ${name(now, found.to)}: ${bytes(now.arrays.cells[found.from * now.rows + found.to])}` : "";
+    return now && found && found.to >= 0 ? `${name(now, found.from)} to ${name(now, found.to)}: ${formatBytes(now.arrays.cells[found.from * now.rows + found.to])}` : "";
   });
   const windowed = make("input", { type: "checkbox", onchange: () => store.emit("change") });
   const words = make("span", { class: "anb-note" });
@@ -27,7 +26,7 @@ export function createHeat(store, theme) {
   const bar = make(
     "div", { class: "anb-legend" },
     make("label", { class: "anb-label", title: "only what falls in the time that the timelines show" }, windowed, "visible time only"),
-    make("span", { class: "anb-key" }, "0", ramp, most), words,
+    make("span", { class: "anb-key" }, "0", ramp, most), words, createMoment(store, () => asker.reply?.at_ps),
   );
   const element = make("section", { class: "anb-heat", "aria-label": "Traffic from GPU to GPU" }, bar, canvas, tip.element);
   /** @type {Pair} */
@@ -38,7 +37,6 @@ export function createHeat(store, theme) {
   /** @type {HTMLCanvasElement | null} */
   let image = null;
 
-  const key = () => [store.state?.events, windowed.checked ? store.view().join() : ""].join("/");
   const asker = createAsker(store, "traffic", {
     every: 250,
     answered(found, error) {
@@ -52,15 +50,12 @@ export function createHeat(store, theme) {
     const first = row * each;
     return each === 1 ? `GPU${first}` : `GPUs ${first} to ${Math.min(ranks, first + each) - 1}`;
   }
-  /** @param {number} n */
-  const bytes = (n) => {
-    const [unit, one] = UNITS.find(([, large]) => n >= large) ?? ["B", 1];
-    return `${one > 1 ? (n / one).toPrecision(4) : Math.round(n)} ${unit}`;
-  };
 
   function draw() {
     if (!store.ready || !size[0]) return;
-    asker.want(windowed.checked ? { window: store.view() } : {}, key());
+    const { at_ps, key } = momentOf(store);
+    const window = windowed.checked ? { window: store.view() } : {};
+    asker.want({ at_ps, ...window }, `${key} ${JSON.stringify(window)}`);
     const context = fit(canvas, ...size);
     context.fillStyle = theme.back;
     context.fillRect(0, 0, ...size);
@@ -77,10 +72,10 @@ export function createHeat(store, theme) {
     mark(context, rows, each);
     if (cell > 42) numbers(context, rows, cells, largest);
     ramp.style.setProperty("--anb-ramp", [0, 0.25, 0.5, 0.75, 1].map((part) => theme.rampText(part)).join(","));
-    most.textContent = bytes(largest);
+    most.textContent = formatBytes(largest);
     const cells_are = each > 1 ? `a cell is ${each} × ${each} GPUs · ` : "";
-    const over = now.window ? `from ${formatTime(Math.round(now.window[0]), 3)} to ${formatTime(Math.round(now.window[1]), 3)}` : `until ${formatTime(now.now_ps, 3)}`;
-    words.textContent = `${cells_are}row sends to column · ${bytes(now.total)} of data ${over}`;
+    const over = now.window ? `from ${formatTime(Math.round(now.window[0]), 3)} to ${formatTime(Math.round(now.window[1]), 3)}` : "so far";
+    words.textContent = `${cells_are}row sends to column · ${formatBytes(now.total)} of data ${over}`;
     tip.write();
   }
   /** @param {number} rows @param {Float32Array} cells @param {number} largest */
@@ -115,7 +110,7 @@ export function createHeat(store, theme) {
     cells.forEach((value, k) => {
       if (!value) return;
       context.fillStyle = inkOn(theme.ramp(value / largest));
-      context.fillText(bytes(value), GUTTER + ((k % rows) + 0.5) * cell, 24 + (Math.floor(k / rows) + 0.5) * cell, cell - 4);
+      context.fillText(formatBytes(value), GUTTER + ((k % rows) + 0.5) * cell, 24 + (Math.floor(k / rows) + 0.5) * cell, cell - 4);
     });
   }
   /** Row and column of the selected GPU. @param {Context} context @param {number} rows @param {number} each */

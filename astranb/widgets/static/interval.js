@@ -2,7 +2,7 @@
 // What a marked interval adds up to: time by state, lines and bytes by class, busiest links, phases.
 
 import { createAsker } from "./asker.js";
-import { formatCount, formatShare, formatTime } from "./format.js";
+import { formatBytes, formatCount, formatShare, formatTime } from "./format.js";
 import { TRACK_COLOURS, TRACK_HEIGHTS, make, makeBarKey, makeButton, makeLink, makeRow } from "./theme.js";
 
 /** @import { Answer, CreateView } from "./types" */
@@ -29,12 +29,6 @@ export function createInterval(store, theme) {
 
   /** @param {number} n */
   const count = (n) => formatCount(Math.round(n));
-  /** @param {number} n */
-  function bytes(n) {
-    const units = ["B", "KiB", "MiB", "GiB"];
-    const k = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, n)) / 10));
-    return `${(n / 1024 ** k).toFixed(k ? 1 : 0)} ${units[k]}`;
-  }
   /** @param {string} caption @param {string[]} heads @param {[Node | string, ...string[]][]} rows */
   function table(caption, heads, rows) {
     return make(
@@ -54,11 +48,11 @@ export function createInterval(store, theme) {
     const states = found.names.map((name, state) => ({ state, name, ps: sum[state] })).filter(({ ps }) => ps > 0).sort((a, b) => b.ps - a.ps);
     const parts = [
       table("Time of SMs in use", ["state", "share", "SM time"], states.map(({ state, name, ps }) => [key(state, name), formatShare(found.shares[name]), formatTime(ps, 3)])),
-      table("Lines on links", ["type · kind", "lines", "bytes", "wire time"], found.classes.map((row) => [`${row.type} · ${row.kind}`, count(row.lines), bytes(row.bytes), formatTime(row.busy_ps, 2)])),
+      table("Lines on links", ["type · kind", "lines", "bytes", "wire time"], found.classes.map((row) => [`${row.type} · ${row.kind}`, count(row.lines), formatBytes(row.bytes), formatTime(row.busy_ps, 2)])),
       table(
         `Busiest links (of ${count(found.links.length + found.more_links)} that carried anything)`,
         ["link", "busy", "lines", "bytes", "queued"],
-        found.links.slice(0, 40).map((row) => [link(row.link, row.link), formatShare(row.utilisation), count(row.lines), bytes(row.bytes), row.lines ? formatTime(row.queued_ps / row.lines, 2) : "0 ps"]),
+        found.links.slice(0, 40).map((row) => [link(row.link, row.link), formatShare(row.utilisation), count(row.lines), formatBytes(row.bytes), row.lines ? formatTime(row.queued_ps / row.lines, 2) : "0 ps"]),
       ),
       table("Phases", ["phase", "GPUs", "longest"], found.phases.map((row) => [row.phase, count(row.gpus), formatTime(row.time_ps, 3)])),
     ];
@@ -91,7 +85,8 @@ export function createInterval(store, theme) {
         shown = "";
         return;
       }
-      const [from, to] = marked.map(Math.round);
+      // What has been marked may be simulated in part only, as after a step back.
+      const [from, to] = marked.map((time) => Math.round(Math.min(time, store.frontier)));
       heading.textContent = `${formatTime(from, 4)} to ${formatTime(to, 4)} (${formatTime(to - from, 4)})`;
       const options = { from, to: Math.max(to, from + 1), ranks: which.value === "" ? null : [Number(which.value)] };
       asker.want(options, `${store.timeline?.number} ${JSON.stringify(options)}`);

@@ -10,8 +10,9 @@ import { make, settle } from "./theme.js";
  * A label `at 628 ns`, dimmed while the cursor is at another time.
  * @param {Store} store
  * @param {() => number | null | undefined} held the time that the panel's answer is about, in ps
+ * @param {string} [otherwise] why it may be another time than the cursor's
  */
-export function createMoment(store, held) {
+export function createMoment(store, held, otherwise = "its answer has not come yet") {
   const element = make("span", { class: "anb-moment", hidden: "" });
   store.on("change", draw);
   store.on("inspection", draw);
@@ -23,7 +24,7 @@ export function createMoment(store, held) {
     settle(element, `at ${formatTime(Math.round(at), 3)}`);
     element.dataset.ps = String(at);
     element.dataset.late = String(late);
-    element.title = late ? `the cursor is at ${formatTime(Math.round(store.cursor), 3)}: its answer has not come yet` : "this panel holds for the cursor's time";
+    element.title = late ? `the cursor is at ${formatTime(Math.round(store.cursor), 3)}: ${otherwise}` : "this panel holds for the cursor's time";
   }
   return element;
 }

@@ -216,9 +216,11 @@ export function createRecording(recording, columns) {
     ask(message) {
       const [question, options] = [String(message.question), /** @type {Options} */ (message.options)];
       const found = answers.get(key(question, options));
-      const about = { type: "answer", id: message.id };
+      const held = Object.hasOwn(options, "at_ps") ? { at_ps: options.at_ps ?? now } : {};
+      const about = { type: "answer", id: message.id, ...held };
       const known = own.answers[question]?.(options, now);
       if (known) send({ ...known[0], ...about }, known[1]);
+      else if (!found && answers.has(key(question, { ...options, at_ps: null }))) send({ ...about, error: `“${question}”: ${AT_END}` });
       else if (!found) send({ ...about, error: `“${question}” ${NEEDS}.` });
       else if (!found.always && !ended()) send({ ...about, error: `“${question}”: ${AT_END}` });
       else send({ ...found.message, ...about }, buffersOf(found.buffers));

@@ -1,8 +1,9 @@
 // @ts-check
 // What the run took, and where its time went as a bar: opens by itself when the run has ended.
 
-import { createAsker } from "./asker.js";
+import { createAsker, momentOf } from "./asker.js";
 import { formatShare } from "./format.js";
+import { createMoment } from "./moment.js";
 import { TRACK_COLOURS, make, makeBarKey, makeLink } from "./theme.js";
 
 /** @import { Answer, CreateView } from "./types" */
@@ -12,6 +13,7 @@ const OF_RANKS = { compute: "#0072b2", "exposed comm": "#e69f00", memory: "#009e
 
 /** @type {CreateView} */
 export function createResult(store, theme) {
+  const moment = createMoment(store, () => asker.reply?.at_ps);
   const facts = make("div", { class: "anb-facts" });
   const bar = make("div", { class: "anb-shares", role: "img" });
   const keys = make("div", { class: "anb-legend" });
@@ -19,7 +21,11 @@ export function createResult(store, theme) {
   const asker = createAsker(store, "outcome", {
     answered(found, error) {
       if (found) show(found);
-      else facts.textContent = error.message;
+      else {
+        facts.textContent = error.message;
+        bar.replaceChildren();
+        keys.replaceChildren();
+      }
     },
   });
 
@@ -30,7 +36,7 @@ export function createResult(store, theme) {
       path ? makeLink(text, () => store.select(path)) : make("b", { text }),
     ));
     if (!finished) known.push(make("span", { class: "anb-hint", text: "so far" }));
-    facts.replaceChildren(...known);
+    facts.replaceChildren(...known, moment);
     /** @type {(name: string, number: number) => string} */
     const colourOf = (name, number) => (store.engine === "operations" ? OF_RANKS[name] : TRACK_COLOURS[number]) ?? theme.faint;
     bar.setAttribute("aria-label", `Time of ${whose}: ${parts.map(([name, , share]) => `${name} ${formatShare(share)}`).join(", ")}`);
@@ -43,7 +49,8 @@ export function createResult(store, theme) {
     );
   }
   function draw() {
-    if (store.state) asker.want({}, String(store.state.events));
+    const { at_ps, key } = momentOf(store);
+    if (store.state) asker.want({ at_ps }, key);
   }
   return { element, draw, destroy: asker.destroy };
 }

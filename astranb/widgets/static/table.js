@@ -1,7 +1,8 @@
 // @ts-check
 // The topology as a table: the same numbers at the same moment, for those who do not see the canvas.
 
-import { formatCount, formatTime } from "./format.js";
+import { formatCount } from "./format.js";
+import { createMoment } from "./moment.js";
 import { make, makeLink, makeRow, refill } from "./theme.js";
 import { busyAt } from "./edges.js";
 
@@ -12,7 +13,8 @@ const MOST_ROWS = 400;
 
 /** @type {CreateView} */
 export function createTable(store) {
-  const caption = make("caption", {});
+  const about = make("span", {});
+  const caption = make("caption", {}, about, " ", createMoment(store, () => moment));
   const body = make("tbody", {});
   /** @type {Column} */
   let order = "load";
@@ -35,6 +37,8 @@ export function createTable(store) {
   const element = make("section", { class: "anb-tablepanel", "aria-label": "Table", tabindex: "0" }, table);
   let key = "";
   let last = 0;
+  /** @type {number | null} the time that the rows hold for */
+  let moment = null;
 
   function count() {
     const { bundles, bundleOf } = store.scene;
@@ -57,7 +61,7 @@ export function createTable(store) {
     const now = performance.now();
     const current = [store.cursor, store.state.events, store.flights.count, store.selection, order, store.timeline?.now_ps].join();
     if (current === key || (store.playing && now - last < 500)) return;
-    [key, last] = [current, now];
+    [key, last, moment] = [current, now, store.cursor];
     const rows = count();
     const by = order;
     if (by === "name") rows.sort((a, b) => a.title.localeCompare(b.title, "en", { numeric: true }));
@@ -66,14 +70,13 @@ export function createTable(store) {
       head.setAttribute("aria-sort", head.dataset.order !== order ? "none" : order === "name" ? "ascending" : "descending");
     }
     const top = rows.slice(0, MOST_ROWS);
-    caption.textContent = `${formatCount(rows.length)} links at ${formatTime(Math.round(store.cursor))}${
-      rows.length > top.length ? `, the first ${formatCount(top.length)} in this order` : ""
-    }`;
+    about.textContent = `${formatCount(rows.length)} links${rows.length > top.length ? `, the first ${formatCount(top.length)} in this order` : ""}`;
     refill(body, ...top.map(({ name, title, flying, waiting, load }) => {
       const line = makeRow(makeLink(title, () => store.select(name), { title: name }), formatCount(flying), formatCount(waiting), load < 0 ? "–" : `${Math.round(100 * load)}%`);
       if (name === store.selection.split("#")[0]) line.setAttribute("aria-selected", "true");
       return line;
     }));
+    store.emit("change"); // the label of the time follows the rows
   }
   function shown() {
     key = "";

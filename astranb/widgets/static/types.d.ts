@@ -318,7 +318,6 @@ export interface Answers {
     columns: number;
     fold: number;
     by_line: boolean;
-    now_ps: number;
     lines: number;
     arrived_lines: number;
     final: number;
@@ -420,7 +419,6 @@ export interface Answers {
     each: number;
     rows: number;
     total: number;
-    now_ps: number;
     window: Interval | null;
   };
   what_if: Searched & { rows: Change[]; quick?: boolean };

@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.export.layout import Layout
-from astranb.widgets.feed import LineFeed, Message, View, pack
+from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
 
 __all__ = ["QUANTILES", "VIEW", "aggregates", "hottest", "window_of"]
 
@@ -18,13 +18,15 @@ _TOP = 12
 
 
 def window_of(feed: LineFeed, content: dict[str, Any]) -> tuple[float, float]:
-    """The window of time that a question is about, in ps; everything where it names none."""
-    window = content.get("window") or (0, feed.sim.now_ps)
+    """The ``window`` of time of a question, in ps, up to the cursor (``at_ps``); all time without one."""
+    at_ps = content.get("at_ps")
+    now_ps = float(feed.sim.now_ps if at_ps is None else min(at_ps, feed.sim.now_ps))
+    window = content.get("window") or (0, now_ps)
     try:
         start, end = (float(part) for part in window)
     except (TypeError, ValueError):
         raise InputError(f"a window is two times in ps, got {window!r}", where="window") from None
-    return start, min(end, float(feed.sim.now_ps))
+    return min(start, now_ps), min(end, now_ps)
 
 
 def hottest(layout: Layout, busy: np.ndarray, most: int) -> list[tuple[int, float]]:
@@ -99,4 +101,4 @@ def aggregates(feed: LineFeed, content: dict[str, Any]) -> Message:
     return meta, pack("aggregates", tiles=tiles)
 
 
-VIEW = View(LineFeed, {"aggregates": aggregates, "hot": answer}, offline={"aggregates": ({},), "hot": ({},)})
+VIEW = View(LineFeed, {"aggregates": aggregates, "hot": answer}, offline={"aggregates": (NOW,), "hot": ({},)})

@@ -23,7 +23,8 @@ _MOST_PROPOSED = 50
 def breaks(feed: Feed, content: dict[str, Any]) -> Message:
     """Breakpoints, watches with their curves, and what may be named for the selected object.
 
-    Options: ``path`` (the selection), ``start_ps``, ``end_ps`` (what the timelines show).
+    Options: ``path`` (the selection), ``start_ps``, ``end_ps`` (what the timelines show), ``at_ps`` (the
+    time of the values; null: now).
     Columns: the times of the curves, and their values, curve by curve.
     """
     sim, session = feed.sim, feed.session
@@ -41,11 +42,11 @@ def breaks(feed: Feed, content: dict[str, Any]) -> Message:
     end = max(start, int(content.get("end_ps", sim.now_ps)))
     exact = not session.running and sim.events <= _MOST_REPLAYED
     times, curves = _curves(feed, start, min(end, max(start, sim.now_ps)), exact=exact)
-    watches = []
+    watches, past = [], session.at(content.get("at_ps"))
     for watch, curve in zip(sim.watches, curves, strict=True):
         known = curve[~np.isnan(curve)]
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-        words = {"text": watch.text, "object": watch.object, "now": watch.shown(watch.value)}
+        words = {"text": watch.text, "object": watch.object, "now": watch.shown(watch.read(past))}
         watches.append({**words, "low": watch.shown(low), "high": watch.shown(high)})
     path = str(content.get("path", ""))
     try:

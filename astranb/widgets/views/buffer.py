@@ -10,7 +10,7 @@ from astranb.collectives import BUFFERS
 from astranb.core.errors import InputError
 from astranb.engine.cacheline.memory import BufferContent, buffer_of
 from astranb.sim import Simulation
-from astranb.widgets.feed import LineFeed, Message, View, pack
+from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
 
 __all__ = ["VIEW", "cell"]
 
@@ -21,7 +21,7 @@ _NAMED = 10  # ranks that are named one by one
 def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     """What a buffer holds at the cursor.
 
-    Options: ``rank``, ``buffer``, ``at`` (ps; null: now), ``columns`` (most cells of a chunk). Answer:
+    Options: ``rank``, ``buffer``, ``at_ps`` (null: now), ``columns`` (most cells of a chunk). Answer:
     ``chunks``, ``columns`` and ``fold`` (lines of a cell); for each chunk and column how much has arrived
     (255: all), the rank that most of it came from (65535: none), of how many ranks the sum is at least,
     and 1 where it is final (2: beyond the end of its chunk).
@@ -43,7 +43,7 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     used = [b for b in BUFFERS if _has(sim, rank, b)]
     meta = {
         "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
-        "columns": width, "fold": fold, "by_line": found.by_line, "now_ps": sim.now_ps,
+        "columns": width, "fold": fold, "by_line": found.by_line,
         "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
     }  # fmt: skip
     return meta, pack(
@@ -99,8 +99,7 @@ def _contributions(times: np.ndarray) -> str:
 
 
 def _found(feed: LineFeed, options: dict[str, Any]) -> tuple[Simulation, BufferContent, int, str]:
-    at = options.get("at")
-    sim = feed.session.at(None if at is None else float(at))
+    sim = feed.session.at(options.get("at_ps"))
     rank, name = int(options.get("rank", 0)), str(options.get("buffer", "output"))
     return sim, buffer_of(sim.engine, rank, name), rank, name
 
@@ -149,5 +148,5 @@ def _most(cell_of: np.ndarray, source: np.ndarray, count: int, ranks: int) -> np
 VIEW = View(
     LineFeed,
     {"buffer": answer, "cell": cell},
-    offline={"buffer": tuple({"rank": rank, "buffer": "output", "at": None} for rank in range(8))},
+    offline={"buffer": tuple({"rank": rank, "buffer": "output", **NOW} for rank in range(8))},
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from astranb.core.units import format_time
-from astranb.engine.operations.activity import ACTIVITIES
-from astranb.widgets.feed import Message, OperationFeed, View
+from astranb.engine.operations.activity import ACTIVITIES, activity_of
+from astranb.sim import Simulation
+from astranb.widgets.feed import NOW, Message, OperationFeed, View
 
 from .ranks import doing_of
 
@@ -15,9 +16,9 @@ __all__ = ["VIEW"]
 _MOST_ROWS = 400
 
 
-def _layers(feed: OperationFeed) -> dict[str, Any]:
+def _layers(sim: Simulation) -> dict[str, Any]:
     """The same by layers, where all ranks are alike: computed, waited for, and collectives' time."""
-    rows = feed.sim.result.table("layers")
+    rows = sim.result.table("layers")
     # Of collectives, only of those parts that have any.
     columns = [name for name in rows[0] if name != "layer"]
     columns = [name for name in columns if "compute" in name or any(row[name] for row in rows)]
@@ -32,18 +33,19 @@ def _layers(feed: OperationFeed) -> dict[str, Any]:
     }
 
 
-def ranks(feed: OperationFeed, _options: dict[str, Any]) -> Message:
-    """How the time of each rank divides, as a table; those that communicate or wait longest first."""
-    result = feed.sim.result
+def ranks(feed: OperationFeed, options: dict[str, Any]) -> Message:
+    """How the time of each rank divides up to ``at_ps``; those that communicate or wait longest first."""
+    sim = feed.session.at(options.get("at_ps"))
+    result = sim.result
     dimensions = [
         {"path": f"dim[{row['dimension']}]", "shape": row["shape"], "utilisation": row["utilisation"]}
         for row in result.table("dimensions")
     ]
     if "layers" in result.tables:
-        return {**_layers(feed), "dimensions": dimensions}, []
+        return {**_layers(sim), "dimensions": dimensions}, []
     rows = result.per_rank()
     order = sorted(rows, key=lambda row: (-row["exposed_comm_ps"], row["rank"]))[:_MOST_ROWS]
-    sums = doing_of(feed).sums(len(rows))
+    sums = (doing_of(feed) if sim is feed.sim else activity_of(sim.engine)).sums(len(rows))
     for row in rows:
         row |= dict(zip(ACTIVITIES, sums[row["rank"]].tolist(), strict=True))
     columns = ("end_ps", *ACTIVITIES, "astrasim_exposed_comm_ps")
@@ -57,4 +59,4 @@ def ranks(feed: OperationFeed, _options: dict[str, Any]) -> Message:
     }, []
 
 
-VIEW = View(OperationFeed, {"ranks": ranks}, offline={"ranks": ({},)})
+VIEW = View(OperationFeed, {"ranks": ranks}, offline={"ranks": (NOW,)})

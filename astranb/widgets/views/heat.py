@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.export.traffic import traffic_of
 from astranb.sim import Simulation
-from astranb.widgets.feed import LineFeed, Message, View, pack
+from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
 
 from .aggregates import window_of
 
@@ -43,10 +43,10 @@ def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None)
 
 
 def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
-    """The matrix as float32, row by row; of many ranks several are one row and column."""
-    sim = feed.sim
-    window = content.get("window")
-    matrix = traffic(sim, *window_of(feed, content)) if window else traffic(sim)
+    """The matrix at the cursor (``at_ps``) as float32, row by row; of many ranks several are one row."""
+    sim = feed.session.at(content.get("at_ps"))
+    window = window_of(feed, content) if content.get("window") else None
+    matrix = traffic(sim, *window) if window else traffic(sim)
     n = len(matrix)
     each = -(-n // MOST_CELLS)
     if each > 1 and n % feed.units.gpus[0] == 0 and feed.units.gpus[0] > 1:
@@ -61,10 +61,9 @@ def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
         "each": each,
         "rows": rows,
         "total": float(matrix.sum()),
-        "now_ps": sim.now_ps,
         "window": list(window) if window else None,
     }
     return meta, pack("traffic", cells=cells)
 
 
-VIEW = View(LineFeed, {"traffic": answer}, offline={"traffic": ({},)})
+VIEW = View(LineFeed, {"traffic": answer}, offline={"traffic": (NOW,)})

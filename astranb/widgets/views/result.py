@@ -7,7 +7,7 @@ from typing import Any
 from astranb.core.units import format_bandwidth, format_time
 from astranb.engine.cacheline import TRACK_STATES
 from astranb.sim import Simulation
-from astranb.widgets.feed import Feed, Message, View
+from astranb.widgets.feed import NOW, Feed, Message, View
 
 __all__ = ["VIEW"]
 
@@ -15,10 +15,10 @@ _LEAST_SHARE = 0.0005
 _Fact = tuple[str, str, str]  # what, how much, the object to select
 
 
-def outcome(feed: Feed, _options: dict[str, Any]) -> Message:
-    """Times and bandwidths, what bounds the run, and the parts of the time, up to now."""
-    sim = feed.sim
-    names, shares, whose = _parts_of(sim)
+def outcome(feed: Feed, options: dict[str, Any]) -> Message:
+    """Times and bandwidths, what bounds the run, and the parts of the time, up to ``at_ps``."""
+    sim = feed.session.at(options.get("at_ps"))
+    names, shares, whose = _parts_of(sim, feed.sim)
     parts = enumerate(zip(names, shares, strict=True))
     return {
         "finished": sim.finished,
@@ -28,12 +28,12 @@ def outcome(feed: Feed, _options: dict[str, Any]) -> Message:
     }, []
 
 
-def _parts_of(sim: Simulation) -> tuple[list[str], list[float], str]:
-    """Shares of the time by what was done, as in the lanes: of SMs in use, or of ranks."""
+def _parts_of(sim: Simulation, recorded: Simulation) -> tuple[list[str], list[float], str]:
+    """Shares of the time by what was done, as in the lanes: of SMs in use (as was recorded), or of ranks."""
     if sim.fidelity != "cacheline":
         found = sim.result.breakdown()
         return [name.replace("_", " ") for name in found], list(found.values()), "ranks"
-    spent = sim.aggregate(0, sim.now_ps).shares()
+    spent = recorded.aggregate(0, sim.now_ps).shares()
     names = [*TRACK_STATES, "idle"]
     return names, [spent[name] for name in names], "SMs in use"
 
@@ -64,4 +64,4 @@ def _facts_of(sim: Simulation) -> list[_Fact]:
     return facts
 
 
-VIEW = View(Feed, {"outcome": outcome}, offline={"outcome": ({},)})
+VIEW = View(Feed, {"outcome": outcome}, offline={"outcome": (NOW,)})
