@@ -335,6 +335,10 @@ class Explainable(Protocol):
         """Columns: who, ``time_ps`` and a column in ps for each of :attr:`losses`; a row adds up."""
         ...
 
+    def buffers(self, most: int) -> dict[str, Any]:
+        """The fullest buffers and longest queues now, as columns; ``all`` is how many hold anything."""
+        ...
+
     def question(self, path: str, value: Any) -> Question:
         """Read a change that is asked about."""
         ...

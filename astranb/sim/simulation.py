@@ -851,6 +851,35 @@ class Simulation(Displayed):
             raise InputError(f"lost time per {per!r}", where="lost_time", hint=hint)
         return pd.DataFrame(engine.lost_time(chosen))
 
+    def buffers(self, most: int = 32) -> pd.DataFrame:
+        """List the fullest buffers and the longest queues, now.
+
+        Parameters
+        ----------
+        most : int
+            How many rows to give.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Fullest first: ``path``, how much is ``taken`` of the ``capacity`` (0: unlimited), their
+            ``unit`` (``"lines"`` or ``"bytes"`` behind a link by cache lines, else ``"messages"``), how
+            many are ``waiting`` in front, and ``wait_ps``, how long a server (a link without buffers of
+            its own, an L2 slice, an HBM channel) will take for what it holds. What is empty has no row.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("ring:gpus=4", anb.collectives.all_reduce("64 KiB", "ring"))
+        >>> _ = sim.goto("1 us")
+        >>> sim.buffers(1).path[0]
+        'gpu[0].l2.0'
+        """
+        import pandas as pd
+
+        columns = self.driver.engine.buffers(most)
+        return pd.DataFrame({name: column for name, column in columns.items() if name != "all"})
+
     @overload
     def what_if(self) -> WhatIf: ...
 

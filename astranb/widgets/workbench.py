@@ -382,6 +382,10 @@ class Workbench(anywidget.AnyWidget, Files):
         """Where the time up to the cursor went (:meth:`Simulation.lost_time`)."""
         return self._at_cursor().lost_time(per)
 
+    def buffers(self, most: int = 32) -> pd.DataFrame:
+        """List the fullest buffers and the longest queues at the cursor (:meth:`Simulation.buffers`)."""
+        return self._at_cursor().buffers(most)
+
     @overload
     def what_if(self) -> WhatIf: ...
 

@@ -94,6 +94,23 @@ class Browser:
         assert len(self.rows["start"]) == meta["total"]
 
 
+def test_the_longest_queues_are_listed_first() -> None:
+    sim = simulation(NETWORKS["ring"], "congestion", "direct")
+    assert len(sim.buffers()) == 0
+    while not len(rows := sim.buffers()):
+        sim.step(10)
+        assert not sim.finished
+    assert rows.waiting.is_monotonic_decreasing
+    assert rows.waiting[0] > 0
+    waiting, _ = sim.engine.queues(np.arange(10))
+    assert dict(zip(rows.path, rows.waiting, strict=True)) == {
+        f"link[{link}]": count for link, count in enumerate(waiting.tolist()) if count
+    }
+    analytical = simulation(NETWORKS["ring"], "analytical")
+    analytical.step(1, "message")
+    assert len(analytical.buffers()) == 0  # its links are always free
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("fidelity", ["analytical", "congestion"])
 def test_before_the_first_message_there_are_no_flights(name: str, fidelity: str) -> None:

@@ -23,6 +23,7 @@ from astranb.net.port import CLASSES
 from . import result
 from .aggregate import Aggregate, aggregate
 from .breakpoints import ANY, find, on_event
+from .buffers import buffers as fullest
 from .contributions import contributions as contributions_of
 from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
@@ -65,6 +66,7 @@ class CacheLineEngine(CacheLineState):
     why = explain_wait
     search_path = search
     lost_time = lost_columns
+    buffers = fullest
     per_rank = result.per_rank
     bound = result.bound
     breakdown = result.breakdown

@@ -207,7 +207,7 @@ def _buffer(link: MachinePart, name: str, path: str, machine: CacheLineMachine) 
     if name not in BUFFERS:
         raise InputError(f"a link has no buffer {name!r}", where=path, hint=near(name, BUFFERS))
     if not machine.clock[0].managed:
-        hint = "Network(buffer_bytes=...) or another arbitration gives them some"
+        hint = "Network(buffers=...) or another arbitration gives them some"
         raise InputError("the links of this run have no buffers of their own", where=path, hint=hint)
     rows = tuple(lane * CLASSES + BUFFERS.index(name) for lane in link.rows)
     return MachinePart("buffer", rows, f"{link.path}.buffer.{name}")

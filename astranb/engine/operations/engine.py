@@ -411,6 +411,23 @@ class OperationEngine(OperationRun):
         }
         return columns | {f"{name}_ps": times[:, number] for number, name in enumerate(LOSSES)}
 
+    def buffers(self, most: int) -> dict[str, Any]:
+        """Columns of the links for which most messages wait now; ``all`` is how many have any."""
+        waiting, _ = self.queues(np.arange(len(self.link_graph().src)))
+        order = np.argsort(-waiting, kind="stable")
+        order = order[waiting[order] > 0]
+        top = order[:most]
+        none = np.zeros(len(top), np.int64)
+        return {
+            "path": [self.link_path(int(link)) for link in top],
+            "taken": none,
+            "capacity": none,
+            "unit": ["messages"] * len(top),
+            "waiting": waiting[top],
+            "wait_ps": none,
+            "all": len(order),
+        }
+
     def question(self, path: str, value: Any) -> OperationQuestion:
         """Read a change that is asked about."""
         return OperationQuestion(self, path, value)

@@ -149,7 +149,7 @@ export function createTracks(store, theme, question, timeline) {
     /** @type {Interval[]} */
     const parts = [[0, Math.min(from, until)], [to, until], ...(timeline.recorded ? (store.state?.gaps ?? []) : [])];
     const wide = parts.map(([a, b]) => [Math.max(GUTTER, scale.x(a)), Math.min(tracks.width, scale.x(b))]).filter(([a, b]) => b - a >= 1);
-    tracks.element.dataset.unknown = String(wide.length);
+    Object.assign(tracks.element.dataset, { unknown: String(wide.length), view: store.view().join(" ") });
     if (!wide.length) return;
     if (hatch?.theme !== theme.version) hatch = { theme: theme.version, pattern: hatching(context, theme) };
     context.fillStyle = hatch.pattern ?? theme.faint;

@@ -3,6 +3,7 @@
 
 import { createBreaks } from "./breakpoints.js";
 import { createBuffer } from "./buffer.js";
+import { createBuffers } from "./buffers.js";
 import { createChange } from "./change.js";
 import { createChunks } from "./chunks.js";
 import { createCompare } from "./compare.js";
@@ -34,6 +35,7 @@ const PANELS = [
   ["stage", "traffic", "Traffic", createHeat],
   ["stage", "table", "Table", createTable],
   ["stage", "chunks", "Data", createChunks],
+  ["stage", "buffers", "Buffers", createBuffers],
   ["side", "inspect", "Inspect", createInspector],
   ["side", "change", "Change", createChange],
   ["side", "breaks", "Breakpoints", createBreaks],
@@ -52,6 +54,7 @@ const OF_OPERATIONS = [
   ["stage", "topology", "Topology", createTopology],
   ["stage", "graph", "Operations", createGraph],
   ["stage", "exposed", "Ranks", createExposed],
+  ["stage", "buffers", "Queues", createBuffers],
   ["side", "inspect", "Inspect", createInspector],
   ["side", "change", "Change", createChange],
   ["side", "breaks", "Breakpoints", createBreaks],

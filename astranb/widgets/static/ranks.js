@@ -165,8 +165,7 @@ export function createRanks(store, theme) {
   function drawn() {
     const { count = 0, drawn: how = "" } = picture?.reply ?? {};
     settle(panel.note, picture ? `${formatCount(count)} ${panel.kind} in view${how === "density" ? ", drawn as density" : ""}` : "");
-    const [from, to] = store.view().map(String);
-    Object.assign(panel.element.dataset, { drawn: how, kind: panel.kind, asked: String(panel.asker.open), count: String(count), from, to });
+    Object.assign(panel.element.dataset, { drawn: how, kind: panel.kind, asked: String(panel.asker.open), count: String(count) });
   }
 
   /** The rank at a place, and the span there where there is one. @param {Spot} at */

@@ -395,6 +395,8 @@ export interface Answers {
   outcome: { finished: boolean; facts: [string, string, string][]; parts: [string, number, number][]; whose: string };
   picture: Picture;
   ports: { picture: number; at_ps: number; managed: boolean };
+  /** Rows: path, how full (-1: unlimited), what it holds, what waits in front. */
+  buffers: { rows: [string, number, string, string][]; heads: string[]; all: number; finite: boolean };
   ranks: {
     what: string;
     heads: string[];
