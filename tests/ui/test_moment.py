@@ -95,6 +95,27 @@ def test_a_span_that_is_clicked_is_described(page: Page, lab: Lab) -> None:
     becomes(page, "workbench.cursor_ps > 0.29 * 11e6")
 
 
+def test_a_click_on_memories_and_links_describes_what_was_there(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    evaluate(page, "str(sim.goto('11 us'))")
+    panel = bench.get_by_label("Memory timeline", exact=True)
+    panel.scroll_into_view_if_needed()
+    canvas = panel.locator("canvas").first
+    expect(panel).to_have_attribute("data-exact", "false")
+    box = canvas.bounding_box()
+    assert box
+    span = bench.locator(".anb-span")
+    strips = evaluate(page, "[6 * k + 2 + 3 for k in range(4)]")
+    for y, name in zip(strips, ("SM issue", "L2", "HBM", "links out"), strict=True):
+        canvas.click(position={"x": 62 + (box["width"] - 62) * 0.05, "y": y})
+        expect(span.locator("h4")).to_contain_text(f"{name}: ")
+        expect(span).to_contain_text(" to ")
+        assert evaluate(page, "workbench._selection") == "gpu[0]"
+    expect(span).to_contain_text("lanes")
+    expect(span).to_contain_text("messages")
+    screenshot(page, "moment-memory-span")
+
+
 def test_pause_rests_at_what_was_seen(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     evaluate(page, "workbench.session.ask('set_speed', speed=1e6)")

@@ -153,3 +153,44 @@ def test_activity_gets_finer_and_adds_up(feed: LineFeed) -> None:
 def test_nonsense_is_refused(feed: LineFeed, options: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         timeline.spans(feed, {"from": 0, "to": 100, "columns": 10, **options})
+
+
+def test_a_click_on_a_row_of_memories_and_links_gives_its_stretch(feed: LineFeed) -> None:
+    """Busy from the first bit to the last one, or idle between two of them; numbers from every flight."""
+    sim, chance = feed.sim, np.random.default_rng(3)
+    flights = sim.engine.recorder.since(0)[1]
+    for number, (_, _, lanes) in enumerate(feed.layout.bundles[:6]):
+        mine = flights[np.isin(flights["link"], lanes)]
+        out = mine["start_ps"] + mine["wire_ps"]
+        for time in chance.integers(0, sim.now_ps, 12).tolist():
+            found, _ = memory.activity_span(feed, {"bundle": number, "time": time})
+            start, end, facts = found["start_ps"], found["end_ps"], dict(found["facts"])
+            assert start <= time <= end
+            on = ((mine["start_ps"] <= time) & (out > time)).any()
+            assert found["what"] == ("link: busy" if on else "link: idle")
+            assert found["path"] == sim.inspect(found["path"])["path"]
+            inside = mine[(mine["start_ps"] < end) & (out > start)]
+            assert len(inside) == (
+                int(facts["carried"].split(" in ")[1].split()[0].replace(",", "")) if on else 0
+            )
+            # It is the whole of it: just outside it is otherwise.
+            for beside in (start - 1, end):
+                if 0 <= beside < sim.now_ps:
+                    other, _ = memory.activity_span(feed, {"bundle": number, "time": beside})
+                    assert other["what"] != found["what"]
+    activity = sim.engine.recorder.activity(links=False)
+    bin_ps = int(activity["bin_ps"])
+    for strip in ("issue", "l2", "hbm"):
+        row = activity[f"{strip}_busy"][3]
+        for time in chance.integers(0, sim.now_ps, 12).tolist():
+            found, _ = memory.activity_span(feed, {"gpu": 3, "strip": strip, "time": time})
+            inside = row[found["start_ps"] // bin_ps : -(-found["end_ps"] // bin_ps)]
+            assert (inside > 0).all() if found["what"].endswith("busy") else not inside.any()
+            assert found["start_ps"] <= time <= found["end_ps"] <= sim.now_ps
+    # Gaps that are too short to be seen do not divide a stretch.
+    whole, _ = memory.activity_span(feed, {"gpu": 3, "strip": "out", "time": 460_000, "gap": sim.now_ps})
+    assert whole["end_ps"] > 0.8 * sim.now_ps
+    for wrong in ({"bundle": 10_000}, {"gpu": 3, "strip": "l3"}, {"gpu": 99, "strip": "l2"}):
+        with pytest.raises(InputError):
+            memory.activity_span(feed, {**wrong, "time": 0})
+    assert memory.activity_span(feed, {"bundle": 0, "time": sim.now_ps + 1})[0] == {"found": False}

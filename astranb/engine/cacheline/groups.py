@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 from astranb.core.units import format_bandwidth, format_bytes
 from astranb.net import Fabric
 
-from .machine import CacheLineMachine
+from .machine import CacheLineMachine, busy_until
 
 __all__ = ["links_between", "nodes_of", "rows_of_group"]
 
@@ -55,7 +55,7 @@ def rows_of_group(
 
     def busy(which: np.ndarray) -> str:
         count = int(which.sum())
-        mean = links["busy_ps"][which].sum() / (max(1, now_ps) * max(1, count))
+        mean = busy_until(links[which], now_ps).sum() / (max(1, now_ps) * max(1, count))
         return f"{mean:.1%} of {count:,} lanes, {format_bytes(int(links['bytes'][which].sum()))}"
 
     state: list[tuple[str, Any]] = [

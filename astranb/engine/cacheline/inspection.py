@@ -17,7 +17,7 @@ from .ethernet import describe_event, link_rows
 from .faults import is_down, queued_ps, waiting_at
 from .groups import rows_of_group
 from .lines import describe_line, utilisation
-from .machine import CacheLineMachine
+from .machine import CacheLineMachine, busy_until
 from .paths import SUMMED, TABLES, MachinePart, block_name, block_path, resolve, sm_path
 from .recent_events import recent_events
 from .state import CacheLineState
@@ -265,7 +265,8 @@ class Inspector:
     def _server(self, place: MachinePart) -> _Found:
         """An L2 slice or an HBM channel."""
         machine, now = self._engine.machine, self._engine.now_ps
-        server, rank = machine.tables[TABLES[place.kind]][place.row], self._rank_of(place)
+        table, rank = machine.tables[TABLES[place.kind]], self._rank_of(place)
+        server = table[place.row]
         gpu, requests = machine.gpus[rank], machine.requests
         row_of = slice_row if place.kind == "l2" else channel_row
         going = np.flatnonzero(
@@ -278,7 +279,7 @@ class Inspector:
         state: list[tuple[str, Any]] = [
             ("lines served", f"{int(server.lines):,}"),
             ("one line takes", format_time(int(takes))),
-            ("utilisation so far", f"{min(1.0, int(server.busy_ps) / max(1, now)):.1%}"),
+            ("utilisation so far", f"{int(busy_until(table[[place.row]], now)[0]) / max(1, now):.1%}"),
             ("queue now", format_time(max(0, int(server.free_at_ps) - now))),
             ("time queued, all lines", format_time(int(server.queued_ps))),
         ]
@@ -321,13 +322,13 @@ class Inspector:
 
     def _port(self, place: MachinePart) -> _Found:
         """The lane that leaves a node, and the one that comes back."""
-        machine, fabric, now = self._engine.machine, self._engine.fabric, max(1, self._engine.now_ps)
+        machine, fabric = self._engine.machine, self._engine.fabric
         state: list[tuple[str, Any]] = []
         for row, direction in zip(place.rows, ("out", "in"), strict=False):
             link = machine.links[row]
             state += [
                 (f"{direction}, bandwidth", format_bandwidth(int(link.bandwidth_Bps))),
-                (f"{direction}, utilisation so far", f"{min(1.0, int(link.busy_ps) / now):.1%}"),
+                (f"{direction}, utilisation so far", f"{utilisation(self._engine, (row,)):.1%}"),
                 (f"{direction}, messages", f"{int(link.messages):,}"),
                 (f"{direction}, bytes with headers", format_bytes(int(link.bytes))),
                 (f"{direction}, queue now", format_time(max(0, int(link.free_at_ps) - self._engine.now_ps))),
@@ -372,7 +373,7 @@ class Inspector:
             ("bandwidth", f"{rate} ({lanes_of(machine, place.rows)})" if len(rows) > 1 else rate),
             ("latency", format_time(int(rows["latency_ps"][0]))),
             *([("packets a second", f"{1e6 / gap_ps:,.4g} million")] if gap_ps else []),
-            ("utilisation so far", f"{rows['busy_ps'].sum() / (now * len(rows)):.1%}"),
+            ("utilisation so far", f"{utilisation(self._engine, place.rows):.1%}"),
             ("messages", f"{int(rows['messages'].sum()):,}"),
             ("bytes with headers", format_bytes(int(rows["bytes"].sum()))),
             queue,
@@ -399,16 +400,12 @@ class Inspector:
         machine, fabric = self._engine.machine, self._engine.fabric
         into = np.flatnonzero(machine.links["dst"] == place.row)
         out = np.flatnonzero(machine.links["src"] == place.row)
-        now = max(1, self._engine.now_ps)
         state = [
             ("kind", fabric.graph.kind_name(place.row)),
             ("lanes in", len(into)),
             ("lanes out", len(out)),
             ("lines passed", f"{int(machine.links['messages'][out].sum()):,}"),
-            (
-                "mean utilisation of lanes out",
-                f"{machine.links['busy_ps'][out].sum() / (now * max(1, len(out))):.1%}",
-            ),
+            ("mean utilisation of lanes out", f"{utilisation(self._engine, out):.1%}"),
             ("forwarding latency", format_time(int(fabric.graph.forward_ps[place.row]))),
         ]
         seen: dict[str, None] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from astranb.gpu import tables as t
 from astranb.gpu.wire import slot_ps, wire_size
 from astranb.net.port import CLASSES
 
+from .machine import busy_until
 from .paths import block_path, gpu_path, link_name
 from .state import CacheLineState
 
@@ -224,10 +226,10 @@ class Lines:
         return Spot("held", gpu, f"held back at GPU{row.gpu} by the rate of its flow")
 
 
-def utilisation(engine: CacheLineState, links: tuple[int, ...]) -> float:
-    """The part of the time so far for which links were busy."""
-    busy = int(engine.machine.links["busy_ps"][list(links)].sum())
-    return min(1.0, busy / (max(1, engine.now_ps) * len(links)))
+def utilisation(engine: CacheLineState, links: Sequence[int] | np.ndarray) -> float:
+    """The mean part of the time so far for which links were busy; 0 of no link."""
+    busy = busy_until(engine.machine.links[list(links)], engine.now_ps)
+    return float(busy.sum()) / (max(1, engine.now_ps) * max(1, len(busy)))
 
 
 def describe_line(

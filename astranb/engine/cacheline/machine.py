@@ -11,11 +11,12 @@ from astranb.core.jit import Records
 from astranb.core.queue import EventQueue, live
 from astranb.core.state import digest, own
 from astranb.gpu.tables import Machine
+from astranb.net.link import NEVER
 
 from .loop import ENTRY, RAW
 from .recording import Recording
 
-__all__ = ["CacheLineMachine", "state_hash"]
+__all__ = ["CacheLineMachine", "busy_until", "state_hash"]
 
 
 class CacheLineMachine(Machine):
@@ -127,3 +128,17 @@ def _live(machine: CacheLineMachine) -> Iterator[tuple[str, np.ndarray]]:
                 yield "details", np.asarray(machine.details)[under_way]
         else:
             yield name, rows
+
+
+def busy_until(rows: Any, now_ps: int) -> np.ndarray:
+    """How long links, L2 slices or HBM channels have been busy up to now, in ps.
+
+    ``busy_ps`` counts a message when it is taken, the time that it will be sent included: what is still to
+    come is how long they will be busy with what they have taken.
+    """
+    free = np.asarray(rows["free_at_ps"], np.int64)
+    ahead = np.maximum(0, free - now_ps)
+    if "resumes_ps" in rows.dtype.names:  # what waits for a link that is down counts from the time it is up
+        resumes = np.maximum(0, rows["resumes_ps"] - now_ps)
+        ahead = np.where(free >= NEVER, free - NEVER + resumes, ahead)
+    return np.clip(rows["busy_ps"] - ahead, 0, max(0, now_ps))

@@ -11,7 +11,7 @@ from astranb.collectives import Lowered
 from astranb.core.jit import Records
 from astranb.net import Fabric
 
-from .machine import CacheLineMachine
+from .machine import CacheLineMachine, busy_until
 
 __all__ = ["FLIGHT_KINDS", "Recorder"]
 
@@ -173,8 +173,7 @@ class Recorder:
         machine, recorder = self._machine, self._machine.recording.recorder[0]
         now = max(1, int(machine.clock[0].now_ps))
         if not self.on:
-            whole: np.ndarray = np.minimum(machine.links["busy_ps"][: int(recorder.links)] / now, 1.0)
-            return whole
+            return busy_until(machine.links[: int(recorder.links)], now) / now
         bins, bin_ps, links = (int(recorder[name]) for name in ("bins", "bin_ps", "links"))
         start, end = max(0.0, start_ps), min(float(end_ps), float(now))
         if end <= start:

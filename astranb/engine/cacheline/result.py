@@ -21,6 +21,7 @@ from .critical_path import CAUSES
 from .ethernet import explain_ethernet, paused_ps
 from .faults import queued_ps
 from .frames import FRAMES
+from .machine import busy_until
 from .state import CacheLineState
 from .time_classes import BLOCK_CLASSES, TIME_CLASSES
 from .workload import Graph
@@ -122,6 +123,7 @@ def links(engine: CacheLineState) -> list[dict[str, Any]]:
     links, fabric, total = engine.machine.links, engine.fabric, max(1, engine.time_ps)
     ethernet = engine.network.roce is not None
     queued = queued_ps(engine.machine, engine.now_ps)
+    busy = busy_until(links, engine.now_ps)
     return [
         {
             "link": fabric.name(number),
@@ -131,7 +133,7 @@ def links(engine: CacheLineState) -> list[dict[str, Any]]:
             "bytes": int(row["bytes"]),
             "busy_ps": int(row["busy_ps"]),
             "queued_ps": int(queued[number]),
-            "utilisation": min(1.0, int(row["busy_ps"]) / total),
+            "utilisation": int(busy[number]) / total,
             **(_ethernet(engine, number) if ethernet else {}),
         }
         for number, row in enumerate(links[: len(fabric.links)])

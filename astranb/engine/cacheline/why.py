@@ -13,6 +13,7 @@ from astranb.net.port import CLASSES
 
 from .inspection import Inspector
 from .lines import Lines, utilisation
+from .machine import busy_until
 from .paths import TABLES, MachinePart, block_name, block_path, gpu_path, resolve, sm_path
 from .state import CacheLineState
 
@@ -374,9 +375,10 @@ class _WaitChain:
 
     def _server(self, place: MachinePart) -> None:
         """An L2 slice or an HBM channel: its queue."""
-        row, now_ps = self._machine.tables[TABLES[place.kind]][place.row], self._engine.now_ps
+        table, now_ps = self._machine.tables[TABLES[place.kind]], self._engine.now_ps
+        row = table[place.row]
         queue = max(0, int(row.free_at_ps) - now_ps)
-        busy = f"{min(1.0, int(row.busy_ps) / max(1, now_ps)):.0%} busy so far"
+        busy = f"{int(busy_until(table[[place.row]], now_ps)[0]) / max(1, now_ps):.0%} busy so far"
         waits = f"its queue lasts {format_time(queue)}" if queue else "nothing waits for it"
         self._put(f"{place.path}: {waits}; {int(row.lines):,} lines served, {busy}", place.path)
 

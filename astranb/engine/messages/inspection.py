@@ -157,7 +157,9 @@ def _link(engine: MessageState, place: RunPart) -> dict[str, Any]:
     if engine.recording:
         used = m.used[row]
         state.append(("carried", f"{format_bytes(int(used.bytes))} in {int(used.messages):,} messages"))
-        state.append(("busy", f"{int(used.busy_ns) / max(1, engine.now_ps // 1000):.1%} of the time so far"))
+        # The message on the wire counts from its begin on.
+        busy = min(1.0, int(used.busy_ns) / max(1, engine.now_ps // 1000))
+        state.append(("busy", f"{busy:.1%} of the time so far"))
     return {"title": f"{place.path}: {source} to {target}", "state": state}
 
 

@@ -75,7 +75,7 @@ export function createInspector(store) {
     if (!store.span) return;
     const { what, start_ps: from, end_ps: to, time_ps: time, facts } = store.span;
     const when = `${formatTime(from)} to ${formatTime(to)} (${formatTime(to - from)})`;
-    const known = facts.length ? [makeHint(`at ${formatTime(time, 3)}:`), make("table", {}, make("tbody", {}, ...facts.map((fact) => makeRow(...fact))))] : [];
+    const known = facts.length ? [...(time === null ? [] : [makeHint(`at ${formatTime(time, 3)}:`)]), make("table", {}, make("tbody", {}, ...facts.map((fact) => makeRow(...fact))))] : [];
     /** @param {string} text @param {number} at */
     const move = (text, at) => makeButton(text, () => store.scrub(at), { class: "anb-button anb-small-button" });
     span.replaceChildren(

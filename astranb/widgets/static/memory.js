@@ -34,7 +34,15 @@ export function createMemory(store, theme) {
     known: () => (store.timeline ? [0, store.timeline.now_ps] : null),
     clicked(event) {
       const item = hit(event);
-      if (item) store.select(item.bundle < 0 ? `gpu[${item.gpu}]` : store.scene.bundles[item.bundle].name);
+      if (!item) return;
+      const path = item.bundle < 0 ? `gpu[${item.gpu}]` : store.scene.bundles[item.bundle].name;
+      const scale = tracks.scale();
+      const time = Math.round(scale.t(event.offsetX));
+      const strip = Math.floor(((tracks.rowY(event) - item.top) / item.height) * STRIPS.length);
+      const which = item.bundle < 0 ? { gpu: item.gpu, strip: STRIPS[Math.min(STRIPS.length - 1, strip)][0] } : { bundle: item.bundle };
+      const gap = Math.ceil(scale.t(event.offsetX + COLUMN_PX) - scale.t(event.offsetX)); // shorter ones are not seen
+      const spanned = event.offsetX >= GUTTER && time >= 0 && time <= store.frontier;
+      store.selectSpan(path, spanned ? store.ask("activity_span", { ...which, time, gap }) : null);
     },
     chosen() {
       coarse = fine = null;

@@ -407,6 +407,7 @@ export interface Answers {
   rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable };
   source: { title: string; parts: SourcePart[] };
   span: Span;
+  activity_span: Span;
   operation_span: Span;
   spans: Window & {
     kind: string;
@@ -428,10 +429,10 @@ export interface Answers {
   where: object;
   why: { path: string; now_ps: number; circle: boolean; steps: { text: string; path: string; since_ps: number }[] };
 }
-/** What a row of a timeline did; the facts are those of `time_ps`. */
+/** What a row of a timeline did; the facts are those of `time_ps`, or of all of it. */
 export type Span =
   | { found: false }
-  | { found: true; path: string; what: string; start_ps: number; end_ps: number; time_ps: number; facts: [string, string][] };
+  | { found: true; path: string; what: string; start_ps: number; end_ps: number; time_ps: number | null; facts: [string, string][] };
 export type SmState = "free" | "done" | "busy" | "waiting" | "draining" | "stalled";
 /** The name of a question; a view that is added asks one of its own. */
 export type Question = keyof Answers;

@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 
 from astranb.core.density import flatten
-from astranb.engine.cacheline import TRACK_STATES
+from astranb.core.errors import InputError, near
+from astranb.core.units import format_bytes, format_time
+from astranb.engine.cacheline import FLIGHT_KINDS, TRACK_STATES
+from astranb.export.layout import bundle_name
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 
-from .timeline import window_of
+from .timeline import span_of, window_of
 
-__all__ = ["VIEW", "activity"]
+__all__ = ["VIEW", "activity", "activity_span"]
 
 _ISSUING = [TRACK_STATES.index(name) for name in ("issue", "compute", "signal")]
+_STRIPS = {"issue": "SM issue", "l2": "L2", "hbm": "HBM", "out": "links out"}
 _MOST_FLIGHTS = 400_000  # of a window whose links are worked out flight by flight
 
 
@@ -67,6 +71,81 @@ def activity(feed: LineFeed, options: dict[str, Any]) -> Message:
     return {**about, "exact": exact, "bin_ps": bin_ps, "bundles": chosen}, pack("activity", **shares)
 
 
+def activity_span(feed: LineFeed, options: dict[str, Any]) -> Message:
+    """Describe the stretch of time around ``time`` in which a row was busy, or in which it was idle.
+
+    Options: ``gpu`` and ``strip`` (``issue``, ``l2``, ``hbm`` or ``out``), or ``bundle``: the number of one;
+    ``time`` (ps), and ``gap``: gaps that are shorter, in ps, do not end a stretch, as they are not drawn.
+    """
+    sim, time_ps, gap_ps = feed.sim, int(options["time"]), max(1, int(options.get("gap", 1)))
+    recorder, bundles = sim.engine.recorder, feed.layout.bundles
+    if not (recorder.on and 0 <= time_ps <= sim.now_ps):
+        return {"found": False}, []
+    strip, links = str(options.get("strip", "")), None
+    if options.get("bundle") is not None:
+        number = int(options["bundle"])
+        if not 0 <= number < len(bundles):
+            raise InputError(f"no bundle {number}", where="activity_span", hint=f"0 to {len(bundles) - 1}")
+        links, name = list(bundles[number][2]), "link"
+        path = bundle_name(sim.engine.fabric, feed.layout, number)
+    else:
+        gpu = int(options["gpu"])
+        if strip not in _STRIPS or not 0 <= gpu < len(feed.out_of):
+            raise InputError(
+                f"no row {strip!r} of GPU {gpu}", where="activity_span", hint=near(strip, _STRIPS)
+            )
+        path, name = f"gpu[{gpu}]", _STRIPS[strip]
+        links = feed.out_of[gpu] if strip == "out" else None
+    if links is not None:
+        if recorder.oldest_ps > time_ps:
+            return {"found": False}, []
+        kept = recorder.since(0)[1]
+        kept = kept[np.isin(kept["link"], links)]
+        begun, ended = (
+            kept["start_ps"].astype(np.int64),
+            (kept["start_ps"] + kept["wire_ps"]).astype(np.int64),
+        )
+    else:
+        activity = recorder.activity(links=False)
+        values, bin_ps = activity[f"{strip}_busy"][gpu], int(activity["bin_ps"])
+        begun = np.flatnonzero(values > 0) * bin_ps
+        ended = begun + bin_ps
+    start, end, busy = _stretch(begun, ended, time_ps, gap_ps, sim.now_ps)
+    if not busy:
+        return span_of(path, f"{name}: idle", start, end, []), []
+    if links is None:
+        inside = values[start // bin_ps : -(-end // bin_ps)]
+        facts = [("busy", f"{inside.mean():.0%} on average"), ("known by", f"bins of {format_time(bin_ps)}")]
+        return span_of(path, f"{name}: busy", start, end, facts), []
+    mine = kept[(begun < end) & (ended > start)]
+    wire = np.minimum(mine["start_ps"] + mine["wire_ps"], end) - np.maximum(mine["start_ps"], start)
+    kinds, counts = np.unique(mine["kind"], return_counts=True)
+    waited = int((mine["start_ps"] - mine["queued_ps"]).mean())
+    facts = [
+        ("busy", f"{wire.sum() / max(1, end - start) / len(links):.0%} of {len(links)} lanes"),
+        ("carried", f"{format_bytes(int(mine['bytes'].sum()))} in {len(mine):,} messages"),
+        *((FLIGHT_KINDS[kind], f"{count:,}") for kind, count in zip(kinds, counts.tolist(), strict=True)),
+        ("queued before", f"{format_time(waited)} on average"),
+    ]
+    return span_of(path, f"{name}: busy", start, end, facts), []
+
+
+def _stretch(
+    begun: np.ndarray, ended: np.ndarray, time_ps: int, gap_ps: int, now_ps: int
+) -> tuple[int, int, bool]:
+    """The stretch around a time without longer gaps between what was carried, or the gap; and which it is."""
+    order = np.argsort(begun, kind="stable")
+    begun, until = begun[order], np.maximum.accumulate(ended[order])
+    breaks = np.flatnonzero(begun[1:] - until[:-1] >= gap_ps)
+    first = begun[np.append(0, breaks + 1)] if len(begun) else begun
+    last = until[np.append(breaks, len(until) - 1)] if len(begun) else begun
+    at = int(np.searchsorted(first, time_ps, "right")) - 1
+    if at >= 0 and time_ps < last[at]:
+        return int(first[at]), min(int(last[at]), now_ps), True
+    start = int(last[at]) if at >= 0 else 0
+    return start, min(int(first[at + 1]), now_ps) if at + 1 < len(first) else now_ps, False
+
+
 def _resampled(rows: np.ndarray, bin_ps: int, edges: np.ndarray) -> np.ndarray:
     """Means over columns of what is known by bins, taken as even within a bin."""
     places = np.arange(rows.shape[1] + 1) * bin_ps
@@ -98,4 +177,4 @@ def _from_flights(
     return np.asarray(busy / np.diff(edges) / sizes)
 
 
-VIEW = View(LineFeed, {"activity": activity})
+VIEW = View(LineFeed, {"activity": activity, "activity_span": activity_span})

@@ -151,10 +151,10 @@ def _operations_at(sim: Simulation, kind: str, tracks: Any, track: int) -> list[
 def span_of(
     path: str, what: str, start_ps: int, end_ps: int, facts: list[tuple[str, str]], time_ps: int | None = None
 ) -> dict[str, Any]:
-    """A span as the inspector shows it: ``facts`` hold for ``time_ps``."""
+    """A span as the inspector shows it: ``facts`` hold for ``time_ps``, for all of it where that is None."""
     return {
         "found": True, "path": path, "what": what, "start_ps": start_ps, "end_ps": end_ps,
-        "time_ps": start_ps if time_ps is None else time_ps,
+        "time_ps": time_ps,
         "facts": [list(fact) for fact in facts if fact[1]],
     }  # fmt: skip
 

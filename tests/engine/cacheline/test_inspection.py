@@ -215,3 +215,46 @@ def test_an_object_has_numbers_and_words(half):
     assert half.at("dgx_h100.0.nvsw.1").state["forward_ps"] > 0
     assert half.at("gpu[3].block.1").state["doing"] in t.BLOCK_STATES
     assert set(WAITS) <= set(CAUSES)
+
+
+def test_links_are_busy_for_the_time_until_now_only():
+    """What has been taken and not been sent yet does not count: a link is never busier than 100 %."""
+    queued = 0
+    for sim, steps in (
+        (anb.Simulation("ring:gpus=4", anb.collectives.all_gather("1 MiB", "ring")), 5003),
+        (anb.Simulation("clos:servers=2", anb.collectives.all_gather("16 KiB", "allpairs")), 3001),
+        (
+            anb.Simulation(
+                "ring:gpus=4", anb.collectives.all_gather("16 KiB", "ring"), network=anb.Network(buffers=3)
+            ),
+            301,
+        ),
+    ):
+        for _ in range(12):
+            sim.step(steps)
+            now, links = max(1, sim.now_ps), sim.engine.machine.links
+            carried = {row["link"]: row["busy_ps"] for row in sim.aggregate(0, now).links}
+            rows = sim.result.table("links")
+            queued += int((links["busy_ps"] > now).sum())
+            for number, row in enumerate(rows):
+                wire = int(links[number].wire_ps)  # a message may be sent a little after the wire is free
+                assert abs(row["utilisation"] * now - carried.get(row["link"], 0)) <= wire, (now, row)
+            busiest = max(rows, key=lambda row: row["utilisation"])
+            assert busiest["utilisation"] <= 1
+            shown = f"{busiest['utilisation']:.1%}"
+            assert dict(sim.inspect(busiest["link"])["state"])["utilisation so far"] == shown
+    assert queued > 0  # there were links that had taken more than could have been sent
+
+
+def test_what_waits_for_a_link_that_is_down_has_not_kept_it_busy():
+    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    sim.step(1000)
+    sim.take_down(LINK)
+    sim.step(30_000)
+    before = dict(sim.inspect(LINK)["state"])
+    assert "lines wait" in before["down"]
+    assert before["utilisation so far"] == "0.0%"
+    sim.repair(LINK)
+    assert dict(sim.inspect(LINK)["state"])["utilisation so far"] == "0.0%"
+    sim.step(1000)
+    assert dict(sim.inspect(LINK)["state"])["utilisation so far"] != "0.0%"
