@@ -418,7 +418,12 @@ export function createStore(model) {
       store.flights.append(message, unpack("state", buffers));
       const moved = message.events !== store.state?.events;
       const first = !store.state;
-      if (!message.playing) held = false;
+      if (held && !message.playing) {
+        held = false;
+        // A large run does not go back to what was seen: that is the past then.
+        store.following = message.now_ps <= store.cursor + 1;
+        if (!store.following) share();
+      }
       if (store.state?.playing && !message.playing) store.rested = performance.now();
       store.state = message;
       store.frontier = message.now_ps;
@@ -433,7 +438,7 @@ export function createStore(model) {
       }
       if (first) cursorSet(); // where a cell has put it before anything was shown
       if (moved) {
-        if (store.following) later("look", message.playing ? 250 : 0, look);
+        if (store.following || !message.playing) later("look", message.playing ? 250 : 0, look);
         timelineSoon();
       }
       // Flights that a fast run left out are asked for when nothing else is waited for.
