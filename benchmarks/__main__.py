@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -18,6 +19,8 @@ from astranb.collectives import Collective
 
 from .astrasim2 import astrasim2
 from .bare_queue import events_per_second
+from .browser import PARTS as BROWSER
+from .browser import browser
 from .data_centre import data_centre
 from .hostile import hostile
 from .large import large
@@ -29,7 +32,7 @@ import re
 import astranb as anb
 sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("1 MiB", "ring"))
 sim.run()
-anb.Workbench(sim)._feed.state(fine=True)
+anb.Workbench(sim).feed.state(fine=True)
 with open("/proc/self/status") as status:
     print(1024 * int(re.search(r"VmHWM:\\s*(\\d+)", status.read())[1]))
 """
@@ -45,6 +48,14 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--no-browser", action="store_true", help="skip rows that need a browser")
     parser.add_argument("--no-large", action="store_true", help="skip runs that take a minute each")
+    parser.add_argument(
+        "--only",
+        metavar="PART",
+        nargs="+",
+        default=[],
+        choices=[*_PARTS, *BROWSER],
+        help="only these parts: %(choices)s",
+    )
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
 
@@ -57,25 +68,18 @@ def main() -> int:
 
     bare = events_per_second()
     row("bare queue loop (the yardstick)", bare, "events/s")
-    engine(row, bare)
-    processes(row)
-    infrastructure(row)
-    fidelity(row)
-    astrasim2(row)
-    lod(row)
-    if not options.no_large:
-        large(row, bare)
-        hostile(row)
-    if not options.no_browser:
-        from .browser import browser
-
-        browser(row)
+    for name, part in _PARTS.items():
+        if name in options.only or not (options.only or (options.no_large and name in _LARGE)):
+            part(row, bare)
+    shown = [name for name in BROWSER if name in options.only]
+    if shown or not (options.only or options.no_browser):
+        browser(row, shown)
     if options.json:
         print(json.dumps(rows))
     return 0
 
 
-def fidelity(row: Any) -> None:
+def fidelity(row: Any, _bare: float) -> None:
     """Measure errors against published times up to 1 MiB; docs/fidelity.md has all of them."""
     from .fidelity import fit, points
 
@@ -123,7 +127,7 @@ def engine(row: Any, bare: float) -> None:
     row("back over 100,000 events", took * 1e3, "ms", "the same events of the bare queue", took / replay)
 
 
-def processes(row: Any) -> None:
+def processes(row: Any, _bare: float) -> None:
     """Measure whole processes: import, a run, the first compilation."""
     empty = _process(["-c", "pass"])
     row("an empty Python process", empty, "s")
@@ -159,7 +163,7 @@ def processes(row: Any) -> None:
     row("wheel installed, empty cache: import to first step (limit 2 s)", took, "s", "the limit", took / 2)
 
 
-def infrastructure(row: Any) -> None:
+def infrastructure(row: Any, _bare: float) -> None:
     """Measure the expansion of a large InfraGraph document."""
     text = data_centre()
     began = perf_counter()
@@ -187,6 +191,21 @@ def _process(arguments: list[str], repeats: int = 5, **environment: str) -> floa
         )
         took.append(perf_counter() - began)
     return median(took[-repeats:])
+
+
+_PARTS: dict[str, Callable[[Any, float], None]] = {
+    "engine": engine,
+    "processes": processes,
+    "infrastructure": infrastructure,
+    "fidelity": fidelity,
+    "astrasim2": lambda row, _: astrasim2(row),
+    "timelines": lambda row, _: lod(row),
+    "large": large,
+    "hostile": lambda row, _: hostile(row),
+}
+"""The parts of the table that need no browser, by name."""
+
+_LARGE = ("large", "hostile")
 
 
 if __name__ == "__main__":

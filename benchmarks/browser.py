@@ -7,7 +7,9 @@ JupyterLab and the kernel need in any case.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -36,12 +38,14 @@ if TYPE_CHECKING:
 
     from tests.ui.harness import Lab
 
+Row = Callable[..., None]
+
 _CLICKS = 40
+_SETTLED_MS = 700  # after a step its views ask the kernel: the next click comes when it is idle again
 _CYCLES = 1000
 _CYCLES_S = 900
 _PAUSES = 40
 _FRAMES_S = 5
-_LINES, _MANY_LINES = 10_000, 100_000
 
 _BARE = """
 import ipywidgets
@@ -80,6 +84,56 @@ instances: [{name: box, device: box, count: 1}]
 far.run("16 us")
 anb.Workbench(far)
 """
+
+_MESSAGES = """
+import astranb as anb
+from astranb.workload.astrasim2 import COLLECTIVE, DimensionNetwork, Operations, System, Workload
+from astranb.workload.astrasim2.kinds import ALL_TO_ALL
+system = System.from_document({
+    "all-to-all-implementation": ["direct"], "preferred-dataset-splits": 4,
+    "active-chunks-per-dimension": 4, "local-mem-bw": 1600,
+})
+rank = Operations.of([{"kind": COLLECTIVE, "collective": ALL_TO_ALL, "bytes": 64 << 20}])
+network = DimensionNetwork(["Switch"], [64], [50], [20000])
+crowd = anb.Simulation(None, Workload([rank] * 64, network, system), fidelity="analytical")
+crowd.run("30 us")
+anb.Workbench(crowd)
+"""
+
+
+@dataclass(frozen=True)
+class _Crowd:
+    """A picture in which much moves.
+
+    Attributes
+    ----------
+    cell : str
+        Makes the simulation and shows it.
+    things : str
+        What moves.
+    least : int
+        How many of them there must be in a frame that counts.
+    frames : int
+        The fewest frames a second asked for.
+    start : float
+        Where playing begins, as a part of what is simulated.
+    power : float
+        The power of ten of the simulated ps a second.
+    """
+
+    cell: str
+    things: str
+    least: int
+    frames: int
+    start: float
+    power: float
+
+
+_CROWDS = (
+    _Crowd(_DENSE, "lines", 10_000, 55, 0.36, 4.7),
+    _Crowd(_MANY, "lines", 100_000, 55, 0.9, 4.7),
+    _Crowd(_MESSAGES, "messages", 10_000, 50, 0.5, 5.7),
+)
 
 # From a click to the end of the first frame that shows the change. What changes from a message
 # is painted by the next frame: its own callback runs before that, a timer set in it after. The
@@ -132,27 +186,37 @@ _DRAWN = """async ([seconds, lines]) => {
 }"""
 
 
-def browser(row: Callable[..., None]) -> None:
-    """Add the browser's rows to the table."""
+def browser(row: Row, only: Collection[str] = ()) -> None:
+    """Add the browser's rows to the table: of all parts, or of those named."""
     with tempfile.TemporaryDirectory() as folder:
         home, root = Path(folder, "home"), Path(folder, "root")
         home.mkdir()
         root.mkdir()
         with serve(home, root) as lab, chromium() as chrome:
-            page = _page(chrome, lab, [_BARE, _RING, _LONG], workbenches=2)
-            _steps(page, row)
-            _pauses(page, row)
+            for name, part in PARTS.items():
+                if not only or name in only:
+                    part(chrome, lab, row)
+
+
+def _clicks(chrome: Browser, lab: Lab, row: Row) -> None:
+    page = _page(chrome, lab, [_BARE, _RING, _LONG], workbenches=2)
+    _steps(page, row)
+    _pauses(page, row)
+    page.close()
+
+
+def _crowds(things: str, chrome: Browser, lab: Lab, row: Row) -> None:
+    for crowd in _CROWDS:
+        if crowd.things == things:
+            page = _page(chrome, lab, ["import astranb as anb", crowd.cell], workbenches=1)
+            _frames(page, row, crowd)
             page.close()
-            for cell, least, start in ((_DENSE, _LINES, "0.36"), (_MANY, _MANY_LINES, "0.9")):
-                page = _page(chrome, lab, ["import astranb as anb", cell], workbenches=1)
-                _frames(page, row, least, start)
-                page.close()
-            page = _page(chrome, lab, [WINDOW], workbenches=1)
-            window(page, row)
-            page.close()
-            first_picture(chrome, lab, row)
-            _leaks(chrome, lab, row)
-    _back(row)
+
+
+def _window(chrome: Browser, lab: Lab, row: Row) -> None:
+    page = _page(chrome, lab, [WINDOW], workbenches=1)
+    window(page, row)
+    page.close()
 
 
 def _page(chrome: Browser, lab: Lab, cells: list[str], *, workbenches: int) -> Page:
@@ -168,15 +232,15 @@ def _page(chrome: Browser, lab: Lab, cells: list[str], *, workbenches: int) -> P
     return page
 
 
-def _steps(page: Page, row: Callable[..., None]) -> None:
+def _steps(page: Page, row: Row) -> None:
     """Measure from a click on Step to the painted picture, alternating with a bare button."""
     bare, step = [], []
     page.evaluate(_TIMED)
     for _ in range(_CLICKS):
         bare.append(page.evaluate(_CLICK, [".jupyter-button", ".widget-label", ""]))
-        page.wait_for_timeout(30)
+        page.wait_for_timeout(_SETTLED_MS)
         step.append(page.evaluate(_CLICK, [".anb-step-event", ".anb-workbench", "data-events"]))
-        page.wait_for_timeout(30)
+        page.wait_for_timeout(_SETTLED_MS)
     for name, of in (("median", median), ("p95", _p95)):
         row(f"a bare ipywidgets button, click to painted, {name}", of(bare), "ms")
         row(f"Step, click to painted, {name}", of(step), "ms", "bare button", of(step) / of(bare))
@@ -185,7 +249,7 @@ def _steps(page: Page, row: Callable[..., None]) -> None:
     row("Step in the browser: what drawing it takes, p95 (limit 5 ms)", drawing, "ms", "5 ms", drawing / 5)
 
 
-def _pauses(page: Page, row: Callable[..., None]) -> None:
+def _pauses(page: Page, row: Row) -> None:
     """Click Pause, while the kernel simulates as fast as it can, to the picture at rest."""
     took: list[float] = []
     bench = page.locator(".anb-workbench").nth(1)
@@ -200,23 +264,25 @@ def _pauses(page: Page, row: Callable[..., None]) -> None:
     row("Pause at full speed, p95 of 40 (limit 120 ms)", _p95(took), "ms", "120 ms", _p95(took) / 120)
 
 
-def _frames(page: Page, row: Callable[..., None], least: int, start: str) -> None:
-    """Frames a second while at least so many lines are in flight in the picture."""
+def _frames(page: Page, row: Row, crowd: _Crowd) -> None:
+    """Frames a second while at least so much moves in the picture."""
     shown = page.locator(".anb-workbench")
     shown.scroll_into_view_if_needed()
-    shown.get_by_label("Speed").fill("4.7")  # 50 ns a second
-    shown.get_by_label("View cursor").fill(start)
+    shown.get_by_label("Speed").fill(str(crowd.power))
+    shown.get_by_label("View cursor").fill(str(crowd.start))
     shown.locator(".anb-play").click()
     page.wait_for_timeout(500)
-    gaps, counts = page.evaluate(_DRAWN, [_FRAMES_S, least])
-    row("lines in flight while frames are counted, at least", min(counts, default=0), "lines")
+    gaps, counts = page.evaluate(_DRAWN, [_FRAMES_S, crowd.least])
+    things, asked = crowd.things, crowd.frames
+    row(f"{things} in flight while frames are counted, at least", min(counts, default=0), things)
     rate = 1000 * len(gaps) / sum(gaps) if gaps else 0.0
-    row(f"frames with {least:,} lines and more (least 55)", rate, "frames/s", "the 55 asked for", rate / 55)
+    what = f"frames with {crowd.least:,} {things} and more (least {asked})"
+    row(what, rate, "frames/s", f"the {asked} asked for", rate / asked)
     row("the same, from one frame to the next, p95", _p95(gaps or [0.0]), "ms")
     shown.locator(".anb-play").click()
 
 
-def _leaks(chrome: Browser, lab: Lab, row: Callable[..., None]) -> None:
+def _leaks(chrome: Browser, lab: Lab, row: Row) -> None:
     """What opening and closing a view a thousand times leaves behind in the browser, beside a bare label."""
     left = []
     for first in (BARE, OPEN):
@@ -236,7 +302,7 @@ def _leaks(chrome: Browser, lab: Lab, row: Callable[..., None]) -> None:
         row(f"{name} left by each of {_CYCLES:,} open/close cycles", view, unit, "a bare label", view / bare)
 
 
-def _back(row: Callable[..., None]) -> None:
+def _back(_chrome: Browser, _lab: Lab, row: Row) -> None:
     """Going back over a million events, to the state there."""
     sim = Simulation("dgx-h100", all_reduce("2 MiB", "ring"))
     sim.run()
@@ -253,6 +319,18 @@ def _back(row: Callable[..., None]) -> None:
         "500 ms",
         median(took) / 500,
     )
+
+
+PARTS: dict[str, Callable[[Browser, Lab, Row], None]] = {
+    "clicks": _clicks,
+    "lines": partial(_crowds, "lines"),
+    "messages": partial(_crowds, "messages"),
+    "window": _window,
+    "first-picture": first_picture,
+    "leaks": _leaks,
+    "back": _back,
+}
+"""The parts of the table that need a browser, by name."""
 
 
 def _p95(values: list[Any]) -> float:

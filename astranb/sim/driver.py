@@ -144,6 +144,11 @@ class Driver:
         del self.edits[checkpoint.edits :]
         self.replay(field, target, later)
 
+    def work_back_to(self, field: str, target: int) -> int:
+        """How much work going back is, at most, in events handled: restoring the state, and the replay."""
+        restoring = self.engine.state_bytes // self.engine.replay_bytes
+        return restoring + self.events - self.history.before(field, target).events
+
     def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
         """Run to a moment; carry out edits at the events at which they were made."""
         self.keep()

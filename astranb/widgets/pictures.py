@@ -195,7 +195,7 @@ def rank_picture(feed: OperationFeed, now: int, colours: Colours) -> Picture:
 
 def _spans(feed: OperationFeed, now: int, count: int, scale: float, ground: str) -> Iterator[Shape]:
     """Boxes of what ranks did up to a moment, with their names where there is room."""
-    index = index_of(feed, "operations")
+    index = index_of(feed, "operations", range(count))
     about = feed.sim.engine.about
     tall = index.tracks * _TRACK + _GAP
     labels = 0

@@ -205,10 +205,8 @@ def _ever(ps: np.ndarray) -> np.ndarray:
 
 def _spans(feed: OperationFeed, kind: str, labels: dict[str, int], ranks: int) -> list[bytes]:
     """Spans of the timeline: rank, number and label of the operation, track, slot, slots, begin, end."""
-    index, about = index_of(feed, kind), feed.sim.engine.about
-    places = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first))
-    inside = places // index.tracks < ranks
-    row, place = index.row[inside], places[inside]
+    index, about = index_of(feed, kind, range(ranks)), feed.sim.engine.about
+    place, row = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first)), index.row
     own = [about.number(one) for one in row.tolist()]
     names = [labels.setdefault(about.label(one), len(labels)) for one in row.tolist()]
     return pack(
@@ -217,12 +215,12 @@ def _spans(feed: OperationFeed, kind: str, labels: dict[str, int], ranks: int) -
         number=own,
         label=names,
         track=place % index.tracks,
-        slot=index.slot[inside],
+        slot=index.slot,
         slots=index.slots[place],
-        start=index.start_ps[inside],
-        end=index.end_ps[inside],
-        ready=index.ready_ps[inside],
-        waits=index.waits[inside],
+        start=index.start_ps,
+        end=index.end_ps,
+        ready=index.ready_ps,
+        waits=index.waits,
     )
 
 

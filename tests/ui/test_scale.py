@@ -6,7 +6,17 @@ import re
 
 from playwright.sync_api import Locator, Page, Position, expect
 
-from tests.ui.harness import Lab, evaluate, open_notebook, point, run_cell, screenshot, set_theme, wait_idle
+from tests.ui.harness import (
+    Lab,
+    becomes,
+    evaluate,
+    open_notebook,
+    point,
+    run_cell,
+    screenshot,
+    set_theme,
+    wait_idle,
+)
 
 MAKE = """
 import astranb as anb
@@ -27,7 +37,7 @@ def start(
     size: str,
     algorithm: str,
     more: str = "",
-    channels: int = 1,
+    channels: int | None = 1,
 ) -> Locator:
     """Open a notebook with a workbench of some system."""
     page.set_viewport_size({"width": 1500, "height": 1200})
@@ -151,21 +161,68 @@ def test_of_many_lines_a_sample_is_drawn(page: Page, lab: Lab) -> None:
     screenshot(page, "scale-torus")
 
 
-def test_a_thousand_gpus_are_shown_in_aggregates(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "clos:servers=128,per_leaf=4", "send_recv", "1 KiB", "put")
-    evaluate(page, "str(sim.run('3 us'))")
+def tile_of(page: Page, bench: Locator, band: int) -> tuple[Position, str]:
+    """A place in a band of tiles where there is one, and its name."""
+    x, y = evaluate(
+        page,
+        f"[(b.x / l.width, b.y / l.height) for l in [workbench.feed.layout] for b in [l.boxes[{band}]]][0]",
+    )
+    canvas, tip = bench.locator(".anb-picture > canvas"), bench.locator(".anb-topology .anb-tip")
+    box = canvas.bounding_box()
+    assert box
+    for beside in range(0, 12, 3):  # between tiles there are gaps
+        at = Position(x=x * box["width"] + beside, y=y * box["height"] + beside)
+        canvas.hover(position=at)
+        if tip.is_visible():
+            return at, str(tip.text_content()).split(" ")[0]
+    raise AssertionError(f"no tile in band {band}")
+
+
+def test_a_thousand_gpus_reduce_over_rails(page: Page, lab: Lab) -> None:
+    """1,024 GPUs are opened, stepped and played, and one looks into an instance and over all lanes."""
+    bench = start(page, lab, "clos:servers=128", "all_reduce", "64 KiB", "hierarchical", channels=None)
     expect(bench.locator(".anb-words")).to_have_text(
         "too many to draw one by one: a tile is an instance, a band is a tier"
     )
+    expect(bench.locator(".anb-topology .anb-legend")).to_contain_text("how busy the links that leave a tile")
+
+    bench.get_by_role("button", name="Line", exact=True).click()
+    becomes(page, "sim.counts['line'] == 1 and not workbench.session.playing")
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    expect(bench.locator(".anb-narration")).to_contain_text("GPU")
     panel = bench.locator(".anb-aggregates")
-    expect(panel).to_contain_text("128 x host → 32 x leafsw")
+    expect(panel).to_contain_text("128 x host →")
     expect(panel).to_contain_text("median")
     expect(panel.locator(".anb-top button").first).to_be_visible()
     painted(page, ".anb-picture > canvas")
     screenshot(page, "scale-1024")
+
+    line_ps = evaluate(page, "sim.now_ps")
+    bench.get_by_role("button", name="Play", exact=True).click()
+    becomes(page, f"sim.now_ps > {line_ps} + 100_000")
+    bench.get_by_role("button", name="Pause", exact=True).click()
+    becomes(page, "not workbench.session.playing")
+    events = evaluate(page, "sim.events")
+    expect(bench).to_have_attribute("data-events", str(events))
+    bench.get_by_role("button", name="Event", exact=True).click()
+    expect(bench).to_have_attribute("data-events", str(events + 1))
+    bench.get_by_role("button", name="Back", exact=True).click()
+    expect(bench).to_have_attribute("data-events", str(events))
+
+    lanes = bench.locator(".anb-timeline")
+    expect(lanes).to_have_attribute("data-drawn", re.compile("spans|density"))
+    lanes.locator(".anb-rows").evaluate("rows => { rows.scrollTop = rows.scrollHeight }")
+    rows = lanes.locator("canvas").bounding_box()
+    assert rows
+    lanes.locator("canvas").hover(position=Position(x=30, y=rows["height"] - 8))
+    expect(lanes.locator(".anb-tip")).to_have_text("GPU1023")
+    screenshot(page, "scale-1024-lanes")
+
     panel.locator(".anb-top button").first.click()
     expect(bench.locator(".anb-inspector")).to_contain_text("utilisation so far")
-    evaluate(page, "workbench.select('host.77')")
-    bench.get_by_role("button", name="look inside").click()
-    expect(bench.locator(".anb-crumbs")).to_have_text("cluster>host.77")
+    at, name = tile_of(page, bench, -1)
+    assert name.startswith("host.")
+    bench.locator(".anb-picture > canvas").dblclick(position=at)
+    expect(bench.locator(".anb-crumbs")).to_have_text(f"cluster>{name}")
+    painted(page, ".anb-picture > canvas")
     screenshot(page, "scale-1024-host")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
+from astranb.core.units import format_time
 from astranb.widgets.session import COMMANDS, PLAYING, Session, session_of
 
 
@@ -127,6 +128,26 @@ def test_playing_lets_others_work_and_pauses_at_once() -> None:
 
     turns, _, events = asyncio.run(watch())
     assert turns >= events // 40_000  # somebody else had a turn after every slice
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_pause_goes_back_to_what_was_seen_unless_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr("astranb.widgets.session.session._MOST_WORK", 1000)
+    sim = small("ring", "1 MiB")
+    sim.run("5 us")
+    session = session_of(sim)
+    events = sim.events
+    session.ask("pause", at_ps=4_500_000)
+    if large:
+        assert sim.events == events
+        ahead = format_time(sim.now_ps - 4_500_000)
+        assert session.status == f"paused: the run is {ahead} ahead of the view (going back takes long)"
+    else:
+        assert sim.now_ps <= 4_500_000 < sim.driver.next_ps
+        assert session.status == "paused"
 
 
 def test_the_speed_sets_how_far_it_gets() -> None:

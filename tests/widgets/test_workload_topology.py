@@ -9,6 +9,7 @@ import pytest
 
 import astranb as anb
 from astranb.engine.messages import tables as t
+from astranb.engine.messages.instances import pairs
 from astranb.engine.messages.link_ends import waiting_for
 from astranb.engine.operations.activity import BUBBLE, COMMUNICATION, WAITING, activity_of
 from astranb.engine.operations.activity import COMPUTE as COMPUTING
@@ -17,7 +18,7 @@ from astranb.net.dimension_links import links_of_dimensions
 from astranb.widgets.feed import OperationFeed, unpack
 from astranb.widgets.session import session_of
 from astranb.widgets.views.queues import answer as queues
-from astranb.widgets.views.ranks import doing, tracks
+from astranb.widgets.views.ranks import KINDS, doing, doing_of, index_of, tracks
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork,
     Layer,
@@ -37,6 +38,7 @@ from astranb.workload.astrasim2 import (
     System,
     Workload,
 )
+from tests.workload.models.support import tiny
 
 NETWORKS = {
     "ring": DimensionNetwork(["Ring"], [5], [50], [500]),
@@ -316,6 +318,79 @@ def test_every_moment_of_a_rank_has_one_activity() -> None:
     # All wait 10 us for the second rank.
     assert sums[1, WAITING] < 5_000_000
     assert (np.delete(sums[:, WAITING], 1) >= 10_000_000).all()
+
+
+def of_some_ranks(sim: anb.Simulation, ranks: list[int]) -> None:
+    """What is worked out for some ranks is what is worked out for all, as far as it is theirs."""
+    feed = OperationFeed(session_of(sim))
+    whole, some = activity_of(sim.engine), doing_of(feed, ranks)
+    mine = np.isin(whole.rank, ranks)
+    for name in ("rank", "state", "start_ps", "end_ps"):
+        assert getattr(some, name).tolist() == getattr(whole, name)[mine].tolist()
+    for kind in KINDS:
+        every, part = (index_of(feed, kind, of) for of in (range(sim.ranks), ranks))
+        keys = [rank * every.tracks + track for rank in ranks for track in range(every.tracks)]
+        assert part.slots[keys].tolist() == every.slots[keys].tolist()
+        for name in ("row", "slot", "start_ps", "end_ps", "ready_ps", "waits"):
+            found = [
+                [getattr(one, name)[one.first[key] : one.first[key + 1]].tolist() for key in keys]
+                for one in (part, every)
+            ]
+            assert found[0] == found[1]
+
+
+def pairs_one_by_one(sim: anb.Simulation) -> set[tuple[int, int]]:
+    """The k-th send with the same ends, tag and bytes, and the k-th such receive."""
+    rows = sim.engine.machine.operations[: sim.engine.about.own]
+    begun: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
+    for row in sorted(np.flatnonzero(rows.start_ns >= 0).tolist(), key=lambda n: (int(rows[n].start_ns), n)):
+        one = rows[row]
+        if one.kind in (SEND, RECV):
+            ends = (one.npu, one.peer) if one.kind == SEND else (one.peer, one.npu)
+            key = tuple(map(int, (*ends, one.tag, one.bytes)))
+            begun.setdefault(key, ([], []))[int(one.kind == RECV)].append(row)
+    return {pair for both in begun.values() for pair in zip(*both, strict=False)}
+
+
+def test_a_training_step_is_worked_out_for_the_ranks_in_sight() -> None:
+    step = anb.workload.models.workload(
+        tiny(), anb.workload.models.Parallelism(data=2, pipeline=4), microbatches=8
+    )
+    sim = anb.Simulation(None, step)
+    some = 0
+    while not sim.finished:
+        sim.step(97)
+        of_some_ranks(sim, [1, 6])
+        found = pairs(sim.engine)
+        assert set(zip(*(part.tolist() for part in found), strict=True)) == pairs_one_by_one(sim)
+        some += len(found[0])
+    assert some
+
+
+@pytest.mark.slow
+def test_a_training_step_of_a_thousand_ranks_is_built_stepped_and_shown() -> None:
+    step = anb.workload.models.workload(
+        "gpt3-1.3b", anb.workload.models.Parallelism(data=16, tensor=8, pipeline=8)
+    )
+    sim = anb.Simulation(None, step)
+    assert sim.ranks == 1024
+    browser = Browser(sim)
+    assert 64 < len(browser.scene["boxes"]) < 200
+    for unit in ("event", "message", "operation", "phase"):
+        before = sim.counts[unit]
+        sim.step(1, unit)
+        assert sim.counts[unit] == before + 1
+    sim.step(200_000)
+    at = sim.state_hash()
+    sim.step(1)
+    sim.back(1)
+    assert sim.state_hash() == at
+    of_some_ranks(sim, [0, 511, 1023])
+    options = {"from": 0, "to": sim.now_ps, "columns": 50, "ranks": [1016, 1023]}
+    meta, _ = tracks(OperationFeed(session_of(sim)), options)
+    assert meta["ranks"] == [1016, 1023]
+    assert meta["count"] > 0
+    assert sim.run().why == "end"
 
 
 def test_a_stage_of_a_pipeline_has_bubbles_and_does_not_wait_for_peers() -> None:

@@ -29,7 +29,9 @@ SPAN = np.dtype(
 SPAN_STATES = tuple(BLOCK_CLASSES[state] for state in ("moving", "signalling", "waiting", "draining"))
 
 
-def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) -> Records:
+def spans(
+    engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None, *, since: np.ndarray | None = None
+) -> Records:
     """What every thread block did in a window of time.
 
     Parameters
@@ -37,6 +39,9 @@ def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) 
     engine : CacheLineState
     start_ps, end_ps : int
         The window; up to now where no end is given.
+    since : ndarray of int, optional
+        The operation that each thread block was at when the window began (``blocks["op"]``): earlier ones
+        are not looked at. Spans that begin before the window may then begin too late.
 
     Returns
     -------
@@ -45,21 +50,26 @@ def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) 
     """
     until_ps = engine.now_ps if end_ps is None else end_ps
     ops, blocks, gpus = engine.machine.ops, engine.machine.blocks, engine.machine.gpus
-    begun = np.flatnonzero(ops["started_ps"] >= 0)
+    if since is None:
+        begun = np.flatnonzero(ops["started_ps"] >= 0)
+    else:
+        begun = _reached(engine.machine, since)
+        begun = begun[ops["started_ps"][begun] >= 0]
     block = ops["block"][begun]
     issued = np.where(ops["issued_ps"][begun] >= 0, ops["issued_ps"][begun], engine.now_ps)
     # Warps run ahead into the next move; a block is at one operation at a time.
     era = ops["block"][begun].astype(np.int64) * (engine.now_ps + 1)
     issued = np.maximum.accumulate(issued + era) - era
-    started = np.asarray(ops["started_ps"]).copy()
-    follows = np.flatnonzero(np.append(False, (np.diff(begun) == 1) & (block[1:] == block[:-1])))
-    started[begun[follows]] = np.maximum(started[begun[follows]], issued[follows - 1])
+    started = np.array(ops["started_ps"][begun])
+    next_to = np.diff(begun) == 1
+    follows = np.flatnonzero(np.append(False, next_to & (block[1:] == block[:-1])))
+    started[follows] = np.maximum(started[follows], issued[follows - 1])
     state = np.array([0, 1, 2, 3, 0, 0, 1], np.int32)[ops["kind"][begun]]
-    work = _rows(engine.machine, begun, block, state, started[begun], issued)
+    work = _rows(engine.machine, begun, block, state, started, issued)
     # A fence shows as the gap between an operation's last issue and the next one's start.
     is_last = begun + 1 >= blocks["last_op"][block]
-    following = np.minimum(begun + 1, len(ops) - 1)
-    next_start = np.where(is_last, blocks["ended_ps"][block], started[following])
+    following = np.where(np.append(next_to, False), np.append(started[1:], -1), -1) if len(begun) else started
+    next_start = np.where(is_last, blocks["ended_ps"][block], following)
     open_end = np.where(next_start >= 0, next_start, engine.now_ps)
     drained = (ops["issued_ps"][begun] >= 0) & (open_end > issued)
     draining = np.full(int(drained.sum()), 3)
@@ -72,6 +82,23 @@ def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) 
     spans = spans[np.lexsort((spans["start_ps"], spans["block"]))]
     spans["sm"] -= gpus["first_sm"][spans["gpu"]].astype(np.int32)
     return spans.view(np.recarray)
+
+
+def _reached(machine: CacheLineMachine, since: np.ndarray) -> np.ndarray:
+    """Operations that blocks may have been at since: the one before included, whose fence may last still.
+
+    Warps run ahead into moves marked so, which follow each other.
+    """
+    blocks, ahead = machine.blocks, machine.ops["ahead"]
+    first = np.maximum(since - 1, blocks["first_op"]).astype(np.int64)
+    last = np.minimum(blocks["op"] + 1, blocks["last_op"]).astype(np.int64)
+    further = np.flatnonzero(last < blocks["last_op"])
+    while len(further):
+        further = further[ahead[last[further]] != 0]
+        last[further] += 1
+        further = further[last[further] < blocks["last_op"][further]]
+    sizes = last - first
+    return np.repeat(last - np.cumsum(sizes), sizes) + np.arange(int(sizes.sum()))
 
 
 def _rows(

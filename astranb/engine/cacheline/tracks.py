@@ -98,6 +98,7 @@ class Tracks:
         self._stretches: list[Stretch] = []
         self._folds: list[tuple[Stretch, Stretch]] = []
         self._known_ps = 0  # worked out up to here
+        self._reached: np.ndarray | None = None  # the operation that each thread block was at then
         self._bursts = 0  # of the recording, by number
         self._lowest: tuple[int, int] | None = None  # time and bursts when it was taken back furthest
 
@@ -123,7 +124,8 @@ class Tracks:
         self._lowest = None
         if now_ps <= self._known_ps:
             return self._stretches
-        self._stretches.append(self._work_out(self._known_ps, now_ps))
+        self._stretches.append(self._work_out(self._known_ps, now_ps, since=self._reached))
+        self._reached = engine.machine.blocks["op"].copy()
         self._bursts = int(engine.machine.recording.recorder[0].bursts)
         self._known_ps = now_ps
         # A stretch is joined with the one before unless that is much longer: there are never many.
@@ -142,12 +144,14 @@ class Tracks:
         if self._stretches and self._stretches[-1].end_ps > time_ps:
             self._stretches[-1] = self._stretches[-1].until(time_ps)
         self._folds.clear()
-        self._known_ps = time_ps
+        self._known_ps, self._reached = time_ps, None
 
-    def _work_out(self, start_ps: int, end_ps: int, *, recorded: bool = True) -> Stretch:
+    def _work_out(
+        self, start_ps: int, end_ps: int, *, recorded: bool = True, since: np.ndarray | None = None
+    ) -> Stretch:
         """What happened in a stretch of time that lies in the past."""
         machine = self._engine.machine
-        spans = spans_of(self._engine, start_ps, end_ps)
+        spans = spans_of(self._engine, start_ps, end_ps, since=since)
         ops = machine.ops[spans["op"]]
         state = np.array([MOVING, SIGNAL, SEMAPHORE, FENCE])[spans["state"]]
         state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND))] = COMPUTE

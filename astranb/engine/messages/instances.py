@@ -24,37 +24,31 @@ def instances(engine: MessageState) -> np.ndarray:
     key = rows.group[order] * len(m.npus) + rows.npu[order]
     fresh = np.diff(key, prepend=key[:1] - 1) != 0
     begun = np.arange(len(order)) - np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
-    _, number = np.unique(np.stack([rows.group[order], begun]), axis=1, return_inverse=True)
+    among = rows.group[order].astype(np.int64) * (begun.max(initial=0) + 1) + begun
+    _, number = np.unique(among, return_inverse=True)
     result = np.full(len(rows), -1, np.int64)
-    result[order] = number.reshape(-1)
+    result[order] = number
     return result
 
 
 def pairs(engine: MessageState) -> tuple[np.ndarray, np.ndarray]:
-    """Sends and receives that belong together: rows of the table of operations."""
+    """Sends and receives that belong together, rows of the table of operations: each the k-th of its kind."""
     rows: Any = engine.machine.operations[: engine.about.own]
-    found = []
-    for kind, source, target in ((t.SEND, "npu", "peer"), (t.RECV, "peer", "npu")):
-        row = np.flatnonzero((rows.kind == kind) & (rows.start_ns >= 0))
-        key = np.stack([rows[source][row], rows[target][row], rows.tag[row], rows.bytes[row]])
-        found.append((row[np.lexsort((row, rows.start_ns[row]))], row, key))
-    whole = np.concatenate([key for _, _, key in found], axis=1)
-    if not whole.size:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    _, number = np.unique(whole, axis=1, return_inverse=True)
-    number = number.reshape(-1)
-    numbered = []
-    for part, (ordered, row, _) in enumerate(found):
-        mine = number[: len(row)] if part == 0 else number[len(found[0][1]) :]
-        of = dict(zip(row.tolist(), mine.tolist(), strict=True))
-        seen: dict[int, int] = {}
-        keys = {}
-        for one in ordered.tolist():
-            nth = seen[of[one]] = seen.get(of[one], -1) + 1
-            keys[(of[one], nth)] = one
-        numbered.append(keys)
-    both = sorted(numbered[0].keys() & numbered[1].keys())
-    return (
-        np.array([numbered[0][key] for key in both], np.int64),
-        np.array([numbered[1][key] for key in both], np.int64),
-    )
+    begun = rows.start_ns >= 0
+    sends, receives = (np.flatnonzero((rows.kind == kind) & begun) for kind in (t.SEND, t.RECV))
+    row = np.concatenate([sends, receives])
+    if not len(row):
+        return sends, receives
+    side = np.repeat([0, 1], [len(sends), len(receives)])
+    ends = [rows.npu[row], rows.peer[row]]
+    source, target = np.where(side == 0, ends, ends[::-1])
+    key = [source, target, rows.tag[row], rows.bytes[row]]
+    order = np.lexsort((row, rows.start_ns[row], side, *reversed(key)))
+    row, side, key = row[order], side[order], [column[order] for column in key]
+    fresh = np.any([np.diff(column, prepend=column[:1] - 1) != 0 for column in key], axis=0)
+    among = np.cumsum(fresh)
+    first = np.flatnonzero(fresh | (np.diff(side, prepend=-1) != 0))
+    nth = np.arange(len(row)) - np.repeat(first, np.diff(first, append=len(row)))
+    name = among * (nth.max() + 1) + nth
+    _, one, other = np.intersect1d(name[side == 0], name[side == 1], assume_unique=True, return_indices=True)
+    return row[side == 0][one], row[side == 1][other]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,22 +58,32 @@ class Activity(NamedTuple):
         return sums
 
 
-def waits_of(engine: OperationRun, spans: Spans) -> tuple[np.ndarray, np.ndarray]:
-    """Until when each span waits for another rank, and what this is: a number in :data:`ACTIVITIES`."""
-    ready = np.clip(engine.ready_ps()[spans.row], spans.start_ps, spans.end_ps)
+def waits_of(
+    engine: OperationRun, spans: Spans, ready_ps: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Until when each span waits for another rank, and what this is: a number in :data:`ACTIVITIES`.
+
+    ``ready_ps`` is the engine's, where it is known already.
+    """
+    ready = engine.ready_ps() if ready_ps is None else ready_ps
+    ready = np.clip(ready[spans.row], spans.start_ps, spans.end_ps)
     kind = engine.about.kind[spans.row]
     ready = np.where(np.isin(kind, COMMUNICATING), ready, spans.start_ps)
     return ready, np.where(kind == RECV, BUBBLE, WAITING)
 
 
-def activity_of(engine: OperationRun) -> Activity:
-    """Give the activities of all ranks up to now."""
+def activity_of(
+    engine: OperationRun, ranks: Sequence[int] | None = None, ready_ps: np.ndarray | None = None
+) -> Activity:
+    """Give what some ranks (all, where none are named) have done; ``ready_ps`` is the engine's, if known."""
     spans, done = spans_of(engine), engine.ends_ps()
-    ready, waits = waits_of(engine, spans)
+    if ranks is not None:
+        spans = spans.of(ranks)
+    ready, waits = waits_of(engine, spans, ready_ps)
     state = np.array([COMPUTE, COMMUNICATION, MEMORY])[spans.track]
-    until = np.where(done >= 0, done, engine.now_ps)
-    ranks = np.arange(len(until))
-    rank = np.concatenate([spans.npu, spans.npu, ranks])
+    every = np.arange(len(done)) if ranks is None else np.unique(np.asarray(ranks, np.int64))
+    until = np.where(done >= 0, done, engine.now_ps)[every]
+    rank = np.concatenate([spans.npu, spans.npu, every])
     start = np.concatenate([ready, spans.start_ps, np.zeros_like(until)])
     end = np.concatenate([spans.end_ps, ready, until])
     what = np.concatenate([state, waits, np.full(len(until), BUBBLE)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,11 @@ class Spans:
     track: np.ndarray
     start_ps: np.ndarray
     end_ps: np.ndarray
+
+    def of(self, ranks: Collection[int] | np.ndarray) -> Spans:
+        """Those of some ranks."""
+        kept = np.isin(self.npu, np.asarray(ranks, np.int64))
+        return Spans(self.row[kept], self.npu[kept], self.track[kept], self.start_ps[kept], self.end_ps[kept])
 
 
 def recent(machine: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.engine.cacheline import FLIGHT_KINDS, SPAN_STATES
+from astranb.engine.cacheline import FLIGHT_KINDS, SPAN, SPAN_STATES
 from astranb.export.layout import Layout, bundle_name, bundle_of, describe, lay_out
 from astranb.gpu import tables as t
 from astranb.sim import Simulation
@@ -25,8 +25,10 @@ _MOST_CELLS = 1_000_000  # of all activity together
 
 
 def used_links(sim: Simulation) -> np.ndarray:
-    """Links that lie on any route of the program."""
-    return np.unique(np.asarray(sim.engine.machine.route_links))
+    """Links that lie on any route of the program, in ascending order."""
+    used = np.zeros(len(sim.engine.machine.links), bool)
+    used[np.asarray(sim.engine.machine.route_links)] = True
+    return np.flatnonzero(used)
 
 
 class LineFeed(Feed):
@@ -52,7 +54,7 @@ class LineFeed(Feed):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         fabric = self.sim.engine.fabric
-        used = used_links(self.sim)
+        used = self.used = used_links(self.sim)
         of_rank = {int(node): rank for rank, node in enumerate(fabric.gpus)}
         self.out_of: list[list[int]] = [[] for _ in of_rank]  # of each rank the used links that leave it
         for link, node in zip(used.tolist(), fabric.links["src"][used].tolist(), strict=True):
@@ -70,9 +72,7 @@ class LineFeed(Feed):
     def look(self, opened: Collection[str] = (), focus: str = "") -> None:
         """Lay out anew: with instances opened, or one of them alone."""
         self.opened = tuple(opened)
-        self.layout: Layout = lay_out(
-            self.sim.engine.fabric, used_links(self.sim), opened=opened, focus=focus
-        )
+        self.layout: Layout = lay_out(self.sim.engine.fabric, self.used, opened=opened, focus=focus)
         self.units = self.layout.units
         self.bundle_of = bundle_of(self.layout, len(self.sim.engine.machine.links))
         self.picture += 1
@@ -173,7 +173,7 @@ class LineFeed(Feed):
             Whether spans are wanted: a view with a kernel asks for those in sight (``_spans.py``).
         """
         sim = self.sim
-        spans = sim.spans(0, sim.now_ps if with_spans else -1)
+        spans = sim.spans(0, sim.now_ps) if with_spans else np.zeros(0, SPAN)
         left_out = max(0, len(spans) - _MOST_SPANS)
         if left_out:  # the longest are kept
             length = spans["end_ps"] - spans["start_ps"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .feed import Feed
 from .messages import Message, pack
 
 __all__ = ["OperationFeed", "colours_of"]
+
+_T = TypeVar("_T")
 
 _MOST_NAMES = 2000
 _MOST_COLOURS = 10
@@ -77,8 +79,7 @@ class OperationFeed(Feed):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.index: tuple[Any, Any] | None = None  # spans as they were found last (views/ranks.py)
-        self.activity: tuple[Any, Any] | None = None  # as it was found last (views/ranks.py)
+        self._found: tuple[Any, dict[Any, Any]] = (None, {})
         self.graph = self.sim.engine.link_graph()
         self.layout = self._laid_out()
         bundles = bundle_of(self.layout, len(self.graph.src))
@@ -89,6 +90,17 @@ class OperationFeed(Feed):
         )
         # How the recording's numbers and those of the flights that were sent belong together.
         self._marks = [(0, 0)]
+
+    def found(self, name: Any, make: Callable[[], _T]) -> _T:
+        """What several questions need; kept until time moves."""
+        moment = (self.sim.events, tuple(self.sim.edits))
+        if self._found[0] != moment:
+            self._found = (moment, {})
+        kept = self._found[1]
+        if name not in kept:
+            kept[name] = make()
+        one: _T = kept[name]
+        return one
 
     def _laid_out(self) -> Layout:
         """Place the network: of many ranks one group in full, the others as boxes with a number."""

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.units import format_time
 from astranb.engine.operations.engine import OperationEngine
 from astranb.sim import Replay, Simulation, Stop
 
@@ -50,6 +51,9 @@ _LONGEST_FRAME_S = 0.25
 _T = TypeVar("_T")
 
 _FOREVER = 2**62
+
+_MOST_WORK = 4_000_000
+"""Events' worth of work that going back to what was seen may take at Pause: half a second or so."""
 
 _SPEED = 1e6  # ps a second: a microsecond is watched in a second
 _SLOWEST, _FASTEST = 1.0, 1e15
@@ -283,8 +287,7 @@ class Session(Owner):
             self._play(fast=True)
         elif command == "pause":
             self._halt()
-            self._rest(options.get("at_ps"))
-            self.show("paused")
+            self.show(self._rest(options.get("at_ps")))
         elif options.pop("background", False) and command in ("goto", *_LONG & self.sim.counts.keys()):
             self._guarded(partial(self._far, command, options))
         else:
@@ -308,13 +311,21 @@ class Session(Owner):
             self._halt()
         self.show(outcome if isinstance(outcome, str) else outcome.text if outcome else "")
 
-    def _rest(self, seen_ps: float | None) -> None:
-        """Go back to what a view had shown when Pause was pressed; a change made since is kept."""
+    def _rest(self, seen_ps: float | None) -> str:
+        """Go back to what a view had shown when Pause was pressed; a change made since is kept.
+
+        A large run stays where it is, because Pause would take seconds: the view shows the past then.
+        """
         if seen_ps is None:
-            return
+            return "paused"
         rest_ps = max([int(seen_ps), *(edit.at_ps for edit in self.sim.driver.edits[-1:])])
-        if rest_ps < self.sim.now_ps:
-            self._guarded(partial(self.sim.goto, rest_ps))
+        if rest_ps >= self.sim.now_ps:
+            return "paused"
+        if self.sim.driver.work_back_to("now_ps", rest_ps) > _MOST_WORK:
+            ahead = format_time(self.sim.now_ps - rest_ps)
+            return f"paused: the run is {ahead} ahead of the view (going back takes long)"
+        self._guarded(partial(self.sim.goto, rest_ps))
+        return "paused"
 
     def _halt(self) -> None:
         """Play no longer, nor the twin."""

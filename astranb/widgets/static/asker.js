@@ -4,6 +4,7 @@
 /** @import { Options, Question, Reply, Store } from "./types" */
 
 const EVERY_MS = 60; // between two of a kind
+export const TIMES = 3; // while a run plays, the kernel has so many times the time of an answer before the next of its kind
 const SETTLE_MS = 150; // after playing, the picture at rest comes first
 const SELDOM_MS = 2000; // while the simulation runs at full speed: Pause waits for an answer that is being worked out
 
@@ -24,6 +25,7 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
   let next = null;
   let busy = false;
   let asked = -Infinity;
+  let took = 0; // ms, of the last answer
   let timer = 0;
   let number = 0; // an answer to what has been forgotten is none
   const closing = new AbortController(); // a view that is closed does not wait for its answer
@@ -60,7 +62,7 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
   function go() {
     clearTimeout(timer);
     if (busy || !next) return;
-    const least = store.state?.playing && store.state.fast ? Math.max(every, SELDOM_MS) : every;
+    const least = !store.state?.playing ? every : Math.max(every, TIMES * took, store.state.fast ? SELDOM_MS : 0);
     const wait = Math.max(asked + least, store.rested + SETTLE_MS) - performance.now();
     if (wait > 0) {
       timer = setTimeout(go, wait);
@@ -85,6 +87,7 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
       },
     ).finally(() => {
       busy = false;
+      took = performance.now() - asked;
       store.emit("change");
       go();
     });

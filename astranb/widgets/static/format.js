@@ -11,8 +11,10 @@ export function formatTime(ps, digits = 6) {
   return `${Number((ps / size).toFixed(places))} ${unit}`;
 }
 
+const COUNTS = new Intl.NumberFormat("en-US"); // made once: toLocaleString makes one for each number
+
 /** A whole number with separators for thousands. @param {number} n */
-export const formatCount = (n) => n.toLocaleString("en-US");
+export const formatCount = (n) => COUNTS.format(n);
 
 /** A fraction as a percentage, small ones with a decimal. @param {number} part */
 export const formatShare = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)}%`;
@@ -20,5 +22,5 @@ export const formatShare = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)
 /** Bytes with a unit of 1,024, as the kernel writes them. @param {number} bytes */
 export function formatBytes(bytes) {
   const power = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  return `${Number((bytes / 1024 ** power).toFixed(power ? 2 : 0)).toLocaleString("en-US")} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+  return `${COUNTS.format(Number((bytes / 1024 ** power).toFixed(power ? 2 : 0)))} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 }

@@ -183,7 +183,7 @@ export function createMemory(store, theme) {
       } else if (gpu % every === 0) {
         context.fillStyle = theme.ink;
         context.font = `12px ${theme.font}`;
-        context.fillText(`GPU${gpu}`, 8, top + tall / 2);
+        context.fillText(`GPU${gpu}`, 8, top + tall / 2, GUTTER - 10);
       }
     }
   }

@@ -11,6 +11,7 @@ import { contextOf } from "./theme.js";
 const NUMBERED = 12; // queues whose length is written, the longest ones
 const MOST_NUMBERS = 80; // loads that are written
 const WIDE_NUMBER = 30; // px: between boxes side by side
+const MOST_NAMES = 4000; // whose room has been measured
 const CROWD = 300; // links: more are drawn fainter
 const NO_CREDIT = 1;
 const PAUSED = 2;
@@ -301,6 +302,9 @@ export function createSketch(store, theme, p) {
     context.textAlign = "center";
     lines.forEach((text, k) => context.fillText(text, x + w / 2, y + h / 2 + 0.5 + 9 * (k - (lines.length - 1) / 2)));
   }
+  /** @typedef {{ lines: string[], font: string }} Fitted */
+  /** @type {Map<string, Fitted>} by label, badge, font and room: measuring text takes as long as drawing it */
+  const names = new Map();
   /**
    * A box's name as it has room, in two lines where it is too wide for one; sets the font.
    * @param {Context} context
@@ -310,6 +314,17 @@ export function createSketch(store, theme, p) {
    * @param {number} h
    */
   function fitting(context, label, badge, w, h) {
+    const key = `${label}${badge} ${Math.round(w)} ${Math.round(h)} ${theme.font}`;
+    let found = names.get(key);
+    if (!found) {
+      if (names.size >= MOST_NAMES) names.clear();
+      names.set(key, (found = { lines: measured(context, label, badge, w, h), font: context.font }));
+    }
+    context.font = found.font;
+    return found.lines;
+  }
+  /** @param {Context} context @param {string} label @param {string} badge @param {number} w @param {number} h */
+  function measured(context, label, badge, w, h) {
     for (const text of badge ? [label + badge, label] : [label]) {
       for (const tall of [Math.min(14, h * 0.55), 10, 8, 7]) {
         if (tall > h) continue;

@@ -2,6 +2,7 @@
 // What all views of one workbench show: scene, flights, the two clocks, selection (types.d.ts describes each field).
 // Counterpart of _feed.py and _wire.py; the columns of messages are in messages.js.
 
+import { TIMES } from "./asker.js";
 import { withLinks } from "./edges.js";
 import { Flights } from "./flights.js";
 import { watchKernel } from "./kernel.js";
@@ -311,6 +312,8 @@ export function createStore(model) {
   /** @type {Map<string, number>} by what each one is for */
   const timers = new Map();
   let timelineAsked = false;
+  let timelineSent = 0; // when
+  let timelineTook = 0; // ms, the last one
   let looking = false;
   let lookAgain = false;
   let views = 0;
@@ -381,7 +384,11 @@ export function createStore(model) {
   function timelineSoon() {
     if (timelineAsked) return;
     timelineAsked = true;
-    later("timeline", !store.state?.playing ? 120 : store.state.fast ? 1000 : 300, () => model.send({ type: "timeline" }));
+    const least = !store.state?.playing ? 120 : Math.max(store.state.fast ? 1000 : 300, TIMES * timelineTook);
+    later("timeline", least, () => {
+      timelineSent = performance.now();
+      model.send({ type: "timeline" });
+    });
   }
 
   const handlers = {
@@ -411,7 +418,12 @@ export function createStore(model) {
       store.flights.append(message, unpack("state", buffers));
       const moved = message.events !== store.state?.events;
       const first = !store.state;
-      if (!message.playing) held = false;
+      if (held && !message.playing) {
+        held = false;
+        // A large run does not go back to what was seen: that is the past then.
+        store.following = message.now_ps <= store.cursor + 1;
+        if (!store.following) share();
+      }
       if (store.state?.playing && !message.playing) store.rested = performance.now();
       store.state = message;
       store.frontier = message.now_ps;
@@ -426,7 +438,7 @@ export function createStore(model) {
       }
       if (first) cursorSet(); // where a cell has put it before anything was shown
       if (moved) {
-        if (store.following) later("look", message.playing ? 250 : 0, look);
+        if (store.following || !message.playing) later("look", message.playing ? 250 : 0, look);
         timelineSoon();
       }
       // Flights that a fast run left out are asked for when nothing else is waited for.
@@ -437,6 +449,7 @@ export function createStore(model) {
     /** @param {TimelineMessage} message @param {DataView[]} buffers */
     timeline(message, buffers) {
       timelineAsked = false;
+      timelineTook = performance.now() - timelineSent;
       if (message.picture !== scene?.picture) {
         timelineSoon();
         return;

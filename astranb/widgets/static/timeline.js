@@ -212,7 +212,7 @@ export function createTimeline(store, theme) {
       const middle = top + tall / 2 + 0.5;
       if (track < 0) {
         context.font = `12px ${theme.font}`;
-        context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle);
+        context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle, GUTTER - 6);
       } else {
         context.font = `10px ${theme.font}`;
         context.fillText(nameOf(track), 16, middle, GUTTER - 18);

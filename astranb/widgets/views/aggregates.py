@@ -61,7 +61,7 @@ def aggregates(feed: LineFeed, content: dict[str, Any]) -> Message:
     """
     sim, layout = feed.sim, feed.layout
     busy = sim.engine.recorder.utilisation(*window_of(feed, content))
-    used = np.unique(sim.engine.machine.route_links).astype(np.int64)
+    used = feed.used
     of = feed.units.of
     src, dst = of[sim.engine.fabric.links["src"][used]], of[sim.engine.fabric.links["dst"][used]]
     leaving = src != dst

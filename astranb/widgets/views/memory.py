@@ -43,12 +43,12 @@ def activity(feed: LineFeed, options: dict[str, Any]) -> Message:
         return {**about, "exact": False, "bin_ps": 0, "bundles": []}, pack("activity")
     recorded = sim.engine.recorder.activity(links=False)
     bin_ps = int(recorded["bin_ps"])
-    kept = sim.engine.recorder.since(0)[1]
     # Line by line takes a tenth of a second; in fast-forward, Pause would wait for it.
     exact = not feed.session.fast_forward and bool((edges[1] - edges[0]) * 2 < bin_ps)
     exact = exact and sim.engine.recorder.oldest_ps <= start
     groups = [list(bundles[k][2]) for k in chosen] + feed.out_of[first:last]
     if exact:
+        kept = sim.engine.recorder.since(0)[1]
         inside = (kept["start_ps"] < end) & (kept["start_ps"] + kept["wire_ps"] > start)
         exact = bool(inside.sum() <= _MOST_FLIGHTS)
     if exact:

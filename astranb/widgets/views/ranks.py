@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.engine.operations.activity import ACTIVITIES, BUBBLE, Activity, activity_of, waits_of
-from astranb.sim import Simulation
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 
 from .timeline import span_of, window_of
@@ -41,36 +41,40 @@ class _Index:
     waits: np.ndarray
 
 
-def index_of(feed: OperationFeed, kind: str) -> _Index:
-    """The spans of now; kept until time moves."""
+def index_of(feed: OperationFeed, kind: str, ranks: Collection[int]) -> _Index:
+    """The spans of some ranks now; kept until time moves."""
+    return feed.found((kind, tuple(ranks)), lambda: _index(feed, kind, ranks))
+
+
+def _index(feed: OperationFeed, kind: str, ranks: Collection[int]) -> _Index:
     sim = feed.sim
-    key = (kind, sim.events, tuple(sim.edits))
-    if feed.index is not None and feed.index[0] == key:
-        found: _Index = feed.index[1]
-        return found
-    npu, track, row, start, end, ready, waits = (_operations if kind == "operations" else _chunks)(sim)
+    columns = _operations(feed, ranks) if kind == "operations" else _chunks(feed, ranks)
+    npu, track, row, start, end, ready, waits = columns
     count = len(feed.tracks) if kind == "operations" else len(sim.engine.about.topology)
     key_of = npu * count + track
     order = np.lexsort((row, start, key_of))
     key_of, start, end = key_of[order], start[order], end[order]
     first = np.searchsorted(key_of, np.arange(sim.ranks * count + 1))
     slot, slots = _stacked(key_of, start, end, first)
-    index = _Index(first, count, row[order], slot, slots, start, end, ready[order], waits[order])
-    feed.index = (key, index)
-    return index
+    return _Index(first, count, row[order], slot, slots, start, end, ready[order], waits[order])
 
 
-def _operations(sim: Simulation) -> tuple[np.ndarray, ...]:
-    spans = sim.engine.track_spans()
-    return spans.npu, spans.track, spans.row, spans.start_ps, spans.end_ps, *waits_of(sim.engine, spans)
+def _operations(feed: OperationFeed, ranks: Collection[int]) -> tuple[np.ndarray, ...]:
+    engine = feed.sim.engine
+    spans = feed.found("spans", engine.track_spans).of(ranks)
+    waits = waits_of(engine, spans, feed.found("ready", engine.ready_ps))
+    return spans.npu, spans.track, spans.row, spans.start_ps, spans.end_ps, *waits
 
 
-def _chunks(sim: Simulation) -> tuple[np.ndarray, ...]:
+def _chunks(feed: OperationFeed, ranks: Collection[int]) -> tuple[np.ndarray, ...]:
+    sim = feed.sim
     rows = sim.engine.passed()
     over = [np.ascontiguousarray(rows[name]) for name in ("npu", "dim", "operation", "begun_ps", "end_ps")]
     now = sim.engine.running()
     now.append(np.full(len(now[0]), sim.now_ps))
-    npu, dim, row, start, end = (np.concatenate(both) for both in zip(over, now, strict=True))
+    every = [np.concatenate(both) for both in zip(over, now, strict=True)]
+    kept = np.isin(every[0], np.asarray(ranks, np.int64))
+    npu, dim, row, start, end = (column[kept] for column in every)
     return npu, dim, row, start, end, start, np.zeros(len(row), np.int64)
 
 
@@ -112,7 +116,7 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
     ranks = [int(rank) for rank in options.get("ranks", ())][:_MOST_RANKS]
     if any(not 0 <= rank < sim.ranks for rank in ranks):
         raise InputError(f"no such rank among {ranks[:4]}", where="timeline", hint=f"0 to {sim.ranks - 1}")
-    index = index_of(feed, kind)
+    index = index_of(feed, kind, ranks)
     places, found = [], []
     for at, rank in enumerate(ranks):
         for track in range(index.tracks):
@@ -168,7 +172,7 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
 
 def _bubbles(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: float) -> tuple[np.ndarray, ...]:
     """The bubbles of ranks in sight: the place of each rank in ``ranks``, beginnings and ends."""
-    found = doing_of(feed)
+    found = doing_of(feed, ranks)
     place = np.full(feed.sim.ranks, -1)
     place[ranks] = np.arange(len(ranks))
     kept = (found.state == BUBBLE) & (place[found.rank] >= 0)
@@ -176,14 +180,11 @@ def _bubbles(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: flo
     return place[found.rank[kept]], found.start_ps[kept], found.end_ps[kept]
 
 
-def doing_of(feed: OperationFeed) -> Activity:
-    """What each rank has done up to now; kept until time moves."""
-    sim = feed.sim
-    key = (sim.events, tuple(sim.edits))
-    if feed.activity is None or feed.activity[0] != key:
-        feed.activity = (key, activity_of(sim.engine))
-    found: Activity = feed.activity[1]
-    return found
+def doing_of(feed: OperationFeed, ranks: Sequence[int] | None = None) -> Activity:
+    """What some ranks (all, where none are named) have done up to now; kept until time moves."""
+    engine = feed.sim.engine
+    name = ("doing", None if ranks is None else tuple(ranks))
+    return feed.found(name, lambda: activity_of(engine, ranks, feed.found("ready", engine.ready_ps)))
 
 
 def doing(feed: OperationFeed, options: dict[str, Any]) -> Message:
@@ -192,10 +193,10 @@ def doing(feed: OperationFeed, options: dict[str, Any]) -> Message:
     Options: ``at_ps``, around which the stretches are chosen where there are many. ``from`` and ``to`` say
     what is covered.
     """
-    found = doing_of(feed)
-    boxes = [box.rank for box in feed.layout.boxes if box.rank >= 0 and box.count == 1]
     alike = feed.sim.engine.stands_for > 1
-    rows = np.arange(len(found.rank)) if alike else np.flatnonzero(np.isin(found.rank, boxes))
+    boxes = [box.rank for box in feed.layout.boxes if box.rank >= 0 and box.count == 1]
+    found = doing_of(feed, None if alike else boxes)
+    rows = np.arange(len(found.rank))
     from_ps, to_ps = 0.0, float(feed.sim.now_ps)
     if len(rows) > _MOST_STRETCHES:
         at_ps = options.get("at_ps")

@@ -83,10 +83,20 @@ def test_an_sm_is_in_the_state_that_the_machine_says(slots: int, size: str) -> N
     assert ("data: no slot" in seen) == bool(slots)
 
 
-def test_keeping_up_gives_what_working_out_at_the_end_gives() -> None:
-    whole = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+@pytest.mark.parametrize(
+    "infra, size, algorithm",
+    [
+        ("dgx-h100", "64 KiB", "ring"),
+        ("dgx-h100", "16 KiB", "allpairs"),
+        ("dgx-h100", "16 KiB", "allpairs_oneshot"),
+        ("clos:servers=2,per_leaf=2", "8 KiB", "hierarchical"),
+    ],
+)
+def test_keeping_up_gives_what_working_out_at_the_end_gives(infra: str, size: str, algorithm: str) -> None:
+    collective = anb.collectives.all_reduce(size, algorithm)
+    whole = anb.Simulation(infra, collective)
     whole.run()
-    sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+    sim = anb.Simulation(infra, collective)
     random = np.random.default_rng(1)
     while not sim.finished:
         sim.step(int(random.integers(1, 9000)))
@@ -94,6 +104,7 @@ def test_keeping_up_gives_what_working_out_at_the_end_gives() -> None:
         if random.random() < 0.4:
             sim.back(int(random.integers(1, 6000)))
         sim.engine.tracks("blocks").refresh()
+    assert sim.now_ps == whole.now_ps
     edges = np.linspace(0, whole.now_ps, 700).astype(np.int64)
     for kind in ("sms", "blocks"):
         one, other = whole.engine.tracks(kind), sim.engine.tracks(kind)
