@@ -91,7 +91,7 @@ export function createTransport(store, help) {
   const these = (some) => some.map(([name]) => buttons[name]);
 
   const when = make("input", {
-    type: "text", class: "anb-goto", placeholder: "5 µs", "aria-label": "Go to a time", spellcheck: "false",
+    type: "text", class: "anb-goto", placeholder: "go to 5 µs", "aria-label": "Go to a time", spellcheck: "false",
     title: "go to a time, forward or back (G)",
     onchange: () => {
       if (when.value.trim()) store.command("goto", { when: when.value.trim() });
@@ -162,7 +162,7 @@ export function createTransport(store, help) {
       "div", { class: "anb-row", role: "toolbar", "aria-label": "Transport" },
       make("div", { class: "anb-joined" }, ...these(BEFORE), unit), ...these(PLAY),
       make("div", { class: "anb-joined", role: "group", "aria-label": "Step by" }, ...these(STEPS), steps), ...these(AFTER),
-      make("label", { class: "anb-label" }, make("span", { class: "anb-go-to", text: "Go to" }), when), record,
+      when, record,
     ),
     make("div", { class: "anb-row anb-clocks" }, simulated, slider, shown), live, bar,
   );
