@@ -70,7 +70,8 @@ def test_paths_are_proposed_while_they_are_typed(page: Page, lab: Lab) -> None:
     page.set_viewport_size({"width": 1400, "height": 1000})
     make = (
         "import astranb as anb\ncollective = anb.collectives.all_reduce('64 KiB', 'ring')\n"
-        "sim = anb.Simulation('dgx-h100', collective, network=anb.Network(buffers=4))\nworkbench = anb.Workbench(sim)\nworkbench"
+        "sim = anb.Simulation('dgx-h100', collective, network=anb.Network(buffers=4))\n"
+        "workbench = anb.Workbench(sim)\nworkbench"
     )
     open_notebook(page, lab, [make])
     run_cell(page, 0)
