@@ -6,16 +6,17 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme, wait_idle
+from tests.ui.test_workload import MAKE as WORKLOAD
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\n" + "# a long cell\n" * 20 + "workbench"
 NOTEBOOK = ".jp-WindowedPanel-outer"
 
 
-def start(page: Page, lab: Lab) -> Locator:
+def start(page: Page, lab: Lab, make: str = MAKE) -> Locator:
     """Run the cell of a workbench as Shift+Enter does, on a laptop's screen."""
     page.set_viewport_size({"width": 1280, "height": 720})
-    open_notebook(page, lab, [MAKE, SHOW, "1 + 1", "# the end"])
+    open_notebook(page, lab, [make, SHOW, "1 + 1", "# the end"])
     run_cell(page, 0)
     page.evaluate("""() => {
         window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1
@@ -35,10 +36,12 @@ def box(part: Locator) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_transport_topology_and_a_timeline_are_in_sight_together(page: Page, lab: Lab, theme: str) -> None:
-    bench = start(page, lab)
-    if theme == "dark":
-        set_theme(page, "dark")
+@pytest.mark.parametrize("make", [MAKE, WORKLOAD], ids=["lines", "workload"])
+def test_transport_topology_and_a_timeline_are_in_sight_together(
+    page: Page, lab: Lab, make: str, theme: str
+) -> None:
+    bench = start(page, lab, make)
+    set_theme(page, "dark" if theme == "dark" else "light")
     notebook = page.locator(NOTEBOOK)
     top, bottom = box(notebook)
     page.wait_for_function(
@@ -47,15 +50,26 @@ def test_transport_topology_and_a_timeline_are_in_sight_together(page: Page, lab
         arg=[NOTEBOOK, ".anb-workbench"],
     )
     bench.get_by_role("button", name="Phase", exact=True).click()
-    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
-    for part in (".anb-transport", ".anb-picture > canvas", ".anb-timeline canvas"):
+    expect(bench.locator(".anb-status")).to_contain_text("has ended")
+    canvas, legend = bench.locator(".anb-picture > canvas"), bench.locator(".anb-topology .anb-legend")
+    for part in (".anb-transport", ".anb-picture > canvas", ".anb-folding", ".anb-timeline canvas"):
         first, last = box(bench.locator(part))
         assert first >= top - 1, part
         assert last <= bottom + 1, part
-    assert (
-        box(bench.locator(".anb-picture > canvas"))[1] - box(bench.locator(".anb-picture > canvas"))[0] > 130
-    )
-    screenshot(page, f"small-screen-{theme}")
+    before = box(canvas)
+    assert before[1] - before[0] > 130
+    name = "lines" if make == MAKE else "workload"
+    screenshot(page, f"small-screen-{name}-{theme}")
+    # The legend shows two rows; all of it over the picture, which stays where it is.
+    bench.get_by_role("group", name="Legend", exact=True).focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    first, last = box(legend)
+    stage = box(bench.locator(".anb-topology"))
+    assert stage[0] <= first < last <= stage[1]
+    assert legend.evaluate("one => one.scrollHeight <= one.clientHeight")
+    assert box(canvas) == before
+    screenshot(page, f"small-screen-legend-{name}-{theme}")
 
 
 def test_the_transport_stays_while_the_page_scrolls(page: Page, lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ui.harness import (
@@ -35,6 +36,66 @@ def test_go_to_a_time_on_and_back(page: Page, lab: Lab) -> None:
     when.fill("soon")
     when.press("Enter")
     expect(bench.locator(".anb-status")).to_contain_text("soon")
+
+
+@pytest.mark.parametrize("unit", ["instruction", "hop", "line", "message", "phase"])
+def test_steps_by_every_unit_and_back(page: Page, lab: Lab, unit: str) -> None:
+    bench = start(page, lab, size="64 KiB")
+    back = bench.get_by_label("Back by")
+    places, hashes = [0], [str(evaluate(page, "sim.state_hash()"))]
+    for n in (1, 2):
+        button(bench, unit.capitalize()).click()
+        becomes(page, f"sim.counts['{unit}'] == {n} and not workbench.session.playing")
+        places.append(evaluate(page, "sim.events"))
+        hashes.append(str(evaluate(page, "sim.state_hash()")))
+        shown(bench, places[-1])
+        expect(back).to_have_value(unit)  # one step back undoes the last one
+    assert evaluate(page, f"(f := sim.fork(), f.reset(), f.step(2, '{unit}'), f.events)[-1]") == places[-1]
+    for n in (1, 0):
+        button(bench, "Back").click()
+        becomes(page, f"sim.counts['{unit}'] == {n} and not workbench.session.playing")
+        went = evaluate(page, "sim.events")
+        assert went <= places[n]
+        shown(bench, went)
+    assert str(evaluate(page, "sim.state_hash()")) == hashes[0]
+    bench.get_by_label("Steps at once").select_option("10")
+    button(bench, unit.capitalize()).click()
+    becomes(page, f"sim.counts['{unit}'] == 10 and not workbench.session.playing")
+    back.select_option("event")
+    button(bench, "Back").click()
+    expect(bench.locator(".anb-status")).to_contain_text("back")
+
+
+def test_paths_are_proposed_while_they_are_typed(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    make = (
+        "import astranb as anb\ncollective = anb.collectives.all_reduce('64 KiB', 'ring')\n"
+        "sim = anb.Simulation('dgx-h100', collective, network=anb.Network(buffers=4))\n"
+        "workbench = anb.Workbench(sim)\nworkbench"
+    )
+    open_notebook(page, lab, [make])
+    run_cell(page, 0)
+    bench = page.locator(".anb-workbench").first
+    shown(bench, 0)
+    field = bench.get_by_label("Object to inspect")
+    first = "i => document.getElementById(i.getAttribute('list')).options[0]?.value ?? ''"
+    for typed, kind in {
+        "sem": "semaphore", "GPU5.l2": "l2", "gpu[2].hbm": "hbm", "port": "port", "buffer": "buffer",
+    }.items():  # fmt: skip
+        field.press("Control+a")
+        field.press_sequentially(typed)
+        expected = evaluate(page, f"sim.paths({typed!r}, 1)[0]")
+        assert kind in expected
+        page.wait_for_function(
+            f"([i, path]) => ({first})(i) === path", arg=[field.element_handle(), expected]
+        )
+        field.press("Control+a")
+        field.press_sequentially(expected)
+        field.press("Enter")
+        becomes(page, f"workbench._selection == {expected!r}")
+        title = evaluate(page, f"sim.inspect({expected!r})['title']")
+        expect(bench.locator(".anb-inspector h4").first).to_have_text(title)
+    screenshot(page, "inspected-buffer")
 
 
 def test_a_picture_may_be_drawn_less_often_than_time_passes(page: Page, lab: Lab) -> None:

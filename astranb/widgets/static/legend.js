@@ -11,10 +11,11 @@ import { ACTIVITY_COLOURS, fit, looksOf, make, makeBarKey, makeKey } from "./the
 export function createLegend(store, theme, words) {
   const ramp = make("i", { class: "anb-ramp" });
   const unknown = make("canvas", { class: "anb-family" });
-  const element = make("div", { class: "anb-legend" });
+  const keys = make("div", { class: "anb-legend" });
+  const element = make("div", { class: "anb-folding", role: "group", "aria-label": "Legend", tabindex: "0" }, keys);
   let drawn = -1; // version of the theme
-  /** @param {string} title @param {...Node} keys */
-  const group = (title, ...keys) => make("span", { class: "anb-keys", role: "group", "aria-label": title }, make("b", { text: title }), ...keys);
+  /** @param {string} title @param {...Node} entries */
+  const group = (title, ...entries) => make("span", { class: "anb-keys", role: "group", "aria-label": title }, make("b", { text: title }), ...entries);
 
   store.on("scene", () => {
     const { kinds, managed, bundles, queues, activities } = store.scene;
@@ -26,19 +27,19 @@ export function createLegend(store, theme, words) {
     const busy = make("span", { class: "anb-key", title: "width, colour and number of a link: the part of the time that its wires are busy" }, "0%", ramp, "100% busy");
     if (store.scene.level === "aggregates") {
       const about = "how busy the links that leave a tile, or join two bands, are on average";
-      element.replaceChildren(group("Tiles", busy, make("span", { text: about }), makeKey(unknown, "not known")), words);
+      keys.replaceChildren(group("Tiles", busy, make("span", { text: about }), makeKey(unknown, "not known")), words);
       return;
     }
     if (activities) {
       const queue = makeKey(make("i", { class: "anb-queue" }), "queue for a link, and its messages");
-      element.replaceChildren(
+      keys.replaceChildren(
         group("Messages", ...lines, ...(queues ? [queue, makeKey("✕", "link down")] : [])),
         group("Ranks", ...activities.map((name, k) => makeBarKey(ACTIVITY_COLOURS[k], name))),
         words,
       );
       return;
     }
-    element.replaceChildren(
+    keys.replaceChildren(
       group("Lines", ...lines, makeKey(make("i", { class: "anb-queue" }), "queue for a link, and its lines"), ...entrance),
       group("GPU", ...insideKeys()),
       group("Links", ...familyKeys(bundles.map((bundle) => bundle.family)), busy, makeKey(unknown, "not known")),
