@@ -10,11 +10,13 @@ from astranb.engine.edits import Edit
 from astranb.engine.protocol import Engine
 from astranb.engine.stops import BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME, TOO_LATE
 
-from .history import History
+from .history import Checkpoint, History
 
 __all__ = ["FOREVER", "Driver"]
 
 FOREVER = 2**62
+
+_FAR, _NEAR = 8, 32  # parts of the interval between checkpoints
 
 
 def _nothing() -> None:
@@ -34,6 +36,7 @@ class Driver:
     def __init__(self, engine: Engine, history: History) -> None:
         self.engine, self.history = engine, history
         self._interval = max(4 * engine.slice_events, engine.state_bytes // engine.replay_bytes)
+        self._soon = FOREVER  # events at which a replay takes a checkpoint, too
         # Counts of which many events share a value: the first of them is meant.
         self._shared = set(engine.units.values()) - {engine.units["event"], engine.units["cycle"]}
 
@@ -140,9 +143,23 @@ class Driver:
         self.keep()
         checkpoint = self.history.before(field, target - 1 if field in self._shared else target)
         later = self.edits[checkpoint.edits :]
+        self._soon = self._shortly_before(field, target, checkpoint)
         self.history.restore(self.engine, checkpoint)
         del self.edits[checkpoint.edits :]
         self.replay(field, target, later)
+        self._soon = FOREVER
+
+    def _shortly_before(self, field: str, target: int, checkpoint: Checkpoint) -> int:
+        """Events shortly before a moment to go back to, where the replay is long; else ``FOREVER``.
+
+        Who goes back once often goes back again. As many events are assumed in all parts of the replay.
+        """
+        past, now = checkpoint.counts, self.engine.counts()
+        share = (target - past[field]) / max(1, now[field] - past[field])
+        length = int(share * (now["events"] - past["events"]))
+        if length < self._interval // _FAR:
+            return FOREVER
+        return past["events"] + length - self._interval // _NEAR
 
     def work_back_to(self, field: str, target: int) -> int:
         """How much work going back is, at most, in events handled: restoring the state, and the replay."""
@@ -191,6 +208,8 @@ class Driver:
     def _slice(self, last: int, most: int, *, closely: bool, until_ps: int = FOREVER, **limits: int) -> int:
         """Call the loop once; take a checkpoint when one is due."""
         due = self.history.checkpoints[-1].events + self._interval
+        if self.events < self._soon:
+            due = min(due, self._soon)
         steps = min(last, self.events + most, max(due, self.events + 1))
         limits = {name: value for name, value in limits.items() if value < FOREVER}
         last_ps = until_ps if until_ps < FOREVER else None

@@ -368,6 +368,20 @@ def test_checkpoints_stay_within_their_budget():
     assert sim.state_hash() == end
 
 
+def test_who_goes_back_far_has_a_checkpoint_close_by_for_the_next_time():
+    sim = make("256 KiB", infra="switch:gpus=8")
+    sim.driver._interval = 200_000
+    sim.step(150_000)
+    there = sim.state_hash()
+    sim.back(1)
+    last = sim.driver.history.checkpoints[-1].events
+    assert 140_000 < last < 149_999
+    sim.back(1)
+    assert [c.events for c in sim.driver.history.checkpoints] == [0, last]  # and needs no other one
+    sim.step(2)
+    assert sim.state_hash() == there
+
+
 def test_going_back_is_exact_without_a_second_copy_of_a_large_state(monkeypatch):
     hashes = []
     for large in (2**28, 0):
