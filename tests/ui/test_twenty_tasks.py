@@ -187,13 +187,17 @@ def the_fullest_buffer(mouse: Mouse) -> None:
     expect(table.locator("tbody tr").first).to_contain_text(fullest)
 
 
-@task(10, "end")
+@task(10)
 def half_a_link_and_compare(mouse: Mouse) -> None:
     mouse.link(*LINK)
     mouse.tab("Change")
     mouse.press("Halve bandwidth")
     mouse.press("Fork with bandwidth")
-    expect(mouse.bench.locator(".anb-workbench")).to_be_visible()
+    other = mouse.bench.locator(".anb-workbench")
+    expect(other).to_have_attribute("data-events", "0")
+    mouse.press("End")
+    expect(mouse.bench.locator(".anb-result").first).to_contain_text("33.58 µs")
+    expect(other.locator(".anb-result")).to_contain_text("34.18 µs")
 
 
 @task(11, "end")

@@ -31,6 +31,7 @@ function scaled(value, factor, bare) {
 export function createChange(store) {
   const title = make("h4", {});
   const moment = createMoment(store, () => asker.reply && store.state?.now_ps, "changes are made where the simulation is");
+  const ended = makeHint("The run has ended: go back or Reset first, so that a change has an effect.");
   const object = make("div", { class: "anb-form" });
   const link = make("div", { class: "anb-row" });
   const run = make("div", { class: "anb-form" });
@@ -39,7 +40,7 @@ export function createChange(store) {
   const forking = makeButton("Fork with these", () => fork(changed()), { disabled: "", title: "start a new run with these changes, shown beside this one" });
   const whole = make("div", { class: "anb-form" }, make("h5", { text: "The run (from the start of a fork)" }), run, make("div", { class: "anb-row" }, forking));
   const element = make(
-    "section", { class: "anb-change", "aria-label": "Change" }, wrong, make("div", { class: "anb-row" }, title, moment), object, link, make("h5", { text: "Changed so far" }), edits, whole,
+    "section", { class: "anb-change", "aria-label": "Change" }, wrong, make("div", { class: "anb-row" }, title, moment), ended, object, link, make("h5", { text: "Changed so far" }), edits, whole,
   );
   let shape = "";
   const asker = createAsker(store, "parameters", {
@@ -182,6 +183,7 @@ export function createChange(store) {
   return {
     element,
     draw() {
+      ended.hidden = !store.state?.finished || !object.querySelector("input, select");
       asker.want({ path: store.selection }, `${store.selection}|${stateNumber(store)}`);
     },
     destroy: asker.destroy,
