@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 MAKE = (
     "import astranb as anb\n"
@@ -178,3 +178,30 @@ def test_a_buffer_shows_what_has_arrived(page: Page, lab: Lab) -> None:
     set_theme(page, "dark")
     canvas.scroll_into_view_if_needed()
     screenshot(page, "timelines-buffer-dark")
+
+
+def test_a_pinned_row_stays_above_the_others(page: Page, lab: Lab) -> None:
+    bench = start(page, lab)
+    timeline = drawn(bench)
+    canvas, tip = timeline.locator("canvas"), timeline.locator(".anb-tip")
+
+    def top_row() -> str:
+        canvas.hover(position={"x": 20, "y": 60})
+        canvas.hover(position={"x": 20, "y": 30})
+        return tip.inner_text()
+
+    assert top_row() == "GPU0"
+    evaluate(page, "workbench.select('gpu[5]')")
+    expect(bench.locator(".anb-inspector")).to_contain_text("xpu.5")
+    bench.focus()
+    bench.press("t")
+    becomes(page, "workbench._panels.get('pins') == '5'")
+    assert top_row() == "GPU5"
+    timeline.locator(".anb-holder").evaluate("holder => { holder.scrollTop = 40 }")
+    page.wait_for_timeout(200)
+    screenshot(page, "pinned-row")
+    canvas.click(position={"x": 56, "y": 30})  # its pin
+    becomes(page, "workbench._panels.get('pins') == ''")
+    timeline.locator(".anb-holder").evaluate("holder => { holder.scrollTop = 0 }")
+    page.wait_for_timeout(200)
+    assert top_row() == "GPU0"

@@ -227,3 +227,26 @@ def test_a_step_is_seen_as_a_passage(page: Page, lab: Lab) -> None:
     assert len({time for time in passed if 0 < time < arrived}) > 2
     bench.get_by_role("button", name="Back", exact=True).click()
     expect(bench).to_have_attribute("data-cursor", "0")  # at once
+
+
+def test_the_row_of_a_rank_is_pinned(page: Page, lab: Lab) -> None:
+    open_notebook(page, lab, [MAKE, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    run_to_end(page, bench)
+    timeline = bench.locator(".anb-ranks")
+    evaluate(page, "workbench.select('rank[3]')")
+    expect(bench.locator(".anb-inspector")).to_contain_text("rank[3]")
+    bench.focus()
+    bench.press("t")
+    canvas, tip = timeline.locator("canvas"), timeline.locator(".anb-tip")
+    canvas.hover(position={"x": 20, "y": 60})
+    canvas.hover(position={"x": 20, "y": 30})
+    expect(tip).to_have_text("rank 3")
+    expect(timeline).to_have_attribute("data-asked", "false")
+    screenshot(page, "pinned-rank")
+    bench.press("t")
+    canvas.hover(position={"x": 20, "y": 60})
+    canvas.hover(position={"x": 20, "y": 30})
+    expect(tip).to_have_text("rank 0")

@@ -10,6 +10,7 @@ import { createTip } from "./tip.js";
 
 export const GUTTER = 62;
 export const RULER = 20;
+const PIN = 13; // px at the end of a label
 const CLICK_PX = 4; // a drag that is shorter is a click
 
 /**
@@ -53,7 +54,13 @@ function createSight(store) {
 export function createTracks(store, theme, question, timeline) {
   const { ruler, kinds = [] } = timeline;
   const canvas = make("canvas", { class: "anb-canvas anb-sticky", role: "img", "aria-label": timeline.about });
-  const tip = createTip(canvas, (at) => timeline.textAt(at));
+  /** @param {Spot} at */
+  const pinAt = (at) => (at.offsetX >= GUTTER - PIN && at.offsetX < GUTTER ? (timeline.rankAt?.(at) ?? -1) : -1);
+  const tip = createTip(canvas, (at) => {
+    const rank = pinAt(at);
+    if (rank < 0) return timeline.textAt(at);
+    return store.pins.includes(rank) ? "unpin this row" : "pin this row: it stays above all others (T: the selected one)";
+  });
   const legend = make("div", { class: "anb-legend" });
   const note = make("span", { class: "anb-note" });
   const spacer = make("div");
@@ -78,6 +85,7 @@ export function createTracks(store, theme, question, timeline) {
     kind: kinds[0]?.[0] ?? "",
     width: 0,
     room: 0, // px for rows: what is beyond scrolls
+    held: 0, // px of pinned rows, which do not scroll
     top: 0, // scrolled, in pixels: asked for in every frame, it would have the page laid out in every frame
     choose,
     /** Ask for rows in the time in sight, with a margin so that a short pan needs no answer. @param {Scale} scale @param {number} pixels of a column @param {Options} more */
@@ -96,7 +104,10 @@ export function createTracks(store, theme, question, timeline) {
       return reply?.from === undefined || reply.to === undefined ? null : [reply.from, Math.min(reply.to, reply.now_ps ?? reply.to)];
     },
     /** Where among all rows a place on the canvas is; -1: above them. @param {Spot} at */
-    rowY: ({ offsetY }) => (store.ready && offsetY >= ruler ? offsetY - ruler + tracks.top : -1),
+    rowY({ offsetY }) {
+      const y = offsetY - ruler;
+      return store.ready && y >= 0 ? y + (y < tracks.held ? 0 : tracks.top) : -1;
+    },
     draw() {
       const { width, top } = tracks;
       if (!store.ready || !width) return;
@@ -106,32 +117,38 @@ export function createTracks(store, theme, question, timeline) {
       if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
       if (spacer.style.height !== rest) spacer.style.height = rest;
       const scale = tracks.scale();
-      if (same(scale, tracks.kind, tracks.asker.reply?.id, store.timeline?.number, top, theme.version, width, height, store.path)) return;
+      const pinned = timeline.pinned?.() ?? 0;
+      const held = (tracks.held = pinned <= tracks.room / 2 ? pinned : 0); // of more the others could not be seen
+      if (same(scale, tracks.kind, tracks.asker.reply?.id, store.timeline?.number, top, theme.version, width, height, store.path, store.panels.pins)) return;
       timeline.want(scale);
       const context = fit(canvas, width, height);
       context.fillStyle = theme.back;
       context.fillRect(0, 0, width, height);
-      context.save();
-      context.beginPath();
-      context.rect(0, ruler, width, height - ruler);
-      context.clip();
-      context.translate(0, ruler - top);
-      context.textBaseline = "middle";
-      context.textAlign = "left";
-      timeline.gutter(context);
-      context.beginPath();
-      context.rect(GUTTER, top, width - GUTTER, height);
-      context.clip();
       // While it plays, nothing is drawn that the cursor has not reached.
       const seen = store.playing ? store.cursor : store.frontier;
-      context.save();
-      context.beginPath();
-      context.rect(GUTTER, top, Math.max(0, scale.x(seen) - GUTTER), height);
-      context.clip();
-      hatchUnknown(context, scale, seen);
-      timeline.rows(context, scale);
-      context.restore();
-      context.restore();
+      /** @param {number} from @param {number} to @param {number} scrolled */
+      const paint = (from, to, scrolled) => {
+        context.save();
+        context.beginPath();
+        context.rect(0, from, width, to - from);
+        context.clip();
+        context.translate(0, ruler - scrolled);
+        context.textBaseline = "middle";
+        context.textAlign = "left";
+        timeline.gutter(context);
+        context.beginPath();
+        context.rect(GUTTER, scrolled, Math.max(0, Math.min(width, scale.x(seen)) - GUTTER), height);
+        context.clip();
+        hatchUnknown(context, scale, seen, scrolled);
+        timeline.rows(context, scale);
+        context.restore();
+      };
+      paint(ruler + held, height, top);
+      if (held) {
+        paint(ruler, ruler + held, 0);
+        context.fillStyle = theme.line;
+        context.fillRect(0, ruler + held - 2, width, 1);
+      }
       if (ruler) drawRuler(context, theme, scale, width);
       drawClocks(context, store, theme, scale, width, ruler, height);
       timeline.drawn();
@@ -143,8 +160,8 @@ export function createTracks(store, theme, question, timeline) {
     },
     destroy: () => tracks.asker.destroy(),
   };
-  /** Hatch what has been simulated and has no picture: unknown is not idle. @param {Context} context @param {Scale} scale @param {number} until */
-  function hatchUnknown(context, scale, until) {
+  /** Hatch what has been simulated and has no picture: unknown is not idle. @param {Context} context @param {Scale} scale @param {number} until @param {number} top */
+  function hatchUnknown(context, scale, until, top) {
     const [from, to] = tracks.known() ?? [0, 0];
     /** @type {Interval[]} */
     const parts = [[0, Math.min(from, until)], [to, until], ...(timeline.recorded ? (store.state?.gaps ?? []) : [])];
@@ -153,15 +170,34 @@ export function createTracks(store, theme, question, timeline) {
     if (!wide.length) return;
     if (hatch?.theme !== theme.version) hatch = { theme: theme.version, pattern: hatching(context, theme) };
     context.fillStyle = hatch.pattern ?? theme.faint;
-    for (const [a, b] of wide) context.fillRect(a, tracks.top, b - a, tracks.room);
+    for (const [a, b] of wide) context.fillRect(a, top, b - a, tracks.room);
   }
   holder.addEventListener("scroll", () => {
     tracks.top = holder.scrollTop;
     store.emit("change");
   });
-  navigate(canvas, store, ruler || -1, timeline.clicked);
+  navigate(canvas, store, ruler || -1, (event) => {
+    const rank = pinAt(event);
+    if (rank < 0) timeline.clicked(event);
+    else store.pin(rank);
+  });
   store.on("scene", () => choose(tracks.kind));
   return tracks;
+}
+
+/** The pin of a row, at the end of its label. @param {Context} context @param {Theme} theme @param {number} y @param {boolean} pinned */
+export function drawPin(context, theme, y, pinned) {
+  const x = GUTTER - PIN / 2 - 1;
+  context.fillStyle = pinned ? theme.brand : theme.line;
+  context.fillRect(x - 2.5, y - 5, 5, 5);
+  context.fillRect(x - 4, y, 8, 1.5);
+  context.fillRect(x - 0.5, y + 1.5, 1, 4);
+}
+
+/** Ranks in the order of their rows: pinned ones first. @param {Store} store @param {number} count */
+export function orderOf(store, count) {
+  const pins = store.pins.filter((rank) => rank < count);
+  return { pins, order: [...pins, ...Array.from({ length: count }, (_, rank) => rank).filter((rank) => !pins.includes(rank))] };
 }
 
 const HATCH_PX = 8;

@@ -4,7 +4,7 @@
 
 import { paintDensity } from "./density.js";
 import { formatCount, formatTime } from "./format.js";
-import { GUTTER, RULER, createTracks } from "./navigation.js";
+import { GUTTER, RULER, createTracks, drawPin, orderOf } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { ACTIVITY_COLOURS, RANK_COLOURS, makeBarKey, settle } from "./theme.js";
 
@@ -31,7 +31,7 @@ export function createRanks(store, theme) {
   /** @type {Tracks<"tracks">} */
   const panel = createTracks(store, theme, "tracks", {
     label: "Timeline of ranks", about: "What every rank did when", name: "anb-timeline anb-ranks", ruler: RULER, kinds: KINDS,
-    height: () => scene().ranks * tall(),
+    height: () => scene().ranks * tall(), pinned: () => rowsOf().pins.length * tall(), rankAt: (at) => hit(at)?.rank ?? -1,
     chosen, want, gutter, rows, drawn, textAt,
     clicked(event) {
       const found = hit(event);
@@ -64,11 +64,24 @@ export function createRanks(store, theme) {
     if (byOperation()) keys.push(makeBarKey(BUBBLE, "bubble"));
     panel.legend.replaceChildren(...keys);
   }
+  let ordered = { key: "", pins: /** @type {number[]} */ ([]), order: /** @type {number[]} */ ([]), place: new Int32Array(0) };
+  /** Ranks in the order of their rows, and the places of ranks among these. */
+  function rowsOf() {
+    const key = `${scene().ranks} ${store.panels.pins}`;
+    if (ordered.key === key) return ordered;
+    const { pins, order } = orderOf(store, scene().ranks);
+    const place = new Int32Array(order.length);
+    order.forEach((rank, row) => (place[rank] = row));
+    return (ordered = { key, pins, order, place });
+  }
+  /** @param {number} rank */
+  const topOf = (rank) => rowsOf().place[rank] * tall();
   /** Ranks in sight. */
   function visible() {
+    const { pins, order } = rowsOf();
     const from = Math.floor(panel.top / tall());
-    const to = Math.min(scene().ranks, Math.ceil((panel.top + panel.room) / tall()));
-    return Array.from({ length: Math.max(0, to - from) }, (_, k) => from + k);
+    const to = Math.ceil((panel.top + panel.room) / tall());
+    return [...new Set([...pins, ...order.slice(from, to)])].sort((a, b) => a - b);
   }
   /** @param {Scale} scale */
   function want(scale) {
@@ -91,12 +104,13 @@ export function createRanks(store, theme) {
   /** @param {Context} context */
   function gutter(context) {
     for (const rank of visible()) {
-      const top = rank * tall();
+      const top = topOf(rank);
       context.fillStyle = theme.panel;
       names().forEach((_, track) => context.fillRect(GUTTER, top + track * high(), panel.width - GUTTER, high() - 1));
       context.fillStyle = store.selection.startsWith(`rank[${rank}]`) ? theme.brand : theme.ink;
       context.font = `12px ${theme.font}`;
-      context.fillText(scene().alike > 1 ? `all ${scene().alike}` : `rank ${rank}`, 3, top + (tall() - GAP) / 2, GUTTER - 6);
+      context.fillText(scene().alike > 1 ? `all ${scene().alike}` : `rank ${rank}`, 3, top + (tall() - GAP) / 2, GUTTER - 18);
+      if (scene().ranks > 1) drawPin(context, theme, top + (tall() - GAP) / 2, store.pins.includes(rank));
     }
   }
   /** @param {Context} context @param {Scale} scale */
@@ -108,7 +122,7 @@ export function createRanks(store, theme) {
     if (rank < 0) return;
     context.strokeStyle = theme.brand;
     context.lineWidth = 1.5;
-    context.strokeRect(GUTTER + 0.75, rank * tall() - 1, panel.width - GUTTER - 1.5, tall() - GAP + 1);
+    context.strokeRect(GUTTER + 0.75, topOf(rank) - 1, panel.width - GUTTER - 1.5, tall() - GAP + 1);
   }
   /** @param {Context} context @param {Scale} scale @param {Reply<"tracks">} reply @param {HTMLCanvasElement[]} images */
   function drawDensity(context, scale, { from, to, columns, ranks }, images) {
@@ -117,7 +131,7 @@ export function createRanks(store, theme) {
     // What waits is drawn over the communication, bubbles where nothing is computed.
     const trackOf = [...names().keys(), names().indexOf("communication"), 0];
     ranks.forEach((rank, k) => images.forEach((image, number) =>
-      context.drawImage(image, 0, k * deep, columns, deep, x0, rank * tall() + trackOf[number] * high(), x1 - x0, deep),
+      context.drawImage(image, 0, k * deep, columns, deep, x0, topOf(rank) + trackOf[number] * high(), x1 - x0, deep),
     ));
   }
   /** @param {Context} context @param {Scale} scale @param {Reply<"tracks">} reply */
@@ -128,7 +142,7 @@ export function createRanks(store, theme) {
     context.fillStyle = BUBBLE;
     for (let n = 0; n < at.length; n++) {
       const [x, end] = [Math.max(GUTTER, scale.x(since[n])), scale.x(until[n])];
-      if (end > GUTTER) context.fillRect(x, reply.ranks[at[n]] * tall(), Math.max(0.7, end - x), high() - 1);
+      if (end > GUTTER) context.fillRect(x, topOf(reply.ranks[at[n]]), Math.max(0.7, end - x), high() - 1);
     }
     for (let n = 0; n < reply.arrays.place.length; n++) {
       const { x, y, wide, deep, track } = boxOf(reply, n, scale);
@@ -154,12 +168,12 @@ export function createRanks(store, theme) {
     const rank = ranks[(arrays.place[n] - track) / tracks];
     const each = (high() - 1) / arrays.slots[n];
     const x = scale.x(arrays.start[n]);
-    return { x, y: rank * tall() + track * high() + arrays.slot[n] * each, wide: scale.x(arrays.end[n]) - x, deep: Math.max(1, each), track };
+    return { x, y: topOf(rank) + track * high() + arrays.slot[n] * each, wide: scale.x(arrays.end[n]) - x, deep: Math.max(1, each), track };
   }
   /** Where the critical path is drawn: a rank's track, or all of them where they are dimensions. @param {number} rank @param {number} track */
   function rowOf(rank, track) {
     if (rank < 0) return null;
-    const top = rank * tall();
+    const top = topOf(rank);
     return byOperation() ? { top: top + track * high(), height: high() - 1 } : { top, height: tall() - GAP };
   }
   function drawn() {
@@ -171,8 +185,9 @@ export function createRanks(store, theme) {
   /** The rank at a place, and the span there where there is one. @param {Spot} at */
   function hit(at) {
     const y = panel.rowY(at);
-    const rank = Math.floor(y / (store.ready ? tall() : 1));
-    if (y < 0 || rank >= scene().ranks) return null;
+    if (y < 0) return null;
+    const rank = rowsOf().order[Math.floor(y / tall())];
+    if (rank === undefined) return null;
     if (!picture || at.offsetX < GUTTER) return { rank, n: -1 };
     const { reply } = picture;
     const scale = panel.scale();

@@ -123,6 +123,18 @@ export function createStore(model) {
       store.emit("change");
     },
 
+    /** GPUs or ranks whose rows are kept above all others of a timeline, in the order in which they were pinned. */
+    get pins() {
+      return String(store.panels.pins ?? "").split(" ").filter(Boolean).map(Number);
+    },
+    pin(rank) {
+      const { pins } = store;
+      const kept = pins.includes(rank) ? pins.filter((one) => one !== rank) : [...pins, rank];
+      model.set("_panels", { ...store.panels, pins: kept.join(" ") });
+      model.save_changes();
+      store.emit("change");
+    },
+
     /** The sizes of panels that a person has chosen, in pixels, by name. */
     get sizes() {
       return model.get("_sizes") ?? {};

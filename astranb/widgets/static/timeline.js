@@ -5,7 +5,7 @@
 import { createAsker } from "./asker.js";
 import { paintDensity, recordedSpans, rowStarts, sharesAt } from "./density.js";
 import { formatCount, formatTime } from "./format.js";
-import { GUTTER, RULER, createTracks } from "./navigation.js";
+import { GUTTER, RULER, createTracks, drawPin, orderOf } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
 import { gpuOf } from "./selection.js";
 import { TRACK_COLOURS, TRACK_HEIGHTS, PHASE_COLOURS, make, makeBarKey, settle } from "./theme.js";
@@ -43,6 +43,9 @@ export function createTimeline(store, theme) {
   /** @type {Item[]} */
   let items = [];
   let full = 0; // height of all of them
+  let held = 0; // of those that are pinned
+  /** @type {unknown} */
+  let pins; // that they were laid out for
   let room = 0; // px that they were laid out for
   let selected = "";
   /** @type {Set<number>} */
@@ -53,7 +56,8 @@ export function createTimeline(store, theme) {
   /** @type {Tracks<"spans">} */
   const panel = createTracks(store, theme, "spans", {
     label: "SM timeline", about: "What every SM, thread block or phase did when", name: "anb-timeline", ruler: RULER, kinds: KINDS,
-    height, want, gutter, rows: drawRows, drawn, textAt, clicked, chosen,
+    height, pinned: () => held, rankAt,
+    want, gutter, rows: drawRows, drawn, textAt, clicked, chosen,
     known: () => picture && [picture.reply.from, Math.min(picture.reply.to, picture.reply.now_ps)],
   });
   /** Thread blocks of a GPU, SMs, or nothing where rows are phases. */
@@ -80,15 +84,16 @@ export function createTimeline(store, theme) {
 
   function layOut() {
     items = [];
-    room = panel.room;
+    [room, pins, held] = [panel.room, store.panels.pins, 0];
     if (!rows || !store.ready) return;
+    const { pins: first, order } = orderOf(store, rows.gpus);
     const fold = Math.min(FOLD, Math.max(LEAST_FOLD, Math.floor(panel.room / rows.gpus) - GAP));
     /** @type {number[][]} */
     const of = Array.from({ length: rows.gpus }, () => []);
     if (panel.kind === "phases") for (const tracks of of) store.scene.phases.forEach((_, phase) => tracks.push(phase));
     table()?.gpu.forEach((gpu, track) => of[gpu].push(track));
     let top = 0;
-    for (let gpu = 0; gpu < rows.gpus; gpu++) {
+    for (const [place, gpu] of order.entries()) {
       items.push({ gpu, track: -1, top, height: fold });
       top += fold;
       if (opened.has(gpu)) {
@@ -98,12 +103,13 @@ export function createTimeline(store, theme) {
         }
       }
       top += GAP;
+      if (place === first.length - 1) held = top;
     }
     full = top;
   }
 
   function height() {
-    if (room !== panel.room) layOut();
+    if (room !== panel.room || pins !== store.panels.pins) layOut();
     if (selected !== store.selection) {
       selected = store.selection;
       const gpu = gpuOf(store, selected);
@@ -113,7 +119,7 @@ export function createTimeline(store, theme) {
     return full;
   }
   /** Rows in sight. */
-  const visible = () => items.filter((item) => item.top + item.height > panel.top && item.top < panel.top + panel.room);
+  const visible = () => items.filter((item) => item.top < held || (item.top + item.height > panel.top && item.top < panel.top + panel.room));
 
   /** @param {Scale} scale */
   function want(scale) {
@@ -121,8 +127,8 @@ export function createTimeline(store, theme) {
     if (asker.error) readRecorded();
     else if (rows && store.timeline) {
       const shown = visible();
-      const folds = [...new Set(shown.filter((i) => i.track < 0 || kind === "phases").map((i) => i.gpu))];
-      const tracks = kind === "phases" ? [] : shown.filter((i) => i.track >= 0).map((i) => i.track);
+      const folds = [...new Set(shown.filter((i) => i.track < 0 || kind === "phases").map((i) => i.gpu))].sort((a, b) => a - b);
+      const tracks = kind === "phases" ? [] : shown.filter((i) => i.track >= 0).map((i) => i.track).sort((a, b) => a - b);
       panel.want(scale, COLUMN_PX, { kind, folds, tracks });
     }
     if (asker.reply?.kind === kind) read(asker.reply);
@@ -212,7 +218,8 @@ export function createTimeline(store, theme) {
       const middle = top + tall / 2 + 0.5;
       if (track < 0) {
         context.font = `12px ${theme.font}`;
-        context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle, GUTTER - 6);
+        context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle, GUTTER - 18);
+        drawPin(context, theme, middle, store.pins.includes(gpu));
       } else {
         context.font = `10px ${theme.font}`;
         context.fillText(nameOf(track), 16, middle, GUTTER - 18);
@@ -298,6 +305,11 @@ export function createTimeline(store, theme) {
   function hit(at) {
     const y = panel.rowY(at);
     return items.find((item) => y >= item.top && y < item.top + item.height) ?? null;
+  }
+  /** @param {Spot} at */
+  function rankAt(at) {
+    const item = hit(at);
+    return item && item.track < 0 ? item.gpu : -1;
   }
   panel.canvas.addEventListener("pointermove", (event) => {
     const item = hit(event);

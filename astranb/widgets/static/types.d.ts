@@ -505,6 +505,10 @@ export interface Store {
   look(part?: { opened?: string[]; focus?: string }): Promise<void>;
   readonly panels: Record<string, string | boolean>;
   readonly sizes: Record<string, number>;
+  /** GPUs or ranks whose rows are above all others. */
+  readonly pins: number[];
+  /** Pin the row of a GPU or rank, or unpin it. */
+  pin(rank: number): void;
   readonly beside: Beside;
   /** Without a size the panel has its usual one again; `keep` false: while it is dragged. */
   set_size(name: string, px: number | null, keep?: boolean): void;
@@ -630,6 +634,10 @@ export interface Rows {
   /** Whether it shows the recording, which may have been off. */
   recorded?: boolean;
   height(): number;
+  /** The height of the pinned rows, which come first. */
+  pinned?(): number;
+  /** The GPU or rank whose label is at a place; -1: none. */
+  rankAt?(at: Spot): number;
   want(scale: Scale): void;
   gutter(context: Context): void;
   rows(context: Context, scale: Scale): void;

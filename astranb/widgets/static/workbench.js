@@ -20,6 +20,7 @@ const KEYS = [
   ["R", "record on/off"],
   ["+ −", "faster, slower"],
   ["W S A D", "zoom and move the timelines"],
+  ["T", "pin the row of the selected GPU or rank above the others, or unpin it"],
   ["drag", "on a timeline: mark an interval; on the ruler: move the cursor"],
   ["Enter", "look inside the selected object"],
   ["Esc", "go up one level; clear selection and interval, show all time"],
@@ -32,7 +33,7 @@ const FAST_HZ = 10; // pictures a second while the simulation runs at full speed
 
 /** @param {{ store: Store, views: Views, model: Model, el: HTMLElement }} parts */
 function show({ store, views, model, el }) {
-  const { make, createBeside, createTheme, createTransport, createPanels, createReveal } = views;
+  const { gpuOf, make, createBeside, createTheme, createTransport, createPanels, createReveal } = views;
   const root = make("div", {
     class: "anb-workbench", tabindex: "0", role: "application", "aria-label": "Workbench", "data-lm-suppress-shortcuts": "true",
   });
@@ -121,6 +122,10 @@ function show({ store, views, model, el }) {
     g: () => transport.when.focus(),
     "/": () => transport.search.focus(),
     r: () => transport.record.hidden || transport.record.click(),
+    t: () => {
+      const rank = store.engine === "operations" ? Number(store.selection.match(/^rank\[(\d+)\]/)?.[1] ?? -1) : gpuOf(store, store.selection);
+      if (rank >= 0) store.pin(rank);
+    },
     f: () => (store.following ? store.scrub(store.cursor) : store.follow()),
     "+": () => transport.faster(0.25),
     "=": () => transport.faster(0.25),
