@@ -7,6 +7,7 @@ const EVERY_MS = 60; // between two of a kind
 export const TIMES = 3; // while a run plays, the kernel has so many times the time of an answer before the next of its kind
 const SETTLE_MS = 150; // after playing, the picture at rest comes first
 const SELDOM_MS = 2000; // while the simulation runs at full speed: Pause waits for an answer that is being worked out
+const SELDOM_TIMES = 20; // as TIMES
 
 /**
  * Asks a question whenever something else is wanted, and keeps the last answer.
@@ -62,7 +63,8 @@ export function createAsker(store, question, { every = EVERY_MS, answered = () =
   function go() {
     clearTimeout(timer);
     if (busy || !next) return;
-    const least = !store.state?.playing ? every : Math.max(every, TIMES * took, store.state.fast ? SELDOM_MS : 0);
+    const fast = store.state?.playing && store.state.fast;
+    const least = fast ? Math.max(SELDOM_MS, SELDOM_TIMES * took) : store.state?.playing ? Math.max(every, TIMES * took) : every;
     const wait = Math.max(asked + least, store.rested + SETTLE_MS) - performance.now();
     if (wait > 0) {
       timer = setTimeout(go, wait);

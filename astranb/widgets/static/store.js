@@ -63,6 +63,7 @@ export function createStore(model) {
     trouble: "",
     gone: false,
     rested: -Infinity,
+    paused: -Infinity,
     path: null,
     levels: null,
 
@@ -178,6 +179,7 @@ export function createStore(model) {
       const ahead = store.following && store.state?.playing && !store.state.fast;
       store.replaying = false;
       held = Boolean(ahead);
+      store.paused = performance.now();
       model.send({ type: "pause", at_ps: ahead ? Math.floor(store.cursor) : null });
       store.emit("change");
     },

@@ -490,6 +490,8 @@ export interface Store {
   gone: boolean;
   /** When playing stopped last. */
   rested: number;
+  /** When Pause was pressed. */
+  paused: number;
   /** The critical path that is drawn. */
   path: Path | null;
   levels: ReturnType<typeof createLevels> | null;

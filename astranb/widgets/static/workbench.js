@@ -29,6 +29,7 @@ const KEYS = [
 
 const STEP_KEYS = { i: "instruction", h: "hop", l: "line", m: "message", o: "operation", n: "phase", p: "pass" };
 
+const PAUSED_MS = 250; // for so long nothing is drawn that would delay it
 const FAST_HZ = 10; // pictures a second while the simulation runs at full speed
 
 /** @param {{ store: Store, views: Views, model: Model, el: HTMLElement }} parts */
@@ -66,7 +67,8 @@ function show({ store, views, model, el }) {
     asked = 0;
     // At 60 a second the screen itself sets the beat; a run as fast as it can be needs the processor more.
     const hz = store.state?.playing && store.state.fast ? Math.min(FAST_HZ, store.redraw) : store.redraw;
-    if (store.playing && hz < 60 && now - drawn < 1000 / hz - 8) {
+    // Once Pause is pressed, the picture at rest comes next.
+    if (store.playing && (now - store.paused < PAUSED_MS || (hz < 60 && now - drawn < 1000 / hz - 8))) {
       request();
       return;
     }
