@@ -164,6 +164,8 @@ def run_all_cells(page: Page) -> None:
     """Choose it from the menu, again where the notebook was not ready for it."""
     expect(page.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute("data-status", "idle")
     for _ in range(5):
+        if page.locator(".jp-Dialog").count():  # that it was not ready
+            page.keyboard.press("Escape")
         page.get_by_role("menuitem", name="Run", exact=True).click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
         page.wait_for_timeout(1000)

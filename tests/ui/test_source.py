@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 EVIL = '<img src=x onerror="window.hurt=1">'
 EDITOR = (
@@ -144,7 +144,7 @@ def test_data_and_lines_are_of_the_cursor(page: Page, lab: Lab) -> None:
     expect(data.locator(".anb-tip")).to_contain_text("GPU1 output[0]: ")
     screenshot(page, "data")
     canvas.click(position={"x": 100, "y": 60})
-    assert evaluate(page, "workbench._selection") == "gpu[1]"
+    becomes(page, "workbench._selection == 'gpu[1]'")
     data.get_by_label("Buffer").select_option("scratch")
     expect(data.get_by_role("table").get_by_text("GPU0 scratch[1]", exact=False)).to_have_count(1)
     set_theme(page, "dark")

@@ -220,7 +220,7 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.0 (GPU0)")
     inspector.get_by_role("button", name="Clear the selection").click()
     expect(inspector).to_contain_text("Click a GPU")
-    assert evaluate(page, "workbench.selected") is None
+    becomes(page, "workbench.selected is None")
 
 
 def test_scrubbing_moves_only_the_view(page: Page, lab: Lab) -> None:
