@@ -141,4 +141,5 @@ def busy_until(rows: Any, now_ps: int) -> np.ndarray:
     if "resumes_ps" in rows.dtype.names:  # what waits for a link that is down counts from the time it is up
         resumes = np.maximum(0, rows["resumes_ps"] - now_ps)
         ahead = np.where(free >= NEVER, free - NEVER + resumes, ahead)
-    return np.clip(rows["busy_ps"] - ahead, 0, max(0, now_ps))
+    past: np.ndarray = np.clip(rows["busy_ps"] - ahead, 0, max(0, now_ps))
+    return past
