@@ -20,6 +20,7 @@ __all__ = [
     "Editor",
     "Fault",
     "Network",
+    "Runs",
     "SideBySide",
     "Simulation",
     "Workbench",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from astranb.sim import Simulation as Simulation
     from astranb.sim import compare as compare
     from astranb.widgets import Editor as Editor
+    from astranb.widgets import Runs as Runs
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Workbench as Workbench
 
@@ -56,6 +58,7 @@ __getattr__, __dir__ = lazy(
         "Editor": "widgets",
         "Fault": "net",
         "Network": "net",
+        "Runs": "widgets",
         "SideBySide": "widgets",
         "Simulation": "sim",
         "Workbench": "widgets",

@@ -56,6 +56,7 @@ from astranb.widgets.files import files_of
 said["lines"] = {
     "Workbench": line(lambda: anb.Workbench(sim)),
     "Editor": line(lambda: anb.Editor("")),
+    "Runs": line(lambda: anb.Runs([sim])),
     "SideBySide": line(lambda: anb.SideBySide(sim, sim)),
     "figures": line(lambda: anb.export.figures.heat_map(sim)),
     "to_png": line(lambda: files_of(sim).to_png(folder / "run.png")),
@@ -80,6 +81,7 @@ def test_the_core_needs_no_extra(tmp_path: Path) -> None:
     assert said["lines"] == {
         "Workbench": "anb.Workbench: anywidget is not installed; run pip install 'astranb[lab]'",
         "Editor": "anb.Editor: anywidget is not installed; run pip install 'astranb[lab]'",
+        "Runs": "anb.Runs: anywidget is not installed; run pip install 'astranb[lab]'",
         "SideBySide": "anb.SideBySide: anywidget is not installed; run pip install 'astranb[lab]'",
         "figures": "anb.export.figures: bokeh is not installed; run pip install 'astranb[figures]'",
         "to_png": "to_png: pillow is not installed; run pip install 'astranb[figures]'",

@@ -14,12 +14,13 @@ from astranb.core.extras import needs_extra
 
 if TYPE_CHECKING:
     from .editor import Editor as Editor
+    from .runs import Runs as Runs
     from .side_by_side import SideBySide as SideBySide
     from .workbench import Workbench as Workbench
 
-__all__ = ["Editor", "SideBySide", "Workbench"]
+__all__ = ["Editor", "Runs", "SideBySide", "Workbench"]
 
-_WIDGETS = {"Editor": "editor", "SideBySide": "side_by_side", "Workbench": "workbench"}
+_WIDGETS = {"Editor": "editor", "Runs": "runs", "SideBySide": "side_by_side", "Workbench": "workbench"}
 
 
 def __getattr__(name: str) -> Any:

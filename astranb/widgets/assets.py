@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["EDITOR", "ENTRY", "MODULES", "PAIR", "PANELS", "PLAYER", "STYLES"]
+__all__ = ["EDITOR", "ENTRY", "MODULES", "PAIR", "PANELS", "PLAYER", "RUNS", "STYLES"]
 
 _FOLDER = Path(__file__).parent / "static"
-_ALONE = frozenset({"editor", "loader", "offline", "pair", "replayed", "workbench"})
+_ALONE = frozenset({"editor", "loader", "offline", "pair", "replayed", "runs", "workbench"})
 """Modules that are part of an entry, and of nothing that an entry loads."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
 
@@ -31,6 +31,9 @@ ENTRY = _joined("loader", "workbench")
 PAIR = _joined("loader", "pair")
 """That of two workbenches beside each other."""
 
+RUNS = _joined("loader", "runs")
+"""That of several runs to switch between."""
+
 EDITOR = _joined("theme", "editor")
 """That of the editor, which is a widget of its own."""
 
@@ -40,7 +43,7 @@ PLAYER = _joined("messages", "format", "replayed", "offline")
 MODULES = {
     file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
 }
-"""Text by name of the modules that `ENTRY` and `PAIR` load."""
+"""Text by name of the modules that `ENTRY`, `PAIR` and `RUNS` load."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

@@ -1,0 +1,73 @@
+// @ts-check
+// A list of runs, and the workbench of the one that is chosen.
+
+import { load } from "./loader.js";
+
+/** @import { Host, Model } from "./types" */
+/** @typedef {{ _modules: Record<string, string>, _rows: [string, string, string][], _chosen: string }} Traits */
+
+export default {
+  /** @param {{ model: Model<Traits>, el: HTMLElement, host: Host, signal: AbortSignal }} widget */
+  async render({ model, el, host, signal }) {
+    /** @type {typeof import("./theme.js")} */
+    const { make, makeButton } = await load(model.get("_modules"), "theme");
+    const list = make("div", { class: "anb-tabs anb-runlist", role: "tablist", "aria-label": "Runs" });
+    const place = make("div", { role: "tabpanel", "aria-label": "The run that is shown" });
+    el.append(make("div", { class: "anb-several" }, make("div", { class: "anb-workbench" }, list), place));
+    let shown = "";
+    /** @type {AbortController | null} */
+    let ending = null;
+
+    /** @param {string} name */
+    function choose(name) {
+      model.set("_chosen", name);
+      model.save_changes();
+    }
+    function draw() {
+      const focused = list.contains(document.activeElement);
+      const chosen = model.get("_chosen");
+      list.replaceChildren(
+        ...model.get("_rows").map(([name, words]) => {
+          const tab = makeButton("", () => choose(name), { class: "anb-tab", role: "tab", "aria-selected": String(name === chosen), tabindex: name === chosen ? "0" : "-1" });
+          tab.append(make("span", { text: name }), make("span", { class: "anb-hint", text: ` ${words}` }));
+          return tab;
+        }),
+      );
+      if (focused) /** @type {HTMLElement | null} */ (list.querySelector("[aria-selected=true]"))?.focus();
+      embed();
+    }
+    /** The workbench of the chosen run, for as long as it is. */
+    async function embed() {
+      const reference = model.get("_rows").find(([name]) => name === model.get("_chosen"))?.[2] ?? "";
+      if (reference === shown) return;
+      shown = reference;
+      ending?.abort();
+      place.replaceChildren();
+      if (!reference) return;
+      ending = new AbortController();
+      const part = make("div", {});
+      place.append(part);
+      try {
+        await (await host.getWidget(reference)).render({ el: part, signal: ending.signal });
+      } catch (error) {
+        part.replaceChildren(make("p", { class: "anb-failed", text: error instanceof Error ? error.message : String(error) }));
+      }
+    }
+    list.addEventListener("keydown", (event) => {
+      const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+      const names = model.get("_rows").map(([name]) => name);
+      if (!step || !names.length) return;
+      event.preventDefault();
+      event.stopPropagation();
+      choose(names[(names.indexOf(model.get("_chosen")) + step + names.length) % names.length]);
+    });
+    signal.addEventListener("abort", () => ending?.abort());
+    model.on("change:_rows", draw);
+    model.on("change:_chosen", draw);
+    draw();
+    return () => {
+      model.off("change:_rows", draw);
+      model.off("change:_chosen", draw);
+    };
+  },
+};
