@@ -870,10 +870,10 @@ class Simulation(Displayed):
         Examples
         --------
         >>> import astranb as anb
-        >>> sim = anb.Simulation("ring:gpus=4", anb.collectives.all_reduce("64 KiB", "ring"))
-        >>> _ = sim.goto("1 us")
+        >>> sim = anb.Simulation("ring:gpus=4", anb.collectives.all_reduce("1 MiB", "allpairs"))
+        >>> _ = sim.goto("2 us")
         >>> sim.buffers(1).path[0]
-        'gpu[0].l2.0'
+        'box.0.gpu.0->box.0.gpu.1'
         """
         import pandas as pd
 

@@ -59,6 +59,7 @@ def test_the_page_answers_what_views_ask_at_the_end(bench, tmp_path):
     for answer in header["answers"]:
         found.setdefault(answer["question"], []).append(answer)
     assert set(found) == {
+        "buffers",
         "ports",
         "ranks",
         "critical_path",

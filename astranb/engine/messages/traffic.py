@@ -31,7 +31,7 @@ def dimension(engine: MessageState, dim: int) -> dict[str, Any]:
         "messages": int(mine.messages.sum()),
         "bytes": int(mine.bytes.sum()),
         "link_bytes": int(mine.crossed.sum()),
-        "utilisation": min(1.0, int(mine.crossed.sum()) / could) if could else 0.0,
+        "utilisation": int(mine.crossed.sum()) / could if could else 0.0,
     }
 
 
