@@ -54,9 +54,7 @@ class Runs(anywidget.AnyWidget):
     _esm = RUNS
     _css = STYLES
     _modules = traitlets.Dict().tag(sync=True)
-    _rows = traitlets.List().tag(
-        sync=True
-    )  # of each run its name, its state in words, the reference to its view
+    _rows = traitlets.List().tag(sync=True)  # name, state in words, reference to the view, of each run
     _chosen = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, runs: Mapping[str, Simulation] | Iterable[Simulation]) -> None:

@@ -14,6 +14,8 @@ export default {
     const list = make("div", { class: "anb-tabs anb-runlist", role: "tablist", "aria-label": "Runs" });
     const place = make("div", { role: "tabpanel", "aria-label": "The run that is shown" });
     el.append(make("div", { class: "anb-several" }, make("div", { class: "anb-workbench" }, list), place));
+    /** @type {{ button: HTMLElement, state: HTMLElement }[]} */
+    const tabs = []; // runs are only ever added
     let shown = "";
     /** @type {AbortController | null} */
     let ending = null;
@@ -26,14 +28,22 @@ export default {
     function draw() {
       const focused = list.contains(document.activeElement);
       const chosen = model.get("_chosen");
-      list.replaceChildren(
-        ...model.get("_rows").map(([name, words]) => {
-          const tab = makeButton("", () => choose(name), { class: "anb-tab", role: "tab", "aria-selected": String(name === chosen), tabindex: name === chosen ? "0" : "-1" });
-          tab.append(make("span", { text: name }), make("span", { class: "anb-hint", text: ` ${words}` }));
-          return tab;
-        }),
-      );
-      if (focused) /** @type {HTMLElement | null} */ (list.querySelector("[aria-selected=true]"))?.focus();
+      const rows = model.get("_rows");
+      for (const [k, [name, words]] of rows.entries()) {
+        // A tab is kept while it is listed: one that is exchanged under the pointer loses the click.
+        if (!tabs[k]) {
+          const state = make("span", { class: "anb-hint" });
+          const button = makeButton("", () => choose(name), { class: "anb-tab", role: "tab" });
+          button.append(make("span", { text: name }), " ", state);
+          tabs.push({ button, state });
+          list.append(button);
+        }
+        const { button, state } = tabs[k];
+        state.textContent = words;
+        button.setAttribute("aria-selected", String(name === chosen));
+        button.tabIndex = name === chosen ? 0 : -1;
+        if (focused && name === chosen) button.focus();
+      }
       embed();
     }
     /** The workbench of the chosen run, for as long as it is. */
