@@ -58,7 +58,7 @@ def test_what_cannot_be_shown_is_refused(runs):
     with pytest.raises(InputError, match="no run to show"):
         anb.Runs([])
     with pytest.raises(InputError, match="not a simulation"):
-        anb.Runs({"a": 3})
+        anb.Runs({"a": 3})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="did you mean 'ring'"):
         runs.show("rin")
     assert runs.shown is runs["ring"]
