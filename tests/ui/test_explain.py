@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 import astranb as anb
-from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 from tests.ui.test_export import alone, open_page
 from tests.ui.test_workbench import SHOW, button
 
@@ -41,7 +41,7 @@ def test_why_what_and_what_if(page: Page, lab: Lab) -> None:
     # A click on a step selects what it is about, here and in Python.
     steps.nth(1).click()
     path = evaluate(page, "sim.why('gpu[3]').links[1].path")
-    assert evaluate(page, "workbench.selected.path") == path
+    becomes(page, f"workbench.selected.path == {path!r}")
     expect(steps.first).to_contain_text(evaluate(page, f"sim.why({path!r}).links[0].text"))
 
     button(panel, "Show critical path").click()
@@ -115,7 +115,7 @@ def test_a_dot_on_the_picture_is_a_line(page: Page, lab: Lab) -> None:
         page.wait_for_timeout(150)  # the kernel tells which line it is
         if str(evaluate(page, "workbench._selection")).startswith("line["):
             break
-    assert evaluate(page, "workbench.selected.kind") == "line"
+    becomes(page, "workbench.selected.kind == 'line'")
     inspector = bench.get_by_role("region", name="Inspector")
     expect(inspector.get_by_role("list", name="Route of this line")).to_contain_text("->")
     screenshot(page, "explain-dot")

@@ -93,7 +93,7 @@ def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None
     painted(page, ".anb-device > canvas")
     screenshot(page, "scale-device")
     bench.locator(".anb-device > canvas").click(position={"x": 16, "y": 34})
-    assert evaluate(page, "workbench.selected['path']") == "host.3.xpu.1.sm.0"
+    becomes(page, "workbench.selected['path'] == 'host.3.xpu.1.sm.0'")
     expect(crumbs).to_have_text("cluster>host.3>gpu[25]>sm 0")
     bench.press("Escape")
     expect(crumbs).to_have_text("cluster>host.3")

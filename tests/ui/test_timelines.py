@@ -170,7 +170,7 @@ def test_a_buffer_shows_what_has_arrived(page: Page, lab: Lab) -> None:
     assert before < now
     expect(view).to_have_attribute("data-arrived", str(before))
     canvas.click(position={"x": 80, "y": 10})
-    assert evaluate(page, "workbench.selected['title']") == evaluate(page, "sim.inspect('gpu[1]')['title']")
+    becomes(page, "workbench.selected['title'] == sim.inspect('gpu[1]')['title']")
     view.get_by_label("Buffer", exact=True).select_option("output")
     evaluate(page, "workbench.follow()")
     evaluate(page, "str(sim.run())")

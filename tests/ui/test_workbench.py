@@ -198,12 +198,12 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     canvas = bench.locator(".anb-picture > canvas")
     canvas.click(position=point(page, bench, "gpu[3]"))
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.3 (GPU3)")
-    assert evaluate(page, "workbench.selected['title']") == "dgx_h100.0.xpu.3 (GPU3)"
+    becomes(page, "workbench.selected['title'] == 'dgx_h100.0.xpu.3 (GPU3)'")
     count = evaluate(page, "sim.inspect('gpu[3]')['in_flight_count']")
     expect(inspector).to_contain_text(f"In flight: {count:,}")
     inspector.get_by_role("button", name=re.compile("^sm.0")).click()
     expect(inspector).to_contain_text("stalled for a slot")
-    assert evaluate(page, "workbench.selected['kind']") == "sm"
+    becomes(page, "workbench.selected['kind'] == 'sm'")
     canvas.click(position=point(page, bench, "dgx_h100.0.nvsw.1"))
     expect(inspector).to_contain_text("lines passed")
     canvas.click(position=on_link(page, bench, "gpu[0]", "dgx_h100.0.nvsw.0"))
