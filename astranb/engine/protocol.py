@@ -255,6 +255,10 @@ class Inspectable(Protocol):
         """Say in one line what happened last."""
         ...
 
+    def last_phase(self) -> tuple[str, int, int]:
+        """Name, start and end (ps) of the phase that ended last; no name where there is none."""
+        ...
+
     def concerned(self) -> str:
         """Path of what the last event was about; empty where it is not known."""
         ...

@@ -410,7 +410,8 @@ class Simulation(Displayed):
         """Say where it stopped, to the caller and to the listeners."""
         where, because = ("", "") if point is None else self.driver.engine.reason(point)
         self._sample()
-        stop = Stop(why, self.now_ps, self.events, where, point, because)
+        phase = self.driver.engine.last_phase()[0] if why == "phase" else ""
+        stop = Stop(why, self.now_ps, self.events, where, point, because, phase)
         for moved, _ in list(self._listeners):
             moved(stop)
         return stop

@@ -45,6 +45,8 @@ class Stop(Displayed):
     breakpoint : Breakpoint or None
     because : str
         What was found there, as ``waiting is 1``, or what the event was.
+    phase : str
+        Name of the phase that has ended, of a step by phases; empty where phases have no names.
     """
 
     why: str
@@ -53,11 +55,13 @@ class Stop(Displayed):
     where: str = ""
     breakpoint: Breakpoint | None = None
     because: str = ""
+    phase: str = ""
 
     @property
     def text(self) -> str:
         """One line for a person."""
-        what = f"{_WORDS[self.why]}{f' ({self.breakpoint.text})' if self.breakpoint else ''}"
+        what = f"{self.phase} has ended" if self.phase else _WORDS[self.why]
+        what += f" ({self.breakpoint.text})" if self.breakpoint else ""
         found = f": {self.because}" if self.because else ""
         return f"{what} at {format_time(self.now_ps)}, event {self.events:,}{found}"
 

@@ -133,7 +133,7 @@ def take_the_last_line_back(mouse: Mouse) -> None:
 @task(4)
 def see_what_came_of_a_phase(mouse: Mouse) -> None:
     mouse.press("Phase")
-    expect(mouse.bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    expect(mouse.bench.locator(".anb-status")).to_contain_text("reduce-scatter 1/7 has ended")
     expect(mouse.bench.locator(".anb-narration")).to_contain_text("(reduce-scatter 1/7)")
 
 

@@ -86,7 +86,7 @@ def test_every_button_does_what_it_says(page: Page, lab: Lab) -> None:
     assert evaluate(page, "sim.state_hash()") == before
     bench.get_by_label("Steps at once").select_option("1")  # the factor holds for every unit
     button(bench, "Phase").click()
-    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    expect(bench.locator(".anb-status")).to_contain_text("reduce-scatter 1/7 has ended")
     assert evaluate(page, "int(sim.engine.machine.clock[0].phases)") == 1
     evaluate(page, "str(sim.break_at('5 us'))")
     button(bench, "Breakpoint").click()
@@ -156,7 +156,7 @@ def test_keyboard(page: Page, lab: Lab) -> None:
     bench.press("Home")
     shown(bench, 0)
     bench.press("n")
-    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    expect(bench.locator(".anb-status")).to_contain_text("reduce-scatter 1/7 has ended")
     evaluate(page, "str(sim.break_at('6 us'))")
     bench.press("c")
     expect(bench.locator(".anb-status")).to_contain_text("breakpoint")
@@ -342,7 +342,7 @@ def test_interrupting_the_kernel_while_it_plays_loses_nothing(page: Page, lab: L
 def test_a_reloaded_page_shows_it_again(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     button(bench, "Phase").click()
-    expect(bench.locator(".anb-status")).to_contain_text("a phase has ended")
+    expect(bench.locator(".anb-status")).to_contain_text("reduce-scatter 1/7 has ended")
     events = evaluate(page, "sim.events")
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.queue import arg_of, kind_of
@@ -43,9 +45,6 @@ from .tracks import Tracks
 from .what_if import LineQuestion, suggest
 from .why import explain_wait
 from .workload import Graph
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["CacheLineEngine"]
 
@@ -255,6 +254,16 @@ class CacheLineEngine(CacheLineState):
     def narrate(self) -> str:
         """Describe in one line what happened last."""
         return self._inspector.narrate()
+
+    def last_phase(self) -> tuple[str, int, int]:
+        """Name, start and end of the phase that ended last; no name before the first one has ended."""
+        phases = self.machine.phases
+        ended = np.flatnonzero((phases["left"] == 0) & (phases["ended_ps"] >= 0))
+        if not len(ended):
+            return "", 0, 0
+        last = int(ended[np.argmax(phases["ended_ps"][ended])])
+        name = str(self.program.phase_names[last])
+        return name, int(phases["started_ps"][last]), int(phases["ended_ps"][last])
 
     def request_text(self, number: int) -> str:
         """Describe a line under way, and where it is."""

@@ -235,6 +235,10 @@ class OperationEngine(OperationRun):
         reported = watch.what >= 0 and watch.step == events - 1
         return f"{format_time(self.now_ps)}: {self.happened(watch) if reported else f'event {events:,}'}"
 
+    def last_phase(self) -> tuple[str, int, int]:
+        """No name: phases are those of chunks, and :meth:`narrate` says which has ended."""
+        return "", 0, 0
+
     # Results -----------------------------------------------------------------
 
     @property

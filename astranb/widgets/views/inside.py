@@ -58,7 +58,7 @@ def held(feed: LineFeed, options: dict[str, Any]) -> Message:
     ``phase`` is named before the first one has ended, and where it was not recorded.
     """
     sim = feed.session.at(options.get("at_ps"))
-    name, start, end = _last_phase(sim)
+    name, start, end = sim.engine.last_phase()
     if _unrecorded(feed, start, end):
         name = ""
     busy = feed.sim.engine.recorder.utilisation(start, end) if name else np.zeros(0)
@@ -70,20 +70,6 @@ def held(feed: LineFeed, options: dict[str, Any]) -> Message:
     }  # fmt: skip
     links = np.array([float(busy[of].mean()) for of in lanes])
     return meta, pack("held", rank=rank, share=share, final=final, bundles=_bytes(links))
-
-
-def _last_phase(sim: Simulation) -> tuple[str, int, int]:
-    """Name, start and end of the phase that ended last; no name before the first one has ended."""
-    phases = sim.engine.machine.phases
-    ended = np.flatnonzero((phases["left"] == 0) & (phases["ended_ps"] >= 0))
-    if not len(ended):
-        return "", 0, 0
-    last = int(ended[np.argmax(phases["ended_ps"][ended])])
-    return (
-        str(sim.engine.program.phase_names[last]),
-        int(phases["started_ps"][last]),
-        int(phases["ended_ps"][last]),
-    )
 
 
 def _chunks(sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
