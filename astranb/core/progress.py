@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread, local
 from time import perf_counter
 from typing import Any, Final
 
-__all__ = ["Interrupted", "announce", "bar", "building", "notice", "share", "stage", "visible"]
+__all__ = ["Interrupted", "announce", "bar", "building", "heard", "notice", "share", "stage", "visible"]
 
 _SHOWN_AFTER_S: Final = 1.0
 _OFTEN_S: Final = 0.1
+_hearers: list[Callable[[str], None]] = []
 
 
 def visible() -> bool:
     """Whether somebody can see progress: a terminal, or a Jupyter kernel."""
     ipython = sys.modules.get("IPython")
     return sys.stderr.isatty() or (ipython is not None and ipython.get_ipython() is not None)
+
+
+@contextmanager
+def heard(show: Callable[[str], None]) -> Iterator[None]:
+    """Give one line about everything that is announced meanwhile to a function too.
+
+    Parameters
+    ----------
+    show : callable
+        Takes the line.
+
+    Examples
+    --------
+    >>> with heard(print), announce("compiling", 3):
+    ...     pass
+    compiling: about 3 s
+    """
+    _hearers.append(show)
+    try:
+        yield
+    finally:
+        _hearers.remove(show)
 
 
 @contextmanager
@@ -37,6 +60,8 @@ def announce(text: str, seconds: float | None = None) -> Iterator[None]:
     >>> with announce("compiling"):
     ...     pass
     """
+    for show in tuple(_hearers):
+        show(text if seconds is None else f"{text}: about {seconds:.0f} s")
     if not visible():
         yield
         return

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
+from astranb.core.progress import announce
 from astranb.core.units import format_time
 from astranb.widgets.session import COMMANDS, PLAYING, Session, session_of
 
@@ -48,9 +49,25 @@ def test_commands_are_the_verbs(shared: anb.Simulation) -> None:
     session.ask("back", n=after - 100)
     assert shared.events == 100
     session.ask("phase")
-    assert "phase has ended" in session.status
+    assert session.status.startswith("reduce-scatter has ended at ")
     session.ask("reset")
     assert shared.events == 0
+
+
+def test_what_a_step_waits_for_is_shown() -> None:
+    sim = small()
+    session = session_of(sim)
+    seen: list[str] = []
+    session.attach(lambda: seen.append(session.status))
+
+    def waits(_sim: anb.Simulation) -> bool:
+        with announce("compiling cacheline", 40):
+            return False
+
+    sim.break_when(waits)
+    session.ask("event", n=1)
+    assert seen[0] == "compiling cacheline: about 40 s"
+    assert "compiling" not in session.status
 
 
 @settings(max_examples=25, deadline=None)

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.progress import heard
 from astranb.core.units import format_time
 from astranb.engine.operations.engine import OperationEngine
 from astranb.sim import Replay, Simulation, Stop
@@ -350,7 +351,8 @@ class Session(Owner):
         """Carry out a command; an error becomes the status."""
         self._silent = True
         try:
-            return verb()
+            with self._announced():
+                return verb()
         except AstranbError as error:
             self.playing = False
             self.show(str(error), failed=True)
@@ -363,6 +365,14 @@ class Session(Owner):
         finally:
             self._silent = False
         return None
+
+    @contextmanager
+    def _announced(self) -> Iterator[None]:
+        """Show what a command must wait for, as kernels that are compiled at first use."""
+        status, failed = self.status, self.failed
+        with heard(self.show):
+            yield
+        self.set_status(status, failed=failed)
 
     # Playing -----------------------------------------------------------------
 
