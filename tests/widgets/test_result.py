@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import astranb as anb
+from astranb.engine.operations.activity import ACTIVITIES
 from astranb.widgets.feed import feed_of
 from astranb.widgets.session import session_of
 from astranb.widgets.views import answers_of
@@ -42,3 +43,4 @@ def test_a_workload_has_its_slowest_rank_and_exposed_communication() -> None:
     assert "most exposed communication" in facts
     shares = {name: share for name, _, share in found["parts"]}  # type: ignore[attr-defined]
     assert shares["compute"] == pytest.approx(sim.result.breakdown()["compute"])
+    assert set(shares) <= set(ACTIVITIES)  # as on the timeline

@@ -4,12 +4,9 @@
 import { createAsker, momentOf } from "./asker.js";
 import { formatShare } from "./format.js";
 import { createMoment } from "./moment.js";
-import { TRACK_COLOURS, make, makeBarKey, makeLink } from "./theme.js";
+import { ACTIVITY_COLOURS, TRACK_COLOURS, make, makeBarKey, makeLink } from "./theme.js";
 
 /** @import { Answer, CreateView } from "./types" */
-
-/** @type {Record<string, string>} */
-const OF_RANKS = { compute: "#0072b2", "exposed comm": "#e69f00", memory: "#009e73" };
 
 /** @type {CreateView} */
 export function createResult(store, theme) {
@@ -37,15 +34,16 @@ export function createResult(store, theme) {
     ));
     if (!finished) known.push(make("span", { class: "anb-hint", text: "so far" }));
     facts.replaceChildren(...known, moment);
-    /** @type {(name: string, number: number) => string} */
-    const colourOf = (name, number) => (store.engine === "operations" ? OF_RANKS[name] : TRACK_COLOURS[number]) ?? theme.faint;
+    const colours = store.engine === "operations" ? ACTIVITY_COLOURS : TRACK_COLOURS;
+    /** @param {number} number */
+    const colourOf = (number) => colours[number] ?? theme.faint;
     bar.setAttribute("aria-label", `Time of ${whose}: ${parts.map(([name, , share]) => `${name} ${formatShare(share)}`).join(", ")}`);
     bar.replaceChildren(...parts.map(([name, number, share]) =>
-      make("i", { style: `background: ${colourOf(name, number)}; flex-grow: ${share}`, title: `${name}: ${formatShare(share)} of the time of ${whose}` }),
+      make("i", { style: `background: ${colourOf(number)}; flex-grow: ${share}`, title: `${name}: ${formatShare(share)} of the time of ${whose}` }),
     ));
     keys.replaceChildren(
       make("span", { text: `time of ${whose}` }),
-      ...parts.map(([name, number, share]) => makeBarKey(colourOf(name, number), `${name} ${formatShare(share)}`)),
+      ...parts.map(([name, number, share]) => makeBarKey(colourOf(number), `${name} ${formatShare(share)}`)),
     );
   }
   function draw() {

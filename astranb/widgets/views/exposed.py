@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from astranb.core.units import format_time
-from astranb.engine.operations.activity import ACTIVITIES, activity_of
+from astranb.engine.operations.activity import ACTIVITIES
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Message, OperationFeed, View
 
-from .ranks import doing_of
+from .ranks import sums_of
 
 __all__ = ["VIEW"]
 
@@ -45,7 +45,7 @@ def ranks(feed: OperationFeed, options: dict[str, Any]) -> Message:
         return {**_layers(sim), "dimensions": dimensions}, []
     rows = result.per_rank()
     order = sorted(rows, key=lambda row: (-row["exposed_comm_ps"], row["rank"]))[:_MOST_ROWS]
-    sums = (doing_of(feed) if sim is feed.sim else activity_of(sim.engine)).sums(len(rows))
+    sums = sums_of(feed, sim)
     for row in rows:
         row |= dict(zip(ACTIVITIES, sums[row["rank"]].tolist(), strict=True))
     columns = ("end_ps", *ACTIVITIES, "astrasim_exposed_comm_ps")

@@ -10,11 +10,12 @@ import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.engine.operations.activity import ACTIVITIES, BUBBLE, Activity, activity_of, waits_of
+from astranb.sim import Simulation
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 
 from .timeline import span_of, window_of
 
-__all__ = ["KINDS", "VIEW", "doing_of", "index_of", "operation_span", "tracks"]
+__all__ = ["KINDS", "VIEW", "doing_of", "index_of", "operation_span", "sums_of", "tracks"]
 
 KINDS = ("operations", "chunks")
 _MOST_SPANS = 6_000
@@ -185,6 +186,12 @@ def doing_of(feed: OperationFeed, ranks: Sequence[int] | None = None) -> Activit
     engine = feed.sim.engine
     name = ("doing", None if ranks is None else tuple(ranks))
     return feed.found(name, lambda: activity_of(engine, ranks, feed.found("ready", engine.ready_ps)))
+
+
+def sums_of(feed: OperationFeed, sim: Simulation) -> np.ndarray:
+    """How the time of each rank up to its end, or to now, divides: ranks x :data:`.ACTIVITIES`, in ps."""
+    found = doing_of(feed) if sim is feed.sim else activity_of(sim.engine)
+    return found.sums(len(sim.engine.ends_ps()))
 
 
 def doing(feed: OperationFeed, options: dict[str, Any]) -> Message:

@@ -6,8 +6,11 @@ from typing import Any
 
 from astranb.core.units import format_bandwidth, format_time
 from astranb.engine.cacheline import TRACK_STATES
+from astranb.engine.operations.activity import ACTIVITIES
 from astranb.sim import Simulation
-from astranb.widgets.feed import NOW, Feed, Message, View
+from astranb.widgets.feed import NOW, Feed, Message, OperationFeed, View
+
+from .ranks import sums_of
 
 __all__ = ["VIEW"]
 
@@ -18,7 +21,7 @@ _Fact = tuple[str, str, str]  # what, how much, the object to select
 def outcome(feed: Feed, options: dict[str, Any]) -> Message:
     """Times and bandwidths, what bounds the run, and the parts of the time, up to ``at_ps``."""
     sim = feed.session.at(options.get("at_ps"))
-    names, shares, whose = _parts_of(sim, feed.sim)
+    names, shares, whose = _parts_of(feed, sim)
     parts = enumerate(zip(names, shares, strict=True))
     return {
         "finished": sim.finished,
@@ -28,12 +31,12 @@ def outcome(feed: Feed, options: dict[str, Any]) -> Message:
     }, []
 
 
-def _parts_of(sim: Simulation, recorded: Simulation) -> tuple[list[str], list[float], str]:
+def _parts_of(feed: Feed, sim: Simulation) -> tuple[list[str], list[float], str]:
     """Shares of the time by what was done, as in the lanes: of SMs in use (as was recorded), or of ranks."""
-    if sim.fidelity != "cacheline":
-        found = sim.result.breakdown()
-        return [name.replace("_", " ") for name in found], list(found.values()), "ranks"
-    spent = recorded.aggregate(0, sim.now_ps).shares()
+    if isinstance(feed, OperationFeed):
+        sums = sums_of(feed, sim).sum(axis=0)
+        return list(ACTIVITIES), (sums / max(1, sums.sum())).tolist(), "ranks"
+    spent = feed.sim.aggregate(0, sim.now_ps).shares()
     names = [*TRACK_STATES, "idle"]
     return names, [spent[name] for name in names], "SMs in use"
 
