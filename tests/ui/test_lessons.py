@@ -6,9 +6,10 @@ import json
 import re
 import shutil
 from itertools import pairwise
+from math import dist
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import (
     REPOSITORY,
@@ -120,6 +121,62 @@ def test_a_slow_link_is_at_the_end_of_the_chain_of_waits(page: Page, lab: Lab) -
     path.press("Enter")
     bench.get_by_role("tab", name="Explain", exact=True).click()
     expect(bench).to_contain_text("in the queue of dgx_h100.0.xpu.5->dgx_h100.0.nvsw.2")
+
+
+Place = tuple[float, float]
+
+
+def moving(page: Page, bench: Locator, time_ps: int) -> dict[str, Place]:
+    """Show a time of the run: where each message is that moves, by what the tip says of it."""
+    evaluate(page, f"workbench.scrub({time_ps})")
+    expect(bench).to_have_attribute("data-cursor", str(time_ps))
+    canvas, tip = bench.locator(".anb-topology canvas").first, bench.locator(".anb-topology .anb-tip")
+    expect(canvas).to_have_attribute("data-moving", re.compile(" "))
+    found = {}
+    for place in str(canvas.get_attribute("data-moving")).split():
+        x, y = (float(number) for number in place.split(","))
+        canvas.hover(position={"x": x, "y": y})
+        expect(tip).to_contain_text(" to rank ")
+        found[tip.inner_text()] = (x, y)
+    return found
+
+
+def test_the_chunks_of_a_ring_go_round(page: Page, lab: Lab) -> None:
+    """Lesson 01: eight messages set off at one time, each to the next rank; then the next eight."""
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    take(page, lab, "01_getting_started")
+    bench = page.locator(".anb-workbench").nth(1)
+    bench.scroll_into_view_if_needed()
+    evaluate(page, "str(workbench.sim.goto('2 us'))")
+    starts: list[Place] = []
+    for step, times in enumerate(((100_000, 700_000), (915_000, 1_515_000)), 1):
+        early, late = (moving(page, bench, time) for time in times)
+        sent = {
+            f"all_reduce · chunk 0 · phase 1, step {step} · 32 KiB · rank {r} to rank {(r + 1) % 8}"
+            for r in range(8)
+        }
+        assert early.keys() == late.keys() == sent
+        assert all(dist(early[one], late[one]) > 4 for one in sent)
+        starts += early.values()
+    assert all(min(dist(one, other) for other in starts[:8]) < 4 for one in starts[8:])
+    screenshot(page, "lesson-01-ring")
+
+
+def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> None:
+    """Lesson 03: over a switch words say who sends to whom, at each step twice as far away."""
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    take(page, lab, "03_comparing_systems")
+    bench = page.locator(".anb-workbench").nth(1)
+    bench.scroll_into_view_if_needed()
+    for step, away in ((1, 1), (2, 2)):
+        evaluate(page, "str(workbench.sim.reset())")
+        evaluate(page, f"str(workbench.sim.step({16 * 16 * (step - 1) + 1}, 'message'))")
+        screenshot(page, f"lesson-03-partners-{step}")
+        pairs = {(r, r ^ away) for r in range(16)}
+        words = str(bench.locator(".anb-topology canvas").first.get_attribute("data-words")).split("|")
+        named = {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
+        assert named
+        assert named <= pairs
 
 
 LESSONS = sorted(path.stem for path in (REPOSITORY / "tutorials").glob("*.ipynb"))

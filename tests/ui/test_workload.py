@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 MAKE = """import astranb as anb
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
@@ -63,7 +63,7 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
 
     graph.locator("[data-path='rank[0].op[1]']").click()
     expect(bench.locator(".anb-inspector")).to_contain_text("of 4 done")
-    assert evaluate(page, "workbench.selected['path']") == "rank[0].op[1]"
+    becomes(page, "workbench.selected['path'] == 'rank[0].op[1]'")
 
     bench.get_by_role("tab", name="Breakpoints").click()
     breaks = bench.locator(".anb-breaks")
@@ -191,6 +191,9 @@ def test_messages_move_on_the_topology_and_lead_to_their_operations(page: Page, 
     canvas = topology.locator("canvas").first
     first = str(canvas.get_attribute("data-moving"))
     assert len(first.split()) == 14
+    words = str(canvas.get_attribute("data-words")).split("|")  # what covers nothing
+    assert words
+    assert set(words) <= {"64 KiB", "phase 1 · 64 KiB", *(f"chunk {k} · phase 1 · 64 KiB" for k in range(2))}
     evaluate(page, "workbench.scrub('41.4 us')")
     expect(canvas).not_to_have_attribute("data-moving", first)
     place = str(canvas.get_attribute("data-moving")).split()[0].split(",")

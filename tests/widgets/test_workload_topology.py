@@ -252,11 +252,15 @@ def test_every_link_of_the_numbering_leads_where_messages_go() -> None:
 @pytest.mark.parametrize(
     "shapes, counts, note",
     [
-        (["Ring", "Ring"], [8, 128], "1 of 128 rings drawn · 1 of 8 rings drawn"),
-        (["FullyConnected", "Switch"], [8, 128], "1 of 128 full meshes drawn · 1 of 8 switches drawn"),
+        (["Ring", "Ring"], [8, 128], "dim 0: 1 of 128 rings drawn · dim 1: 1 of 8 rings drawn"),
+        (
+            ["FullyConnected", "Switch"],
+            [8, 128],
+            "dim 0: 1 of 128 full meshes drawn · dim 1: 1 of 8 switches drawn",
+        ),
         (["Ring"], [1024], ""),
         (["FullyConnected"], [1024], ""),
-        (["Switch", "Ring", "Ring"], [8, 16, 8], "1 of 128 switches drawn"),
+        (["Switch", "Ring", "Ring"], [8, 16, 8], "dim 0: 1 of 128 switches drawn"),
     ],
 )
 def test_of_1024_ranks_one_group_of_each_dimension_is_drawn(

@@ -166,9 +166,9 @@ def graph_of_dimensions(
     kind[npus:] = NodeKind.SWITCH
     words = []
     if links.folded:
-        for name, (count, shown) in zip(names, links.groups(), strict=True):
+        for dim, (name, (count, shown)) in enumerate(zip(names, links.groups(), strict=True)):
             if count > shown:
-                words.append(f"{shown} of {count:,} {_plural(name)} drawn")
+                words.append(f"dim {dim}: {shown} of {count:,} {_plural(name)} drawn")
     return LinkGraph(
         [*ranks, *titles], [*ranks, *paths], kind, np.concatenate([instance, np.array(places, np.int64)]),
         groups, np.arange(npus), links.source, links.target,

@@ -6,7 +6,7 @@ import { formatCount } from "./format.js";
 import { strokeLink } from "./families.js";
 import { contextOf } from "./theme.js";
 
-/** @import { Box, Context, Drawing, Edge, Geometry, Store, Theme } from "./types" */
+/** @import { Box, Context, Drawing, Edge, Geometry, Pair, Store, Theme } from "./types" */
 
 const NUMBERED = 12; // queues whose length is written, the longest ones
 const MOST_NUMBERS = 80; // loads that are written
@@ -198,7 +198,7 @@ export function createSketch(store, theme, p) {
     context.textAlign = "center";
     context.textBaseline = "middle";
     const half = context.measureText(text).width / 2 + 1.5;
-    if (!asked && tags.some((other) => Math.abs(other.x - x) < half + other.half && Math.abs(other.y - y) < 13)) return;
+    if (!asked && !free({ x, y, half })) return;
     tags.push({ x, y, half });
     context.fillStyle = theme.back;
     context.globalAlpha = 0.85;
@@ -206,6 +206,44 @@ export function createSketch(store, theme, p) {
     context.globalAlpha = 1;
     context.fillStyle = theme.ink;
     context.fillText(text, x, y);
+  }
+
+  /** Whether a number here would cover no other one. @param {{ x: number, y: number, half: number }} tag */
+  const free = ({ x, y, half }) => tags.every((other) => Math.abs(other.x - x) >= half + other.half || Math.abs(other.y - y) >= 13);
+
+  /**
+   * What each of a few messages is, beside it: the longest words that cover no number, box or other message. Gives
+   * what was written.
+   * @param {Context} context
+   * @param {{ x: number, y: number, half: number, upright: boolean, words: string[] }[]} moving words: longest first
+   */
+  function drawWords(context, moving) {
+    const { laid } = p;
+    if (!laid || !moving.length) return [];
+    const { place } = laid;
+    const covered = store.scene.boxes
+      .filter((box) => !box.rail)
+      .map((box) => ({ x: box.x * place.x, y: box.y * place.y, w: sizeOf(box, place)[0] / 2, h: sizeOf(box, place)[1] / 2 }))
+      .concat(moving.map(({ x, y, half }) => ({ x, y, w: half, h: half })));
+    context.font = `10px ${theme.font}`;
+    return moving.flatMap(({ x, y, half, upright, words }) => {
+      for (const text of words) {
+        const wide = context.measureText(text).width / 2 + 1.5;
+        const [across, along] = [half + wide + 1, half + 7];
+        /** @type {Pair[]} */
+        const beside = [[x + across, y], [x - across, y]];
+        /** @type {Pair[]} */
+        const above = [[x, y - along], [x, y + along]];
+        const found = (upright ? [...beside, ...above] : [...above, ...beside]).find(([left, top]) =>
+          left > wide && left + wide < context.canvas.clientWidth && top > 6 && top + 6 < context.canvas.clientHeight
+          && free({ x: left, y: top, half: wide })
+          && covered.every((one) => Math.abs(one.x - left) >= one.w + wide || Math.abs(one.y - top) >= one.h + 6));
+        if (!found) continue;
+        tag(context, text, ...found);
+        return [text];
+      }
+      return [];
+    });
   }
 
   /**
@@ -337,5 +375,5 @@ export function createSketch(store, theme, p) {
     return [start, number];
   }
 
-  return { drawFrames, drawRails, drawRailNames, drawIdle, drawLinks, drawQueues, drawPorts, drawLoads, drawBetween, drawBoxes };
+  return { drawFrames, drawRails, drawRailNames, drawIdle, drawLinks, drawQueues, drawPorts, drawLoads, drawWords, drawBetween, drawBoxes };
 }

@@ -175,6 +175,7 @@ export function createTopology(store, theme) {
     sketch.drawQueues(context);
     sketch.drawPorts(context);
     sketch.drawLoads(context);
+    if (ofOperations) canvas.dataset.words = sketch.drawWords(context, moving.words(about.edges)).join("|");
     if (p.laid) drawDiffering(context, store, p.laid);
     drawPath(context, store, theme, { ...p.laid, bundleOf: store.scene.bundleOf, boxes: store.scene.boxes });
     showCounts(total, shown);
