@@ -1,4 +1,4 @@
-"""Make the README's animated picture from the real workbench: docs/workbench.gif.
+"""Make the README's animated picture from the real workbench: docs/workbench.gif and workbench.dark.gif.
 
     python -m scripts.workbench_picture [FILE.gif]
 
@@ -12,12 +12,22 @@ import io
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from astranb.core.colours import KIND_COLOURS, OKABE_ITO
-from tests.ui.harness import REPOSITORY, TIMEOUT_S, chromium, evaluate, open_notebook, run_cell, serve
+from tests.ui.harness import (
+    REPOSITORY,
+    TIMEOUT_S,
+    chromium,
+    evaluate,
+    open_notebook,
+    run_cell,
+    serve,
+    set_theme,
+)
 
 FILE = REPOSITORY / "docs" / "workbench.gif"
 MOST_BYTES = 1_500_000
@@ -29,6 +39,7 @@ CELLS = (
     ),
     "workbench = anb.Workbench(sim)\nworkbench",
 )
+THEMES: tuple[tuple[Literal["light", "dark"], str], ...] = (("light", ""), ("dark", ".dark"))
 ON, BACK = 34, 10
 """Frames forward and back."""
 STEP_NS, BACK_NS = 180, 600
@@ -77,8 +88,20 @@ def small(pictures: list[Image.Image]) -> list[Image.Image]:
     return [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in scaled]
 
 
+def write(file: Path, pictures: list[Image.Image]) -> None:
+    """Write the animated picture."""
+    first, *more = pictures
+    durations = [FRAME_MS] * len(pictures)
+    durations[ON - 1] = durations[-1] = LAST_MS
+    first.save(file, save_all=True, append_images=more, duration=durations, loop=0, optimize=True)
+    size = file.stat().st_size
+    print(f"{file}: {len(pictures)} frames, {size:,} bytes")
+    if size > MOST_BYTES:
+        sys.exit(f"that is more than {MOST_BYTES:,} bytes: fewer frames, colours or pixels")
+
+
 def main(file: Path) -> None:
-    """Make the picture."""
+    """Make the picture, light and dark."""
     with (
         tempfile.TemporaryDirectory() as home,
         tempfile.TemporaryDirectory() as root,
@@ -88,17 +111,14 @@ def main(file: Path) -> None:
         page = browser.new_page(viewport={"width": 1400, "height": 1600}, locale="en-US")
         page.set_default_timeout(TIMEOUT_S * 1000)
         open_notebook(page, lab, CELLS)
-        run_cell(page, 0)
-        run_cell(page, 1)
-        pictures = small(frames(page, page.locator(".anb-workbench").first))
-    first, *more = pictures
-    durations = [FRAME_MS] * len(pictures)
-    durations[ON - 1] = durations[-1] = LAST_MS
-    first.save(file, save_all=True, append_images=more, duration=durations, loop=0, optimize=True)
-    size = file.stat().st_size
-    print(f"{file}: {len(pictures)} frames, {size:,} bytes")
-    if size > MOST_BYTES:
-        sys.exit(f"that is more than {MOST_BYTES:,} bytes: fewer frames, colours or pixels")
+        for theme, suffix in THEMES:
+            set_theme(page, theme)
+            run_cell(page, 0)
+            run_cell(page, 1)
+            write(
+                file.with_suffix(suffix + file.suffix),
+                small(frames(page, page.locator(".anb-workbench").first)),
+            )
 
 
 if __name__ == "__main__":
