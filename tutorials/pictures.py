@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bokeh.models import CategoricalAxis, ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter
 from bokeh.plotting import figure
 
-from astranb.core.colours import OKABE_ITO
+from astranb.core.colours import OKABE_ITO, TIME_COLOURS
 from astranb.export.figures import show
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], label: str
     """
     names = list(rows)
     parts = list(next(iter(rows.values())))
+    known = all(part in TIME_COLOURS for part in parts)  # as in the workbench
     data = {"name": names, **{part: [rows[name][part] for name in names] for part in parts}}
     drawn = _figure(title, height=120 + 34 * len(names), y_range=FactorRange(*reversed(names)))
     drawn.x_range.start = 0
@@ -120,7 +121,7 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], label: str
         y="name",
         height=0.7,
         source=ColumnDataSource(data),
-        color=_COLOURS[: len(parts)],
+        color=[TIME_COLOURS[part] for part in parts] if known else _COLOURS[: len(parts)],
         hatch_pattern=list(_HATCHES[: len(parts)]),
         hatch_color="white",
         hatch_alpha=0.5,

@@ -58,7 +58,7 @@ def test_what_a_result_does_not_have_is_absent_with_a_reason(name, fidelity):
         assert (getattr(result, bandwidth) is None) == (bandwidth in result.absent) == (name != "collective")
     rows = result.per_rank()
     assert set(rows[0]) >= RANKS
-    parts = {"moving_ps", "waiting_ps", "draining_ps", "signalling_ps", "blocks_idle_ps"}
+    parts = {"issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps"}
     assert parts <= set(rows[0]) | set(result.absent)
     for row in rows:
         assert row["done"]

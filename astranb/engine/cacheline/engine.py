@@ -40,7 +40,7 @@ from .perfetto import trace_events
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
 from .state import CacheLineState
-from .time_classes import BLOCK_CLASSES
+from .time_classes import BLOCK_COLUMNS
 from .tracks import Tracks
 from .what_if import LineQuestion, suggest
 from .why import explain_wait
@@ -79,7 +79,7 @@ class CacheLineEngine(CacheLineState):
         ("Links: bytes", "links", "bytes", True),
         ("Links: time queued", "links", "queued_ps", True),
         ("GPUs: end", "gpus", "end_ps", False),
-        ("GPUs: waiting", "gpus", "waiting_ps", False),
+        ("GPUs: semaphore", "gpus", "semaphore_ps", False),
     )
 
     def copy(self, *, record: bool = True) -> Self:
@@ -373,7 +373,7 @@ class CacheLineEngine(CacheLineState):
             "gpus": (
                 "rank",
                 self._ranks_compared,
-                ("end_ps", *(f"{state}_ps" for state in BLOCK_CLASSES), "blocks_idle_ps"),
+                ("end_ps", *BLOCK_COLUMNS.values(), "blocks_idle_ps"),
             ),
             "causes": ("cause", self._causes_compared, ("time_ps",)),
         }

@@ -21,6 +21,7 @@ from .machine import CacheLineMachine, busy_until
 from .paths import SUMMED, TABLES, MachinePart, block_name, block_path, resolve, sm_path
 from .recent_events import recent_events
 from .state import CacheLineState
+from .time_classes import BLOCK_CLASSES, doing
 
 __all__ = ["Inspector", "numbers"]
 
@@ -174,13 +175,13 @@ class Inspector:
         gpu, blocks, requests = machine.gpus[rank], machine.blocks, machine.requests
         mine = np.flatnonzero(blocks["gpu"] == rank)
         counts = np.bincount(blocks["state"][mine], minlength=len(t.BLOCK_STATES))
-        doing = ", ".join(f"{n} {t.BLOCK_STATES[s]}" for s, n in enumerate(counts) if n)
+        does = ", ".join(f"{doing(s)} {n}" for s, n in enumerate(counts) if n)
         flying = np.flatnonzero((requests["live"] == 1) & (requests["gpu"] == rank))
         first, last = int(gpu.first_sm), int(gpu.first_sm + gpu.sms)
         used = [sm for sm in range(first, last) if machine.sms[sm].resident or machine.sms[sm].issued]
         state = [
             ("preset", self._engine.presets[rank].name),
-            ("thread blocks", doing or "none"),
+            ("thread blocks", does or "none"),
             ("SMs in use", f"{len(used)} of {gpu.sms}"),
             ("instructions issued", f"{int(machine.sms['issued'][first:last].sum()):,}"),
             ("L2 lines served", f"{self._served('l2_slices', gpu.first_l2_slice, gpu.l2_slices):,}"),
@@ -209,7 +210,7 @@ class Inspector:
     def _block_text(self, block: int) -> str:
         machine, names = self._engine.machine, self._engine.program.phase_names
         row = machine.blocks[block]
-        state = t.BLOCK_STATES[int(row.state)]
+        state = doing(int(row.state))
         if row.state == t.DONE or row.op >= row.last_op:
             return state
         op = machine.ops[int(row.op)]
@@ -218,7 +219,7 @@ class Inspector:
             value = int(machine.semaphores[int(op.semaphore)].value)
             return f"waiting for semaphore {op.semaphore} ({value} of {op.value}){phase}"
         if row.state == t.MOVING:
-            return f"moving, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
+            return f"{state}, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
         return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
 
     def _one_sm(self, place: MachinePart) -> _Found:
@@ -252,7 +253,7 @@ class Inspector:
         block = machine.blocks[place.row]
         owner = machine.warps["block"][machine.requests["warp"]]
         flying = np.flatnonzero((machine.requests["live"] == 1) & (owner == place.row))
-        spent = [(n, int(block[f"{n}_ps"])) for n in ("moving", "waiting", "draining", "signalling")]
+        spent = [(name, int(block[f"{part}_ps"])) for part, name in BLOCK_CLASSES.items()]
         state: list[tuple[str, Any]] = [
             ("doing", self._block_text(place.row)),
             ("operation", f"{int(block.op - block.first_op)} of {int(block.last_op - block.first_op)}"),
@@ -447,7 +448,7 @@ def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
     if place.kind in ("link", "port"):
         state |= {"lanes": len(rows), "utilisation": utilisation(engine, place.rows)}
     elif place.kind == "block":
-        state["doing"] = t.BLOCK_STATES[state["state"]]
+        state["doing"] = doing(state["state"])
     elif place.kind == "line":
         state["what"] = t.REQUEST_KINDS[state["kind"]]
     return state

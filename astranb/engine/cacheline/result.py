@@ -23,12 +23,11 @@ from .faults import queued_ps
 from .frames import FRAMES
 from .machine import busy_until
 from .state import CacheLineState
-from .time_classes import BLOCK_CLASSES, TIME_CLASSES
+from .time_classes import BLOCK_CLASSES, BLOCK_COLUMNS, TIME_CLASSES, doing
 from .workload import Graph
 
 __all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
 
-_PARTS: Final = tuple(BLOCK_CLASSES)
 _COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _MOST_CAUSES = 6
 
@@ -46,7 +45,7 @@ def per_rank(engine: CacheLineState) -> list[dict[str, Any]]:
             "done": bool(engine.machine.gpus["ended_ps"][rank] >= 0),
             **{name: column[rank] for name, column in columns.items()},
             "blocks": int(counts[rank]),
-            **{f"{part}_ps": parts[part] for part in _PARTS},
+            **{column: parts[part] for part, column in BLOCK_COLUMNS.items()},
             "blocks_idle_ps": parts["idle"],
         }
         for rank, parts in enumerate(_parts(engine))
@@ -58,7 +57,7 @@ def _parts(engine: CacheLineState) -> list[dict[str, int]]:
     machine, now, rows = engine.machine, engine.now_ps, []
     for rank in range(len(machine.gpus)):
         mine = machine.blocks[machine.blocks["gpu"] == rank]
-        spent = {part: int(mine[f"{part}_ps"].sum()) for part in _PARTS}
+        spent = {part: int(mine[f"{part}_ps"].sum()) for part in BLOCK_CLASSES}
         for state, part in ((t.MOVING, "moving"), (t.WAITING, "waiting"), (t.DRAINING, "draining")):
             under_way = mine[mine["state"] == state]
             spent[part] += int((now - under_way["since_ps"]).sum())
@@ -173,9 +172,9 @@ def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
             {
                 "block": number, "rank": int(row["gpu"]), "channel": channels[number],
                 "unit": "copy engine" if row["engine"] else "thread block", "sm": sm,
-                "state": t.BLOCK_STATES[int(row["state"])], "started_ps": int(row["started_ps"]),
+                "state": doing(int(row["state"])), "started_ps": int(row["started_ps"]),
                 "ended_ps": int(row["ended_ps"]), "polls": int(row["polls"]),
-                **{f"{part}_ps": int(row[f"{part}_ps"]) for part in _PARTS},
+                **{column: int(row[f"{part}_ps"]) for part, column in BLOCK_COLUMNS.items()},
             }
         )  # fmt: skip
     return rows

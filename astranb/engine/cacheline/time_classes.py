@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BLOCK_CLASSES", "TIME_CLASSES", "class_of"]
+from astranb.gpu.tables import BLOCK_STATES
+
+__all__ = ["BLOCK_CLASSES", "BLOCK_COLUMNS", "TIME_CLASSES", "class_of", "doing"]
 
 TIME_CLASSES: Final = {
     "issue": "instructions of moves take the SM's issue slots",
@@ -24,7 +26,23 @@ TIME_CLASSES: Final = {
 BLOCK_CLASSES: Final = {
     "moving": "issue or data", "waiting": "semaphore", "draining": "fence", "signalling": "signal",
 }  # fmt: skip
-"""The class of each state that a thread block's times are counted in (``blocks.moving_ps``, …)."""
+"""The class of each state that a thread block's times are counted in (``moving_ps`` of its record, …)."""
+
+BLOCK_COLUMNS: Final = {part: f"{name.replace(' ', '_')}_ps" for part, name in BLOCK_CLASSES.items()}
+"""The column of the same in the tables ``ranks`` and ``blocks``."""
+
+
+def doing(state: int) -> str:
+    """What a thread block does, from its state: a class of time, or that it is pending or done.
+
+    Examples
+    --------
+    >>> from astranb.gpu.tables import DRAINING, PENDING
+    >>> doing(DRAINING), doing(PENDING)
+    ('fence', 'pending')
+    """
+    name = BLOCK_STATES[state]
+    return BLOCK_CLASSES.get(name, name)
 
 
 def class_of(name: str) -> str:

@@ -16,6 +16,7 @@ from .lines import Lines, utilisation
 from .machine import busy_until
 from .paths import TABLES, MachinePart, block_name, block_path, gpu_path, resolve, sm_path
 from .state import CacheLineState
+from .time_classes import doing
 
 __all__ = ["explain_wait"]
 
@@ -99,7 +100,7 @@ class _WaitChain:
         if not len(mine):
             self._put(f"{name} has no thread block", place.path)
             return
-        counts = Counter(t.BLOCK_STATES[int(s)] for s in blocks["state"][mine])
+        counts = Counter(doing(int(s)) for s in blocks["state"][mine])
         worst = _worst(self._engine, mine)
         if blocks["state"][worst] == t.DONE:
             when = int(blocks["ended_ps"][mine].max())
@@ -107,8 +108,8 @@ class _WaitChain:
                 f"{name} waits for nothing: its last thread block ended at {format_time(when)}", place.path
             )
             return
-        doing = ", ".join(f"{n} {state}" for state, n in counts.most_common())
-        self._put(f"{name}: of its thread blocks {doing}", place.path)
+        found = ", ".join(f"{what} {n}" for what, n in counts.most_common())
+        self._put(f"{name}: thread blocks: {found}", place.path)
         self._block(worst)
 
     def _name(self, block: int) -> str:

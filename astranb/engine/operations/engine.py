@@ -251,7 +251,7 @@ class OperationEngine(OperationRun):
         """What a run of operations cannot know, and why."""
         reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
         names = ("blocks", "ops", "spans", "signals", "flights", "activity", "events")
-        parts = ("moving_ps", "waiting_ps", "draining_ps", "signalling_ps", "blocks_idle_ps")
+        parts = ("issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps")
         found = dict.fromkeys((*names, *parts), reason)
         reason = "only ASTRA-sim 1.0's layer tables have layers"
         if "layers" not in self.own_tables():
