@@ -39,7 +39,7 @@ def picture(shot: bytes) -> Image.Image:
     size = WIDTH, image.height * WIDTH // image.width
     small = image.resize(size, Image.Resampling.LANCZOS)
     # The median cut would merge the few pixels of thin coloured lines.
-    return small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    return small.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 
 def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:

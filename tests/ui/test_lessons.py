@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.harness import (
     REPOSITORY,
     Lab,
+    becomes,
     evaluate,
     open_notebook,
     run_all,
@@ -177,6 +178,59 @@ def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> Non
         named = {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
         assert named
         assert named <= pairs
+
+
+def inspect(bench: Locator, path: str) -> Locator:
+    """Select an object by its path, and give the inspector."""
+    field = bench.get_by_label("Object to inspect")
+    field.fill(path)
+    field.press("Enter")
+    return bench.locator(".anb-inspector")
+
+
+def test_eight_messages_arrive_at_one_time(page: Page, lab: Lab) -> None:
+    """Lesson 02: one at each NPU, and the next eight 610 ns later; the inspector of a rank lists messages."""
+    take(page, lab, "02_comparing_collectives")
+    bench = page.locator(".anb-workbench").first
+    bench.scroll_into_view_if_needed()
+    evaluate(page, "str(workbench.sim.reset())")
+    times = []
+    for count in range(1, 10):
+        bench.get_by_role("button", name="Message", exact=True).click()
+        becomes(page, f"workbench.sim.counts['message'] == {count}")
+        expect(bench.locator(".anb-status")).to_contain_text("a message has arrived at")
+        times.append(evaluate(page, "workbench.sim.now_ps"))
+    assert [time - times[0] for time in times] == [0] * 8 + [610_000]
+    expect(inspect(bench, "rank[0]")).to_contain_text("32 KiB from rank 0 to rank 2")
+
+
+def test_a_link_says_what_queues_there_and_what_it_has_carried(page: Page, lab: Lab) -> None:
+    """Lesson 05: how long a line queues now; *Traffic*: bytes between GPUs. Lesson 07: what was carried."""
+    take(page, lab, "05_three_fidelities")
+    bench = page.locator(".anb-workbench").nth(1)
+    bench.scroll_into_view_if_needed()
+    expect(inspect(bench, evaluate(page, "str(load['link'].iloc[-1])"))).to_contain_text("queue now")
+    bench.get_by_role("tab", name="Traffic").click()
+    expect(bench.locator(".anb-heat")).to_contain_text("of data")
+    take(page, lab, "07_your_own_cluster")
+    bench = page.locator(".anb-workbench").first
+    bench.scroll_into_view_if_needed()
+    link = "str(sim.result.to_dataframe('links').sort_values('bytes')['link'].iloc[-1])"
+    expect(inspect(bench, evaluate(page, link))).to_contain_text("bytes with headers")
+
+
+def test_data_shows_what_each_rank_holds(page: Page, lab: Lab) -> None:
+    """Lesson 06: a phase later each rank holds one chunk more."""
+    take(page, lab, "06_your_own_collective")
+    bench = page.locator(".anb-workbench").first
+    bench.scroll_into_view_if_needed()
+    evaluate(page, "str(bench.sim.reset())")
+    bench.get_by_role("tab", name="Data").click()
+    for phase in (1, 2):
+        bench.get_by_role("button", name="Phase", exact=True).click()
+        expect(bench.locator(".anb-status")).to_contain_text(f"step {phase} has ended")
+        expect(bench.locator(".anb-chunks")).to_contain_text(f"{4 + 4 * phase} of 16 chunks final")
+        screenshot(page, f"lesson-06-data-{phase}")
 
 
 LESSONS = sorted(path.stem for path in (REPOSITORY / "tutorials").glob("*.ipynb"))

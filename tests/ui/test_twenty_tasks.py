@@ -79,7 +79,9 @@ class Mouse:
     def at(self, time_ps: int, y: int = 8) -> None:
         """Click the timeline at a time: its ruler, or as many pixels below its top."""
         self.clicks += 1
-        canvas = self.bench.locator(".anb-timeline canvas")
+        timeline = self.bench.locator(".anb-timeline")
+        expect(timeline).to_have_attribute("data-asked", "false")
+        canvas = timeline.locator("canvas")
         box = canvas.bounding_box()
         assert box
         view = self.bench.locator(".anb-timeline").get_attribute("data-view") or ""

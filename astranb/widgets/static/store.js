@@ -13,6 +13,7 @@ import { timeWindow } from "./window.js";
 /** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Options, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage, Traits } from "./types" */
 
 const VERSION = 5;
+const LATE_MS = 1000; // of a state that was under way
 const PASSAGE_MS = 450; // of the cursor through a step, so that what moves is seen moving
 const PASSAGES = ["instruction", "hop", "line", "message", "operation", "phase", "pass"]; // steps that are shown so
 
@@ -28,6 +29,7 @@ export function createStore(model) {
   let stepped = false; // the next state is the end of a step that is shown as a passage
   /** @type {{ from: number, began: number } | null} from what time on, and when that was */
   let passage = null;
+  let chosen = { speed: 0, until: 0 }; // a state that was under way when the speed was set has the one before
   let spans = 0; // that were clicked: the answer to an earlier click is not shown
   let timelines = 0; // so far: views ask again when there is another one
   /** @type {Store} */
@@ -184,6 +186,7 @@ export function createStore(model) {
       store.emit("change");
     },
     setSpeed(speed) {
+      chosen = { speed, until: performance.now() + LATE_MS };
       model.send({ type: "set_speed", speed });
       if (store.state) store.state.speed = speed;
       store.emit("change");
@@ -380,7 +383,7 @@ export function createStore(model) {
   const observed = [
     ["change:_cursor_ps", cursorSet],
     ["change:_window_ps", windowSet],
-    ["change:_selection", () => store.select(model.get("_selection"))],
+    ["change:_selection", () => model.get("_selection") !== store.selection && store.select(model.get("_selection"))], // an echo would drop the span
     ["change:_other", changed], ["change:_beside", changed], ["change:_panels", changed], ["change:_sizes", changed], ["change:_redraw_hz", changed], // read when views draw
   ];
 
@@ -439,6 +442,8 @@ export function createStore(model) {
         if (!store.following) share();
       }
       if (store.state?.playing && !message.playing) store.rested = performance.now();
+      if (message.speed === chosen.speed) chosen.until = 0;
+      else if (performance.now() < chosen.until) message.speed = chosen.speed;
       store.state = message;
       store.frontier = message.now_ps;
       store.furthest = Math.max(store.furthest, message.now_ps);
