@@ -127,10 +127,8 @@ def test_a_slow_link_is_at_the_end_of_the_chain_of_waits(page: Page, lab: Lab) -
 Place = tuple[float, float]
 
 
-def moving(page: Page, bench: Locator, time_ps: int) -> dict[str, Place]:
-    """Show a time of the run: where each message is that moves, by what the tip says of it."""
-    evaluate(page, f"workbench.scrub({time_ps})")
-    expect(bench).to_have_attribute("data-cursor", str(time_ps))
+def moving(bench: Locator) -> dict[str, Place]:
+    """Where each message is that moves, by what the tip says of it."""
     canvas, tip = bench.locator(".anb-topology canvas").first, bench.locator(".anb-topology .anb-tip")
     expect(canvas).to_have_attribute("data-moving", re.compile(" "))
     found = {}
@@ -142,6 +140,13 @@ def moving(page: Page, bench: Locator, time_ps: int) -> dict[str, Place]:
     return found
 
 
+def moving_at(page: Page, bench: Locator, time_ps: int) -> dict[str, Place]:
+    """Show a time of the run: where each message is that moves then."""
+    evaluate(page, f"workbench.scrub({time_ps})")
+    expect(bench).to_have_attribute("data-cursor", str(time_ps))
+    return moving(bench)
+
+
 def test_the_chunks_of_a_ring_go_round(page: Page, lab: Lab) -> None:
     """Lesson 01: eight messages set off at one time, each to the next rank; then the next eight."""
     page.set_viewport_size({"width": 1400, "height": 1300})
@@ -151,7 +156,7 @@ def test_the_chunks_of_a_ring_go_round(page: Page, lab: Lab) -> None:
     evaluate(page, "str(workbench.sim.goto('2 us'))")
     starts: list[Place] = []
     for step, times in enumerate(((100_000, 700_000), (915_000, 1_515_000)), 1):
-        early, late = (moving(page, bench, time) for time in times)
+        early, late = (moving_at(page, bench, time) for time in times)
         sent = {
             f"all_reduce · chunk 0 · phase 1, step {step} · 32 KiB · rank {r} to rank {(r + 1) % 8}"
             for r in range(8)
@@ -178,6 +183,19 @@ def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> Non
         named = {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
         assert named
         assert named <= pairs
+
+
+def test_the_urgent_all_reduce_waits_for_a_chunk_under_way(page: Page, lab: Lab) -> None:
+    """Lesson 04: ready at 165.004 µs, it sets off when the chunk of the large one is through."""
+    page.set_viewport_size({"width": 1400, "height": 1300})
+    take(page, lab, "04_a_new_training_loop")
+    bench = page.locator(".anb-workbench").first
+    bench.scroll_into_view_if_needed()
+    for time, kinds in (("165.1 us", {"second WG comm"}), ("171 us", {"first WG comm", "second WG comm"})):
+        evaluate(page, f"str(found['REORDER'].goto({time!r}))")
+        expect(bench).to_have_attribute("data-events", str(evaluate(page, "found['REORDER'].events")))
+        assert {text.partition(" · ")[0] for text in moving(bench)} == kinds
+        screenshot(page, f"lesson-04-{len(kinds)}")
 
 
 def inspect(bench: Locator, path: str) -> Locator:

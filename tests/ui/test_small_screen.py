@@ -111,10 +111,12 @@ def test_panels_keep_the_sizes_that_they_were_given(page: Page, lab: Lab) -> Non
     becomes(page, f"abs(workbench._sizes.get('main', 0) - {before + 40}) < 2")
     assert abs(box(main)[1] - box(main)[0] - before - 40) < 2
 
-    bench.get_by_role("separator", name="Width of the details").focus()
-    for _ in range(3):
-        page.keyboard.press("ArrowRight")
-    becomes(page, "200 < workbench._sizes['side'] < 300")
+    width = side.evaluate("side => side.clientWidth")
+    bench.get_by_role("separator", name="Width of the details").evaluate("""border => {
+        for (let press = 0; press < 3; press += 1)  // before a frame is drawn
+            border.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }))
+    }""")
+    becomes(page, f"workbench._sizes.get('side') == {width - 3 * 16}")
     bench.get_by_role("separator", name="Height of SMs and blocks").focus()
     page.keyboard.press("ArrowUp")
     becomes(page, "workbench._sizes['blocks'] == 134")

@@ -56,7 +56,8 @@ export function createSeparator(store, { name, label, orientation, sign = 1, lea
     if (by < 0 && event.key !== "Home" && event.key !== "End") return;
     event.preventDefault();
     event.stopPropagation();
-    if (by >= 0) set(now() + (by ? STEP : -STEP) * sign);
+    // What was chosen may not be drawn yet: several presses before the next frame each count.
+    if (by >= 0) set(Math.min(most(), store.sizes[name] ?? now()) + (by ? STEP : -STEP) * sign);
     else set(event.key === "Home" ? least : most());
   });
   return element;
