@@ -41,7 +41,7 @@ def add_commands(commands: Any) -> None:
     )  # fmt: skip
     add_model_options(generate)
     generate.add_argument("--list", action="store_true", help="list all models")
-    generate.add_argument("--gpu", help="write durations from the roofline of this GPU, as h100-sxm")
+    generate.add_argument("--gpu", help="write durations of this GPU's kernels, as h100-sxm")
     add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
 
     convert = add_command(
@@ -137,14 +137,12 @@ def _json(args: argparse.Namespace) -> Report:
 
 
 def _generate(args: argparse.Namespace) -> Report:
-    from astranb.workload.models import roofline
-
     if args.list:
         return _list_models()
     for name in ("model", "output"):
         if getattr(args, name) is None:
             raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
-    step = workload_of(args, None if args.gpu is None else roofline(args.gpu))
+    step = workload_of(args, args.gpu)
     files = step.write(args.output)
     size = sum(file.stat().st_size for file in files)
     document = {

@@ -174,11 +174,11 @@ def _collective(args: argparse.Namespace) -> _Inputs:
 
 def _model(args: argparse.Namespace) -> _Inputs:
     from astranb.workload.astrasim2 import Memory, Workload, read_memory
-    from astranb.workload.models import DEFAULT_GPU, machine, roofline
+    from astranb.workload.kernels import DEFAULT_GPU
+    from astranb.workload.models import machine
 
-    gpu = args.gpu or DEFAULT_GPU
-    step = workload_of(args, roofline(gpu))
-    cluster = machine(step, gpu, args.system, _network(args), **_system_options(args))
+    step = workload_of(args, args.gpu or DEFAULT_GPU)
+    cluster = machine(step, args.system, _network(args), **_system_options(args))
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations()
     what = Workload(operations, cluster.network, cluster.system, memory, step.groups, title=step.title)

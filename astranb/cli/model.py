@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .arguments import given, whole
 
 if TYPE_CHECKING:
-    from astranb.workload.models import ModelStep, Roofline
+    from astranb.workload.models import ModelStep
 
 __all__ = ["MODEL_OPTIONS", "add_model_options", "workload_of"]
 
@@ -29,9 +29,14 @@ _NUMBERS: Final = {
     "tokens": ("tokens", "decode: tokens to generate (default: 1)"),
 }
 _FLAGS: Final = {
-    "recompute": "recompute activations in the backward pass",
-    "elementwise": "include norms, residuals and softmax, each a pass over memory of its own",
-    "dropout": "with --elementwise: include dropout in training",
+    "elementwise": "norms, residuals and softmax as operations of their own, nothing fused",
+    "dropout": "include dropout in training",
+}
+_CHOICES: Final = {
+    "recompute": ("none, selective (attention) or full (layers; without a value) (default: none)", "full"),
+    "attention": ("flash (one kernel) or unfused (default: flash)", None),
+    "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
+    "offload": ("what the host's memory holds: none or optimizer (default: none)", None),
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
@@ -48,6 +53,20 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
         "load of the busiest expert relative to the mean (default: 1)",
         {"type": float, "metavar": "F"},
     ),
+    *(
+        ((f"--{name}",), text, {} if alone is None else {"nargs": "?", "const": alone})
+        for name, (text, alone) in _CHOICES.items()
+    ),
+    (
+        ("--overlap",),
+        "overlap with computations: some of tensor,gradients,parameters; none (default: the last two)",
+        {"metavar": "LIST"},
+    ),
+    (
+        ("--efficiency",),
+        "kernels: as measured; ideal: the roofline; a number: that part of it (default: kernels)",
+        {"metavar": "E"},
+    ),
     (("--mode",), "training, prefill or decode (default: training)", {}),
 )
 """Flags, help and arguments of ``add_argument``; none has a default here: those of the library apply."""
@@ -62,20 +81,29 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(*flags, help=text, **more)
 
 
-def workload_of(args: argparse.Namespace, gpu: Roofline | None) -> ModelStep:
+def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     """Make the workload that the options describe.
 
     Parameters
     ----------
     args : Namespace
-    gpu : Roofline, optional
-        Gives the computations durations.
+    gpu : str, optional
+        The GPU that gives the computations durations.
     """
+    from astranb.workload.kernels import KernelTimes, gpu_named, read_efficiency
     from astranb.workload.models import Parallelism, workload
 
     degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})
     numbers = given(
-        args, "mode", "expert_imbalance", *_FLAGS,
+        args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES,
         **{parameter: name for name, (parameter, _) in _NUMBERS.items()},
     )  # fmt: skip
-    return workload(args.model, Parallelism(**degrees), gpu=gpu, **numbers)
+    if args.overlap is not None:
+        numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
+    times = None
+    if gpu is not None:
+        efficiency = read_efficiency(args.efficiency)
+        launch = getattr(args, "launch", None) or "none"
+        precision = numbers.get("precision", "bf16")
+        times = KernelTimes(gpu_named(gpu), precision, efficiency=efficiency, launch=launch)
+    return workload(args.model, Parallelism(**degrees), gpu=times, **numbers)

@@ -197,7 +197,7 @@ _GROUPS: Final = (
             _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
-                "of a model, also the roofline of its computations (default: h100-sxm)",
+                "of a model, whose kernels it runs (default: h100-sxm)",
                 {**_for(MODEL), **_for(COLLECTIVE, TRACES, LAYERS, at=_LINES)},
             ),
             _option(
@@ -209,7 +209,7 @@ _GROUPS: Final = (
             _option(
                 "--launch",
                 "cost of a kernel launch: none, graph or stream (default: none)",
-                dict.fromkeys(_ALL, _LINES),
+                {**dict.fromkeys(_ALL, _LINES), MODEL: _ANY},
             ),
         ),
     ),

@@ -1,6 +1,15 @@
 """Floor 2: the GPU. SMs, thread blocks, warps, L2 slices, HBM channels; presets as data."""
 
 from .measured import Measured, read_measured
-from .presets import PRESETS, Preset, preset, read_preset, write_preset
+from .presets import PRESETS, SHORT_NAMES, Preset, preset, read_preset, write_preset
 
-__all__ = ["PRESETS", "Measured", "Preset", "preset", "read_measured", "read_preset", "write_preset"]
+__all__ = [
+    "PRESETS",
+    "SHORT_NAMES",
+    "Measured",
+    "Preset",
+    "preset",
+    "read_measured",
+    "read_preset",
+    "write_preset",
+]

@@ -16,6 +16,7 @@ from astranb.core.units import bandwidth_Bps, time_ps
 __all__ = [
     "NUMBERS",
     "PRESETS",
+    "SHORT_NAMES",
     "Preset",
     "check_header",
     "checked_name",
@@ -525,6 +526,9 @@ _SHIPPED = (
 PRESETS = {p.name: p for p in _SHIPPED}
 """The presets by name."""
 
+SHORT_NAMES = {name.removesuffix("-sxm"): name for name in PRESETS if name.endswith("-sxm")}
+"""Names without their socket, which every command takes too: ``h100`` is ``h100-sxm``."""
+
 
 def preset(name: str | Path) -> Preset:
     """Return a preset by its name, or read it from a ``.json`` file.
@@ -547,7 +551,7 @@ def preset(name: str | Path) -> Preset:
     if isinstance(name, Path) or name.lower().endswith(".json"):
         return read_preset(name)
     try:
-        return PRESETS[name]
+        return PRESETS[SHORT_NAMES.get(name, name)]
     except KeyError:
         hint = f"{near(name, PRESETS)}; or give a file, for example my-gpu.preset.json"
         raise InputError(f"unknown GPU preset {name!r}", hint=hint) from None

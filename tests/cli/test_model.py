@@ -83,7 +83,7 @@ def test_without_files_a_cluster_is_assumed_and_printed(capsys):
         ("chakra generate --model gpt3-125m", "--output is missing"),
         ("chakra generate --output x", "--model is missing"),
         ("chakra generate --model gpt3-125m --output /no/such/t", "cannot be written"),
-        ("chakra generate --model gpt3-125m --output x --gpu h10", "no roofline of a GPU"),
+        ("chakra generate --model gpt3-125m --output x --gpu h10", "no GPU 'h10' for a model"),
     ],
 )
 def test_what_does_not_go_is_one_line(command, said, capsys):

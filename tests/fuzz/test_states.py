@@ -109,8 +109,8 @@ def _workload(
 
     rows = [call("all_reduce"), {"kind": COMPUTE, "bytes": 64, "flops": 999}, call("all_gather"),
             {"kind": MEMORY, "bytes": 5000}, call("broadcast", group=3, peer=2),
-            call("all_to_all", priority=2), {"kind": COMPUTE, "on_cpu": 1, "duration_us": 1},
-            {"kind": REPLAY, "duration_us": 1}, call("reduce", peer=1)]  # fmt: skip
+            call("all_to_all", priority=2), {"kind": COMPUTE, "on_cpu": 1, "duration_ns": 1_000},
+            {"kind": REPLAY, "duration_ns": 1_000}, call("reduce", peer=1)]  # fmt: skip
     deps = [[], [0], [1], [], [2], [0], [], [6, 3], []]
     names = [f"operation {number}" for number in range(len(rows))]
     ranks = [Operations.of(rows, deps, {2: _around(rank, 4)}, names) for rank in range(4)]

@@ -22,7 +22,7 @@ from astranb.workload.astrasim1 import (
 )
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
 
-ONE = Operations.of([{"kind": COMPUTE, "duration_us": 5}, {"kind": COLLECTIVE, "bytes": 4096}], [[], [0]])
+ONE = Operations.of([{"kind": COMPUTE, "duration_ns": 5_000}, {"kind": COLLECTIVE, "bytes": 4096}], [[], [0]])
 DIMENSIONS = DimensionNetwork(["Ring"], [4], [50], [500])
 STEP = Workload([ONE] * 4, DIMENSIONS, System.from_document({"all-reduce-implementation": ["ring"]}))
 LAYERS = LayerWorkload(

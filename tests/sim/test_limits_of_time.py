@@ -23,7 +23,7 @@ _ONE = System.from_document({k: v[:1] if isinstance(v, list) else v for k, v in 
 
 
 def _computations(count: int, us: int) -> Operations:
-    rows = [{"kind": COMPUTE, "duration_us": us}] * count
+    rows = [{"kind": COMPUTE, "duration_ns": 1000 * us}] * count
     return Operations.of(rows, [[], *([row] for row in range(count - 1))])
 
 

@@ -61,7 +61,7 @@ def _lines(infra: str, algorithm: str, size: str, *, collective: str = "all_redu
 def _graph(**options: Any) -> Simulation:
     """Four ranks by cache lines: computations, collectives, remote memory."""
     rows = [
-        {"kind": COMPUTE, "duration_us": 2},
+        {"kind": COMPUTE, "duration_ns": 2_000},
         {"kind": COLLECTIVE, "collective": 0, "bytes": 2048},
         {"kind": MEMORY, "bytes": 4096},
         {"kind": COLLECTIVE, "collective": 2, "bytes": 2048},
@@ -81,7 +81,7 @@ def _memory() -> Memory:
 def _on_links(*, congestion: bool = True, **options: Any) -> Simulation:
     """Ranks of an infrastructure by whole messages, with remote memory."""
     rows = [
-        {"kind": COMPUTE, "duration_us": 4},
+        {"kind": COMPUTE, "duration_ns": 4_000},
         {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 16},
         {"kind": MEMORY, "bytes": 1 << 16},
         {"kind": COLLECTIVE, "collective": 2, "bytes": 1 << 15},
@@ -96,7 +96,7 @@ def _on_links(*, congestion: bool = True, **options: Any) -> Simulation:
 
 def _folded(**options: Any) -> Simulation:
     """Ranks that all do the same, simulated as one where nothing is recorded."""
-    rows = [{"kind": COMPUTE, "duration_us": 3}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 16}]
+    rows = [{"kind": COMPUTE, "duration_ns": 3_000}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 16}]
     one = Operations.of(rows * 3, [[], [0], [1], [2], [3], [4]])
     network = DimensionNetwork(["Ring", "Switch"], [2, 4], [50, 25], [500, 700])
     return by_messages([one] * 8, network, System.from_document(SYSTEM), **options)

@@ -35,7 +35,7 @@ COLLECTIVE = (
 WORKLOAD = """import astranb as anb
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
 def rank(slow):
-    compute = {"kind": COMPUTE, "duration_us": 40 + 30 * slow}
+    compute = {"kind": COMPUTE, "duration_ns": 40_000 + 30_000 * slow}
     rows = [compute, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 20}]
     return Operations.of(6 * rows, [[], *([k] for k in range(11))])
 network = DimensionNetwork(["Ring"], [8], [50], [500])

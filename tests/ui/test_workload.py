@@ -17,7 +17,7 @@ system = System.from_document({
 def rank(slow):
     rows, deps = [], []
     for layer in range(6):
-        rows.append({"kind": COMPUTE, "duration_us": 40 + 30 * slow})
+        rows.append({"kind": COMPUTE, "duration_ns": 40_000 + 30_000 * slow})
         deps.append([2 * layer - 2] if layer else [])
         rows.append({"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 20})
         deps.append([2 * layer])

@@ -198,7 +198,7 @@ def test_a_question_that_cannot_be_answered_is_answered_with_why(question, optio
 
 
 def test_the_graph_is_a_window_around_now():
-    chain = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 2000, [[]] + [[n] for n in range(1999)])
+    chain = Operations.of([{"kind": COMPUTE, "duration_ns": 1_000}] * 2000, [[]] + [[n] for n in range(1999)])
     sim = by_messages([chain] * 2, DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.step(1000, "operation")
     page = _Page(anb.Workbench(sim))

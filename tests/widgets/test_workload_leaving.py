@@ -140,7 +140,9 @@ def test_the_picture_shows_what_was_when(bench, tmp_path):
 def test_short_spans_are_drawn_as_one():
     from astranb.workload.astrasim2 import COMPUTE, DimensionNetwork, Operations, System
 
-    many = Operations.of([{"kind": COMPUTE, "duration_us": 1}] * 20_000, [[]] + [[n] for n in range(19_999)])
+    many = Operations.of(
+        [{"kind": COMPUTE, "duration_ns": 1_000}] * 20_000, [[]] + [[n] for n in range(19_999)]
+    )
     sim = by_messages([many] * 2, DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
     sim.run()
     drawing = anb.Workbench(sim).to_svg()

@@ -57,9 +57,9 @@ def simulation(network: Any, fidelity: str, algorithm: str = "ring", **words: An
 
     def rank(compute_us: int) -> Operations:
         rows = [
-            {"kind": COMPUTE, "duration_us": compute_us},
+            {"kind": COMPUTE, "duration_ns": 1000 * compute_us},
             {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18},
-            {"kind": COMPUTE, "duration_us": 1},
+            {"kind": COMPUTE, "duration_ns": 1_000},
             {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 16},
         ]
         return Operations.of(rows, [[], [0], [1], [2]])
@@ -399,8 +399,8 @@ def test_a_training_step_of_a_thousand_ranks_is_built_stepped_and_shown() -> Non
 
 def test_a_stage_of_a_pipeline_has_bubbles_and_does_not_wait_for_peers() -> None:
     system = System.from_document({"all-reduce-implementation": ["ring"], "local-mem-bw": 1600})
-    first = [{"kind": COMPUTE, "duration_us": 50}, {"kind": SEND, "peer": 1, "tag": 0, "bytes": 1 << 20}]
-    second = [{"kind": RECV, "peer": 0, "tag": 0, "bytes": 1 << 20}, {"kind": COMPUTE, "duration_us": 30}]
+    first = [{"kind": COMPUTE, "duration_ns": 50_000}, {"kind": SEND, "peer": 1, "tag": 0, "bytes": 1 << 20}]
+    second = [{"kind": RECV, "peer": 0, "tag": 0, "bytes": 1 << 20}, {"kind": COMPUTE, "duration_ns": 30_000}]
     stages = [Operations.of(rows, [[], [0]]) for rows in (first, second)]
     network = DimensionNetwork(["Ring"], [2], [50], [500])
     sim = anb.Simulation(None, Workload(stages, network, system))

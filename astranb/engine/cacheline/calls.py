@@ -249,10 +249,10 @@ class Calls:
 
 
 def _place(one: Operations, row: int) -> int:
-    """What an operation occupies: the CPU, the GPU's computations, or its communication."""
+    """What an operation occupies: the CPU, the GPU's computations, or a stream of its communication."""
     if one.rows["on_cpu"][row]:
         return 0
-    return 1 if one.rows["kind"][row] == COMPUTE else 2
+    return 1 if one.rows["kind"][row] == COMPUTE else 2 + int(one.rows["stream"][row])
 
 
 def _order(one: Operations) -> list[int]:

@@ -55,7 +55,7 @@ class Graph:
     --------
     >>> from astranb.workload.astrasim2 import System
     >>> step = Operations.of(
-    ...     [{"kind": COMPUTE, "duration_us": 5}, {"kind": COLLECTIVE, "bytes": 1 << 16}], [[], [0]]
+    ...     [{"kind": COMPUTE, "duration_ns": 5000}, {"kind": COLLECTIVE, "bytes": 1 << 16}], [[], [0]]
     ... )
     >>> ring = System.from_document(
     ...     {"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 1}

@@ -40,7 +40,8 @@ _MOST: Final = 1 << 40
 RULES: Final[Rules] = {
     "rows": {
         "kind": between(COMPUTE, REPLAY), "on_cpu": FLAG, "bytes": Rule(-(1 << 63), MOST_BYTES),
-        **each(_INT64, "duration_us", "flops", "peer", "tag", "involved", "priority"),
+        **each(_INT64, "duration_ns", "flops", "peer", "tag", "involved", "priority"),
+        "stream": between(0, 1),
         "collective": between(NONE, COLLECTIVES - 1), "group": Rule(-1, (1 << 63) - 1),
     },
     "dep_start": {"": Rule(0, table="deps", beyond=1)},

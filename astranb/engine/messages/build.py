@@ -34,6 +34,8 @@ from .network import Links, communicating_pairs, make_links
 
 __all__ = ["build", "margins", "recording_tables"]
 
+_BACKGROUND_CHUNKS: Final = 500_000
+"""Numbers of chunks in the background begin here, so that they differ from those of the first stream."""
 _MOST_POINTS: Final = 1024
 _MOST_PASSED: Final = 1 << 18
 """Recorded phases of chunks: 21 MB."""
@@ -82,7 +84,8 @@ def build(
             what = f"ASTRA-sim 2.0 has no {name}-implementation"
             raise InputError(what, where=system.where, hint="leave it out")
     _apply_speeds(rows, system.speeds, npus, system.where)
-    group_rows, members, streams = _groups(workload.groups, npus)
+    lanes = 1 + int((rows["place"] == t.ON_BACKGROUND).any())
+    group_rows, members, streams = _groups(workload.groups, npus, lanes)
     _find_roots(rows, group_rows, members, npus)
     implementations = _implementations(system, counts, npus)
     _check_algorithms(rows, implementations, network, system, compat=compat)
@@ -92,7 +95,7 @@ def build(
     config = allocate(1, t.CONFIG)
     config.npus, config.splits, config.endpoint_ns = npus, system.splits, system.endpoint_ns
     config.concurrent = -(-system.active_chunks // system.queues)
-    config.queues, config.baseline = system.queues, system.baseline
+    config.queues, config.lanes, config.baseline = system.queues, lanes, system.baseline
     config.priority_step, config.rendezvous = system.policy, system.rendezvous
     config.congestion, config.folded, config.routed, config.dims = congestion, folded, routed, len(counts)
     config.exact_chunks = config.every_dim = not compat
@@ -112,7 +115,8 @@ def build(
     queue.open = queue.latest = -1
     npu_rows = allocate(npus, t.NPU)
     npu_rows.timers = npu_rows.end_ns = -1
-    queues = allocate(npus * len(counts) * system.queues, t.QUEUE)
+    npu_rows.next_background = _BACKGROUND_CHUNKS
+    queues = allocate(npus * lanes * len(counts) * system.queues, t.QUEUE)
     queues.head = -1
     tails = allocate(len(queues), t.TAIL)
     tails.value = tails.newest = -1
@@ -144,7 +148,7 @@ def build(
         timers=allocate(many, t.TIMER), messages=allocate(many, t.MESSAGE),
         buckets=allocate(_power(many), t.BUCKET), links=links.servers,
         routes=links.routes, hops=links.hops, wires=links.wires,
-        schedule=_schedule(network, links), grants=allocate(len(counts) * system.queues, t.GRANTS),
+        schedule=_schedule(network, links), grants=allocate(lanes * len(counts) * system.queues, t.GRANTS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         timesteps=allocate(_power(2 * many), TIMESTEP), pending=allocate(_power(2 * many), PENDING),
         **recording_tables(rows, config[0], links.dims, len(links.servers), many, record=record),
@@ -255,10 +259,11 @@ def _implementations(system: System, counts: Sequence[int], npus: int) -> Record
     return table
 
 
-def _groups(groups: Mapping[int, Sequence[int]], npus: int) -> tuple[Records, Records, Records]:
-    """Make the tables of groups; the chunks of group G are numbered from G million."""
+def _groups(groups: Mapping[int, Sequence[int]], npus: int, lanes: int) -> tuple[Records, Records, Records]:
+    """Make the tables of groups; the chunks of group G are numbered from G million, in each lane apart."""
     rows = allocate(max(len(groups), 1), t.GROUP)
-    streams = allocate(npus * max(len(groups), 1), t.COUNTER)
+    many = max(len(groups), 1)
+    streams = allocate(npus * lanes * many, t.COUNTER)
     flat: list[int] = []
     for row, (number, ranks) in enumerate(groups.items()):
         if len(set(ranks)) != len(ranks) or not ranks or min(ranks) < 0 or max(ranks) >= npus:
@@ -268,7 +273,8 @@ def _groups(groups: Mapping[int, Sequence[int]], npus: int) -> tuple[Records, Re
                 hint="list its ranks",
             )
         rows[row].first, rows[row].count = len(flat), len(ranks)
-        streams[row :: len(groups)] = number * 1_000_000
+        for lane in range(lanes):
+            streams[lane * many + row :: lanes * many] = number * 1_000_000 + lane * _BACKGROUND_CHUNKS
         flat += ranks
     members = allocate(max(len(flat), 1), t.COUNTER)
     members.value[: len(flat)] = flat
@@ -302,8 +308,13 @@ def _operations(
         part.npu, part.duration_ns = np.array(ranks)[:, None], durations
         part.start_ns = part.end_ns = -1
         part.place = np.select(
-            [rows["on_cpu"] != 0, rows["kind"] == t.COMPUTE, rows["kind"] == t.RECV],
-            [t.ON_CPU, t.ON_GPU, t.ON_NOTHING],
+            [
+                rows["on_cpu"] != 0,
+                rows["kind"] == t.COMPUTE,
+                rows["kind"] == t.RECV,
+                (rows["kind"] == t.COLLECTIVE) & (rows["stream"] > 0),
+            ],
+            [t.ON_CPU, t.ON_GPU, t.ON_NOTHING, t.ON_BACKGROUND],
             t.ON_WIRE,
         )
         if system.replay:

@@ -58,7 +58,7 @@ def _load(m: MessageMachine, stream: int) -> None:
     s.phase += 1
     s.running = 0
     s.queued_ns = m.queue[0].now
-    s.queue = s.npu * (m.config[0].queues * m.config[0].dims) + p.queue
+    s.queue = s.npu * (m.config[0].queues * m.config[0].dims * m.config[0].lanes) + p.queue
     s.algorithm = p.algorithm
     s.collective = p.collective
     s.nodes = p.nodes

@@ -37,7 +37,7 @@ _CONFIG = {
     "splits": "chunks of a collective", "concurrent": "chunks at once", "congestion": "congestion",
     "endpoint_ns": "endpoint delay", "queues": "queues", "rendezvous": "rendezvous",
 }  # fmt: skip
-_PLACES = ("CPU", "GPU", "network", "receives")
+_PLACES = ("CPU", "GPU", "network", "network, in the background", "receives")
 
 
 class MessageEngine(MessageState):

@@ -22,7 +22,7 @@ from .traffic import dimension
 
 __all__ = ["HAPPENED", "INSPECTORS", "chunks_in", "in_flight", "states_of"]
 
-_PLACES = ("CPU", "GPU", "network", "nothing")
+_PLACES = ("CPU", "GPU", "network", "network, in the background", "nothing")
 
 
 def states_of(m: t.MessageMachine, rows: Any) -> Any:

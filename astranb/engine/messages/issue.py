@@ -20,6 +20,7 @@ from .tables import (
     MEMORY,
     MEMORY_FREE,
     NATIVE_TAGS,
+    ON_BACKGROUND,
     ON_CPU,
     ON_NOTHING,
     OPERATION,
@@ -137,9 +138,13 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
         size = max(size - chunk, 0)
         o.streams += 1
         if o.group >= 0:
-            counter = m.group_streams[npu * len(m.groups) + o.group]
+            lane = config.lanes - 1 if o.place == ON_BACKGROUND else 0
+            counter = m.group_streams[(npu * config.lanes + lane) * len(m.groups) + o.group]
             tag = counter.value
             counter.value += 1
+        elif o.place == ON_BACKGROUND:
+            tag = m.npus[npu].next_background
+            m.npus[npu].next_background += 1
         else:
             tag = m.npus[npu].next_stream
             m.npus[npu].next_stream += 1

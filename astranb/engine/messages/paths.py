@@ -83,10 +83,10 @@ def resolve(path: str, about: About, machine: t.MessageMachine) -> RunPart:
         return RunPart("rank", f"rank[{rank}]", (rank,), npu=rank)
     if kinds == ("rank", "dim"):
         dim = number_of(found[1][1], dims, "dimension", path)
-        each = int(machine.config[0].queues)
-        first = (rank * dims + dim) * each
-        full = f"rank[{rank}].dim[{dim}]"
-        return RunPart("queue", full, tuple(range(first, first + each)), npu=rank, dim=dim)
+        each, lanes = int(machine.config[0].queues), int(machine.config[0].lanes)
+        starts = [((rank * lanes + lane) * dims + dim) * each for lane in range(lanes)]
+        rows = tuple(first + at for first in starts for at in range(each))
+        return RunPart("queue", f"rank[{rank}].dim[{dim}]", rows, npu=rank, dim=dim)
     row = operation_row(found[1][1], rank, about, path)
     return RunPart("op", about.path(row), (row,), npu=rank, operation=row)
 

@@ -42,6 +42,7 @@ _WAIT: Final = between(0, 1e18)
 RULES: Final[Rules] = {
     "config": {
         **each(fixed(between(1, _MOST)), "npus", "splits", "concurrent", "queues", "dims", "max_phases"),
+        "lanes": fixed(between(1, 2)),
         **each(fixed(FLAG), "baseline", "rendezvous", "congestion", "routed", "exact_chunks", "every_dim",
         "bus"),
         **each(fixed(FLAG), "same_order"), "folded": fixed(between(0, 0)), "priority_step": fixed(between(-1,
@@ -68,7 +69,8 @@ RULES: Final[Rules] = {
         **each(fixed(between(0, _MOST)), "nodes", "stride"),
     },
     "npus": {
-        "timers": maybe("timers"), **each(COUNT, "next_stream", "ongoing", "ready", "compute_ns"),
+        "timers": maybe("timers"),
+        **each(COUNT, "next_stream", "next_background", "ongoing", "ready", "compute_ns"),
         "priority": ANY, "end_ns": TIME, "first_dim": row("schedule"),
     },
     "places": {"first": fixed(until("ready")), "ready": COUNT, "busy": FLAG},
@@ -233,12 +235,13 @@ def check_about(about: Any, base_ns: Any, machine: Any) -> None:
 def _check_inputs(m: Any) -> None:
     """Refuse tables that do not fit the numbers of NPUs, dimensions and queues."""
     c = m.config[0]
-    npus, dims, queues = int(c.npus), int(c.dims), int(c.queues)
+    npus, dims, queues, lanes = int(c.npus), int(c.dims), int(c.queues), int(c.lanes)
+    require(lanes == 1 + int((m.operations.place == t.ON_BACKGROUND).any()), "config.lanes")
     lengths = {
-        "npus": npus, "places": npus * t.PLACES, "tails": npus * dims * queues,
-        "queues": npus * dims * queues, "allocators": npus * dims,
+        "npus": npus, "places": npus * t.PLACES, "tails": npus * lanes * dims * queues,
+        "queues": npus * lanes * dims * queues, "allocators": npus * dims,
         "trees": npus * t.COLLECTIVES * dims, "implementations": t.COLLECTIVES * dims, "schedule": dims,
-        "group_streams": npus * len(m.groups), "grants": dims * queues, "wires": len(m.links),
+        "group_streams": npus * lanes * len(m.groups), "grants": lanes * dims * queues, "wires": len(m.links),
         "memories": npus, "bus": SIDES * npus if c.bus else 1,
         "bus_lists": LISTS * (SIDES * npus if c.bus else 1),
     }  # fmt: skip
@@ -402,7 +405,7 @@ class _MessagesInUse:
         require((one.phase >= 1) & (one.phase <= one.phases) & (one.phases <= width), "streams.phase")
         operation = m.operations[one.operation]
         require((operation.kind == t.COLLECTIVE) & (operation.npu == one.npu), "streams.operation")
-        local = int(c.queues * c.dims)
+        local = int(c.queues * c.dims * c.lanes)
         for at in range(width):
             some = in_use[one.phases > at]
             p = m.phases[some * width + at]
@@ -444,7 +447,7 @@ class _MessagesInUse:
         require((p.algorithm != t.CUSTOM) | (operation.custom >= 0), "phases.algorithm")
         odd = p.nodes & (p.nodes - 1) > 0
         require(~((p.algorithm == t.TREE) & odd), "phases.algorithm")
-        at = p.queue // int(m.config[0].queues)
+        at = p.queue // int(m.config[0].queues) % int(m.config[0].dims)
         switch = p.algorithm == t.IN_NETWORK
         require(~switch | ~grouped & (m.dims.kind[m.schedule.links[at]] == 2), "phases.algorithm")
 

@@ -35,6 +35,7 @@ from .tables import (
     GATHER,
     IN_NETWORK,
     NONE,
+    ON_BACKGROUND,
     REDUCE_SCATTER,
     RING_STEPS,
     ROOTED,
@@ -315,6 +316,8 @@ def _add_phase(
     if half == 2 or (half == 0 and queues > 1 and queue >= queues // 2):
         p.direction = -1
     p.queue = dim * queues + queue
+    if m.operations[s.operation].place == ON_BACKGROUND:
+        p.queue += m.config[0].dims * queues
     if p.algorithm == TREE and collective < BROADCAST:
         t = m.trees[(s.npu * COLLECTIVES + requested) * m.config[0].dims + dim]
         p.tree = t.value % 2
@@ -490,7 +493,7 @@ def next_granted(m: MessageMachine, queue: int, stream: int) -> int:
         -1 if another chunk has been granted, which is not in the queue yet. Groups and custom
         collectives need no grants.
     """
-    shared = queue % (m.config[0].dims * m.config[0].queues)
+    shared = queue % (m.config[0].dims * m.config[0].queues * m.config[0].lanes)
     g = m.grants[shared]
     used = m.queues[queue].granted - g.first
     row = -1

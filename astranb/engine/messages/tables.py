@@ -20,8 +20,9 @@ from astranb.workload.astrasim2.kinds import *  # noqa: F403 - every number of a
 ON_CPU: Final = 0
 ON_GPU: Final = 1
 ON_WIRE: Final = 2
-ON_NOTHING: Final = 3
-PLACES: Final = 4
+ON_BACKGROUND: Final = 3  # collectives that others do not wait for: a second stream
+ON_NOTHING: Final = 4
+PLACES: Final = 5
 
 # What the network's queue holds: the low three bits of an event.
 TIMERS: Final = 0  # an NPU's timers of this time expire
@@ -70,7 +71,8 @@ CONFIG = np.dtype(
         ("splits", "i8"),
         ("endpoint_ns", "i8"),
         ("concurrent", "i8"),  # streams under way in one queue
-        ("queues", "i8"),  # of one dimension
+        ("queues", "i8"),  # of one dimension and lane
+        ("lanes", "i8"),  # 2: collectives in the background have queues of their own
         ("baseline", "i8"),  # all-reduce in each dimension, instead of scatter and gather
         ("priority_step", "i8"),  # 1: LIFO, -1: FIFO, 0: as the operation says
         ("rendezvous", "i8"),
@@ -137,7 +139,8 @@ LIMITS = np.dtype(
 NPU = np.dtype(
     [
         ("timers", "i8"),  # a list: the first timer of each time
-        ("next_stream", "i8"),
+        ("next_stream", "i8"),  # number of the next chunk of all NPUs, and of the next in the background
+        ("next_background", "i8"),
         ("priority", "i8"),
         ("ongoing", "i8"),
         ("ready", "i8"),

@@ -36,7 +36,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
     InputError
         The roofline or a remote memory is needed and not described.
     """
-    recorded = np.where(rows["duration_us"] > 0, np.minimum(rows["duration_us"], NEVER) * 1000, 1)
+    recorded = np.where(rows["duration_ns"] > 0, np.minimum(rows["duration_ns"], NEVER), 1)
     if system.replay:
         return recorded.astype(np.int64)
     result = np.where(np.isin(rows["kind"], (COMPUTE, REPLAY)), recorded, 0).astype(np.int64)

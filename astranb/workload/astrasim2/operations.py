@@ -44,7 +44,7 @@ COLUMN = np.dtype(
     [
         ("kind", "i8"),  # COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, REPLAY
         ("on_cpu", "i8"),
-        ("duration_us", "i8"),  # as recorded
+        ("duration_ns", "i8"),  # as recorded, 0: not
         ("flops", "i8"),  # operations of a computation
         ("bytes", "i8"),  # of a message, a collective, or the tensors of a computation
         ("peer", "i8"),  # rank at the other end; a collective's root, -1: the first of its group
@@ -53,6 +53,7 @@ COLUMN = np.dtype(
         ("group", "i8"),  # number of a group of ranks, -1 for all
         ("involved", "i8"),  # a bit for each dimension that takes part
         ("priority", "i8"),
+        ("stream", "i8"),  # of a collective: 0, or 1 for the background, which the first does not wait for
     ]
 )
 """One operation of a rank."""

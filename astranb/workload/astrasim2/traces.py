@@ -179,7 +179,7 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     return {
         "kind": kinds,
         "on_cpu": trace.is_cpu_op,
-        "duration_us": trace.duration_us,
+        "duration_ns": _durations_ns(trace),
         "flops": np.maximum(trace.num_ops, 0),
         "bytes": np.maximum(size, 0),
         # The root is the rank that a collective starts from, or the one that it ends at.
@@ -189,7 +189,14 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
         "group": np.where(is_collective, _groups(trace, groups), -1),
         "involved": _involved(trace),
         "priority": trace.comm_priority,
+        "stream": np.clip(trace.integers("comm_stream"), 0, 1) * is_collective,
     }
+
+
+def _durations_ns(trace: Trace) -> Any:
+    """Give the recorded durations: exact ones (``duration_ns``) where a node has them."""
+    exact = trace.integers("duration_ns")
+    return np.where((exact > 0) & (exact <= _MOST), exact, np.minimum(trace.duration_us, _MOST) * 1000)
 
 
 def _groups(trace: Trace, groups: Collection[int]) -> Any:

@@ -63,7 +63,7 @@ class Workload:
         for one in {id(one): one for one in self.operations}.values():
             on_device = one.rows[one.rows["kind"] == COMPUTE]
             computed += len(on_device)
-            timed += int(np.count_nonzero(on_device["duration_us"]))
+            timed += int(np.count_nonzero(on_device["duration_ns"]))
         return [NO_DURATIONS] if computed and not timed else []
 
 

@@ -11,15 +11,12 @@ from .dlrm import DLRM, Dlrm
 from .job import MODES, Job
 from .library import MODELS, TRANSFORMERS, read_model
 from .parallelism import Parallelism
-from .roofline import DEFAULT_GPU, GPUS, Roofline, roofline
 from .step import Cluster, ModelStep, machine, workload
 from .transformer import Transformer
 
 __all__ = [
     "CONVOLUTIONAL",
-    "DEFAULT_GPU",
     "DLRM",
-    "GPUS",
     "MODELS",
     "MODES",
     "TRANSFORMERS",
@@ -30,10 +27,8 @@ __all__ = [
     "Job",
     "ModelStep",
     "Parallelism",
-    "Roofline",
     "Transformer",
     "machine",
     "read_model",
-    "roofline",
     "workload",
 ]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from astranb.core.errors import InputError
+from astranb.workload.kernels import Product
 
 from .job import Job
-from .program import Cost, StageProgram
+from .program import Cost, StageProgram, optimizer_pass
 
 __all__ = ["CONVOLUTIONAL", "Convolutional", "ConvolutionalLayer", "data_parallel"]
 
@@ -30,12 +31,16 @@ class ConvolutionalLayer:
         Operations of a forward pass of one sample: a multiplication and an addition are two.
     numbers : int
         Numbers read and written for one sample.
+    pixels, outputs : int
+        Of a sample's output: the rows and columns of its product of matrices.
     """
 
     name: str
     parameters: int
     flops: int
     numbers: int
+    pixels: int
+    outputs: int
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,14 @@ def _conv(
     weights = into * out * kernel * kernel
     pixels = size * size
     numbers = into * pixels * stride * stride + out * pixels
-    return ConvolutionalLayer(name, weights + (out if bias else 2 * out), 2 * weights * pixels, numbers)
+    return ConvolutionalLayer(
+        name, weights + (out if bias else 2 * out), 2 * weights * pixels, numbers, pixels, out
+    )
 
 
 def full(name: str, into: int, out: int) -> ConvolutionalLayer:
     """Give a fully connected layer with biases."""
-    return ConvolutionalLayer(name, into * out + out, 2 * into * out, into + out)
+    return ConvolutionalLayer(name, into * out + out, 2 * into * out, into + out, 1, out)
 
 
 def _vgg16() -> Convolutional:
@@ -133,7 +140,7 @@ def check_data_only(name: str, job: Job) -> None:
         if getattr(degrees, degree) > 1:
             what = f"{name} is divided by data parallelism only"
             raise InputError(what, where=degree, hint="take 1")
-    if job.mode == "decode" or job.recompute:
+    if job.mode == "decode" or job.recompute != "none":
         what = f"{'decode' if job.mode == 'decode' else 'recompute'} does not apply to {name}"
         raise InputError(what, where="mode" if job.mode == "decode" else "recompute", hint="leave it out")
     if degrees.zero > 1:
@@ -165,7 +172,9 @@ def data_parallel(model: Convolutional, job: Job) -> StageProgram:
 
 def _cost(layer: ConvolutionalLayer, job: Job) -> Cost:
     touched = (layer.parameters + job.micro * layer.numbers) * job.bytes_each
-    return Cost(job.micro * layer.flops, touched)
+    inputs = layer.flops // (2 * layer.pixels * layer.outputs)
+    product = Product(job.micro * layer.pixels, layer.outputs, inputs)
+    return Cost(job.micro * layer.flops, touched, kernels=(product,))
 
 
 def forward(program: StageProgram, job: Job, layers: Sequence[ConvolutionalLayer], micro: int) -> int:
@@ -196,12 +205,13 @@ def backward(
     """
     kind = "reduce_scatter" if job.parallelism.zero else "all_reduce"
     for layer in reversed(layers):
-        cost = _cost(layer, job).times(1 if layer is first else 2)
+        cost = _cost(layer, job)
+        cost = cost.halves()[1] if layer is first else cost.backward()
         done = program.compute(f"{layer.name} bwd {micro}", cost)
         if micro == job.microbatches - 1:
             name = f"{layer.name} grads {micro}"
             size = layer.parameters * job.bytes_each
-            reduced.extend(program.collect(kind, "data", size, name, [done]))
+            reduced.extend(program.collect(kind, "data", size, name, [done], background=True))
 
 
 def update(program: StageProgram, job: Job, parameters: int, after: list[int]) -> None:
@@ -209,6 +219,10 @@ def update(program: StageProgram, job: Job, parameters: int, after: list[int]) -
     degrees, size = job.parallelism, job.bytes_each
     own = -(-parameters // degrees.size("data")) if degrees.zero else parameters
     touched = own * (2 * job.optimizer_bytes + 2 * size)
-    done = program.compute("optimizer", Cost(_UPDATE_FLOPS * own, touched, vector=True), after)
+    done = program.compute(
+        "optimizer",
+        Cost(_UPDATE_FLOPS * own, touched, vector=True, kernels=(optimizer_pass(touched),)),
+        after,
+    )
     if degrees.zero:
-        program.collect("all_gather", "data", own * size, "params", [done])
+        program.collect("all_gather", "data", own * size, "params", [done], background=True)

@@ -4,10 +4,16 @@ A product of matrices of m by k and k by n takes 2 m k n operations; attention o
 each number of a query's head and of a value's, the mask not subtracted (Narayanan et al. 2021, arXiv
 2104.04473, appendix). Backward passes take twice the operations, and bytes, of the forward pass.
 
-Element-wise operations (norms, residuals, softmax, dropout) are each a pass over memory, as without
-fusion. For each number a layer norm takes 8 operations (sum; subtract, square, sum; subtract, divide,
-scale, shift) and an RMS norm 4 (square, sum; divide, scale), both with one read and one write; a
-residual 1, with two reads and one write; the softmax of attention 5 (maximum, subtract, exponential,
+**Kernels** give the time: the products with their shapes, attention, and passes over memory that
+libraries fuse. A layer has two norms (a read and a write of each number), two residual additions (two
+reads, a write; dropout besides), rotary positions (queries and keys, read and written), and the
+activation of the MLP (its inputs read, its output written); the vocabulary's loss passes over the logits
+in bfloat16 and in float32 (:data:`_LOSS_BYTES`). Operations and bytes beside them are the roofline's.
+
+With ``elementwise``, norms, residuals, the softmax of attention and dropout are operations of their own,
+each a pass over memory, as without fusion. For each number a layer norm takes 8 operations (sum;
+subtract, square, sum; subtract, divide, scale, shift) and an RMS norm 4 (square, sum; divide, scale),
+both with one read and one write; a residual 1, with two reads and one write; the softmax of attention 5 (maximum, subtract, exponential,
 sum, divide), with one read and one write; dropout 2 (mask, scale), with one read, one write and a mask
 of one byte (as Korthikanti et al. 2022, arXiv 2205.05198, section 4, count it).
 """
@@ -18,6 +24,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from astranb.workload.kernels import Attention, Kernel, Product, Stream
+
 from .job import Job
 from .program import Cost
 from .transformer import Transformer
@@ -27,6 +35,11 @@ __all__ = ["Costs"]
 _NORM_FLOPS: Final = {"layer": 8, "rms": 4}
 _SOFTMAX_FLOPS: Final = 5
 _DROPOUT_FLOPS: Final = 2
+_NORM_PASSES: Final = 2
+_RESIDUAL_PASSES: Final = 3
+_LOSS_BYTES: Final = 14
+"""Per logit: bfloat16 read, float32 written (6), read for the maximum (4), exponentials (4 of 8, the sums
+fused), as Megatron-LM's vocabulary-parallel cross entropy does; half of that backward."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +79,48 @@ class Costs:
         wide = self.model.cache_width * self.tokens * self.job.bytes_each
         return wide if self.model.is_latent else wide // self.job.parallelism.tensor
 
-    def _product(self, parameters: int, wide: int) -> Cost:
-        """Products with a number of parameters; ``wide`` is the numbers per token, in and out."""
-        flops = 2 * self.tokens * parameters
-        return Cost(flops, (parameters + self.tokens * wide) * self.job.bytes_each)
+    def _products(self, *shapes: tuple[int, int], then: tuple[Kernel, ...] = (), plain: bool = False) -> Cost:
+        """Products of a microbatch's tokens with parameters, of shapes (inputs, outputs)."""
+        parameters = sum(into * out for into, out in shapes)
+        wide = sum(into + out for into, out in shapes)
+        size = (parameters + self.tokens * wide) * self.job.bytes_each
+        kernels = tuple(Product(self.tokens, out, into, plain=plain) for into, out in shapes)
+        return Cost(2 * self.tokens * parameters, size, kernels=kernels + then)
 
-    def projections(self) -> Cost:
-        """The projections of queries, keys, values and of attention's output."""
+    def _passes(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
+        """Passes over memory in one fused kernel."""
+        return (Stream(numbers * passes * self.job.bytes_each),)
+
+    def _fused(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
+        """The same, unless they are operations of their own."""
+        return () if self.job.elementwise else self._passes(numbers, passes)
+
+    def around(self) -> Cost:
+        """The residual addition and the norm between two halves of layers, fused."""
+        mask = self._between if self.job.dropout and not self.job.elementwise else 0
+        extra = (Stream(mask),) if mask else ()
+        kernels = self._fused(self._between, _NORM_PASSES) + self._fused(self._between, _RESIDUAL_PASSES)
+        return Cost(0, 0, kernels=kernels + extra)
+
+    def queries(self) -> Cost:
+        """The projections of queries, keys and values, and the rotation of positions."""
         m, t = self.model, self.job.parallelism.tensor
-        block = m.attention
-        wide = 2 * m.hidden + (m.heads * (m.key_size + m.value_size) + m.cache_width) // t
-        return self._product(block.split // t + block.whole, wide)
+        if m.is_latent:
+            heads = m.heads // t
+            return self._products(
+                (m.hidden, m.q_rank), (m.hidden, m.kv_rank + m.rope_size), (m.q_rank, heads * m.key_size),
+                (m.kv_rank, heads * (m.head_size + m.v_size)),
+                then=self._fused(self.tokens * heads * m.key_size, 2),
+            )  # fmt: skip
+        wide = (m.heads * m.key_size + m.cache_width) // t
+        turned = self.tokens * (m.heads + m.kv_heads) * m.key_size // t
+        then = () if m.positions else self._fused(turned, 2)
+        return self._products((m.hidden, wide), then=then)
+
+    def output(self) -> Cost:
+        """The projection of attention's output."""
+        m = self.model
+        return self._products((m.heads * m.value_size // self.job.parallelism.tensor, m.hidden))
 
     def attention(self, seen: int) -> Cost:
         """Attention of a microbatch's tokens to ``seen`` tokens of each sequence."""
@@ -85,19 +129,49 @@ class Costs:
         flops = 2 * self.tokens * seen * heads * (m.key_size + m.value_size)
         kept = m.cache_width // (1 if m.is_latent else t)
         numbers = self.tokens * heads * (m.key_size + m.value_size) + self.job.micro * seen * kept
-        return Cost(flops, numbers * self.job.bytes_each)
+        return Cost(flops, numbers * self.job.bytes_each, kernels=self._attention(seen, heads))
 
-    def mlp(self) -> Cost:
-        """A dense MLP."""
-        m, t = self.model, self.job.parallelism.tensor
-        matrices = 3 if m.gated else 2
-        return self._product(m.mlp.split // t, 2 * m.hidden + matrices * m.ffn // t)
+    def _attention(self, seen: int, heads: int) -> tuple[Kernel, ...]:
+        """The kernels of attention."""
+        m, sequences = self.model, self.job.micro
+        each = self.tokens // sequences
+        if self.job.attention == "flash" or each == 1:
+            if not m.is_latent:
+                kept = m.kv_heads // self.job.parallelism.tensor
+                return (Attention(sequences, each, seen, heads, kept, m.key_size, m.value_size),)
+            if each > 1:
+                return (Attention(sequences, each, seen, heads, heads, m.key_size, m.value_size),)
+            # Latent vectors are read once for all heads, as keys and as values.
+            wide = m.kv_rank + m.rope_size
+            return (Attention(sequences, 1, seen, heads, 1, wide, m.kv_rank, kept_size=wide),)
+        copies, scores = sequences * heads, sequences * heads * each * seen
+        passes = _passes_of_softmax(dropout=self.job.dropout)
+        softmax = () if self.job.elementwise else (Stream(int(scores * passes * self.job.bytes_each)),)
+        return (
+            Product(each, seen, m.key_size, copies, weights=False, plain=True),
+            *softmax,
+            Product(each, m.value_size, seen, copies, weights=False, plain=True),
+        )
+
+    def mlp(self) -> tuple[Cost, Cost]:
+        """A dense MLP: what opens it, with the activation, and what closes it."""
+        return self._mlp(self.model.ffn)
+
+    def _mlp(self, width: int) -> tuple[Cost, Cost]:
+        m, part = self.model, width // self.job.parallelism.tensor
+        matrices = 2 if m.gated else 1
+        shape = (m.hidden, matrices * part)
+        opening = self._products(shape, then=self._passes(self.tokens * part, matrices + 1))
+        return opening, self._products((part, m.hidden))
 
     def around_experts(self) -> Cost:
         """The router and the experts that every token goes to."""
-        m, t = self.model, self.job.parallelism.tensor
-        block = m.around_experts
-        return self._product(block.split // t + block.whole, 2 * m.hidden + m.experts)
+        m = self.model
+        router = self._products((m.hidden, m.experts), plain=True)
+        if not m.shared_experts:
+            return router
+        opening, closing = self._mlp(m.shared_experts * m.expert_ffn)
+        return router.plus(opening).plus(closing)
 
     def experts(self) -> Cost:
         """The experts of the busiest rank.
@@ -105,10 +179,21 @@ class Costs:
         It computes the number of tokens that it sends to experts, times :attr:`load`.
         """
         m, degrees = self.model, self.job.parallelism
-        numbers = (m.experts // degrees.expert) * m.expert // degrees.tensor
-        wide = int(self.load * m.top_k * self.tokens * (2 * m.hidden + m.expert_ffn // degrees.tensor))
+        count, part = m.experts // degrees.expert, m.expert_ffn // degrees.tensor
+        numbers = count * m.expert // degrees.tensor
+        tokens = int(self.load * m.top_k * self.tokens)
+        wide = tokens * (2 * m.hidden + part)
         flops = 2 * self.tokens * m.top_k * m.expert // degrees.tensor
-        return Cost(int(self.load * flops), (numbers + wide) * self.job.bytes_each, useful=flops)
+        each, matrices = max(1, -(-tokens // count)), 2 if m.gated else 1
+        kernels = (
+            *self._passes(tokens * m.hidden, 2),  # permuted by expert
+            Product(each, matrices * part, m.hidden, count),
+            *self._passes(tokens * part, matrices + 1),
+            Product(each, m.hidden, part, count),
+            *self._passes(tokens * m.hidden, 2),
+        )
+        size = (numbers + wide) * self.job.bytes_each
+        return Cost(int(self.load * flops), size, useful=flops, kernels=kernels)
 
     @property
     def load(self) -> Fraction:
@@ -132,7 +217,8 @@ class Costs:
 
     def embedding(self) -> Cost:
         """The look-up of words, and the addition of positions."""
-        return Cost(self.tokens * self.model.hidden, 2 * self.activation, vector=True)
+        kernels = (Stream(2 * self.activation),)
+        return Cost(self.tokens * self.model.hidden, 2 * self.activation, vector=True, kernels=kernels)
 
     @property
     def words(self) -> int:
@@ -144,7 +230,10 @@ class Costs:
         m, job = self.model, self.job
         tokens = self.tokens if job.mode == "training" else job.micro
         numbers = self.words * m.hidden + tokens * (m.hidden + self.words)
-        return Cost(2 * tokens * m.hidden * self.words, numbers * job.bytes_each)
+        kernels: tuple[Kernel, ...] = (Product(tokens, self.words, m.hidden, plain=True),)
+        if job.mode == "training":
+            kernels += (Stream(_LOSS_BYTES * tokens * self.words, launches=4, back=0.5),)
+        return Cost(2 * tokens * m.hidden * self.words, numbers * job.bytes_each, kernels=kernels)
 
     @property
     def _between(self) -> int:
@@ -157,7 +246,8 @@ class Costs:
         size, mask = passes * self.job.bytes_each, 0
         if dropout and self.job.dropout:
             flops, size, mask = flops + _DROPOUT_FLOPS, size + 2 * self.job.bytes_each, 1
-        return Cost(flops * numbers, (size + mask) * numbers, vector=True)
+        touched = (size + mask) * numbers
+        return Cost(flops * numbers, touched, vector=True, kernels=(Stream(touched, back=2.0),))
 
     def norm(self) -> Cost:
         """The norm before attention, an MLP or the head."""
@@ -171,3 +261,8 @@ class Costs:
         """The softmax of a rank's heads over ``seen`` tokens each, and its dropout."""
         numbers = self.tokens * seen * self.model.heads // self.job.parallelism.tensor
         return self._elementwise(numbers, _SOFTMAX_FLOPS, 2, dropout=True)
+
+
+def _passes_of_softmax(*, dropout: bool) -> float:
+    """Passes over the scores: read and written; with dropout again, and a mask of a byte."""
+    return 4.5 if dropout else 2.0

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from astranb.workload.kernels import Product, Stream
+
 from .convolutional import backward, check_data_only, forward, full, update
 from .job import Job
 from .program import Cost, StageProgram
@@ -95,9 +97,11 @@ def recommendation(model: Dlrm, job: Job) -> StageProgram:
         [full(f"{name}{layer}", into, out) for layer, (into, out) in enumerate(pairwise(widths))]
         for name, widths in (("bottom", model.bottom), ("top", model.top))
     )
-    pairs = Cost(micro * model.interaction_flops, 2 * rows)
+    vectors = len(model.tables) + 1
+    products = Product(vectors, vectors, model.width, copies=micro, weights=False)
+    pairs = Cost(micro * model.interaction_flops, 2 * rows, kernels=(products,))
     for number in range(job.microbatches):
-        lookup = Cost(rows // size, 2 * rows, vector=True)
+        lookup = Cost(rows // size, 2 * rows, vector=True, kernels=(Stream(2 * rows),))
         found = program.compute(f"lookup {number}", lookup)
         there = program.collect("all_to_all", "data", rows, f"embeddings {number}", [found])
         done = forward(program, job, bottom, number)
@@ -106,10 +110,14 @@ def recommendation(model: Dlrm, job: Job) -> StageProgram:
         if job.mode != "training":
             continue
         backward(program, job, top, number, reduced, bottom[0])
-        grads = program.compute(f"pairs bwd {number}", pairs.times(2))
+        grads = program.compute(f"pairs bwd {number}", pairs.backward())
         home = program.collect("all_to_all", "data", rows, f"embedding grads {number}", [grads])
         backward(program, job, bottom, number, reduced, bottom[0])
-        program.compute(f"lookup update {number}", Cost(2 * rows // size, 3 * rows, vector=True), home)
+        program.compute(
+            f"lookup update {number}",
+            Cost(2 * rows // size, 3 * rows, vector=True, kernels=(Stream(3 * rows),)),
+            home,
+        )
     if job.mode == "training":
         update(program, job, model.dense_parameters, reduced)
     return program

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from astranb.core.errors import InputError, near
+from astranb.workload.kernels import PRECISIONS
 
 from .parallelism import Parallelism
 
-__all__ = ["MODES", "Job"]
+__all__ = ["ATTENTION", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
 
 _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
@@ -17,6 +18,10 @@ _LIMITS: Final = {
     "optimizer_bytes": 64,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
+RECOMPUTE: Final = ("none", "selective", "full")
+ATTENTION: Final = ("flash", "unfused")
+OVERLAPS: Final = ("tensor", "gradients", "parameters")
+OFFLOADS: Final = ("none", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,24 @@ class Job:
         Sequences of a step, over all replicas.
     tokens : int
         Tokens that decoding generates, one after another.
-    recompute : bool
-        Whether backward passes repeat the forward pass of their layer (full activation recomputation).
+    recompute : str or bool
+        What backward passes compute again: ``none``, ``selective`` (the core of attention; Korthikanti et
+        al. 2022, arXiv 2205.05198), ``full`` (the forward pass of their layer); True is ``full``.
+    attention : str
+        ``flash``: in one kernel (FlashAttention); ``unfused``: with its scores in memory.
+    precision : str
+        Of products with parameters: ``bf16``, ``fp16`` or ``fp8``.
+    overlap : tuple of str
+        Collectives that overlap with computations which do not need them: ``tensor`` (the product that
+        makes or needs their data, a part at a time), ``gradients`` (backward passes), ``parameters`` (the
+        first forward passes of the next step).
+    offload : str
+        What the host's memory holds: ``none`` or ``optimizer``.
     elementwise : bool
-        Whether norms, residuals and the softmax of attention are computations of their own.
+        Whether norms, residuals and the softmax of attention are computations of their own, and not
+        kernels of their neighbours.
     dropout : bool
-        Whether to train with dropout; needs ``elementwise``.
+        Whether to train with dropout.
     expert_imbalance : float
         Tokens of the busiest expert of a layer, relative to the mean.
     bytes_each : int
@@ -67,18 +84,32 @@ class Job:
     microbatches: int = 1
     mode: str = "training"
     tokens: int = 1
-    recompute: bool = False
+    recompute: str | bool = "none"
     elementwise: bool = False
     dropout: bool = False
     expert_imbalance: float = 1.0
     bytes_each: int = 2
     optimizer_bytes: int = 12
+    attention: str = "flash"
+    precision: str = "bf16"
+    overlap: tuple[str, ...] = ("gradients", "parameters")
+    offload: str = "none"
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
         degrees = self.parallelism
-        if self.mode not in MODES:
-            raise InputError(f"unknown mode {self.mode[:40]!r}", where="mode", hint=near(self.mode, MODES))
+        if isinstance(self.recompute, bool):
+            object.__setattr__(self, "recompute", "full" if self.recompute else "none")
+        for name, known in (
+            ("mode", MODES), ("recompute", RECOMPUTE), ("attention", ATTENTION), ("offload", OFFLOADS),
+            ("precision", PRECISIONS),
+        ):  # fmt: skip
+            value = str(getattr(self, name))
+            if value not in known:
+                raise InputError(f"unknown {name} {value[:40]!r}", where=name, hint=near(value, known))
+        for one in self.overlap:
+            if one not in OVERLAPS:
+                raise InputError(f"no overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
         for name, most in _LIMITS.items():
             value = getattr(self, name)
             if not 1 <= value <= most:
@@ -96,10 +127,12 @@ class Job:
         if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
             what = f"{self.microbatches} microbatches on {degrees.pipeline} interleaved stages"
             raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")
-        if self.dropout and not self.elementwise:
-            raise InputError("dropout needs elementwise", where="dropout", hint="give both")
         if self.mode != "training":
-            options = (("zero", degrees.zero), ("recompute", self.recompute), ("dropout", self.dropout))
+            options = (
+                ("zero", degrees.zero),
+                ("recompute", self.recompute != "none"),
+                ("dropout", self.dropout),
+            )
             for name, used in options:
                 if used:
                     raise InputError(f"{name} does not apply to {self.mode}", where=name, hint="leave it out")

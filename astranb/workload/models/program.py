@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from astranb.chakra import CollectiveType, NodeType
+from astranb.workload.kernels import Kernel, Stream
 
 from .parallelism import GROUPS, Parallelism
 
-__all__ = ["Cost", "StageProgram"]
+__all__ = ["Cost", "StageProgram", "optimizer_pass"]
 
 TAGS: Final = 499_000_000
 """Tags of messages are lower; those of ASTRA-sim's collectives are higher."""
@@ -28,25 +29,66 @@ class Cost(NamedTuple):
         Whether it is not an operation on matrices, and so not one of the model's.
     useful : int, optional
         Operations that count as the model's; by default all of them.
+    kernels : tuple of Kernel
+        What it launches, which takes the time; operations and bytes are the roofline's.
     """
 
     flops: int
     touched: int
     vector: bool = False
     useful: int | None = None
+    kernels: tuple[Kernel, ...] = ()
 
     def times(self, count: int) -> Cost:
         """Multiply the cost."""
         useful = None if self.useful is None else self.useful * count
-        return Cost(self.flops * count, self.touched * count, self.vector, useful)
+        return Cost(self.flops * count, self.touched * count, self.vector, useful, self.kernels * count)
+
+    def backward(self) -> Cost:
+        """Give the cost of the backward pass: twice the operations and bytes, and kernels of its own."""
+        back = tuple(kernel for one in reversed(self.kernels) for kernel in one.backward())
+        return self.times(2)._replace(kernels=back)
+
+    def halves(self) -> tuple[Cost, Cost]:
+        """Divide the backward pass of a product: the gradient of its input, and that of its parameters."""
+        back = self.backward()
+        first = tuple(one.backward()[0] for one in reversed(self.kernels) if one.backward())
+        rest = tuple(kernel for one in reversed(self.kernels) for kernel in one.backward()[1:])
+        return self._replace(kernels=first), self._replace(
+            kernels=rest, flops=back.flops - self.flops, touched=back.touched - self.touched
+        )
+
+    def plus(self, other: Cost) -> Cost:
+        """One after the other, as one computation; the other's operations count if this one's do."""
+        useful = None
+        if self.useful is not None or other.useful is not None or self.vector != other.vector:
+            useful = self.counted + other.counted
+        return Cost(
+            self.flops + other.flops,
+            self.touched + other.touched,
+            self.vector and other.vector,
+            useful,
+            self.kernels + other.kernels,
+        )
+
+    @property
+    def counted(self) -> int:
+        """Operations that count as the model's."""
+        return 0 if self.vector else self.flops if self.useful is None else self.useful
+
+
+def optimizer_pass(touched: int) -> Stream:
+    """Give the kernel of the optimizer's step, which has no backward pass."""
+    return Stream(touched, back=0.0, sort="optimizer")
 
 
 class StageProgram:
     """The operations of each rank of one stage, in an order in which they can be done one after another.
 
     Each computation waits for the previous one, and each send or collective for the previous send or
-    collective. If ranks that do one operation after another have no deadlock in this order, there is
-    none whatever the durations are (docs/workloads.md).
+    collective of its stream: sums of gradients and gathered parameters have one of their own. If ranks
+    that do one operation after another have no deadlock in this order, there is none whatever the
+    durations are (docs/workloads.md).
 
     Parameters
     ----------
@@ -59,6 +101,10 @@ class StageProgram:
         :class:`CollectiveType`, position in :data:`GROUPS` or -1, in :data:`PEERS` or -1, tag.
     useful : list of int
         The model's operations; 0 for recomputation and element-wise operations.
+    kernels : list of tuple of Kernel
+        What computations launch.
+    background : list of bool
+        Whether a collective is one that the others do not wait for: sums of gradients, parameters.
     deps : list of tuple of int
         The dependencies of each.
     computed : int
@@ -76,9 +122,11 @@ class StageProgram:
         self.peer: list[int] = []
         self.tag: list[int] = []
         self.useful: list[int] = []
+        self.kernels: list[tuple[Kernel, ...]] = []
+        self.background: list[bool] = []
         self.deps: list[tuple[int, ...]] = []
         self.computed = -1
-        self._sent = -1
+        self._sent = [-1, -1]  # the last message or collective, and the last one in the background
         self._received: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -103,13 +151,21 @@ class StageProgram:
             Its number.
         """
         number = self._add(NodeType.COMP, name, cost.touched, (*after, self.computed), flops=cost.flops)
-        if not again and not cost.vector:
-            self.useful[number] = cost.flops if cost.useful is None else cost.useful
+        if not again:
+            self.useful[number] = cost.counted
+        self.kernels[number] = cost.kernels
         self.computed = number
         return number
 
     def collect(
-        self, collective: str, group: str, size: int, name: str, after: Iterable[int] = ()
+        self,
+        collective: str,
+        group: str,
+        size: int,
+        name: str,
+        after: Iterable[int] = (),
+        *,
+        background: bool = False,
     ) -> tuple[int, ...]:
         """Add a collective, unless the group has one rank.
 
@@ -123,6 +179,8 @@ class StageProgram:
             Bytes of each rank's input.
         name : str
         after : iterable of int
+        background : bool
+            Whether it waits only for collectives in the background, and only these wait for it.
 
         Returns
         -------
@@ -132,17 +190,18 @@ class StageProgram:
         wanted = tuple(one for one in after if one >= 0)
         if self.parallelism.size(group) == 1 or not size:
             return wanted
-        number = self._add(NodeType.COMM_COLL, name, size, (*wanted, self._sent))
+        number = self._add(NodeType.COMM_COLL, name, size, (*wanted, self._sent[background]))
         self.collective[number] = int(CollectiveType[collective.upper()])
         self.group[number] = GROUPS.index(group)
-        self._sent = number
+        self.background[number] = background
+        self._sent[background] = number
         return (number,)
 
     def send(self, peer: int, size: int, tag: int, name: str, after: Iterable[int]) -> int:
         """Add a message to one of :data:`PEERS`."""
-        number = self._add(NodeType.COMM_SEND, name, size, (*after, self._sent))
+        number = self._add(NodeType.COMM_SEND, name, size, (*after, self._sent[0]))
         self.peer[number], self.tag[number] = peer, tag
-        self._sent = number
+        self._sent[0] = number
         return number
 
     def receive(self, peer: int, size: int, tag: int, name: str) -> int:
@@ -159,6 +218,8 @@ class StageProgram:
         self.flops.append(flops)
         self.size.append(size)
         self.useful.append(0)
+        self.kernels.append(())
+        self.background.append(False)
         for column in (self.collective, self.group, self.peer):
             column.append(-1)
         self.tag.append(0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from .costs import Costs
 from .job import Job
 from .parallelism import NEXT_STAGE, PEERS
-from .program import Cost, StageProgram
+from .program import Cost, StageProgram, optimizer_pass
 from .transformer import Transformer
 from .weights import Held, chunks, of_embedding, of_head, of_layer
 
@@ -56,6 +57,11 @@ class Stage:
         self._ready: list[tuple[int, int, tuple[int, ...]]] = []
         self._reduced: list[int] = []
         self._late: tuple[int, ...] = ()
+        if self._gathers_first:
+            # The parameters that the optimizer of the step before has changed.
+            for keys in self._passes:
+                for key in keys:
+                    self._gather_one(key, [])
 
     def is_first(self, chunk: int) -> bool:
         """Whether a chunk is the first of the model."""
@@ -121,7 +127,7 @@ class Stage:
             self._gather(keys[at + 1 : at + 2])
             g = self._unit_back(key, micro, g)
             if last or self.degrees.zero > 1:
-                self._ready.append((key, micro, (*g, *self._late)))
+                self._ready.append((key, micro, (*g, *self._late, self.program.computed)))
                 if self.is_first(chunk):
                     self._reduce()
         if not self.is_first(chunk):
@@ -133,7 +139,7 @@ class Stage:
 
     def update(self) -> None:
         """Add the optimizer's step, and the collectives of ZeRO after it."""
-        self._reduce()
+        self._reduce(ends=True)
         p, degrees, size = self.program, self.degrees, self.job.bytes_each
         held = Held()
         for one in self._held.values():
@@ -146,10 +152,18 @@ class Stage:
         count = part.shared + part.experts
         touched = count * (2 * self.job.optimizer_bytes + 2 * size)
         wait = [*self._reduced, *self._late]
-        done = p.compute("optimizer", Cost(_OPTIMIZER_FLOPS * count, touched, vector=True), wait)
-        if degrees.zero in (1, 2):
-            p.collect("all_gather", "data", part.shared * size, "params", [done])
-            p.collect("all_gather", "expert data", part.experts * size, "expert params", [done])
+        cost = Cost(_OPTIMIZER_FLOPS * count, touched, vector=True, kernels=(optimizer_pass(touched),))
+        done = p.compute("optimizer", cost, wait)
+        if degrees.zero in (1, 2) and not self._gathers_first:
+            p.collect("all_gather", "data", part.shared * size, "params", [done], background=True)
+            p.collect(
+                "all_gather", "expert data", part.experts * size, "expert params", [done], background=True
+            )
+
+    @property
+    def _gathers_first(self) -> bool:
+        """Whether a step begins with gathering the parameters that the step before has changed."""
+        return self.degrees.zero in (1, 2) and "parameters" in self.job.overlap
 
     # One layer, the embedding or the head
 
@@ -171,48 +185,105 @@ class Stage:
             return p.collect("all_gather", "tensor", size, f"logits {micro}", [done])
         name = f"L{key} {again_text} {micro}"
         x = self._elementwise(f"{name} attn norm", c.norm(), ready, again=again)
-        x = self._attention(name, self._open(f"{name} attn", x), seen, 1, again=again)
+        x = self._attention(name, x, seen, again=again)
         x = self._elementwise(f"{name} attn residual", c.residual(), x, again=again)
-        x = self._open(f"{name} mlp", self._elementwise(f"{name} mlp norm", c.norm(), x, again=again))
-        if not self.model.has_experts(key):
-            done = p.compute(f"{name} mlp", c.mlp(), x, again=again)
-            x = self._join(f"{name} mlp", done)
-            return self._elementwise(f"{name} mlp residual", c.residual(), x, again=again)
-        done = p.compute(f"{name} router", c.around_experts(), x, again=again)
-        sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
-        done = p.compute(f"{name} experts", c.experts(), sent, again=again)
-        back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", [done])
-        x = self._join(f"{name} mlp", *back)
+        x = self._elementwise(f"{name} mlp norm", c.norm(), x, again=again)
+        if self.model.has_experts(key):
+            x = self._experts(name, x, again=again)
+        else:
+            x = self._half(f"{name} mlp", x, *c.mlp(), again=again)
         return self._elementwise(f"{name} mlp residual", c.residual(), x, again=again)
 
     def _unit_back(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         p, c = self.program, self.costs
         ready = (*g, *self._gathered.pop(key, ()))
         if key == _EMBEDDING:
-            return (p.compute(f"embedding bwd {micro}", c.embedding(), ready),)
+            return (p.compute(f"embedding bwd {micro}", c.embedding().backward(), ready),)
         if key == _HEAD:
-            done = p.compute(f"head bwd {micro}", c.head().times(2), ready)
+            done = p.compute(f"head bwd {micro}", c.head().backward(), ready)
             g = self._join(f"head bwd {micro}", done)
             return self._elementwise(f"head norm bwd {micro}", c.norm().times(2), g)
-        if self.job.recompute:
+        if self.job.recompute == "full":
             # The layer's input is in memory: only its parameters have to arrive.
             again = self._unit(key, micro, ready[len(g) :], seen=self.job.sequence, again=True)
             ready = (*ready, *again)
         name = f"L{key} bwd {micro}"
-        ready = self._elementwise(f"{name} mlp residual", c.residual().times(2), ready)
-        g = self._open(f"{name} mlp", ready, back=True)
+        g = self._elementwise(f"{name} mlp residual", c.residual().times(2), ready)
         if self.model.has_experts(key):
-            back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", g)
-            done = p.compute(f"{name} experts", c.experts().times(2), back)
-            sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
-            done = p.compute(f"{name} router", c.around_experts().times(2), sent)
+            g = self._experts_back(name, g)
         else:
-            done = p.compute(f"{name} mlp", c.mlp().times(2), g)
-        g = self._elementwise(f"{name} mlp norm", c.norm().times(2), self._join(f"{name} mlp", done))
+            g = self._half_back(f"{name} mlp", g, *c.mlp())
+        g = self._elementwise(f"{name} mlp norm", c.norm().times(2), g)
         g = self._elementwise(f"{name} attn residual", c.residual().times(2), g)
-        g = self._open(f"{name} attn", g, back=True)
-        g = self._attention(name, g, self.job.sequence, 2)
+        g = self._attention_back(name, g)
         return self._elementwise(f"{name} attn norm", c.norm().times(2), g)
+
+    def _half(
+        self, name: str, x: tuple[int, ...], opening: Cost, *then: Cost, again: bool = False
+    ) -> tuple[int, ...]:
+        """Add attention or an MLP: what opens it, the rest, and the sum of the partial products.
+
+        Where products overlap with tensor parallelism's collectives, only the first part of what is
+        gathered comes before the opening product, and only the last part of the sum after the closing one.
+        """
+        p, opening = self.program, self.costs.around().plus(opening)
+        if not self._overlaps:
+            cost = opening
+            for one in then:
+                cost = cost.plus(one)
+            done = p.compute(name, cost, self._open(name, x), again=again)
+            return self._join(name, done)
+        here, rest = self._open_in_parts(name, x)
+        done = p.compute(f"{name} opening", opening, (*x, *here), again=again)
+        for one in then[:-1]:
+            done = p.compute(f"{name} core", one, (done, *rest), again=again)
+        *_, closing = then
+        early = self._summed(name, self._early, (done, *rest))
+        done = p.compute(f"{name} closing", closing, (done, *rest), again=again)
+        return (*early, *self._summed(f"{name} last", 1 - self._early, (done,)))
+
+    def _half_back(self, name: str, g: tuple[int, ...], opening: Cost, *then: Cost) -> tuple[int, ...]:
+        """Add the backward pass of attention or an MLP.
+
+        The sum of the gradients of its input is under way while those of the opening parameters are
+        computed.
+        """
+        p, cost = self.program, self.costs.around().backward()
+        if self._overlaps:
+            here, rest = self._open_in_parts(name, g, back=True)
+            done = p.compute(f"{name} closing", cost.plus(then[-1].backward()), (*g, *here))
+            cost, g, then = Cost(0, 0), (done, *rest), then[:-1]
+        else:
+            g = self._open(name, g, back=True)
+        for one in then[::-1]:
+            cost = cost.plus(one.backward())
+        if self.degrees.tensor == 1:
+            return (p.compute(name, cost.plus(opening.backward()), g),)
+        inward, own = opening.halves()
+        done = p.compute(name, cost.plus(inward), g)
+        summed = self._join(name, done)
+        p.compute(f"{name} weights", own, (done,))
+        return summed
+
+    def _experts(self, name: str, x: tuple[int, ...], *, again: bool) -> tuple[int, ...]:
+        """Add the experts of a layer, with the router before them."""
+        p, c = self.program, self.costs
+        x = self._open(f"{name} mlp", x)
+        done = p.compute(f"{name} router", c.around().plus(c.around_experts()), x, again=again)
+        sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
+        done = p.compute(f"{name} experts", c.experts(), sent, again=again)
+        back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", [done])
+        return self._join(f"{name} mlp", *back)
+
+    def _experts_back(self, name: str, g: tuple[int, ...]) -> tuple[int, ...]:
+        """Add the backward pass of the experts of a layer."""
+        p, c = self.program, self.costs
+        g = self._open(f"{name} mlp", g, back=True)
+        back = p.collect("all_to_all", "expert", c.dispatched, f"{name} combine", g)
+        done = p.compute(f"{name} experts", c.around().backward().plus(c.experts().backward()), back)
+        sent = p.collect("all_to_all", "expert", c.dispatched, f"{name} dispatch", [done])
+        done = p.compute(f"{name} router", c.around_experts().backward(), sent)
+        return self._join(f"{name} mlp", done)
 
     def _elementwise(
         self, name: str, cost: Cost, x: tuple[int, ...], *, again: bool = False
@@ -222,36 +293,82 @@ class Stage:
             return x
         return (self.program.compute(name, cost, x, again=again),)
 
-    def _attention(
-        self, name: str, x: tuple[int, ...], seen: int, times: int, *, again: bool = False
-    ) -> tuple[int, ...]:
+    def _attention(self, name: str, x: tuple[int, ...], seen: int, *, again: bool) -> tuple[int, ...]:
         """Add attention; with context parallelism, keys and values are passed around (ring attention)."""
         p, c, parts = self.program, self.costs, self.degrees.context
-        ends, core = c.projections().times(times), c.attention(seen // parts).times(times)
-        if parts == 1:
-            whole = Cost(ends.flops + core.flops, ends.touched + core.touched)
-            x = (p.compute(f"{name} attn", whole, x, again=again),)
-            x = self._elementwise(f"{name} softmax", c.softmax(seen).times(times), x, again=again)
-            return self._join(f"{name} attn", *x)
-        # The projections come first in a forward pass; in a backward pass they wait for the gradients.
-        back = times > 1
-        have = x if back else (p.compute(f"{name} qkv", ends, x, again=again),)
+        if parts == 1 and not self.job.elementwise:
+            return self._half(f"{name} attn", x, c.queries(), c.attention(seen), c.output(), again=again)
+        x = self._open(f"{name} attn", x)
+        have: tuple[int, ...] = (p.compute(f"{name} qkv", c.around().plus(c.queries()), x, again=again),)
+        done = self._ring_of(name, have, c.attention(seen // parts), 1, again=again)
+        done = self._elementwise(f"{name} softmax", c.softmax(seen), done, again=again)
+        return self._join(f"{name} attn", p.compute(f"{name} attn out", c.output(), done, again=again))
+
+    def _attention_back(self, name: str, g: tuple[int, ...]) -> tuple[int, ...]:
+        """Add the backward pass of attention."""
+        p, c, parts = self.program, self.costs, self.degrees.context
+        seen = self.job.sequence
+        core = c.attention(seen // parts)
+        if self.job.recompute == "selective":
+            p.compute(f"{name} core again", core.times(parts), g, again=True)
+        if parts == 1 and not self.job.elementwise:
+            return self._half_back(f"{name} attn", g, c.queries(), core, c.output())
+        g = self._open(f"{name} attn", g, back=True)
+        cost = c.around().backward().plus(c.output().backward())
+        have = (p.compute(f"{name} attn out", cost, g),)
+        done = self._ring_of(name, have, core.backward(), 2, again=False)
+        done = self._elementwise(f"{name} softmax", c.softmax(seen).times(2), done)
+        return self._join(f"{name} attn", p.compute(f"{name} qkv", c.queries().backward(), done))
+
+    def _ring_of(
+        self, name: str, have: tuple[int, ...], core: Cost, times: int, *, again: bool
+    ) -> tuple[int, ...]:
+        """Add attention to every part of the sequence, while keys and values are passed around.
+
+        In a backward pass (``times`` 2) gradients follow keys and values, and go one step further.
+        """
+        p, parts = self.program, self.degrees.context
         done: tuple[int, ...] = ()
         for step in range(parts):
             coming: tuple[int, ...] = ()
-            # In a backward pass gradients follow keys and values, and go one step further.
             blocks = times if step < parts - 1 else times - 1
-            if blocks:
+            if blocks and parts > 1:
                 tag, self._ring = self._ring, self._ring + 1
-                own = done if back else ()
-                p.send(_BEFORE, blocks * c.cache_block, tag, f"{name} kv{step}", [*have, *own])
-                coming = (p.receive(_BEHIND, blocks * c.cache_block, tag, f"{name} kv{step}"),)
+                own = done if times > 1 else ()
+                size = blocks * self.costs.cache_block
+                p.send(_BEFORE, size, tag, f"{name} kv{step}", [*have, *own])
+                coming = (p.receive(_BEHIND, size, tag, f"{name} kv{step}"),)
             done = (p.compute(f"{name} ring{step}", core, have, again=again),)
             have = coming
-        done = self._elementwise(f"{name} softmax", c.softmax(seen).times(times), done, again=again)
+        return (*done, *have)
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether products overlap with the collectives of tensor parallelism."""
+        return self.degrees.sequence and "tensor" in self.job.overlap
+
+    @property
+    def _early(self) -> Fraction:
+        """The part of a sum that is under way while its product is computed, a piece for each rank."""
+        return 1 - Fraction(1, self.degrees.tensor)
+
+    def _summed(self, name: str, part: Fraction, after: tuple[int, ...]) -> tuple[int, ...]:
+        """Add a part of a sum of partial products."""
+        size = max(1, int(self.costs.activation * part))
+        return self.program.collect("reduce_scatter", "tensor", size, f"{name} sum", after)
+
+    def _open_in_parts(
+        self, name: str, x: tuple[int, ...], *, back: bool = False
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Add an all-gather in two parts: what the opening product begins with, and the rest."""
+        part = self.costs.activation // self.degrees.tensor
+        first = max(1, part // self.degrees.tensor)
+        p = self.program
+        here = p.collect("all_gather", "tensor", first, f"{name} gather", x)
+        rest = p.collect("all_gather", "tensor", max(1, part - first), f"{name} gather rest", x)
         if back:
-            done = (p.compute(f"{name} qkv", ends, (*done, *have)),)
-        return self._join(f"{name} attn", *done)
+            self._late = p.collect("all_gather", "tensor", part, f"{name} input", x)
+        return here, rest
 
     def _join(self, name: str, *after: int) -> tuple[int, ...]:
         """Add the sum of the partial products of tensor parallelism."""
@@ -276,26 +393,33 @@ class Stage:
         if self.degrees.zero < 3:
             return
         for key in keys:
-            held, size = self._held[key], self.job.bytes_each
-            after = [self.program.computed]
-            found: list[int] = []
-            for group, count in (("data", held.shared), ("expert data", held.experts)):
-                part = -(-count // self.degrees.size(group)) * size
-                found.extend(self.program.collect("all_gather", group, part, f"params {key}", after))
-            self._gathered[key] = tuple(found)
+            self._gather_one(key, [self.program.computed])
 
-    def _reduce(self) -> None:
+    def _gather_one(self, key: int, after: list[int]) -> None:
+        """Add the all-gathers of a layer's parameters."""
+        held, size = self._held[key], self.job.bytes_each
+        found: list[int] = []
+        for group, count in (("data", held.shared), ("expert data", held.experts)):
+            part = -(-count // self.degrees.size(group)) * size
+            name = f"params {key}"
+            found.extend(self.program.collect("all_gather", group, part, name, after, background=True))
+        self._gathered[key] = tuple(one for one in found if one not in after)
+
+    def _reduce(self, *, ends: bool = False) -> None:
         """Add the sums of gradients over replicas; only the optimizer waits for them.
 
         Messages to other stages are added before, so that they do not wait for the sums.
         """
+        if not ends and "gradients" not in self.job.overlap and self.degrees.zero < 2:
+            return
         kind = "reduce_scatter" if self.degrees.zero else "all_reduce"
         for key, micro, wait in self._ready:
             held, size = self._held[key], self.job.bytes_each
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 if self.degrees.size(group) > 1 and count:
                     name = f"L{key} grads {micro}"
-                    self._reduced.extend(self.program.collect(kind, group, count * size, name, wait))
+                    sums = self.program.collect(kind, group, count * size, name, wait, background=True)
+                    self._reduced.extend(sums)
         self._ready.clear()
 
     def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:

@@ -38,6 +38,7 @@ from astranb.workload.astrasim2 import (
     read_network,
     read_system,
 )
+from astranb.workload.kernels import DEFAULT_GPU, Kernel, KernelTimes, gpu_named
 
 from .convolutional import data_parallel
 from .dlrm import Dlrm, recommendation
@@ -46,7 +47,6 @@ from .library import Model, find_model
 from .parallelism import GROUPS, PEERS, Parallelism
 from .pipeline import check, stage_program
 from .program import StageProgram
-from .roofline import DEFAULT_GPU, Roofline, roofline
 from .transformer import Transformer
 
 __all__ = ["Cluster", "ModelStep", "machine", "workload"]
@@ -99,12 +99,14 @@ class ModelStep:
         One for each stage of the pipeline.
     tokens : int
         Tokens, pictures or samples of the step.
-    gpu : Roofline, optional
-        The GPU that gives the durations of computations; by default they have none.
+    times : KernelTimes, optional
+        The times of the GPU's kernels; by default computations have no durations.
     unit : str
         Tokens, pictures or samples.
     title : str
         Name of the model.
+    precision : str
+        Of products with parameters.
 
     Examples
     --------
@@ -121,12 +123,14 @@ class ModelStep:
         parallelism: Parallelism,
         stages: Sequence[StageProgram],
         tokens: int,
-        gpu: Roofline | None = None,
+        times: KernelTimes | None = None,
         unit: str = "tokens",
         title: str = "workload",
+        precision: str = "bf16",
     ) -> None:
+        self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
-        self.tokens, self.gpu, self.unit, self.title = tokens, gpu, unit, title
+        self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
 
     @property
     def ranks(self) -> int:
@@ -247,22 +251,29 @@ class ModelStep:
     def on(self, network: DimensionNetwork | InfraNetwork | None = None, gpu: str | None = None) -> Workload:
         """Put the step on a cluster, as ``astranb run --model`` does.
 
+        A step without durations gets those of the GPU's kernels.
+
         Parameters
         ----------
         network : DimensionNetwork or InfraNetwork, optional
             Default: that of :func:`machine`.
         gpu : str, optional
-            The GPU whose roofline limits computations. Default: :data:`DEFAULT_GPU`.
+            Default: the step's own, or :data:`DEFAULT_GPU`.
 
         Raises
         ------
         InputError
             The network has another number of NPUs.
         """
-        cluster = machine(self, gpu or DEFAULT_GPU, network=network)
-        return Workload(
-            self.operations(), cluster.network, cluster.system, groups=self.groups, title=self.title
-        )
+        step = self
+        if gpu is not None or self.times is None:
+            times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
+            step = ModelStep(
+                self.parallelism, self.stages, self.tokens, times, self.unit, self.title, self.precision
+            )
+        cluster = machine(step, network=network)
+        operations = step.operations()
+        return Workload(operations, cluster.network, cluster.system, groups=self.groups, title=self.title)
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
@@ -270,14 +281,19 @@ class ModelStep:
         return rank
 
     def _durations(self, program: StageProgram) -> np.ndarray:
-        """Give the durations of computations on the GPU in microseconds, rounded up."""
-        if self.gpu is None:
-            return np.zeros(len(program), np.int64)
-        took = [
-            self.gpu.microseconds(flops, size) if kind == NodeType.COMP else 0
-            for kind, flops, size in zip(program.kind, program.flops, program.size, strict=True)
-        ]
-        return np.array(took, np.int64)
+        """Give the durations of computations on the GPU in nanoseconds."""
+        took = np.zeros(len(program), np.int64)
+        if self.times is None:
+            return took
+        known: dict[tuple[int, int, tuple[Kernel, ...]], int] = {}
+        rows = zip(program.kind, program.flops, program.size, program.kernels, strict=True)
+        for row, (kind, flops, size, kernels) in enumerate(rows):
+            if kind == NodeType.COMP:
+                key = flops, size, kernels
+                if key not in known:
+                    known[key] = self.times.computation_ns(flops, size, kernels)
+                took[row] = known[key]
+        return took
 
     def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
         """Give a stage's nodes, with holes for the values that differ between its ranks."""
@@ -291,11 +307,15 @@ class ModelStep:
             size = program.size[number]
             if kind == NodeType.COMP:
                 attributes["num_ops"] = Attribute(program.flops[number], "int64_val")
+                if durations[number]:
+                    attributes["duration_ns"] = Attribute(durations[number], "int64_val")
                 attributes["tensor_size"] = Attribute(size, "uint64_val")
             else:
                 attributes["comm_size"] = Attribute(size, "int64_val")
             if kind == NodeType.COMM_COLL:
                 attributes["comm_type"] = Attribute(program.collective[number], "int64_val")
+                if program.background[number]:
+                    attributes["comm_stream"] = Attribute(1, "int64_val")
                 group = GROUPS[program.group[number]]
                 if self.parallelism.size(group) < self.ranks:
                     holes["pg_name"] = Hole(group, digits, is_text=True)
@@ -310,7 +330,7 @@ class ModelStep:
                 }
             node = Node(
                 number, program.names[number], kind, program.deps[number],
-                duration_us=durations[number], attributes=attributes,
+                duration_us=-(-durations[number] // 1000), attributes=attributes,
             )  # fmt: skip
             made.append((node, holes))
         return made
@@ -328,7 +348,8 @@ def _plain(
         ("bytes", program.size),
         ("tag", program.tag),
         ("collective", [_COLLECTIVES[one] for one in program.collective]),
-        ("duration_us", durations),
+        ("duration_ns", durations),
+        ("stream", program.background),
     ):
         rows[name] = column
     start = np.concatenate([[0], np.cumsum([len(each) for each in program.deps])]).astype(np.int64)
@@ -345,11 +366,15 @@ def workload(
     sequence: int | None = None,
     mode: str = "training",
     tokens: int = 1,
-    recompute: bool = False,
+    recompute: str | bool = "none",
     elementwise: bool = False,
     dropout: bool = False,
     expert_imbalance: float = 1.0,
-    gpu: Roofline | None = None,
+    attention: str = "flash",
+    precision: str = "bf16",
+    overlap: Sequence[str] = ("gradients", "parameters"),
+    offload: str = "none",
+    gpu: str | KernelTimes | None = None,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
 
@@ -370,16 +395,18 @@ def workload(
         ``training``, ``prefill`` or ``decode``.
     tokens : int
         Tokens that decoding generates.
-    recompute : bool
-        Whether the backward pass computes activations again.
+    recompute : str
+        What backward passes compute again: ``none``, ``selective`` or ``full``.
     elementwise : bool
         Whether norms, residuals and softmax are operations of their own, each a pass over memory.
     dropout : bool
         Whether dropout is one, too.
     expert_imbalance : float
         Load of the busiest expert of a layer, relative to the mean.
-    gpu : Roofline, optional
-        The GPU that gives the durations in the traces.
+    attention, precision, overlap, offload
+        As :class:`Job` describes them.
+    gpu : str or KernelTimes, optional
+        The GPU whose kernels give computations their durations; by default they have none.
 
     Returns
     -------
@@ -400,6 +427,7 @@ def workload(
     known = find_model(model) if isinstance(model, str) else model
     each = None if batch is None else batch // degrees.data
     micro = microbatches or _microbatches(degrees, each)
+    times = KernelTimes(gpu_named(gpu), precision) if isinstance(gpu, str) else gpu
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
@@ -409,10 +437,17 @@ def workload(
             )
             raise InputError(what, where="model", hint="leave them out")
         each = batch or degrees.data * micro * _SAMPLES
-        job = Job(degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute)
+        job = Job(
+            degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute, precision=precision,
+            offload=offload,
+        )  # fmt: skip
         if isinstance(known, Dlrm):
-            return ModelStep(degrees, [recommendation(known, job)], job.batch, gpu, "samples", known.name)
-        return ModelStep(degrees, [data_parallel(known, job)], job.batch, gpu, "pictures", known.name)
+            return ModelStep(
+                degrees, [recommendation(known, job)], job.batch, times, "samples", known.name, precision
+            )
+        return ModelStep(
+            degrees, [data_parallel(known, job)], job.batch, times, "pictures", known.name, precision
+        )
     job = Job(
         degrees,
         sequence or known.sequence,
@@ -424,10 +459,14 @@ def workload(
         elementwise=elementwise,
         dropout=dropout,
         expert_imbalance=expert_imbalance,
+        attention=attention,
+        precision=precision,
+        overlap=tuple(overlap),
+        offload=offload,
     )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
-    return ModelStep(degrees, stages, job.new_tokens, gpu, title=known.name)
+    return ModelStep(degrees, stages, job.new_tokens, times, title=known.name, precision=precision)
 
 
 def _microbatches(degrees: Parallelism, each: int | None) -> int:
@@ -441,7 +480,6 @@ def _microbatches(degrees: Parallelism, each: int | None) -> int:
 
 def machine(
     step: ModelStep,
-    gpu: str = DEFAULT_GPU,
     system: str | Path | None = None,
     network: str | Path | DimensionNetwork | InfraNetwork | None = None,
     **options: Any,
@@ -452,8 +490,6 @@ def machine(
     ----------
     step : ModelStep
         What runs; it sets the number of ranks, and whether chunking a collective helps.
-    gpu : str
-        The GPU whose roofline limits computations, where no system is described.
     system, network : str or Path, optional
         ASTRA-sim 2.0's files; the network may be a :class:`DimensionNetwork` or :class:`InfraNetwork` too.
     **options
@@ -490,8 +526,8 @@ def machine(
     if system is not None:
         settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
-        return Cluster(described, settings, peak or roofline(gpu).peak_flops, assumed)
-    card = roofline(gpu)
+        return Cluster(described, settings, peak or _times(step).peak_flops, assumed)
+    times = _times(step)
     dims = len(described.topology)
     # Chunks overlap only where a collective crosses several dimensions.
     chunks = 4 if dims > 1 and step.spans_all else 1
@@ -501,17 +537,19 @@ def machine(
             "all-to-all-implementation": ["direct"] * dims,
             "preferred-dataset-splits": chunks,
             "collective-optimization": "localBWAware",
-            "roofline-enabled": 1,
-            "peak-perf": card.peak_flops / 1e12,
-            "local-mem-bw": card.memory_Bps / 1e9,
+            "local-mem-bw": times.gpu.memory_Bps / 1e9,
         },
         "the assumed system",
         **options,
     )
-    text = f"{card.name}: {card.peak_flops / 1e12:g} TFLOP/s, {card.memory_Bps / 1e9:g} GB/s"
     split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
-    assumed.append(f"peak rates of {text}; ring algorithms, {split}; replace with --system FILE")
-    return Cluster(described, settings, card.peak_flops, assumed)
+    assumed.append(f"{times.text}; ring algorithms, {split}; replace with --system FILE")
+    return Cluster(described, settings, times.peak_flops, assumed)
+
+
+def _times(step: ModelStep) -> KernelTimes:
+    """The times of a step's kernels; without any, those of the default GPU."""
+    return step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
 
 
 def _two_tiers(ranks: int) -> DimensionNetwork:

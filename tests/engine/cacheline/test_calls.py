@@ -41,7 +41,7 @@ def passed_on(rank, ranks=4, size=4096, us=0):
         [
             {"kind": SEND, "peer": after, "bytes": size, "tag": 5},
             {"kind": RECV, "peer": before, "bytes": size, "tag": 5},
-            {"kind": COMPUTE, "duration_us": us},
+            {"kind": COMPUTE, "duration_ns": 1000 * us},
         ],
         [[], [], [1]],
     )
@@ -62,7 +62,7 @@ def workload():
     """Everything that a workload may hold: shared and own operations, groups, graphs, memory."""
     rows = [
         call("all_reduce", 2048),
-        {"kind": COMPUTE, "duration_us": 2},
+        {"kind": COMPUTE, "duration_ns": 2_000},
         call("all_gather", 4096),
         {"kind": MEMORY, "bytes": 5000},
         call("broadcast", 1024, group=3, peer=2),
@@ -139,9 +139,9 @@ def test_a_collective_of_ones_own_takes_as_long_as_what_it_is_made_of():
 
 def test_what_follows_waits_for_the_end_and_what_comes_before_is_waited_for():
     rows = [
-        {"kind": COMPUTE, "duration_us": 7},
+        {"kind": COMPUTE, "duration_ns": 7_000},
         call("all_gather", 4096),
-        {"kind": COMPUTE, "duration_us": 2},
+        {"kind": COMPUTE, "duration_ns": 2_000},
     ]
     deps = [[], [0], [1]]
     even = System.from_document({})
@@ -179,7 +179,7 @@ def test_ranks_without_the_graph_and_messages_without_a_half_are_named():
 
 def test_a_launch_comes_before_each_collective_and_no_computation():
     gpu = anb.gpu.preset("h100-sxm")
-    rows = [{"kind": COMPUTE, "duration_us": 5}, call("all_reduce", 2048), call("all_reduce", 2048)]
+    rows = [{"kind": COMPUTE, "duration_ns": 5_000}, call("all_reduce", 2048), call("all_reduce", 2048)]
     work = Graph([Operations.of(rows, [[], [0], [1]])] * 4, System.from_document({}))
     ends = {launch: ended(run(work, launch=launch)) for launch in ("none", "graph", "stream")}
     assert ends["none"][:3] != ends["stream"][:3]
@@ -196,7 +196,7 @@ def test_a_launch_comes_before_each_collective_and_no_computation():
 
 
 def test_a_slow_rank_computes_slowly_and_the_others_wait_for_it():
-    step = Operations.of([{"kind": COMPUTE, "duration_us": 3}, call("all_reduce", 4096)], [[], [0]])
+    step = Operations.of([{"kind": COMPUTE, "duration_ns": 3_000}, call("all_reduce", 4096)], [[], [0]])
     plain = System.from_document({"all-reduce-implementation": ["ring"]})
     third = System.from_document({"all-reduce-implementation": ["ring"], "npu-speed": {"2": 0.3}})
     even, slow = (Graph([step] * 4, system) for system in (plain, third))

@@ -38,7 +38,7 @@ def call(name, size, **more):
 
 
 def spend(us, **more):
-    return {"kind": COMPUTE, "duration_us": us, **more}
+    return {"kind": COMPUTE, "duration_ns": 1000 * us, **more}
 
 
 def graph(*ranks, **more):

@@ -40,7 +40,7 @@ def pair(**options):
 
 def reduced(network, *, congestion=True, **system):
     """An all-reduce after a computation of 4 us, on every rank."""
-    rows = [{"kind": COMPUTE, "duration_us": 4}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}]
+    rows = [{"kind": COMPUTE, "duration_ns": 4_000}, {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}]
     one = Operations.of(rows, [[], [0]])
     lists = ["ring", "direct", "ring"][: len(network.npus_count)]
     described = System.from_document({**SYSTEM, **{k: lists for k in SYSTEM if k.endswith("tion")}, **system})

@@ -56,7 +56,11 @@ def symmetric(draw):
     rows, deps = [], []
     for number in range(draw(st.integers(1, 6))):
         kind = draw(st.sampled_from([COLLECTIVE, COLLECTIVE, COMPUTE, MEMORY]))
-        row = {"kind": kind, "bytes": draw(st.integers(1, 1 << 20)), "duration_us": draw(st.integers(0, 90))}
+        row = {
+            "kind": kind,
+            "bytes": draw(st.integers(1, 1 << 20)),
+            "duration_ns": 1000 * draw(st.integers(0, 90)),
+        }
         if kind == COLLECTIVE:
             row |= {"collective": draw(st.integers(0, 3)), "priority": draw(st.integers(0, 2))}
         rows.append(row)

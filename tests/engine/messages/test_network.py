@@ -39,7 +39,7 @@ def _collective(size, collective=0):
 
 
 def _one_message(npus, src, dst, size):
-    ranks = [Operations.of([{"kind": COMPUTE, "duration_us": 0}])] * npus
+    ranks = [Operations.of([{"kind": COMPUTE, "duration_ns": 0}])] * npus
     ranks[src] = Operations.of([{"kind": SEND, "peer": dst, "bytes": size}])
     ranks[dst] = Operations.of([{"kind": RECV, "peer": src, "bytes": size}])
     return ranks

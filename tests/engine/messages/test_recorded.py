@@ -82,7 +82,7 @@ def _custom_ring(rank: int, npus: int, size: int) -> Operations:
         rows.append({"kind": SEND, "peer": (rank + 1) % npus, **part})
         rows.append({"kind": RECV, "peer": (rank - 1) % npus, **part})
         if step < npus - 1:
-            rows.append({"kind": COMPUTE, "duration_us": 7})
+            rows.append({"kind": COMPUTE, "duration_ns": 7_000})
     return Operations.of(rows, [[row - 1] if row else [] for row in range(len(rows))])
 
 
@@ -90,7 +90,7 @@ def _row(node):
     kind = node["type"]
     row = {
         "flops": node.get("num_ops", 0),
-        "duration_us": node.get("duration_us", 0),
+        "duration_ns": 1000 * node.get("duration_us", 0),
         "on_cpu": int(node.get("cpu", False)),
         "bytes": node.get("bytes", node.get("tensor_size", 0)),
         "tag": node.get("tag", 0),

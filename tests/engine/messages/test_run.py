@@ -94,7 +94,7 @@ def test_the_default_moves_no_extra_chunk_and_takes_bandwidth_for_what_it_says()
 
 def test_a_message_pays_for_every_dimension_that_it_crosses():
     network = DimensionNetwork(["Ring", "Switch"], [4, 2], [100, 25], [200, 1000])
-    nothing = Operations.of([{"kind": COMPUTE, "duration_us": 1}])
+    nothing = Operations.of([{"kind": COMPUTE, "duration_ns": 1_000}])
     ranks = [nothing] * 8
     ranks[0] = Operations.of([{"kind": SEND, "peer": 5, "bytes": 25_000}])
     ranks[5] = Operations.of([{"kind": RECV, "peer": 0, "bytes": 25_000}])
@@ -168,7 +168,7 @@ def test_plain_python_gives_the_same_state():
 
 
 def test_operations_wait_for_what_they_name_only():
-    rows = [{"kind": COMPUTE, "duration_us": us} for us in (3, 5)]
+    rows = [{"kind": COMPUTE, "duration_ns": 1000 * us} for us in (3, 5)]
     rows.append({"kind": COLLECTIVE, "collective": 0, "bytes": 4096})
     chain = Operations.of(rows, [[], [0], [0]])
     network = DimensionNetwork(["Ring"], [4], [50], [500])

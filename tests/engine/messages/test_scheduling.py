@@ -202,7 +202,7 @@ def test_what_cannot_be_done_in_a_switch_is_refused(network, algorithms, collect
 
 def _work(us, size):
     return Operations.of(
-        [{"kind": COMPUTE, "duration_us": us}, {"kind": COLLECTIVE, "collective": 0, "bytes": size}],
+        [{"kind": COMPUTE, "duration_ns": 1000 * us}, {"kind": COLLECTIVE, "collective": 0, "bytes": size}],
         [[], [0]],
     )
 
@@ -232,7 +232,7 @@ def test_skew_travels_one_neighbour_a_step():
     # first message is what a straggler holds up first.
     npus = 6
     network = DimensionNetwork(["Ring"], [npus], [50], [500])
-    rows = [{"kind": COMPUTE, "duration_us": 1}, {"kind": SEND, "bytes": 50_000}]
+    rows = [{"kind": COMPUTE, "duration_ns": 1_000}, {"kind": SEND, "bytes": 50_000}]
     ends = []
     for speed in (1, 0.001):
         ranks = [Operations.of([rows[0], {**rows[1], "peer": 1}], [[], [0]])]

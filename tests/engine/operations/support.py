@@ -58,9 +58,9 @@ def mixed(**options: Any) -> Simulation:
     ranks = []
     for rank in range(6):
         rows = [
-            {"kind": COMPUTE, "duration_us": 9 if rank == 5 else 3},
+            {"kind": COMPUTE, "duration_ns": 9_000 if rank == 5 else 3_000},
             {"kind": COLLECTIVE, "collective": 0, "bytes": 65536},
-            {"kind": COMPUTE, "duration_us": 5},
+            {"kind": COMPUTE, "duration_ns": 5_000},
             {"kind": COLLECTIVE, "collective": 2, "bytes": 1 << 20},
         ]
         deps = [[], [0], [0], [2]]
@@ -83,7 +83,7 @@ def hostile() -> Simulation:
     ranks = []
     for rank in range(4):
         rows = [
-            {"kind": COMPUTE, "duration_us": 3 + rank},
+            {"kind": COMPUTE, "duration_ns": 1000 * (3 + rank)},
             {"kind": COLLECTIVE, "collective": 0, "bytes": 65536},
         ]
         one = Operations.of(rows * 3, [[], [0], [0], [2], [2], [4]])

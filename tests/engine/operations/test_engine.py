@@ -28,7 +28,11 @@ def workloads(draw):
     ranks = []
     for _ in range(6):
         rows = [
-            {"kind": COMPUTE, "duration_us": draw(st.integers(0, 30)), "on_cpu": draw(st.integers(0, 1))}
+            {
+                "kind": COMPUTE,
+                "duration_ns": 1000 * draw(st.integers(0, 30)),
+                "on_cpu": draw(st.integers(0, 1)),
+            }
             if kind == COMPUTE
             else {"kind": COLLECTIVE, "collective": 0, "bytes": 60_000}
             for kind in kinds
@@ -85,10 +89,10 @@ def test_the_critical_path_goes_through_what_all_ranks_wait_for():
 
 def test_a_message_leads_the_path_to_its_sender():
     one = Operations.of(
-        [{"kind": COMPUTE, "duration_us": 7}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
+        [{"kind": COMPUTE, "duration_ns": 7_000}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
     )
     other = Operations.of(
-        [{"kind": RECV, "peer": 0, "bytes": 50_000}, {"kind": COMPUTE, "duration_us": 2}], [[], [0]]
+        [{"kind": RECV, "peer": 0, "bytes": 50_000}, {"kind": COMPUTE, "duration_ns": 2_000}], [[], [0]]
     )
     network = DimensionNetwork(["Ring"], [2], [50], [500])
     sim = by_messages([one, other], network, System.from_document({}))

@@ -47,7 +47,7 @@ def test_waiting_for_the_slow_rank_is_not_moving_data():
 
 def test_a_receive_waits_for_its_sender_first():
     one = Operations.of(
-        [{"kind": COMPUTE, "duration_us": 7}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
+        [{"kind": COMPUTE, "duration_ns": 7_000}, {"kind": SEND, "peer": 1, "bytes": 50_000}], [[], [0]]
     )
     other = Operations.of([{"kind": RECV, "peer": 0, "bytes": 50_000}])
     sim = by_messages([one, other], DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))

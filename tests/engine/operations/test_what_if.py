@@ -25,7 +25,7 @@ def described(
     ranks = []
     for duration_us in durations_us:
         rows = [
-            {"kind": COMPUTE, "duration_us": duration_us},
+            {"kind": COMPUTE, "duration_ns": 1000 * duration_us},
             {"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 17},
         ]
         ranks.append(Operations.of(rows * 2, [[], [0], [1], [2]]))

@@ -68,13 +68,15 @@ def waiting_ranks(step: ModelStep) -> list[int]:
 
 
 def depends_in_order(trace: Trace) -> bool:
-    """Whether what sends, and what computes, each waits for the one before, directly or not.
+    """Whether what sends, in each stream, and what computes, each waits for the one before.
 
     With it the order of the file is the only one in which these can begin.
     """
     parents = trace.parents
-    for kinds in ((NodeType.COMP,), (NodeType.COMM_SEND, NodeType.COMM_COLL)):
-        rows = [row for row in range(len(trace)) if trace.type[row] in kinds]
+    stream = trace.integers("comm_stream")
+    sends = (NodeType.COMM_SEND, NodeType.COMM_COLL)
+    for kinds, which in (((NodeType.COMP,), 0), (sends, 0), (sends, 1)):
+        rows = [row for row in range(len(trace)) if trace.type[row] in kinds and stream[row] == which]
         for before, row in pairwise(rows):
             if before not in parents.of(row):
                 return False

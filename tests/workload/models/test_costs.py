@@ -108,7 +108,6 @@ def test_all_tokens_go_to_somebody():
     "more, message",
     [
         ({"expert_imbalance": 2.0}, "no expert with 2.0 times the mean"),
-        ({"dropout": True}, "dropout needs elementwise"),
         ({"dropout": True, "elementwise": True, "mode": "prefill"}, "dropout does not apply to prefill"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from astranb.chakra import NodeType, check, read_ranks
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import DimensionNetwork
-from astranb.workload.models import CONVOLUTIONAL, DLRM, GPUS, Parallelism, machine, read_model, workload
+from astranb.workload.models import CONVOLUTIONAL, DLRM, Parallelism, machine, read_model, workload
 from tests.workload.models.support import collected, tiny, waiting_ranks
 
 
@@ -50,7 +50,7 @@ def test_dlrm_has_the_tables_and_exchanges_of_mlperf():
 
 
 def test_pure_data_parallelism_is_one_file_for_all(tmp_path):
-    step = workload(tiny(), Parallelism(data=8, zero=3), gpu=GPUS["h100-sxm"])
+    step = workload(tiny(), Parallelism(data=8, zero=3), gpu="h100-sxm")
     assert len({step.trace_bytes(rank) for rank in range(8)}) == 1
     assert len({id(one) for one in step.operations()}) == 1
     files = step.write(tmp_path / "t")
@@ -128,8 +128,8 @@ def test_the_network_has_as_many_npus_as_there_are_ranks(tmp_path):
     file.write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
     with pytest.raises(InputError, match="a network of 4 NPUs, and 8 ranks"):
         machine(_ranks(8), network=file)
-    network = machine(_ranks(12), "b200").network
+    network = machine(_ranks(12)).network
     assert isinstance(network, DimensionNetwork)
     assert network.npus_count == [6, 2]
     with pytest.raises(InputError, match="did you mean 'h100-sxm'"):
-        machine(_ranks(4), "h100")
+        workload("vgg-16", gpu="h10")

@@ -60,7 +60,7 @@ def test_what_is_simulated_at_once_is_what_the_traces_say(case):
     for rank, made in enumerate(step.operations()):
         from_trace = operations_of(step.trace(rank), step.groups, roofline=True)
         assert made.rows["kind"].tolist() == from_trace.rows["kind"].tolist()
-        for name in ("flops", "bytes", "group", "collective", "duration_us", "tag"):
+        for name in ("flops", "bytes", "group", "collective", "duration_ns", "tag", "stream"):
             assert made.rows[name].tolist() == from_trace.rows[name].tolist(), name
         sent = made.rows["peer"] >= 0
         assert made.rows["peer"][sent].tolist() == from_trace.rows["peer"][sent].tolist()

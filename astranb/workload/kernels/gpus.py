@@ -1,0 +1,132 @@
+"""GPUs: peaks of their data sheets, and what kernels achieve of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from astranb.core.errors import InputError, near
+from astranb.gpu import SHORT_NAMES
+
+__all__ = ["DEFAULT_GPU", "GPUS", "PRECISIONS", "Gpu", "gpu_named"]
+
+PRECISIONS: Final = ("bf16", "fp16", "fp8")
+"""Numbers that matrices may have; fp8 has as many bits as its name says."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU: peaks, and the parts of them that kernels achieve.
+
+    Parameters
+    ----------
+    name : str
+        As the preset of :mod:`astranb.gpu` is named.
+    sms : int
+        Multiprocessors (AMD: compute units) that each compute one tile of a product at a time.
+    memory_Bps, memory_bytes : int
+        Peak bandwidth of the memory, and its size as programs can use it.
+    peaks : mapping of str to int
+        Dense operations on matrices per second, by precision.
+    matrices : mapping of str to float
+        Part of the peak that full tiles of large products achieve, by precision.
+    attention, attention_back : float
+        Part of the bfloat16 peak that long causal attention achieves, forward and backward.
+    stream : float
+        Part of the memory's bandwidth that a long pass over memory achieves.
+    kernel_ns : int
+        What a kernel takes besides, however little it does.
+    source : str
+        Where the peaks are from.
+    measured : str
+        Where the parts are from.
+
+    Examples
+    --------
+    >>> GPUS["h100-sxm"].peaks["bf16"] / 1e12, GPUS["h100-sxm"].sms
+    (989.0, 132)
+    """
+
+    name: str
+    sms: int
+    memory_Bps: int  # noqa: N815 - unit in the name
+    memory_bytes: int
+    peaks: Mapping[str, int]
+    matrices: Mapping[str, float]
+    attention: float
+    attention_back: float
+    stream: float
+    kernel_ns: int
+    source: str = ""
+    measured: str = ""
+    per_node: int = field(default=8, repr=False)
+
+    @property
+    def peak_flops(self) -> int:
+        """Dense bfloat16 operations on matrices per second."""
+        return self.peaks["bf16"]
+
+
+def _tera(**values: float) -> dict[str, int]:
+    """Peaks in tera-operations per second; fp16 has that of bf16."""
+    found = {name: round(value * 1e12) for name, value in values.items()}
+    return {**found, "fp16": found["bf16"]}
+
+
+def _parts(bf16: float, fp8: float = 0.0) -> dict[str, float]:
+    return {"bf16": bf16, "fp16": bf16, **({"fp8": fp8} if fp8 else {})}
+
+
+_H100: Final = Gpu(
+    "h100-sxm", 132, 3350 * 10**9, 80 * 10**9,
+    _tera(bf16=989, fp8=1979), _parts(0.78, 0.70), 0.60, 0.50, 0.90, 1500,
+    "NVIDIA H100 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved",
+)  # fmt: skip
+_B200: Final = Gpu(
+    "b200-sxm", 148, 8000 * 10**9, 180 * 10**9,
+    _tera(bf16=2250, fp8=4500), _parts(0.75, 0.70), 0.55, 0.42, 0.86, 1500,
+    "NVIDIA DGX B200 data sheet: 36 and 72 PFLOP/s with sparsity for 8 GPUs, halved; 1,440 GB",
+)  # fmt: skip
+_ALL: Final = (
+    Gpu(
+        "a100-sxm", 108, 2039 * 10**9, 80 * 10**9,
+        _tera(bf16=312), _parts(0.86), 0.58, 0.50, 0.90, 1800, "NVIDIA A100 80 GB data sheet",
+    ),
+    _H100,
+    replace(_H100, name="h200-sxm", memory_Bps=4800 * 10**9, memory_bytes=141 * 10**9,
+            source="NVIDIA H200 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved"),
+    _B200,
+    replace(_B200, name="gb200", memory_bytes=186 * 10**9, peaks=_tera(bf16=2500, fp8=5000), per_node=64,
+            source="NVIDIA GB200 NVL72 data sheet: 360 and 720 PFLOP/s with sparsity for 72 GPUs, halved"),
+    Gpu(
+        "mi300x", 304, 5300 * 10**9, 192 * 10**9,
+        _tera(bf16=1307, fp8=2615), _parts(0.55, 0.50), 0.38, 0.28, 0.80, 2500,
+        "AMD Instinct MI300X data sheet",
+    ),
+)  # fmt: skip
+
+GPUS: Final = {one.name: one for one in _ALL}
+"""By the names of the presets of :mod:`astranb.gpu`."""
+
+DEFAULT_GPU: Final = "h100-sxm"
+"""The default GPU of a model's ranks."""
+
+
+def gpu_named(name: str) -> Gpu:
+    """Find a GPU by its name; ``h100`` is ``h100-sxm``.
+
+    Raises
+    ------
+    InputError
+        There is no such GPU.
+
+    Examples
+    --------
+    >>> gpu_named("b200").name
+    'b200-sxm'
+    """
+    known = SHORT_NAMES.get(name, name)
+    if known not in GPUS:
+        raise InputError(f"no GPU {name[:40]!r} for a model", where="gpu", hint=near(name, GPUS))
+    return GPUS[known]

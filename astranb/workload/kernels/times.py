@@ -1,0 +1,229 @@
+"""How long kernels take on a GPU.
+
+**Products of matrices.** The output is cut into tiles; each multiprocessor computes one tile at a time,
+so all tiles take as many waves as there are tiles for each multiprocessor, rounded up. Small tiles fill
+the last wave better and achieve less; where tiles are few, ``k`` is split between multiprocessors and the
+parts are added in memory. The library is taken to choose the best tile and split. A product takes at
+least what moving its matrices takes.
+
+**Attention** is limited by operations (prompts, training) or by keys and values in memory (decoding).
+**Passes over memory** take what their bytes take.
+
+Every kernel takes a constant besides. What GPUs achieve is in :mod:`.gpus`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from astranb.core.errors import InputError, near
+
+from .gpus import PRECISIONS, Gpu
+from .work import Attention, Kernel, Product, Stream
+
+__all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "read_efficiency"]
+
+_TILES: Final = (
+    (256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.92), (128, 64, 0.75), (64, 128, 0.75), (64, 64, 0.55),
+)  # fmt: skip
+"""Rows, columns, and the part of the largest tile's rate that a tile achieves: it reads more for each
+operation."""
+_SPLITS: Final = (1, 2, 4, 8)
+_SHORTEST: Final = 512
+"""``k`` is not split into parts below this."""
+_DRAIN: Final = 384
+"""What filling and emptying a tile's pipeline costs, as more of ``k``."""
+
+LAUNCHES: Final = {"none": 0, "graph": 1300, "stream": 4500}
+"""What launching a kernel takes on the host, in ns: a computation takes at least that for each of its
+kernels. ``graph``: as nodes of a CUDA graph; ``stream``: one after another from the host."""
+
+EFFICIENCIES: Final = ("kernels", "ideal")
+"""Spellings of an efficiency, besides a number."""
+
+SUSTAINED: Final = 0.9
+"""Part of a short benchmark's rate that a GPU sustains for minutes, within its power."""
+
+_NUMBER_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
+_CAST_BYTES: Final = 4
+"""To cast a number to fp8: two bytes read, one written, and one more for the transposed copy."""
+
+
+def read_efficiency(text: str | float | None) -> float | None:
+    """Give the efficiency that a text means.
+
+    Parameters
+    ----------
+    text : str or float, optional
+        ``kernels``: what kernels achieve; ``ideal``: the roofline; a number above 0, at most 1: that part
+        of the roofline.
+
+    Returns
+    -------
+    float or None
+        None: what kernels achieve.
+
+    Raises
+    ------
+    InputError
+        It is something else.
+
+    Examples
+    --------
+    >>> read_efficiency("ideal"), read_efficiency("0.8"), read_efficiency(None)
+    (1.0, 0.8, None)
+    """
+    if text in (None, "kernels"):
+        return None
+    if text == "ideal":
+        return 1.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 1:
+        hint = near(str(text), EFFICIENCIES)
+        raise InputError(
+            f"no efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint}; or 0.01 to 1"
+        )
+    return value
+
+
+class KernelTimes:
+    """The times of kernels on a GPU.
+
+    Parameters
+    ----------
+    gpu : Gpu
+    precision : str
+        Of the products with parameters: ``bf16``, ``fp16`` or ``fp8``. Attention is in bfloat16.
+    efficiency : float, optional
+        The part of the roofline that every computation achieves; default: what kernels achieve.
+    launch : str
+        One of :data:`LAUNCHES`.
+    sustained : float
+        Part of a short benchmark's rate of operations that is kept up.
+
+    Raises
+    ------
+    InputError
+        The GPU has no such precision, or there is no such launch.
+
+    Examples
+    --------
+    >>> from astranb.workload.kernels import GPUS
+    >>> times = KernelTimes(GPUS["h100-sxm"])
+    >>> large = Product(8192, 8192, 8192)
+    >>> 500 < large.flops / times.kernel_ns(large) / 1e3 < 989  # TFLOP/s
+    True
+    """
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        precision: str = "bf16",
+        *,
+        efficiency: float | None = None,
+        launch: str = "none",
+        sustained: float = SUSTAINED,
+    ) -> None:
+        if precision not in PRECISIONS or precision not in gpu.peaks:
+            known = [name for name in PRECISIONS if name in gpu.peaks]
+            raise InputError(
+                f"no {precision[:40]} on {gpu.name}", where="precision", hint=near(precision, known)
+            )
+        if launch not in LAUNCHES:
+            raise InputError(f"no launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
+        self.gpu, self.precision, self.efficiency, self.launch = gpu, precision, efficiency, launch
+        self.sustained = sustained
+        self._known: dict[Kernel, int] = {}
+
+    @property
+    def peak_flops(self) -> int:
+        """Peak operations per second of the products' precision."""
+        return self.gpu.peaks[self.precision]
+
+    @property
+    def text(self) -> str:
+        """What the times are, in a line."""
+        gpu, peak = self.gpu, f"{self.peak_flops / 1e12:g} TFLOP/s ({self.precision})"
+        rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
+        if self.efficiency is None:
+            return f"kernels of {gpu.name} as measured, of {rates}"
+        return f"{self.efficiency:.0%} of the peak rates of {gpu.name}: {rates}"
+
+    def roofline_ns(self, flops: int, touched: int) -> int:
+        """Give the least time of a computation, in ns, rounded up."""
+        return max(-(-flops * 10**9 // self.peak_flops), -(-touched * 10**9 // self.gpu.memory_Bps))
+
+    def computation_ns(self, flops: int, touched: int, kernels: Iterable[Kernel]) -> int:
+        """Give the time of a computation.
+
+        Parameters
+        ----------
+        flops, touched : int
+            Operations and bytes, for the roofline where an efficiency is given.
+        kernels : iterable of Kernel
+
+        Returns
+        -------
+        int
+            Nanoseconds.
+        """
+        if self.efficiency is not None:
+            return round(self.roofline_ns(flops, touched) / self.efficiency)
+        listed = tuple(kernels)
+        launches = sum(one.launches if isinstance(one, Stream) else 1 for one in listed)
+        return max(sum(map(self.kernel_ns, listed)), launches * LAUNCHES[self.launch])
+
+    def kernel_ns(self, kernel: Kernel) -> int:
+        """Give the time of one kernel in ns, from the end of the one before to its own end."""
+        found = self._known.get(kernel)
+        if found is None:
+            if isinstance(kernel, Product):
+                took = self._product_ns(kernel)
+            elif isinstance(kernel, Attention):
+                took = self._attention_ns(kernel)
+            else:
+                took = self._moved_ns(kernel.size) + kernel.launches * self.gpu.kernel_ns
+            found = self._known[kernel] = max(1, round(took))
+        return found
+
+    def _moved_ns(self, size: float) -> float:
+        return size * 1e9 / (self.gpu.memory_Bps * self.gpu.stream)
+
+    def _product_ns(self, one: Product) -> float:
+        """Give the time of a product, and in fp8 of casting its input."""
+        gpu = self.gpu
+        precision = "bf16" if one.plain and self.precision == "fp8" else self.precision
+        rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
+        each = _NUMBER_BYTES[precision]
+        moved = one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
+        best = float("inf")
+        for rows, columns, part in _TILES:
+            tiles = -(-one.m // rows) * -(-one.n // columns) * one.copies
+            for split in _SPLITS:
+                if split > 1 and (one.k < split * _SHORTEST or tiles >= gpu.sms):
+                    break
+                waves = -(-tiles * split // gpu.sms)
+                took = waves * 2 * rows * columns * (one.k / split + _DRAIN) / (rate * part)
+                if split > 1:
+                    took += self._moved_ns(4 * (split + 1) * one.m * one.n * one.copies)
+                best = min(best, took)
+        took = max(best, self._moved_ns(moved)) + gpu.kernel_ns
+        if precision == "fp8":
+            took += self._moved_ns(_CAST_BYTES * one.m * one.k * one.copies) + gpu.kernel_ns
+        return took
+
+    def _attention_ns(self, one: Attention) -> float:
+        gpu = self.gpu
+        part = gpu.attention_back if one.is_backward else gpu.attention
+        # Short sequences fill the pipelines of a tile less.
+        part *= one.keys / (one.keys + _HALF_KEYS) if one.queries > 1 else 1.0
+        computed = one.flops * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
+        return max(computed, self._moved_ns(2 * one.numbers)) + gpu.kernel_ns
+
+
+_HALF_KEYS: Final = 512
+"""Keys at which attention achieves half of what it does with many."""

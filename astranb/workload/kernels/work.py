@@ -1,0 +1,159 @@
+"""The kernels of a computation, by their shapes; each knows those of its backward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+__all__ = ["SORTS", "Attention", "Kernel", "Product", "Stream"]
+
+SORTS: Final = ("matrices", "attention", "element-wise", "optimizer")
+"""What a kernel's time counts as in a report."""
+
+_GRADIENT_BYTES: Final = 8
+"""Per parameter, to add a microbatch's gradient to the sum in float32: one read, one write."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """Products of matrices, m by k times k by n.
+
+    Parameters
+    ----------
+    m, n, k : int
+    copies : int
+        Equal products in one kernel, as of the experts of a layer (a grouped GEMM).
+    weights : bool
+        Whether the k by n matrix is parameters; their gradients are added to a sum in float32.
+    plain : bool
+        Whether the matrices are never in fp8 (router, head, unfused attention).
+
+    Examples
+    --------
+    >>> Product(8192, 4096, 1024).flops
+    68719476736
+    """
+
+    m: int
+    n: int
+    k: int
+    copies: int = 1
+    weights: bool = True
+    plain: bool = False
+
+    @property
+    def sort(self) -> str:
+        """What its time counts as."""
+        return "matrices" if self.weights else "attention"
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations."""
+        return 2 * self.m * self.n * self.k * self.copies
+
+    def backward(self) -> tuple[Kernel, ...]:
+        """Give the two products of the backward pass: the gradients of the input and of the other matrix."""
+        inward = replace(self, n=self.k, k=self.n)
+        other = replace(self, m=self.n, n=self.k, k=self.m)
+        if not self.weights:
+            return inward, other
+        added = Stream(_GRADIENT_BYTES * self.n * self.k * self.copies, launches=0, sort="matrices")
+        return inward, replace(other, weights=True), added
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention in one kernel (FlashAttention), or of one new token of each sequence.
+
+    Parameters
+    ----------
+    sequences : int
+    queries, keys : int
+        New tokens of each sequence, and the tokens that they attend to.
+    heads, kept_heads : int
+        Heads of queries, and of keys and values.
+    key_size, value_size : int
+        Numbers of a head.
+    causal : bool
+        Whether a token attends only to those before it: half of the operations, where queries are keys.
+    is_backward : bool
+    kept_size : int
+        Numbers that a head keeps of a token; 0: those of a key and a value (latent vectors are both).
+
+    Examples
+    --------
+    >>> Attention(1, 8192, 8192, 32, 8, 128, 128).flops
+    549755813888
+    """
+
+    sequences: int
+    queries: int
+    keys: int
+    heads: int
+    kept_heads: int
+    key_size: int
+    value_size: int
+    causal: bool = True
+    is_backward: bool = False
+    kept_size: int = 0
+
+    sort = "attention"
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations; backward 2.5 times those of forward (Dao 2023, arXiv 2307.08691)."""
+        pairs = self.sequences * self.heads * self.queries * self.keys
+        if self.causal and self.queries > 1:
+            # Each query sees the keys before it: all of them but half of the queries' square.
+            pairs -= self.sequences * self.heads * self.queries * self.queries // 2
+        forward = 2 * pairs * (self.key_size + self.value_size)
+        return forward * 5 // 2 if self.is_backward else forward
+
+    @property
+    def kept_numbers(self) -> int:
+        """Numbers of keys and values."""
+        each = self.kept_size or self.key_size + self.value_size
+        return self.sequences * self.keys * self.kept_heads * each
+
+    @property
+    def numbers(self) -> int:
+        """Numbers read and written: keys and values, queries and the output."""
+        own = self.sequences * self.queries * self.heads * (self.key_size + self.value_size)
+        return (self.kept_numbers + own) * (2 if self.is_backward else 1)
+
+    def backward(self) -> tuple[Kernel, ...]:
+        """Give the kernel of the backward pass."""
+        return (replace(self, is_backward=True),)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A pass over memory: element-wise operations, norms, an update.
+
+    Parameters
+    ----------
+    size : int
+        Bytes read and written.
+    launches : int
+        Kernels.
+    back : float
+        Bytes of the backward pass relative to those.
+    sort : str
+        One of :data:`SORTS`.
+    """
+
+    size: int
+    launches: int = 1
+    back: float = 1.5
+    sort: str = "element-wise"
+
+    flops = 0
+
+    def backward(self) -> tuple[Kernel, ...]:
+        """Give the pass of the backward pass."""
+        if not self.back:
+            return ()
+        return (replace(self, size=int(self.size * self.back)),)
+
+
+Kernel: TypeAlias = Product | Attention | Stream
