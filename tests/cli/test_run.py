@@ -17,6 +17,7 @@ from astranb.collectives import Collective
 from astranb.engine.fidelity import FIDELITIES
 from astranb.net import Network
 from astranb.workload import astrasim1, astrasim2, models
+from astranb.workload.kernels import DEFAULT_GPU
 from tests.workload.astrasim1.test_files import NETWORK, SYSTEM, TABLE
 
 COLLECTIVE_BY_MESSAGES = "--infra dgx-h100 --collective all_reduce --size 1 --fidelity congestion"
@@ -59,7 +60,6 @@ def test_every_option_has_help_and_applies_to_something():
             },
         ),
         (models.workload, {"tokens": "tokens", "mode": "mode", "expert_imbalance": "expert_imbalance"}),
-        (models.machine, {"gpu": "gpu"}),
         (astrasim2.load, {"num_queues_per_dim": "queues", "injection_scale": "injection_scale"}),
         (
             astrasim1.load,
@@ -82,13 +82,17 @@ def test_the_defaults_in_the_help_are_those_of_the_library(function, names):
         assert parser().parse_args(["run"]).__dict__[option] is None
 
 
+def test_the_default_gpu_in_the_help_is_that_of_the_library():
+    assert f"(default: {DEFAULT_GPU})" in OPTIONS["gpu"].help
+
+
 def test_the_command_line_and_python_agree_on_a_model(capsys):
     assert main(["run", "--model", "gpt3-6.7b", "--dp", "2", "--tp", "8", "--pp", "2", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     step = models.workload("gpt3-6.7b", models.Parallelism(data=2, tensor=8, pipeline=2))
     sim = anb.Simulation(None, step)
     sim.run()
-    assert said["time_ps"] == sim.result.time_ps == 129_011_944_000
+    assert said["time_ps"] == sim.result.time_ps
     assert said["assumed"] == models.machine(step).assumed
     assert [row["end_ps"] for row in said["per_rank"]] == [row["end_ps"] for row in sim.result.per_rank()]
 
@@ -171,7 +175,6 @@ def test_the_same_fidelity_where_none_is_given(name, capsys):
     [
         ("--workload x --collective all_reduce", "run: --collective and --workload exclude each other"),
         ("--model gpt3-125m --coalesce 4", "run: --coalesce does not apply to a model; leave it out"),
-        ("--model gpt3-125m --launch graph", "at --fidelity analytical; leave it out, or use --fidelity cac"),
         ("--infra dgx-h100 --collective all_reduce --size 1 --frames d", "--frames does not apply to a coll"),
         ("--infra dgx-h100 --collective all_reduce --size 1 --root two", "--root: 'two' is not a rank"),
         (
