@@ -11,6 +11,8 @@ from .dlrm import DLRM, Dlrm
 from .job import MODES, Job
 from .library import MODELS, TRANSFORMERS, read_model
 from .parallelism import Parallelism
+from .program import StageProgram
+from .stage import Stage
 from .step import Cluster, ModelStep, machine, workload
 from .transformer import Transformer
 
@@ -27,6 +29,8 @@ __all__ = [
     "Job",
     "ModelStep",
     "Parallelism",
+    "Stage",
+    "StageProgram",
     "Transformer",
     "machine",
     "read_model",

@@ -1,0 +1,96 @@
+"""How long a collective or message takes by itself on a cluster, by the message engine."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from astranb.engine.messages import simulate
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    RECV,
+    SEND,
+    DimensionNetwork,
+    InfraNetwork,
+    Operations,
+    System,
+    Workload,
+)
+
+__all__ = ["CollectiveTimes"]
+
+_SIZES: Final = tuple(1 << power for power in (10, 14, 18, 22, 26, 30))
+"""Sizes that are simulated; between two of them a time lies on the line through both."""
+
+
+class CollectiveTimes:
+    """Times of single collectives and messages on a cluster, simulated once for each size and group.
+
+    Parameters
+    ----------
+    network : DimensionNetwork or InfraNetwork
+    system : System
+
+    Examples
+    --------
+    >>> from astranb.workload.models import Parallelism, machine, workload
+    >>> cluster = machine(workload("gpt3-125m", Parallelism(tensor=8)))
+    >>> times = CollectiveTimes(cluster.network, cluster.system)
+    >>> times.collective_ns("all_reduce", range(8), 1 << 20) > times.collective_ns("all_reduce", range(2), 1 << 20)
+    True
+    """
+
+    def __init__(self, network: DimensionNetwork | InfraNetwork, system: System) -> None:
+        self._network, self._system = network, system
+        self._known: dict[tuple[str, tuple[int, ...], int], int] = {}
+
+    def collective_ns(self, kind: str, ranks: Sequence[int], size: int) -> int:
+        """Give the time of a collective.
+
+        Parameters
+        ----------
+        kind : str
+            Its name, as ``all_reduce``.
+        ranks : sequence of int
+            Its group, ascending.
+        size : int
+            Bytes of each rank's input.
+        """
+        return self._at(kind, tuple(ranks), size) if len(ranks) > 1 else 0
+
+    def message_ns(self, source: int, target: int, size: int) -> int:
+        """Give the time of a message, from its sending to its receipt."""
+        return self._at("message", (source, target), size)
+
+    def _at(self, kind: str, ranks: tuple[int, ...], size: int) -> int:
+        """Interpolate between simulated sizes; beyond them the last line goes on."""
+        after = min(max(1, bisect.bisect_left(_SIZES, size)), len(_SIZES) - 1)
+        low, high = _SIZES[after - 1], _SIZES[after]
+        first, second = (self._simulated(kind, ranks, each) for each in (low, high))
+        return max(0, round(first + (second - first) * (size - low) / (high - low)))
+
+    def _simulated(self, kind: str, ranks: tuple[int, ...], size: int) -> int:
+        # Groups that are alike but begin at another rank of a node take the same time.
+        start = ranks[0] - ranks[0] % math.prod(self._network.npus_count[:1])
+        key = kind, tuple(rank - start for rank in ranks), size
+        if key not in self._known:
+            self._known[key] = self._run(kind, ranks, size)
+        return self._known[key]
+
+    def _run(self, kind: str, ranks: tuple[int, ...], size: int) -> int:
+        operations = [Operations.of([])] * self._network.npus
+        if kind == "message":
+            (source, target), about = ranks, {"tag": 1, "bytes": size}
+            operations[source] = Operations.of([{"kind": SEND, "peer": target, **about}])
+            operations[target] = Operations.of([{"kind": RECV, "peer": source, **about}])
+        else:
+            group = -1 if len(ranks) == len(operations) else 1
+            row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[kind], "bytes": size, "group": group}
+            one = Operations.of([row])
+            inside = set(ranks)
+            operations = [one if rank in inside else nothing for rank, nothing in enumerate(operations)]
+        work = Workload(operations, self._network, self._system, groups={1: list(ranks)})
+        return int(simulate(work).end_ns.max())
