@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.units import format_time
 
 from .inputs import Subject, table_row
 from .printing import Report
 from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES
+
+if TYPE_CHECKING:
+    from astranb.explore import StepAccount
 
 __all__ = ["inspects", "records", "report_of", "write_files"]
 
@@ -157,23 +160,34 @@ def _run_of(subject: Subject) -> Any:
 # A model -----------------------------------------------------------------------
 
 
+def _account(subject: Subject) -> StepAccount:
+    from astranb.explore import account
+
+    step, cluster = subject.inputs.step, subject.inputs.cluster
+    assert step is not None and cluster is not None  # noqa: S101, PT018 - what a model's inputs have
+    return account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
+
+
 def _model_document(subject: Subject) -> dict[str, Any]:
     step: Any = subject.inputs.step
     cluster: Any = subject.inputs.cluster
     simulated = _run_of(subject).result()
-    row = max(subject.per_rank, key=lambda row: (row["end_ps"], -row["rank"]))
-    seconds = row["end_ps"] / 1e12
+    figures = _account(subject).document()
+    waited = sum(figures["exposed_ps"].values())
     return {
         "model": subject.args.model,
         "mode": _mode(subject),
         "ranks": step.ranks,
         "operations": step.nodes,
-        "last_rank": row["rank"],
-        "compute_ps": row["astrasim_compute_ps"],
-        "exposed_comm_ps": row["exposed_comm_ps"],
-        f"{step.unit}_per_s": step.tokens / seconds,
+        "last_rank": figures.pop("rank"),
+        "compute_ps": figures.pop("compute_ps"),
+        "exposed_comm_ps": waited,
+        f"{step.unit}_per_s": figures.pop("tokens_per_s"),
+        f"{step.unit}_per_s_per_gpu": figures.pop("tokens_per_s_per_gpu"),
         "model_flops": step.model_flops,
-        "model_flops_utilisation": step.model_flops / (seconds * step.ranks * cluster.peak_flops),
+        "hardware_flops": step.hardware_flops,
+        "model_flops_utilisation": figures["mfu"],
+        **figures,
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "assumed": cluster.assumed,
@@ -183,18 +197,34 @@ def _model_document(subject: Subject) -> dict[str, Any]:
 def _model_text(subject: Subject) -> str:
     step: Any = subject.inputs.step
     cluster: Any = subject.inputs.cluster
-    numbers = _model_document(subject)
-    took, computed, rate = subject.sim.result.time_ps, numbers["compute_ps"], numbers[f"{step.unit}_per_s"]
-    what = f"{subject.args.model}, {_mode(subject)}, {step.ranks} ranks"
-    part, utilisation = computed / took, numbers["model_flops_utilisation"]
+    found = _account(subject)
+    took, computed = found.step_ps, found.compute_ps
     lines = [
-        f"{what}: a step takes {format_time(took)}",
-        f"rank {numbers['last_rank']} finishes last: computes {format_time(computed)} ({part:.1%}),",
-        f"  communicates or waits for peers {format_time(took - computed)} ({1 - part:.1%})",
-        f"{rate:,.0f} {step.unit}/s, {rate / step.ranks:,.0f} per rank",
-        f"model FLOPs utilisation {utilisation:.1%} of {cluster.peak_flops:.4g} FLOP/s",
+        f"{subject.args.model}, {_mode(subject)}, {step.ranks} ranks: a step takes {format_time(took)}",
+        f"rank {found.rank} finishes last: computes {format_time(computed)} ({computed / took:.1%}),",
+        f"  {_shares(found.sorts_ps, took)}",
+        f"  communicates or waits for peers {format_time(took - computed)} ({1 - computed / took:.1%})",
     ]
+    if found.exposed_ps:
+        lines.append(f"  {_shares(found.exposed_ps, took)}")
+    lines += [
+        f"{found.tokens_per_s:,.0f} {step.unit}/s, {found.tokens_per_s_per_gpu:,.0f} per GPU",
+        f"{found.flops_per_s_per_gpu / 1e12:,.0f} TFLOP/s per GPU: "
+        f"model FLOPs utilisation {found.mfu:.1%} of "
+        f"{found.peak_flops:.4g} FLOP/s"
+        + (f", {found.hfu:.1%} with recomputation" if found.hfu > found.mfu else ""),
+    ]
+    if found.dollars_per_step is not None and found.dollars_per_million_tokens is not None:
+        lines.append(
+            f"${found.dollars_per_step:,.4g} a step, ${found.dollars_per_million_tokens:,.4g} "
+            f"for a million {step.unit}"
+        )
     return "\n".join([*lines, *(f"assumed: {line}" for line in cluster.assumed)])
+
+
+def _shares(parts: dict[str, int], whole: int) -> str:
+    """Write the parts of a time and their shares of the whole."""
+    return ", ".join(f"{name} {format_time(part)} ({part / whole:.1%})" for name, part in parts.items())
 
 
 def _mode(subject: Subject) -> str:

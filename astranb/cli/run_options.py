@@ -207,6 +207,13 @@ _GROUPS: Final = (
                 metavar="8x4",
             ),
             _option(
+                "--price",
+                "dollars for a GPU and hour: what a step and a million tokens cost",
+                _for(MODEL, at=_MESSAGES),
+                type=positive,
+                metavar="X",
+            ),
+            _option(
                 "--launch",
                 "cost of a kernel launch: none, graph or stream (default: none)",
                 {**dict.fromkeys(_ALL, _LINES), MODEL: _ANY},

@@ -15,7 +15,7 @@ each a pass over memory, as without fusion. For each number a layer norm takes 8
 subtract, square, sum; subtract, divide, scale, shift) and an RMS norm 4 (square, sum; divide, scale),
 both with one read and one write; a residual 1, with two reads and one write; the softmax of attention 5
 (maximum, subtract, exponential, sum, divide), with one read and one write; dropout 2 (mask, scale), with
-one read, one write and a mask of one byte (as Korthikanti et al. 2022, arXiv 2205.05198, section 4, count it).
+one read, one write and a mask of one byte (Korthikanti et al. 2022, arXiv 2205.05198, section 4).
 """
 
 from __future__ import annotations

@@ -101,6 +101,8 @@ class StageProgram:
         :class:`CollectiveType`, position in :data:`GROUPS` or -1, in :data:`PEERS` or -1, tag.
     useful : list of int
         The model's operations; 0 for recomputation and element-wise operations.
+    counted : list of int
+        The same with recomputation.
     kernels : list of tuple of Kernel
         What computations launch.
     background : list of bool
@@ -122,6 +124,7 @@ class StageProgram:
         self.peer: list[int] = []
         self.tag: list[int] = []
         self.useful: list[int] = []
+        self.counted: list[int] = []
         self.kernels: list[tuple[Kernel, ...]] = []
         self.background: list[bool] = []
         self.deps: list[tuple[int, ...]] = []
@@ -151,6 +154,7 @@ class StageProgram:
             Its number.
         """
         number = self._add(NodeType.COMP, name, cost.touched, (*after, self.computed), flops=cost.flops)
+        self.counted[number] = cost.counted
         if not again:
             self.useful[number] = cost.counted
         self.kernels[number] = cost.kernels
@@ -218,6 +222,7 @@ class StageProgram:
         self.flops.append(flops)
         self.size.append(size)
         self.useful.append(0)
+        self.counted.append(0)
         self.kernels.append(())
         self.background.append(False)
         for column in (self.collective, self.group, self.peer):

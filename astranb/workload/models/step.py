@@ -157,6 +157,11 @@ class ModelStep:
         """Floating-point operations of the model's matrices on all ranks, without recomputation."""
         return sum(sum(one.useful) for one in self.stages) * self.parallelism.per_stage
 
+    @property
+    def hardware_flops(self) -> int:
+        """The same with recomputation."""
+        return sum(sum(one.counted) for one in self.stages) * self.parallelism.per_stage
+
     @cached_property
     def _numbered(self) -> list[tuple[int, str, list[int]]]:
         """All groups with their numbers, which have the same number of digits."""

@@ -1,0 +1,227 @@
+"""Where the time of a model's step went, and the figures that people compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from astranb.chakra import NodeType
+from astranb.core.errors import InputError
+from astranb.workload.models.parallelism import GROUPS, PEERS
+
+if TYPE_CHECKING:
+    from astranb.sim import Simulation
+    from astranb.workload.models import ModelStep, StageProgram
+
+__all__ = ["WAITS", "StepAccount", "account"]
+
+WAITS: Final = {
+    "tensor": "sums and gathers of tensor parallelism",
+    "context": "keys and values of context parallelism",
+    "expert": "tokens on their way to experts and back",
+    "pipeline": "messages of other stages, and waiting for these (the bubble)",
+    "data": "gradients and parameters of data parallelism",
+    "start": "nothing is under way yet",
+}
+"""What a rank waits for while it computes nothing, and what each means."""
+
+_OF_GROUP: Final = {
+    "tensor": "tensor", "context": "context", "data": "data", "expert": "expert", "expert data": "data",
+    "ends": "data",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepAccount:
+    """The figures of one step.
+
+    The rank is the one that finishes last. Utilisation is that of the GPUs' peak in the step's precision:
+    of the model's operations (MFU; Chowdhery et al. 2022, arXiv 2204.02311, appendix B), or with those
+    that are computed again (HFU). Operations count as in Narayanan et al. 2021, arXiv 2104.04473.
+
+    Attributes
+    ----------
+    rank : int
+    step_ps : int
+    compute_ps : int
+        Of the rank, and by sort of kernel in ``sorts_ps``; with an efficiency all is one sort.
+    sorts_ps : dict of str to int
+    exposed_ps : dict of str to int
+        What the rank waits for while it computes nothing, by :data:`WAITS`.
+    tokens_per_s, tokens_per_s_per_gpu : float
+    flops_per_s_per_gpu, hardware_flops_per_s_per_gpu : float
+        Without and with operations that are computed again.
+    mfu, hfu : float
+    peak_flops : float
+        Of a GPU.
+    gpu_hours : float
+        Of all GPUs for the step.
+    dollars_per_step, dollars_per_million_tokens : float or None
+        At the price per GPU and hour.
+    """
+
+    rank: int
+    step_ps: int
+    compute_ps: int
+    sorts_ps: dict[str, int]
+    exposed_ps: dict[str, int]
+    tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    flops_per_s_per_gpu: float
+    hardware_flops_per_s_per_gpu: float
+    mfu: float
+    hfu: float
+    peak_flops: float
+    gpu_hours: float
+    dollars_per_step: float | None = None
+    dollars_per_million_tokens: float | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Give all figures by name."""
+        return asdict(self)
+
+    @property
+    def limit(self) -> str:
+        """What takes most of the step: a sort of kernel, or what the rank waits for."""
+        parts = {**self.sorts_ps, **self.exposed_ps}
+        return max(parts, key=lambda name: parts[name])
+
+
+def account(
+    sim: Simulation, step: ModelStep, *, peak_flops: float | None = None, price: float | None = None
+) -> StepAccount:
+    """Account for the time of a step that has been simulated.
+
+    Parameters
+    ----------
+    sim : Simulation
+        Of the step, at its end; by messages.
+    step : ModelStep
+    peak_flops : float, optional
+        FLOP/s of a GPU, the reference of utilisation. Default: the peak of the step's GPU.
+    price : float, optional
+        Dollars for a GPU and hour.
+
+    Raises
+    ------
+    InputError
+        The simulation has not ended, or the GPU's peak is not known.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> from astranb.workload.models import Parallelism, workload
+    >>> step = workload("gpt3-125m", Parallelism(data=4), gpu="h100-sxm")
+    >>> sim = anb.Simulation(None, step)
+    >>> _ = sim.run()
+    >>> found = anb.explore.account(sim, step)
+    >>> found.compute_ps + sum(found.exposed_ps.values()) == found.step_ps
+    True
+    """
+    if not sim.finished:
+        raise InputError("the step has not ended", where="account", hint="call run() first")
+    peak = peak_flops or (step.times.peak_flops if step.times else 0)
+    if not peak:
+        raise InputError("the peak of the GPU is not known", where="account", hint="give peak_flops")
+    rows = sim.result.per_rank()
+    last = max(rows, key=lambda row: (row["end_ps"], -row["rank"]))
+    rank, took = int(last["rank"]), int(sim.result.time_ps)
+    program = step.stages[step.parallelism.stage(rank)]
+    start_ps, end_ps = _times_of(sim, rank)
+    computed, waits = _divided(program, start_ps, end_ps)
+    seconds = took / 1e12
+    flops = step.model_flops / (seconds * step.ranks)
+    hardware = step.hardware_flops / (seconds * step.ranks)
+    rate, hours = step.tokens / seconds, step.ranks * seconds / 3600
+    cost = None if price is None else hours * price
+    return StepAccount(
+        rank, took, computed, _sorts(program, step, start_ps, end_ps), waits, rate, rate / step.ranks,
+        flops, hardware, flops / peak, hardware / peak, float(peak), hours,
+        cost, None if cost is None else cost / step.tokens * 1e6,
+    )  # fmt: skip
+
+
+def _times_of(sim: Simulation, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Give when the operations of a rank began and ended."""
+    engine: Any = sim.engine
+    start, end = engine.times_ps()
+    first, until = engine.about.start[rank : rank + 2].tolist()
+    return start[first:until], end[first:until]
+
+
+def _sorts(
+    program: StageProgram, step: ModelStep, start_ps: np.ndarray, end_ps: np.ndarray
+) -> dict[str, int]:
+    """Give the time of computations by sort of kernel, in the order of their time."""
+    found: Counter[str] = Counter()
+    times = step.times
+    for row, kernels in enumerate(program.kernels):
+        if program.kind[row] != NodeType.COMP:
+            continue
+        took = int(end_ps[row] - start_ps[row])
+        if times is None or times.efficiency is not None or not kernels:
+            found["computing"] += took
+            continue
+        parts: Counter[str] = Counter()
+        for one in kernels:
+            parts[one.sort] += times.kernel_ns(one)
+        whole = sum(parts.values())
+        for sort, part in parts.items():
+            found[sort] += took * part // whole
+        found[kernels[0].sort] += took - sum(took * part // whole for part in parts.values())
+    return dict(found.most_common())
+
+
+def _divided(program: StageProgram, start_ps: np.ndarray, end_ps: np.ndarray) -> tuple[int, dict[str, int]]:
+    """Divide the time of a rank: computing, and by what it waited for.
+
+    Before each computation, and at the end, the operation that ended last of those waited for is what
+    the rank waited for, as long as it was under way; before that, what this one waited for.
+    """
+    waits: Counter[str] = Counter()
+    now = computed = 0
+    for row in np.argsort(start_ps, kind="stable").tolist():
+        if program.kind[row] == NodeType.COMP:
+            start = int(start_ps[row])
+            if start > now:
+                _walk_back(program, start_ps, end_ps, program.deps[row], now, start, waits)
+            computed += int(end_ps[row]) - start
+            now = int(end_ps[row])
+    end = int(end_ps.max(initial=0))
+    if end > now:
+        _walk_back(program, start_ps, end_ps, (int(np.argmax(end_ps)),), now, end, waits)
+    return computed, {name: waits[name] for name in WAITS if waits[name]}
+
+
+def _walk_back(
+    program: StageProgram,
+    start_ps: np.ndarray,
+    end_ps: np.ndarray,
+    deps: tuple[int, ...],
+    since: int,
+    until: int,
+    waits: Counter[str],
+) -> None:
+    """Add the waits between two times, from the last one back."""
+    while until > since:
+        row = max(deps, key=lambda dep: int(end_ps[dep]), default=-1)
+        if row < 0 or program.kind[row] == NodeType.COMP:
+            waits["start"] += until - since
+            return
+        began = max(since, min(until, int(start_ps[row])))
+        # What it waits for in a queue counts as the operation too.
+        deps = program.deps[row]
+        before = max((int(end_ps[dep]) for dep in deps), default=0)
+        began = max(since, min(began, before))
+        waits[_kind(program, row)] += until - began
+        until = began
+
+
+def _kind(program: StageProgram, row: int) -> str:
+    """Give what an operation that communicates is for."""
+    if program.kind[row] == NodeType.COMM_COLL:
+        return _OF_GROUP[GROUPS[program.group[row]]]
+    return "context" if "context" in PEERS[program.peer[row]] else "pipeline"

@@ -1,0 +1,87 @@
+"""Where the time of a step went."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+import astranb as anb
+from astranb.core.errors import InputError
+from astranb.explore import account
+from astranb.explore._accounts import WAITS
+from astranb.workload.astrasim2 import DimensionNetwork
+from astranb.workload.kernels import GPUS, SORTS, KernelTimes
+from astranb.workload.models import Parallelism, workload
+from tests.workload.models.support import divided, tiny
+
+
+def simulated(step, fidelity="analytical"):
+    sim = anb.Simulation(None, step, fidelity=fidelity)
+    sim.run()
+    return sim
+
+
+@settings(max_examples=25, deadline=None)
+@given(divided())
+def test_the_parts_of_a_rank_are_the_whole_step(case):
+    model, degrees, more = case
+    step = workload(model, degrees, gpu="a100-sxm", **more)
+    found = account(simulated(step), step)
+    assert found.compute_ps + sum(found.exposed_ps.values()) == found.step_ps
+    assert sum(found.sorts_ps.values()) == found.compute_ps
+    assert set(found.sorts_ps) <= set(SORTS)
+    assert set(found.exposed_ps) <= set(WAITS)
+    assert 0 < found.mfu <= found.hfu < 1
+
+
+def test_each_kind_of_parallelism_is_named_where_it_is_waited_for():
+    cases = {
+        "tensor": Parallelism(tensor=4),
+        "context": Parallelism(context=4),
+        "pipeline": Parallelism(pipeline=4),
+        "data": Parallelism(data=4),
+    }
+    for name, degrees in cases.items():
+        step = workload(tiny(), degrees, gpu="h100-sxm")
+        sim = anb.Simulation(None, step.on(DimensionNetwork(["Switch"], [4], [1], [20_000])))
+        sim.run()
+        waits = account(sim, step).exposed_ps
+        assert waits[name] > 0
+        assert set(waits) <= {name, *(("data",) if name == "context" else ())}
+    experts = tiny(experts=4, top_k=2)
+    step = workload(experts, Parallelism(data=4, expert=4), gpu="h100-sxm")
+    assert account(simulated(step), step).exposed_ps["expert"] > 0
+
+
+def test_figures_are_those_of_the_papers():
+    step = workload("gpt3-1.3b", Parallelism(tensor=2), batch=4, microbatches=4, recompute="full", gpu="a100")
+    found = account(simulated(step), step, price=2.0)
+    seconds = found.step_ps / 1e12
+    model = step.tokens * 72 * 24 * 2048**2 * (1 + 2048 / (6 * 2048) + 50258 / (12 * 24 * 2048))
+    again = step.tokens * 96 * 24 * 2048**2 * (1 + 2048 / (6 * 2048) + 50258 / (16 * 24 * 2048))
+    assert found.mfu == pytest.approx(model / seconds / 2 / 312e12, rel=1e-3)
+    assert found.hfu == pytest.approx(again / seconds / 2 / 312e12, rel=1e-3)
+    assert found.tokens_per_s_per_gpu == pytest.approx(4 * 2048 / seconds / 2)
+    assert found.dollars_per_step == pytest.approx(2 * seconds / 3600 * 2.0)
+    assert found.dollars_per_million_tokens == pytest.approx(2 * seconds / 3600 * 2.0 / step.tokens * 1e6)
+    assert found.limit == "matrices"
+
+
+def test_with_an_efficiency_all_is_one_sort_and_ideal_is_the_roofline():
+    times = KernelTimes(GPUS["h100-sxm"], efficiency=1.0)
+    step = workload(tiny(), gpu=times)
+    found = account(simulated(step), step)
+    assert list(found.sorts_ps) == ["computing"]
+    program = step.stages[0]
+    least = sum(map(times.roofline_ns, program.flops, program.size))
+    assert found.compute_ps == 1000 * least
+
+
+def test_what_cannot_be_accounted_for_is_refused():
+    step = workload(tiny())
+    sim = anb.Simulation(None, step)
+    with pytest.raises(InputError, match="has not ended"):
+        account(sim, step)
+    sim.run()
+    with pytest.raises(InputError, match="give peak_flops"):
+        account(sim, step)
