@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from astranb.core.errors import InputError, near
@@ -33,8 +33,10 @@ class Gpu:
         Part of the peak that full tiles of large products achieve, by precision.
     attention, attention_back : float
         Part of the bfloat16 peak that long causal attention achieves, forward and backward.
-    stream : float
-        Part of the memory's bandwidth that a long pass over memory achieves.
+    half_keys : int
+        Keys at which attention achieves half of that.
+    stream, feed : float
+        Parts of the memory's bandwidth that a long pass over memory, and the matrices of a product, achieve.
     kernel_ns : int
         What a kernel takes besides, however little it does.
     source : str
@@ -56,11 +58,12 @@ class Gpu:
     matrices: Mapping[str, float]
     attention: float
     attention_back: float
+    half_keys: int
     stream: float
+    feed: float
     kernel_ns: int
     source: str = ""
     measured: str = ""
-    per_node: int = field(default=8, repr=False)
 
     @property
     def peak_flops(self) -> int:
@@ -80,28 +83,32 @@ def _parts(bf16: float, fp8: float = 0.0) -> dict[str, float]:
 
 _H100: Final = Gpu(
     "h100-sxm", 132, 3350 * 10**9, 80 * 10**9,
-    _tera(bf16=989, fp8=1979), _parts(0.78, 0.70), 0.60, 0.50, 0.90, 1500,
+    _tera(bf16=989, fp8=1979), _parts(0.86, 0.73), 0.66, 0.58, 700, 0.88, 0.79, 2500,
     "NVIDIA H100 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved",
 )  # fmt: skip
 _B200: Final = Gpu(
     "b200-sxm", 148, 8000 * 10**9, 180 * 10**9,
-    _tera(bf16=2250, fp8=4500), _parts(0.75, 0.70), 0.55, 0.42, 0.86, 1500,
+    _tera(bf16=2250, fp8=4500), _parts(0.745, 0.67), 0.62, 0.45, 1000, 0.82, 0.68, 2200,
     "NVIDIA DGX B200 data sheet: 36 and 72 PFLOP/s with sparsity for 8 GPUs, halved; 1,440 GB",
 )  # fmt: skip
 _ALL: Final = (
     Gpu(
         "a100-sxm", 108, 2039 * 10**9, 80 * 10**9,
-        _tera(bf16=312), _parts(0.86), 0.58, 0.50, 0.90, 1800, "NVIDIA A100 80 GB data sheet",
+        _tera(bf16=312), _parts(0.88), 0.64, 0.56, 500, 0.85, 0.70, 2800, "NVIDIA A100 80 GB data sheet",
     ),
     _H100,
     replace(_H100, name="h200-sxm", memory_Bps=4800 * 10**9, memory_bytes=141 * 10**9,
             source="NVIDIA H200 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved"),
     _B200,
-    replace(_B200, name="gb200", memory_bytes=186 * 10**9, peaks=_tera(bf16=2500, fp8=5000), per_node=64,
+    replace(_B200, name="gb200", memory_bytes=186 * 10**9, peaks=_tera(bf16=2500, fp8=5000),
+            matrices=_parts(0.73, 0.63),
             source="NVIDIA GB200 NVL72 data sheet: 360 and 720 PFLOP/s with sparsity for 72 GPUs, halved"),
+    replace(_B200, name="gb300", memory_bytes=277 * 10**9, peaks=_tera(bf16=2500, fp8=5000),
+            matrices=_parts(0.865, 0.72), attention=0.72, attention_back=0.54,
+            source="NVIDIA GB300 NVL72 data sheet: 360 and 720 PFLOP/s with sparsity for 72 GPUs, halved"),
     Gpu(
         "mi300x", 304, 5300 * 10**9, 192 * 10**9,
-        _tera(bf16=1307, fp8=2615), _parts(0.55, 0.50), 0.38, 0.28, 0.80, 2500,
+        _tera(bf16=1307, fp8=2615), _parts(0.52, 0.45), 0.38, 0.28, 1000, 0.78, 0.70, 3500,
         "AMD Instinct MI300X data sheet",
     ),
 )  # fmt: skip

@@ -25,14 +25,14 @@ from .work import Attention, Kernel, Product, Stream
 __all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "read_efficiency"]
 
 _TILES: Final = (
-    (256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.92), (128, 64, 0.75), (64, 128, 0.75), (64, 64, 0.55),
+    (256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.92), (64, 128, 0.92), (64, 64, 0.6),
 )  # fmt: skip
 """Rows, columns, and the part of the largest tile's rate that a tile achieves: it reads more for each
 operation."""
 _SPLITS: Final = (1, 2, 4, 8)
 _SHORTEST: Final = 512
 """``k`` is not split into parts below this."""
-_DRAIN: Final = 384
+_DRAIN: Final = 160
 """What filling and emptying a tile's pipeline costs, as more of ``k``."""
 
 LAUNCHES: Final = {"none": 0, "graph": 1300, "stream": 4500}
@@ -191,7 +191,12 @@ class KernelTimes:
         return found
 
     def _moved_ns(self, size: float) -> float:
+        """Give the time of a pass over memory."""
         return size * 1e9 / (self.gpu.memory_Bps * self.gpu.stream)
+
+    def _fed_ns(self, size: float) -> float:
+        """Give the time to feed a product from memory, and to write its output."""
+        return size * 1e9 / (self.gpu.memory_Bps * self.gpu.feed)
 
     def _product_ns(self, one: Product) -> float:
         """Give the time of a product, and in fp8 of casting its input."""
@@ -209,21 +214,27 @@ class KernelTimes:
                 waves = -(-tiles * split // gpu.sms)
                 took = waves * 2 * rows * columns * (one.k / split + _DRAIN) / (rate * part)
                 if split > 1:
-                    took += self._moved_ns(4 * (split + 1) * one.m * one.n * one.copies)
+                    took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
                 best = min(best, took)
-        took = max(best, self._moved_ns(moved)) + gpu.kernel_ns
+        took = max(best, self._fed_ns(moved)) + gpu.kernel_ns
         if precision == "fp8":
             took += self._moved_ns(_CAST_BYTES * one.m * one.k * one.copies) + gpu.kernel_ns
         return took
 
     def _attention_ns(self, one: Attention) -> float:
         gpu = self.gpu
+        if one.queries == 1:
+            # The parts of long contexts, which several multiprocessors read, are added in the end.
+            parts = _PARTS_NS * one.keys / (one.keys + 1024)
+            return self._moved_ns(2 * one.numbers) + parts + gpu.kernel_ns + _DECODE_NS
         part = gpu.attention_back if one.is_backward else gpu.attention
         # Short sequences fill the pipelines of a tile less.
-        part *= one.keys / (one.keys + _HALF_KEYS) if one.queries > 1 else 1.0
+        part *= one.keys / (one.keys + gpu.half_keys)
         computed = one.flops * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
         return max(computed, self._moved_ns(2 * one.numbers)) + gpu.kernel_ns
 
 
-_HALF_KEYS: Final = 512
-"""Keys at which attention achieves half of what it does with many."""
+_DECODE_NS: Final = 6000
+_PARTS_NS: Final = 5000
+"""What attention of single tokens takes besides, for short and, in addition, for long contexts: on H100
+8.5 µs with a few keys, 14 to 16.5 with 4,096 of a few heads (aiconfigurator, see tests/data/kernels)."""

@@ -6,6 +6,7 @@ every rank, their costs and the messages between them, as Chakra traces or for a
 
 from __future__ import annotations
 
+from .cluster import Cluster, machine
 from .convolutional import CONVOLUTIONAL, Convolutional, ConvolutionalLayer
 from .dlrm import DLRM, Dlrm
 from .job import MODES, Job
@@ -13,7 +14,7 @@ from .library import MODELS, TRANSFORMERS, read_model
 from .parallelism import Parallelism
 from .program import StageProgram
 from .stage import Stage
-from .step import Cluster, ModelStep, machine, workload
+from .step import ModelStep, workload
 from .transformer import Transformer
 
 __all__ = [

@@ -1,10 +1,9 @@
-"""One step of a model on all ranks, as traces, files or operations; and the cluster that it runs on."""
+"""One step of a model on all ranks, as traces, files or operations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -33,13 +32,11 @@ from astranb.workload.astrasim2 import (
     DimensionNetwork,
     InfraNetwork,
     Operations,
-    System,
     Workload,
-    read_network,
-    read_system,
 )
 from astranb.workload.kernels import DEFAULT_GPU, Kernel, KernelTimes, gpu_named
 
+from .cluster import machine
 from .convolutional import data_parallel
 from .dlrm import Dlrm, recommendation
 from .job import Job
@@ -49,7 +46,7 @@ from .pipeline import check, stage_program
 from .program import StageProgram
 from .transformer import Transformer
 
-__all__ = ["Cluster", "ModelStep", "machine", "workload"]
+__all__ = ["ModelStep", "workload"]
 
 _KINDS: Final = {
     int(NodeType.COMP): COMPUTE,
@@ -65,28 +62,6 @@ _SAMPLES: Final = 32
 """Default pictures or samples of a microbatch of a rank."""
 _NODE_BYTES: Final = 500
 """Bytes of an operation here and in the tables of a run."""
-_RING_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
-_PER_NODE = 8
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """What a workload is simulated on.
-
-    Parameters
-    ----------
-    network : DimensionNetwork or InfraNetwork
-    system : System
-    peak_flops : float
-        FLOP/s of a rank, the reference of utilisation.
-    assumed : list of str
-        The assumptions, one line each.
-    """
-
-    network: DimensionNetwork | InfraNetwork
-    system: System
-    peak_flops: float
-    assumed: list[str] = field(default_factory=list)
 
 
 class ModelStep:
@@ -481,87 +456,3 @@ def _microbatches(degrees: Parallelism, each: int | None) -> int:
         return most
     step = degrees.pipeline if degrees.interleave > 1 else 1
     return max((n for n in range(step, min(most, each) + 1, step) if each % n == 0), default=step)
-
-
-def machine(
-    step: ModelStep,
-    system: str | Path | None = None,
-    network: str | Path | DimensionNetwork | InfraNetwork | None = None,
-    **options: Any,
-) -> Cluster:
-    """Return the cluster that a model runs on: described by files, or assumed.
-
-    Parameters
-    ----------
-    step : ModelStep
-        What runs; it sets the number of ranks, and whether chunking a collective helps.
-    system, network : str or Path, optional
-        ASTRA-sim 2.0's files; the network may be a :class:`DimensionNetwork` or :class:`InfraNetwork` too.
-    **options
-        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
-
-    Raises
-    ------
-    InputError
-        A file cannot be used, or the network has another number of NPUs.
-
-    Examples
-    --------
-    >>> from astranb.workload.models import Parallelism
-    >>> machine(workload("gpt3-125m", Parallelism(data=16))).network.topology
-    ['Switch', 'Switch']
-    """
-    ranks, assumed = step.ranks, []
-    described: DimensionNetwork | InfraNetwork
-    if network is None:
-        described = tiers = _two_tiers(ranks)
-        text = f"{tiers.npus_count[0]} GPUs per node at 450 GB/s and 500 ns (NVLink 4)"
-        if len(tiers.npus_count) > 1:
-            text += f", {tiers.npus_count[1]} nodes at 50 GB/s and 2,000 ns per GPU (400 Gbit/s)"
-        assumed.append(f"{text}; replace with --network FILE")
-    else:
-        described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
-    if described.npus != ranks:
-        what = f"a network of {described.npus} NPUs, and {ranks} ranks"
-        raise InputError(
-            what,
-            where=described.where,
-            hint="make the product of the degrees of parallelism equal npus_count",
-        )
-    if system is not None:
-        settings = read_system(system, **options)
-        peak = settings.peak_flops if settings.roofline else 0.0
-        return Cluster(described, settings, peak or _times(step).peak_flops, assumed)
-    times = _times(step)
-    dims = len(described.topology)
-    # Chunks overlap only where a collective crosses several dimensions.
-    chunks = 4 if dims > 1 and step.spans_all else 1
-    settings = System.from_document(
-        {
-            **{f"{name}-implementation": ["ring"] * dims for name in _RING_COLLECTIVES},
-            "all-to-all-implementation": ["direct"] * dims,
-            "preferred-dataset-splits": chunks,
-            "collective-optimization": "localBWAware",
-            "local-mem-bw": times.gpu.memory_Bps / 1e9,
-        },
-        "the assumed system",
-        **options,
-    )
-    split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
-    assumed.append(f"{times.text}; ring algorithms, {split}; replace with --system FILE")
-    return Cluster(described, settings, times.peak_flops, assumed)
-
-
-def _times(step: ModelStep) -> KernelTimes:
-    """The times of a step's kernels; without any, those of the default GPU."""
-    return step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
-
-
-def _two_tiers(ranks: int) -> DimensionNetwork:
-    """Return nodes of at most eight GPUs, connected by switches."""
-    node = next(count for count in range(min(_PER_NODE, ranks), 0, -1) if ranks % count == 0)
-    if node == ranks:
-        return DimensionNetwork(["Switch"], [ranks], [450], [500], "the assumed network")
-    return DimensionNetwork(
-        ["Switch", "Switch"], [node, ranks // node], [450, 50], [500, 2000], "the assumed network"
-    )

@@ -1,0 +1,134 @@
+"""The cluster that a model runs on: described by files, or assumed from its GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from astranb.core.errors import InputError
+from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, System, read_network, read_system
+from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
+
+from .interconnect import INTERCONNECTS, Interconnect
+
+__all__ = ["Cluster", "machine"]
+
+_RING_COLLECTIVES: Final = ("all-reduce", "all-gather", "reduce-scatter")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a workload is simulated on.
+
+    Parameters
+    ----------
+    network : DimensionNetwork or InfraNetwork
+    system : System
+    peak_flops : float
+        FLOP/s of a rank, the reference of utilisation.
+    assumed : list of str
+        The assumptions, one line each.
+    """
+
+    network: DimensionNetwork | InfraNetwork
+    system: System
+    peak_flops: float
+    assumed: list[str] = field(default_factory=list)
+
+
+class _Placed(Protocol):
+    """What a cluster has to know of a step."""
+
+    times: KernelTimes | None
+    precision: str
+
+    @property
+    def ranks(self) -> int: ...
+
+    @property
+    def spans_all(self) -> bool: ...
+
+
+def machine(
+    step: _Placed,
+    system: str | Path | None = None,
+    network: str | Path | DimensionNetwork | InfraNetwork | None = None,
+    **options: Any,
+) -> Cluster:
+    """Return the cluster that a model runs on: described by files, or that of its GPU.
+
+    Parameters
+    ----------
+    step : ModelStep
+        What runs; it sets the GPU, the number of ranks, and whether chunking a collective helps.
+    system, network : str or Path, optional
+        ASTRA-sim 2.0's files; the network may be a :class:`DimensionNetwork` or :class:`InfraNetwork` too.
+    **options
+        Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
+
+    Raises
+    ------
+    InputError
+        A file cannot be used, or the network has another number of NPUs.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import Parallelism, workload
+    >>> machine(workload("gpt3-125m", Parallelism(data=16))).network.topology
+    ['Switch', 'Switch']
+    """
+    ranks, assumed = step.ranks, []
+    times = step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
+    described: DimensionNetwork | InfraNetwork
+    if network is None:
+        described, text = _two_tiers(ranks, INTERCONNECTS[times.gpu.name])
+        assumed.append(f"{text}; replace with --network FILE")
+    else:
+        described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
+    if described.npus != ranks:
+        what = f"a network of {described.npus} NPUs, and {ranks} ranks"
+        raise InputError(
+            what,
+            where=described.where,
+            hint="make the product of the degrees of parallelism equal npus_count",
+        )
+    if system is not None:
+        settings = read_system(system, **options)
+        peak = settings.peak_flops if settings.roofline else 0.0
+        return Cluster(described, settings, peak or times.peak_flops, assumed)
+    dims = len(described.topology)
+    # Chunks overlap only where a collective crosses several dimensions.
+    chunks = 4 if dims > 1 and step.spans_all else 1
+    settings = System.from_document(
+        {
+            **{f"{name}-implementation": ["ring"] * dims for name in _RING_COLLECTIVES},
+            "all-to-all-implementation": ["direct"] * dims,
+            "preferred-dataset-splits": chunks,
+            "collective-optimization": "localBWAware",
+        },
+        "the assumed system",
+        **options,
+    )
+    split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
+    assumed.append(f"{times.text}; ring algorithms, {split}; replace with --system FILE")
+    return Cluster(described, settings, times.peak_flops, assumed)
+
+
+def _two_tiers(ranks: int, links: Interconnect) -> tuple[DimensionNetwork, str]:
+    """Return nodes of GPUs, connected by switches, and what they are; a message has two hops."""
+    node = next(count for count in range(min(links.per_node, ranks), 0, -1) if ranks % count == 0)
+    inside, between = links.inside_Bps / 1e9, links.between_Bps / 1e9
+    text = (
+        f"{node} GPUs per node at {inside:g} GB/s of {links.inside_peak_Bps / 1e9:g} "
+        f"and {links.inside_ns:,} ns ({links.inside_text})"
+    )
+    where = "the assumed network"
+    if node == ranks:
+        return DimensionNetwork(["Switch"], [ranks], [inside], [links.inside_ns // 2], where), text
+    text += (
+        f", {ranks // node} nodes at {between:g} GB/s of {links.between_peak_Bps / 1e9:g} and "
+        f"{links.between_ns:,} ns per GPU ({links.between_text})"
+    )
+    counts, latencies = [node, ranks // node], [links.inside_ns // 2, links.between_ns // 2]
+    return DimensionNetwork(["Switch", "Switch"], counts, [inside, between], latencies, where), text

@@ -1,0 +1,84 @@
+"""What connects the GPUs of each kind: inside a node, and between nodes, as libraries achieve it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["INTERCONNECTS", "Interconnect"]
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """The two tiers of a cluster of one kind of GPU; bandwidths are of a GPU and direction.
+
+    Parameters
+    ----------
+    per_node : int
+        GPUs of a node.
+    inside_Bps, between_Bps : int
+        What collectives achieve inside a node and between nodes.
+    inside_ns, between_ns : int
+        What a message takes besides: a step of a ring.
+    inside_peak_Bps, between_peak_Bps : int
+        What the links can carry.
+    text : str
+        What they are.
+    source : str
+        Where the figures are from.
+    """
+
+    per_node: int
+    inside_Bps: int  # noqa: N815 - unit in the name
+    between_Bps: int  # noqa: N815
+    inside_ns: int
+    between_ns: int
+    inside_peak_Bps: int  # noqa: N815
+    between_peak_Bps: int  # noqa: N815
+    text: str
+    source: str = ""
+
+    @property
+    def inside_text(self) -> str:
+        """The links inside a node, in words."""
+        return self.text.partition("; ")[0]
+
+    @property
+    def between_text(self) -> str:
+        """The links between nodes, in words."""
+        return self.text.partition("; ")[2]
+
+
+_GB: Final = 10**9
+_AIC: Final = (
+    "inside: reduce-scatter of 1 GiB and of 512 B on 8 GPUs, github.com/ai-dynamo/aiconfigurator 095f58a, "
+    "nccl_perf (NCCL 2.27 to 2.29)"
+)
+_NIC_NS: Final = 5400
+"""A step of a ring through two NICs and a leaf switch; chosen."""
+
+INTERCONNECTS: Final = {
+    "a100-sxm": Interconnect(
+        8, 213 * _GB, 23 * _GB, 2000, _NIC_NS, 300 * _GB, 25 * _GB, "NVLink 3; 200 Gbit/s", _AIC
+    ),
+    "h100-sxm": Interconnect(
+        8, 335 * _GB, 46 * _GB, 1300, _NIC_NS, 450 * _GB, 50 * _GB, "NVLink 4; 400 Gbit/s", _AIC
+    ),
+    "h200-sxm": Interconnect(
+        8, 335 * _GB, 46 * _GB, 1300, _NIC_NS, 450 * _GB, 50 * _GB, "NVLink 4; 400 Gbit/s", _AIC
+    ),
+    "b200-sxm": Interconnect(
+        8, 613 * _GB, 46 * _GB, 2200, _NIC_NS, 900 * _GB, 50 * _GB, "NVLink 5; 400 Gbit/s", _AIC
+    ),
+    "gb200": Interconnect(
+        64, 613 * _GB, 46 * _GB, 2200, _NIC_NS, 900 * _GB, 50 * _GB, "NVLink 5, NVL72; 400 Gbit/s", _AIC
+    ),
+    "gb300": Interconnect(
+        64, 613 * _GB, 92 * _GB, 2200, _NIC_NS, 900 * _GB, 100 * _GB, "NVLink 5, NVL72; 800 Gbit/s", _AIC
+    ),
+    "mi300x": Interconnect(
+        8, 315 * _GB, 46 * _GB, 3000, _NIC_NS, 448 * _GB, 50 * _GB, "7 xGMI links; 400 Gbit/s",
+        "inside: bus bandwidth of rccl-tests' all-reduce on 8 MI300X, about 310 to 330 GB/s (ROCm blogs)",
+    ),
+}  # fmt: skip
+"""By the GPU's name. Switches that add up (NVLS) are not assumed."""
