@@ -51,16 +51,19 @@ class Row:
     fields: dict[str, str]
 
     def number(self, name: str) -> int:
+        """Give a whole number of the row."""
         return int(self.fields[name])
 
     @property
     def model(self) -> Transformer:
+        """The model, with the row's sequence."""
         found = MODELS[self.fields["model"]]
         tokens = self.number("sequence")
         return replace(found, positions=tokens if found.positions else 0, sequence=tokens)
 
     @property
     def job(self) -> Job:
+        """The job of the step."""
         one, overlap = self.number, self.fields["overlap"]
         tensor, pipeline, context = one("tensor"), one("pipeline"), one("context")
         data = one("gpus") // (tensor * pipeline * context)
@@ -80,6 +83,7 @@ class Row:
 
     @property
     def tokens(self) -> int:
+        """Tokens of the step."""
         return self.number("batch") * self.number("sequence")
 
     def measured_s(self) -> float:
@@ -114,6 +118,7 @@ class Row:
         return estimate_step(self.model, job, times, network).step_ns / 1e9
 
     def step(self, times: KernelTimes) -> ModelStep:
+        """Give the step, to simulate it."""
         job = self.job
         return workload(
             self.model, job.parallelism, batch=job.batch, microbatches=job.microbatches,

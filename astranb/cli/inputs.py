@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.core.units import size_bytes
 from astranb.engine.fidelity import fidelity_of
 
 from .arguments import flag_of, given
@@ -19,10 +20,11 @@ from .model import workload_of
 from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
+    from astranb.explore import PlanSearch
     from astranb.sim import Simulation
     from astranb.workload.models import Cluster, ModelStep
 
-__all__ = ["Subject", "simulation_of", "table_row"]
+__all__ = ["Subject", "search_of", "simulation_of", "table_row"]
 
 _COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
 _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
@@ -113,6 +115,24 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
     return Subject(args, kind, sim, inputs)
 
 
+def search_of(args: argparse.Namespace) -> PlanSearch:
+    """Search plans for the model that the options describe.
+
+    Raises
+    ------
+    InputError
+        Options do not fit together, or an input cannot be used.
+    """
+    fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
+    kind = kind_of(args)[0]
+    _check_network(args, kind, fidelity)
+    check_options(args, kind, fidelity)
+    from astranb.explore import suggest
+
+    step, cluster = _step(args)
+    return suggest(step, cluster, limit_bytes=_memory_limit(args, step))
+
+
 def _kind_of_files(args: argparse.Namespace) -> str:
     """Distinguish a layer table of 1.0 from a prefix of 2.0's traces by content."""
     if Path(f"{args.workload}.0.et").exists():
@@ -174,15 +194,34 @@ def _collective(args: argparse.Namespace) -> _Inputs:
 
 def _model(args: argparse.Namespace) -> _Inputs:
     from astranb.workload.astrasim2 import Memory, Workload, read_memory
-    from astranb.workload.kernels import DEFAULT_GPU
-    from astranb.workload.models import machine
+    from astranb.workload.models.fits import require_memory
 
-    step = workload_of(args, args.gpu or DEFAULT_GPU)
-    cluster = machine(step, args.system, _network(args), **_system_options(args))
+    step, cluster = _step(args)
+    if step.plan is not None and step.times is not None and args.memory_limit != "none":
+        require_memory(*step.plan, _memory_limit(args, step), step.times.gpu.name)
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations()
     what = Workload(operations, cluster.network, cluster.system, memory, step.groups, title=step.title)
     return _Inputs(what, {}, step, cluster)
+
+
+def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
+    """Make a model's step, and the cluster that it runs on."""
+    from astranb.workload.kernels import DEFAULT_GPU
+    from astranb.workload.models import machine
+
+    step = workload_of(args, args.gpu or DEFAULT_GPU)
+    return step, machine(step, args.system, _network(args), **_system_options(args))
+
+
+def _memory_limit(args: argparse.Namespace, step: ModelStep) -> int:
+    """Return the memory of a GPU in bytes; without a limit more than any has."""
+    if args.memory_limit == "none":
+        return 1 << 60
+    if args.memory_limit is not None:
+        return size_bytes(args.memory_limit, where="--memory-limit")
+    assert step.times is not None  # noqa: S101 - a step that runs has a GPU
+    return step.times.gpu.memory_bytes
 
 
 def _traces(args: argparse.Namespace) -> _Inputs:

@@ -188,6 +188,7 @@ def _model_document(subject: Subject) -> dict[str, Any]:
         "hardware_flops": step.hardware_flops,
         "model_flops_utilisation": figures["mfu"],
         **figures,
+        "memory": [one.document() for one in step.memory()],
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "assumed": cluster.assumed,
@@ -214,12 +215,24 @@ def _model_text(subject: Subject) -> str:
         f"{found.peak_flops:.4g} FLOP/s"
         + (f", {found.hfu:.1%} with recomputation" if found.hfu > found.mfu else ""),
     ]
+    lines += _memory(step)
     if found.dollars_per_step is not None and found.dollars_per_million_tokens is not None:
         lines.append(
             f"${found.dollars_per_step:,.4g} a step, ${found.dollars_per_million_tokens:,.4g} "
             f"for a million {step.unit}"
         )
     return "\n".join([*lines, *(f"assumed: {line}" for line in cluster.assumed)])
+
+
+def _memory(step: Any) -> list[str]:
+    """Write what the rank that needs most memory has in it."""
+    if step.plan is None:
+        return []
+    most = max(step.memory(), key=lambda one: one.total)
+    parts = sorted(most.parts.items(), key=lambda one: -one[1])
+    listed = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in parts if size >= 5e7)
+    limit = step.times.gpu.memory_bytes / 1e9
+    return [f"memory of a rank of stage {most.stage}: {most.total / 1e9:.1f} GB of {limit:.1f} ({listed})"]
 
 
 def _shares(parts: dict[str, int], whole: int) -> str:

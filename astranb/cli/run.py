@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from .arguments import add_command
-from .inputs import simulation_of
+from .inputs import search_of, simulation_of
 from .printing import Report
 from .report import inspects, records, report_of, write_files
 from .run_options import add_options
@@ -33,6 +33,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> Report:
+    if args.suggest:
+        found = search_of(args)
+        return Report(found.document(), [found.text()])
     subject = simulation_of(args, record=records(args), inspected=inspects(args))
     subject.sim.run()
     write_files(subject)

@@ -214,6 +214,17 @@ _GROUPS: Final = (
                 metavar="X",
             ),
             _option(
+                "--memory-limit",
+                "memory of a GPU, as 64GiB, or none: do not check whether the step fits (default: the GPU's)",
+                _for(MODEL),
+                metavar="SIZE",
+            ),
+            _flag(
+                "--suggest",
+                "instead of simulating, search the best plans for the same GPUs and batch",
+                _for(MODEL, at=_MESSAGES),
+            ),
+            _option(
                 "--launch",
                 "cost of a kernel launch: none, graph or stream (default: none)",
                 {**dict.fromkeys(_ALL, _LINES), MODEL: _ANY},

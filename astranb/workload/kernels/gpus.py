@@ -26,7 +26,7 @@ class Gpu:
     sms : int
         Multiprocessors (AMD: compute units) that each compute one tile of a product at a time.
     memory_Bps, memory_bytes : int
-        Peak bandwidth of the memory, and its size as programs can use it.
+        Peak bandwidth of the memory, and its size as the driver shows it (nvidia-smi, rocm-smi).
     peaks : mapping of str to int
         Dense operations on matrices per second, by precision.
     matrices : mapping of str to float
@@ -82,32 +82,32 @@ def _parts(bf16: float, fp8: float = 0.0) -> dict[str, float]:
 
 
 _H100: Final = Gpu(
-    "h100-sxm", 132, 3350 * 10**9, 80 * 10**9,
+    "h100-sxm", 132, 3350 * 10**9, 81_559 << 20,
     _tera(bf16=989, fp8=1979), _parts(0.86, 0.73), 0.66, 0.58, 700, 0.88, 0.79, 2500,
     "NVIDIA H100 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved",
 )  # fmt: skip
 _B200: Final = Gpu(
-    "b200-sxm", 148, 8000 * 10**9, 180 * 10**9,
+    "b200-sxm", 148, 8000 * 10**9, 183_359 << 20,
     _tera(bf16=2250, fp8=4500), _parts(0.745, 0.67), 0.62, 0.45, 1000, 0.82, 0.68, 2200,
     "NVIDIA DGX B200 data sheet: 36 and 72 PFLOP/s with sparsity for 8 GPUs, halved; 1,440 GB",
 )  # fmt: skip
 _ALL: Final = (
     Gpu(
-        "a100-sxm", 108, 2039 * 10**9, 80 * 10**9,
+        "a100-sxm", 108, 2039 * 10**9, 81_920 << 20,
         _tera(bf16=312), _parts(0.88), 0.64, 0.56, 500, 0.85, 0.70, 2800, "NVIDIA A100 80 GB data sheet",
     ),
     _H100,
-    replace(_H100, name="h200-sxm", memory_Bps=4800 * 10**9, memory_bytes=141 * 10**9,
+    replace(_H100, name="h200-sxm", memory_Bps=4800 * 10**9, memory_bytes=143_771 << 20,
             source="NVIDIA H200 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved"),
     _B200,
-    replace(_B200, name="gb200", memory_bytes=186 * 10**9, peaks=_tera(bf16=2500, fp8=5000),
+    replace(_B200, name="gb200", memory_bytes=189_471 << 20, peaks=_tera(bf16=2500, fp8=5000),
             matrices=_parts(0.73, 0.63),
             source="NVIDIA GB200 NVL72 data sheet: 360 and 720 PFLOP/s with sparsity for 72 GPUs, halved"),
-    replace(_B200, name="gb300", memory_bytes=277 * 10**9, peaks=_tera(bf16=2500, fp8=5000),
+    replace(_B200, name="gb300", memory_bytes=284_208 << 20, peaks=_tera(bf16=2500, fp8=5000),
             matrices=_parts(0.865, 0.72), attention=0.72, attention_back=0.54,
             source="NVIDIA GB300 NVL72 data sheet: 360 and 720 PFLOP/s with sparsity for 72 GPUs, halved"),
     Gpu(
-        "mi300x", 304, 5300 * 10**9, 192 * 10**9,
+        "mi300x", 304, 5300 * 10**9, 196_592 << 20,
         _tera(bf16=1307, fp8=2615), _parts(0.52, 0.45), 0.38, 0.28, 1000, 0.78, 0.70, 3500,
         "AMD Instinct MI300X data sheet",
     ),

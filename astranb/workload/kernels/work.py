@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 __all__ = ["SORTS", "Attention", "Kernel", "Product", "Stream"]
@@ -53,12 +54,7 @@ class Product:
 
     def backward(self) -> tuple[Kernel, ...]:
         """Give the two products of the backward pass: the gradients of the input and of the other matrix."""
-        inward = replace(self, n=self.k, k=self.n)
-        other = replace(self, m=self.n, n=self.k, k=self.m)
-        if not self.weights:
-            return inward, other
-        added = Stream(_GRADIENT_BYTES * self.n * self.k * self.copies, launches=0, sort="matrices")
-        return inward, replace(other, weights=True), added
+        return _backward(self)
 
 
 @dataclass(frozen=True)
@@ -154,6 +150,17 @@ class Stream:
         if not self.back:
             return ()
         return (replace(self, size=int(self.size * self.back)),)
+
+
+@lru_cache(1 << 12)
+def _backward(one: Product) -> tuple[Product | Stream, ...]:
+    """Give the products of a backward pass, and the addition to the sum of gradients."""
+    inward = replace(one, n=one.k, k=one.n)
+    other = replace(one, m=one.n, n=one.k, k=one.m)
+    if not one.weights:
+        return inward, other
+    added = Stream(_GRADIENT_BYTES * one.n * one.k * one.copies, launches=0, sort="matrices")
+    return inward, other, added
 
 
 Kernel: TypeAlias = Product | Attention | Stream

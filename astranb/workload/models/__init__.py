@@ -11,6 +11,7 @@ from .convolutional import CONVOLUTIONAL, Convolutional, ConvolutionalLayer
 from .dlrm import DLRM, Dlrm
 from .job import MODES, Job
 from .library import MODELS, TRANSFORMERS, read_model
+from .memory import MEMORY_PARTS, RankMemory
 from .parallelism import Parallelism
 from .program import StageProgram
 from .stage import Stage
@@ -20,6 +21,7 @@ from .transformer import Transformer
 __all__ = [
     "CONVOLUTIONAL",
     "DLRM",
+    "MEMORY_PARTS",
     "MODELS",
     "MODES",
     "TRANSFORMERS",
@@ -30,6 +32,7 @@ __all__ = [
     "Job",
     "ModelStep",
     "Parallelism",
+    "RankMemory",
     "Stage",
     "StageProgram",
     "Transformer",

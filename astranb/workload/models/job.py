@@ -15,7 +15,7 @@ __all__ = ["ATTENTION", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
 _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
     "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
-    "optimizer_bytes": 64,
+    "optimizer_bytes": 64, "gradient_bytes": 8,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "full")
@@ -66,6 +66,8 @@ class Job:
         Bytes of a parameter, activation or gradient: 2 for bfloat16.
     optimizer_bytes : int
         Bytes of the optimizer's state per parameter: 12 for Adam with a copy in float32.
+    gradient_bytes : int
+        Bytes of a parameter's gradient in memory.
 
     Raises
     ------
@@ -90,6 +92,7 @@ class Job:
     expert_imbalance: float = 1.0
     bytes_each: int = 2
     optimizer_bytes: int = 12
+    gradient_bytes: int = 2
     attention: str = "flash"
     precision: str = "bf16"
     overlap: tuple[str, ...] = ("gradients", "parameters")

@@ -111,6 +111,8 @@ class StageProgram:
         The dependencies of each.
     computed : int
         The last computation, -1 if there is none.
+    passes : list of (int, int)
+        The operations of each pass: the first one's number, and that after the last one.
     """
 
     def __init__(self, parallelism: Parallelism) -> None:
@@ -129,6 +131,7 @@ class StageProgram:
         self.background: list[bool] = []
         self.deps: list[tuple[int, ...]] = []
         self.computed = -1
+        self.passes: list[tuple[int, int]] = []
         self._sent = [-1, -1]  # the last message or collective, and the last one in the background
         self._received: dict[int, int] = {}
 

@@ -91,7 +91,7 @@ class Stage:
         tuple of int
             Its last operations.
         """
-        x = after
+        x, begin = after, len(self.program)
         if not self.is_first(chunk):
             tag = self._tag(micro, chunk, 0)
             x = (self.program.receive(_PREVIOUS, self.costs.message, tag, f"recv x{micro}"),)
@@ -104,6 +104,7 @@ class Stage:
             after_stage = self.stage + 1 == self.degrees.pipeline
             tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.degrees.pipeline)
             self.program.send(NEXT_STAGE, self.costs.message, tag, f"send x{micro}", x)
+        self.program.passes.append((begin, len(self.program)))
         return x
 
     def backward(self, chunk: int, micro: int, *, last: bool, end: tuple[int, ...] = ()) -> None:
@@ -117,7 +118,7 @@ class Stage:
         end : tuple of int
             The last operations of the forward pass.
         """
-        g = end
+        g, begin = end, len(self.program)
         if not self.is_last(chunk):
             tag = self._tag(micro, chunk, 1)
             g = (self.program.receive(NEXT_STAGE, self.costs.message, tag, f"recv g{micro}"),)
@@ -134,6 +135,7 @@ class Stage:
             before_stage = self.stage == 0
             tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.degrees.pipeline)
             self.program.send(_PREVIOUS, self.costs.message, tag, f"send g{micro}", g)
+        self.program.passes.append((begin, len(self.program)))
         if self.degrees.interleave == 1 or not last:
             self._reduce()
 

@@ -41,6 +41,7 @@ from .convolutional import data_parallel
 from .dlrm import Dlrm, recommendation
 from .job import Job
 from .library import Model, find_model
+from .memory import RankMemory, step_memory
 from .parallelism import GROUPS, PEERS, Parallelism
 from .pipeline import check, stage_program
 from .program import StageProgram
@@ -82,6 +83,8 @@ class ModelStep:
         Name of the model.
     precision : str
         Of products with parameters.
+    plan : tuple of (Transformer, Job), optional
+        What the stages are made from; other models have none.
 
     Examples
     --------
@@ -102,10 +105,12 @@ class ModelStep:
         unit: str = "tokens",
         title: str = "workload",
         precision: str = "bf16",
+        plan: tuple[Transformer, Job] | None = None,
     ) -> None:
         self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
         self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
+        self.plan = plan
 
     @property
     def ranks(self) -> int:
@@ -159,6 +164,10 @@ class ModelStep:
             for rank in members:
                 found[name][rank] = number
         return found
+
+    def memory(self) -> list[RankMemory]:
+        """Give the memory of a rank of each stage; of other models than transformers nothing."""
+        return [] if self.plan is None else step_memory(*self.plan)
 
     def trace_bytes(self, rank: int) -> bytes:
         """Give the contents of a rank's trace file."""
@@ -249,8 +258,9 @@ class ModelStep:
         if gpu is not None or self.times is None:
             times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
             step = ModelStep(
-                self.parallelism, self.stages, self.tokens, times, self.unit, self.title, self.precision
-            )
+                self.parallelism, self.stages, self.tokens, times, self.unit, self.title, self.precision,
+                self.plan,
+            )  # fmt: skip
         cluster = machine(step, network=network)
         operations = step.operations()
         return Workload(operations, cluster.network, cluster.system, groups=self.groups, title=self.title)
@@ -446,7 +456,9 @@ def workload(
     )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
-    return ModelStep(degrees, stages, job.new_tokens, times, title=known.name, precision=precision)
+    return ModelStep(
+        degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job)
+    )
 
 
 def _microbatches(degrees: Parallelism, each: int | None) -> int:

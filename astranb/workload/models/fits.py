@@ -1,0 +1,147 @@
+"""Whether a step fits in its GPUs' memory, and which plan would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from astranb.core.errors import InputError
+
+from .job import RECOMPUTE, Job
+from .memory import RankMemory, rank_memory
+from .parallelism import Parallelism
+from .pipeline import check
+from .transformer import Transformer
+
+__all__ = ["fullest", "options_of", "require_memory", "what_fits"]
+
+_MOST_STAGES: Final = 64
+_FLAGS: Final = {
+    "tensor": "tp", "context": "cp", "expert": "ep", "pipeline": "pp", "interleave": "interleave",
+    "data": "dp", "zero": "zero",
+}  # fmt: skip
+
+
+def fullest(model: Transformer, job: Job) -> RankMemory:
+    """Give the memory of the rank that needs most, of the first two, a middle and the last stage."""
+    stages = job.parallelism.pipeline
+    each = {stage for stage in (0, 1, stages // 2, stages - 1) if stage < stages}
+    return max((rank_memory(model, job, stage) for stage in sorted(each)), key=lambda one: one.total)
+
+
+def require_memory(model: Transformer, job: Job, limit_bytes: int, gpu: str) -> RankMemory:
+    """Refuse a step that does not fit.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+    limit_bytes : int
+        The memory of a GPU.
+    gpu : str
+        Its name.
+
+    Returns
+    -------
+    RankMemory
+        Of the rank that needs most.
+
+    Raises
+    ------
+    InputError
+        It does not fit; the hint is a plan that does.
+    """
+    found = fullest(model, job)
+    if found.total <= limit_bytes:
+        return found
+    parts = sorted(found.parts.items(), key=lambda one: -one[1])[:3]
+    largest = ", ".join(f"{name} {size / 1e9:,.1f}" for name, size in parts)
+    what = (
+        f"a rank of stage {found.stage} needs {found.total / 1e9:,.1f} GB of the "
+        f"{limit_bytes / 1e9:,.1f} GB of {gpu} ({largest})"
+    )
+    better = what_fits(model, job, limit_bytes)
+    hint = "take a GPU with more memory" if better is None else f"take {options_of(better)}"
+    raise InputError(what, where="memory", hint=f"{hint}; or --memory-limit none")
+
+
+def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = 8) -> Job | None:
+    """Give a similar job that fits: on as many GPUs if possible, otherwise on as few as possible.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+        Which does not fit.
+    limit_bytes : int
+        The memory of a GPU.
+    per_node : int
+        GPUs of a node: the greatest tensor degree.
+    """
+    given = job.parallelism
+    found = [one for one in _similar(model, job, per_node) if fullest(model, one).total <= limit_bytes]
+
+    def order(one: Job) -> tuple[int, ...]:
+        degrees = one.parallelism
+        changed = sum(getattr(degrees, name) != getattr(given, name) for name in ("tensor", "pipeline"))
+        again = one.recompute != job.recompute
+        return (
+            degrees.ranks != given.ranks, degrees.ranks, again, changed, degrees.zero != given.zero,
+            degrees.pipeline, degrees.tensor, -one.microbatches if degrees.pipeline > 1 else one.microbatches,
+        )  # fmt: skip
+
+    return min(found, key=order, default=None)
+
+
+def _similar(model: Transformer, job: Job, per_node: int) -> Iterator[Job]:
+    """Give jobs with other degrees, more and smaller microbatches, and more recomputation."""
+    given, training = job.parallelism, job.mode == "training"
+    again = sorted({job.recompute, "full"}, key=RECOMPUTE.index) if training else ["none"]
+    for tensor in _powers(per_node):
+        for pipeline in _powers(min(_MOST_STAGES, model.layers)):
+            rest = given.context * tensor * pipeline
+            data = max(1, given.ranks // rest) if given.ranks % rest == 0 else 1
+            expert = max(one for one in range(1, min(data, given.expert) + 1) if data % one == 0)
+            replicas = max(1, job.batch // data)
+            for zero in sorted({given.zero, 1, 3 if pipeline == 1 else 1}) if training and data > 1 else [0]:
+                degrees = Parallelism(
+                    data, tensor, pipeline, given.context, expert, zero=zero,
+                    sequence=tensor > 1 and job.mode != "decode",
+                )  # fmt: skip
+                for micro in (min(job.microbatches, replicas), replicas):
+                    for recompute in again:
+                        try:
+                            one = replace(
+                                job, parallelism=degrees, batch=replicas * data, microbatches=micro,
+                                recompute=recompute,
+                            )  # fmt: skip
+                            check(model, one)
+                        except InputError:
+                            continue
+                        yield one
+
+
+def _powers(most: int) -> list[int]:
+    return [1 << power for power in range(most.bit_length())]
+
+
+def options_of(job: Job) -> str:
+    """Write a job's plan as options of the command line.
+
+    Examples
+    --------
+    >>> options_of(Job(Parallelism(data=2, tensor=8, sequence=True), 2048, 8, 4))
+    '--tp 8 --sp --dp 2 --batch 8 --microbatches 4'
+    """
+    degrees, found = job.parallelism, []
+    for name, flag in _FLAGS.items():
+        value = getattr(degrees, name)
+        if value != (0 if name == "zero" else 1):
+            found.append(f"--{flag} {value}")
+        if name == "tensor" and degrees.sequence:
+            found.append("--sp")
+    found += [f"--batch {job.batch}", f"--microbatches {job.microbatches}"]
+    if job.recompute != "none":
+        found.append(f"--recompute {job.recompute}")
+    return " ".join(found)
