@@ -63,7 +63,7 @@ def test_save(tmp_path, capsys):
         ([*RUN, "--size", "1PiB"], "memory"),
         ([*RUN, "--size", "0"], "at least 1 B"),
         ([*RUN, "--size", "1KiB", "--algorithm", "rign"], "did you mean 'ring'"),
-        ([*RUN, "--size", "1KiB", "--gpu", "h100"], "h100-sxm"),
+        ([*RUN, "--size", "1KiB", "--gpu", "h100-smx"], "did you mean 'h100-sxm'"),
         ([*RUN, "--size", "1KiB", "--fidelity", "exact"], "fidelity"),
         ([*RUN, "--size", "1TiB"], "memory"),
         ([*RUN, "--size", "1KiB", "--channels", "0"], "channels"),

@@ -166,7 +166,7 @@ def test_presets_are_listed_and_shown(capsys):
 @pytest.mark.parametrize(
     "arguments,message",
     [
-        (["show", "h100"], "did you mean 'h100-sxm'"),
+        (["show", "h100-smx"], "did you mean 'h100-sxm'"),
         (["show", "none.json"], "none.json: No such file"),
         (["from", "none.json"], "none.json: No such file"),
         (["from", "FILE", "--like", "h10"], "unknown GPU preset"),
