@@ -1,8 +1,14 @@
-"""The two networks of ASTRA-sim 2.0's analytical backend, in whole nanoseconds.
+"""The two networks of ASTRA-sim 2.0's analytical backend, in whole nanoseconds, and our own ports.
 
 Sources: astra-network-analytical (MIT licence), ``congestion_unaware`` and ``congestion_aware``.
 Without congestion a message takes its hops' latency and its bytes once. With it every directed
-link is a server: a message crosses one link after another, whole, and waits in a queue for each.
+link is a server: a message crosses one link after another and waits in a queue for each. ASTRA-sim
+2.0 stores it whole at each node; here its first bytes go on while the last ones still come, as in
+switches that cut through.
+
+Without congestion ASTRA-sim 2.0 lets an NPU send any number of messages at once. Here the messages
+of an NPU share its **ports**, its own ends of the links of a dimension: one to a switch, two of a ring
+or mesh, one to each peer where all are connected.
 """
 
 from __future__ import annotations
@@ -29,9 +35,12 @@ __all__ = [
     "arrived_in",
     "delay_ns",
     "heading_from",
+    "hops_in",
     "link_count",
     "link_from",
     "node_after",
+    "port_count",
+    "port_of",
     "route_of",
     "wire_ns",
 ]
@@ -51,6 +60,7 @@ DIMENSION = np.dtype(
         ("rate_Bpns", "f8"),  # bytes a nanosecond of one link
         ("first_link", "i8"),  # the first of its links, of those ahead or to the switch
         ("back_link", "i8"),  # and of those back or from the switch
+        ("first_port", "i8"),  # the first of its ports among those of an NPU
     ]
 )
 """One dimension of the network; the first is the one whose neighbours have neighbouring ranks."""
@@ -73,9 +83,32 @@ MESSAGE_ROUTE = np.dtype(
         ("latency_ns", "f8"),  # of all links
         ("rate_Bpns", "f8"),  # of the narrowest
         ("gap_ns", "f8"),  # of the NIC with the fewest messages a second
+        # Ports among those of the source: of the first link, and of the first of the narrowest; and
+        # among those of the target: of the last link, and of the last of the narrowest. -1: the same.
+        ("out", "i8"),
+        ("out_narrow", "i8"),
+        ("into", "i8"),
+        ("into_narrow", "i8"),
+        ("narrow_hop", "i8"),  # the first of the narrowest links, in the list of links
+        ("last_narrow_hop", "i8"),
     ]
 )
 """A route from an NPU to another over links of an infrastructure."""
+
+
+@kernel
+def hops_in(dims: Records, dim: int, here: int, there: int) -> int:
+    """Give how many links a message crosses in a dimension, between two places that are not the same."""
+    if dims[dim].kind == SWITCH:
+        return 2
+    if dims[dim].kind == RING:
+        ahead = there - here
+        if ahead < 0:
+            ahead += dims[dim].nodes
+        return int(min(ahead, dims[dim].nodes - ahead))
+    if dims[dim].kind == MESH:
+        return int(abs(there - here))
+    return 1
 
 
 @kernel
@@ -108,17 +141,7 @@ def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> in
             here = (src // dims[at].stride) % dims[at].nodes
             there = (dst // dims[at].stride) % dims[at].nodes
         if here != there:
-            hops = 1
-            if dims[at].kind == SWITCH:
-                hops = 2
-            elif dims[at].kind == RING:
-                ahead = there - here
-                if ahead < 0:
-                    ahead += dims[at].nodes
-                hops = min(ahead, dims[at].nodes - ahead)
-            elif dims[at].kind == MESH:
-                hops = abs(there - here)
-            latency_ns += hops * dims[at].latency_ns
+            latency_ns += hops_in(dims, at, here, there) * dims[at].latency_ns
             if rate == 0.0 or dims[at].rate_Bpns < rate:
                 rate = dims[at].rate_Bpns
             if every_dim == 0:
@@ -159,6 +182,50 @@ def link_count(kind: int, nodes: int, npus: int) -> int:
     (16, 32)
     """
     return npus * nodes if kind == FULLY_CONNECTED else 2 * npus
+
+
+def port_count(kind: int, nodes: int) -> int:
+    """Give how many ports an NPU has in one dimension.
+
+    Examples
+    --------
+    >>> port_count(SWITCH, 8), port_count(RING, 8), port_count(FULLY_CONNECTED, 8)
+    (1, 2, 8)
+    """
+    if kind == FULLY_CONNECTED:
+        return nodes
+    return 1 if kind == SWITCH else 2
+
+
+@kernel
+def port_of(dims: Records, dim: int, here: int, there: int) -> int:
+    """Give the port that a message uses in a dimension, of its source as of its target.
+
+    Parameters
+    ----------
+    dims : recarray of DIMENSION
+    dim : int
+    here, there : int
+        Places of the source and the target in the dimension, not the same.
+
+    Returns
+    -------
+    int
+        Its number among the ports of an NPU.
+    """
+    kind = dims[dim].kind
+    number = 0
+    if kind == FULLY_CONNECTED or kind == RING:
+        ahead = there - here
+        if ahead < 0:
+            ahead += dims[dim].nodes
+        if kind == FULLY_CONNECTED:
+            number = ahead
+        elif dims[dim].nodes - ahead < ahead:
+            number = 1
+    elif kind == MESH and there < here:
+        number = 1
+    return int(dims[dim].first_port + number)
 
 
 # Where a message is heading: twice the dimension, and 1 where it goes backwards (rings, meshes)

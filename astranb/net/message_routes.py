@@ -222,8 +222,9 @@ def _tables(
     wires = allocate(max(len(numbers), 1), WIRE)
     wires.rate_Bpns[: len(own)], wires.latency_ns[: len(own)] = rate, latency
     wires.gap_ns[: len(own)] = gap
-    rows: list[tuple[int, int, int, int, float, float, float]] = []
+    rows: list[tuple[float, ...]] = []
     hops: list[int] = []
+    sends, receives = _Ports(), _Ports()
     for (source, target), found in chosen.items():
         for left, route in enumerate(found):
             numbered = [numbers[stage] for stage in route]
@@ -233,12 +234,31 @@ def _tables(
             narrowest = min(rate[number] for number in numbered)
             slowest = max(gap[number] for number in numbered)
             key = source * npus + target
-            rows.append((key, len(found) - left, len(hops), len(numbered), whole, narrowest, slowest))
+            narrow = [at for at, number in enumerate(numbered) if rate[number] == narrowest]
+            ends = (
+                *sends.two(source, numbered[0], numbered[narrow[0]]),
+                *receives.two(target, numbered[-1], numbered[narrow[-1]]),
+                len(hops) + narrow[0], len(hops) + narrow[-1],
+            )  # fmt: skip
+            rows.append((key, len(found) - left, len(hops), len(numbered), whole, narrowest, slowest, *ends))
             hops += numbered
     routes = allocate(len(rows), MESSAGE_ROUTE)
     if rows:
         routes[:] = np.array(rows, MESSAGE_ROUTE)
     return MessageRoutes(routes, np.array(hops, np.int64), wires, own)
+
+
+class _Ports:
+    """Numbers of links that are ports of their ranks, in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, int]] = {}
+
+    def two(self, rank: int, end: int, narrow: int) -> tuple[int, int]:
+        """Return the ports of a route's end and of its narrowest link; -1 where that is the same."""
+        mine = self._known.setdefault(rank, {})
+        port = mine.setdefault(end, len(mine))
+        return port, -1 if narrow == end else mine.setdefault(narrow, len(mine))
 
 
 def _together(gap_ps: list[int]) -> float:

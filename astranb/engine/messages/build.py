@@ -85,12 +85,16 @@ def build(
             raise InputError(what, where=system.where, hint="leave it out")
     _apply_speeds(rows, system.speeds, npus, system.where)
     lanes = 1 + int((rows["place"] == t.ON_BACKGROUND).any())
-    group_rows, members, streams = _groups(workload.groups, npus, lanes)
+    group_rows, members, streams = _groups(workload.groups, counts, npus, lanes)
     _find_roots(rows, group_rows, members, npus)
     implementations = _implementations(system, counts, npus)
     _check_algorithms(rows, implementations, network, system, compat=compat)
     routed = isinstance(network, InfraNetwork)
-    pairs = communicating_pairs(rows, implementations, group_rows, members, npus) if routed else set()
+    pairs = (
+        communicating_pairs(rows, implementations, group_rows, members, npus, compat=compat)
+        if routed
+        else set()
+    )
     links = make_links(network, pairs, congestion=congestion, compat=compat)
     config = allocate(1, t.CONFIG)
     config.npus, config.splits, config.endpoint_ns = npus, system.splits, system.endpoint_ns
@@ -99,6 +103,7 @@ def build(
     config.priority_step, config.rendezvous = system.policy, system.rendezvous
     config.congestion, config.folded, config.routed, config.dims = congestion, folded, routed, len(counts)
     config.exact_chunks = config.every_dim = not compat
+    config.cut_through, config.ports = congestion and not compat, links.ports
     config.max_phases = max(2 * len(counts), 1)
     config.local_group_ns, config.reduce_Bps = 10, system.memory_Bps
     config.memory_shared_by = workload.memory.shared_by(npus)
@@ -147,6 +152,7 @@ def build(
         phases=allocate((npus * chunks + chunks + 8) * int(config[0].max_phases), t.PHASE),
         timers=allocate(many, t.TIMER), messages=allocate(many, t.MESSAGE),
         buckets=allocate(_power(many), t.BUCKET), links=links.servers,
+        ports=allocate(max(1, 2 * npus * links.ports), t.PORT),
         routes=links.routes, hops=links.hops, wires=links.wires,
         schedule=_schedule(network, links), grants=allocate(lanes * len(counts) * system.queues, t.GRANTS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
@@ -259,7 +265,9 @@ def _implementations(system: System, counts: Sequence[int], npus: int) -> Record
     return table
 
 
-def _groups(groups: Mapping[int, Sequence[int]], npus: int, lanes: int) -> tuple[Records, Records, Records]:
+def _groups(
+    groups: Mapping[int, Sequence[int]], counts: Sequence[int], npus: int, lanes: int
+) -> tuple[Records, Records, Records]:
     """Make the tables of groups; the chunks of group G are numbered from G million, in each lane apart."""
     rows = allocate(max(len(groups), 1), t.GROUP)
     many = max(len(groups), 1)
@@ -273,6 +281,10 @@ def _groups(groups: Mapping[int, Sequence[int]], npus: int, lanes: int) -> tuple
                 hint="list its ranks",
             )
         rows[row].first, rows[row].count = len(flat), len(ranks)
+        ranks_of = np.array(ranks)
+        for dim, (nodes, stride) in enumerate(zip(counts, np.cumprod([1, *counts]).tolist(), strict=False)):
+            if len(set((ranks_of // stride % nodes).tolist())) > 1:
+                rows[row].outer = dim
         for lane in range(lanes):
             streams[lane * many + row :: lanes * many] = number * 1_000_000 + lane * _BACKGROUND_CHUNKS
         flat += ranks

@@ -35,6 +35,7 @@ _ROWS_OF_NPUS: Final = {
     "trees": (),
     "memories": (),
     "bus": (),
+    "ports": (),
     "operations": ("npu", "first_child", "custom", "owner"),
 }
 """Tables that have rows for each NPU, with the fields that depend on the NPU."""
@@ -73,8 +74,11 @@ def foldable(workload: Workload, *, congestion: bool) -> bool:
     algorithms = {a for number, row in system.algorithms.items() if number in used for a in row}
     if any(a.number in (t.TREE, t.IN_NETWORK) or (a.whole and len(network.shapes) > 1) for a in algorithms):
         return False
-    if any(a.number == t.HALVING for a in algorithms) and any(n & (n - 1) for n in network.npus_count):
-        return False
+    if any(a.number == t.HALVING for a in algorithms):
+        if any(n & (n - 1) for n in network.npus_count):
+            return False
+        if not (congestion or workload.compat) and shapes != {SWITCH}:
+            return False  # half of the NPUs send ahead by the port by which the others send back
     if congestion and system.queues > 1:
         # Two messages at once to the same NPU: their order at one time is not the same for all.
         return False

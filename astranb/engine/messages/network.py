@@ -11,7 +11,17 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
-from astranb.net.astrasim2 import DIMENSION, MESH, MESSAGE_ROUTE, ROUTED, SERVER, WIRE, link_count, route_of
+from astranb.net.astrasim2 import (
+    DIMENSION,
+    MESH,
+    MESSAGE_ROUTE,
+    ROUTED,
+    SERVER,
+    WIRE,
+    link_count,
+    port_count,
+    route_of,
+)
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 from . import tables as t
@@ -34,6 +44,8 @@ class Links:
     routes : recarray of MESSAGE_ROUTE
     hops : recarray of COUNTER
     wires : recarray of WIRE
+    ports : int
+        Of an NPU, to send by and as many to receive by; 0 with congestion, and where ASTRA-sim 2.0 has none.
     """
 
     dims: Records
@@ -41,6 +53,7 @@ class Links:
     routes: Records
     hops: Records
     wires: Records
+    ports: int
 
 
 def make_links(
@@ -68,7 +81,7 @@ def make_links(
         There is no route, or ``compat`` is given and ASTRA-sim 2.0 does not have this network.
     """
     if isinstance(network, InfraNetwork):
-        return _routed(network, pairs)
+        return _routed(network, pairs, congestion=congestion)
     dims = _dimensions(network, compat=compat)
     if compat and congestion and len(network.topology) > 1:
         raise InputError(
@@ -85,7 +98,11 @@ def make_links(
     if count:
         for name in ("latency_ns", "rate_Bpns"):
             wires[name] = np.repeat(dims[name], owns)
-    return Links(dims, _servers(count), allocate(1, MESSAGE_ROUTE), allocate(1, t.COUNTER), wires)
+    ports = 0
+    if not (congestion or compat):
+        each = [port_count(int(dim.kind), int(dim.nodes)) for dim in dims]
+        dims.first_port, ports = np.concatenate([[0], np.cumsum(each)[:-1]]), sum(each)
+    return Links(dims, _servers(count), allocate(1, MESSAGE_ROUTE), allocate(1, t.COUNTER), wires, ports)
 
 
 def _servers(count: int) -> Records:
@@ -118,7 +135,7 @@ def _dimensions(network: DimensionNetwork, *, compat: bool) -> Records:
     return dims
 
 
-def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
+def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]], *, congestion: bool) -> Links:
     """Make the routes through an infrastructure."""
     from astranb.net.message_routes import message_routes
 
@@ -141,11 +158,20 @@ def _routed(network: InfraNetwork, pairs: Iterable[tuple[int, int]]) -> Links:
         route = route_of(routes, int(dim.stride), 0)
         dim.latency_ns = routes[route].latency_ns if route >= 0 else 0.0
         dim.rate_Bpns = routes[route].rate_Bpns if route >= 0 else 1.0
-    return Links(dims, _servers(len(found.wires)), routes, hops, found.wires)
+    ports = 0
+    if not congestion:
+        ports = 1 + int(max(routes[name].max() for name in ("out", "out_narrow", "into", "into_narrow")))
+    return Links(dims, _servers(len(found.wires)), routes, hops, found.wires, ports)
 
 
 def communicating_pairs(
-    table: Records, implementations: Records, group_rows: Records, members: Records, npus: int
+    table: Records,
+    implementations: Records,
+    group_rows: Records,
+    members: Records,
+    npus: int,
+    *,
+    compat: bool,
 ) -> set[tuple[int, int]]:
     """Give the pairs of NPUs that may send to each other; some may not do so."""
     keys: list[np.ndarray] = [np.empty(0, np.int64)]
@@ -166,6 +192,8 @@ def communicating_pairs(
         ranks = np.array(members.value[group.first : group.first + group.count])
         ring = chosen.shape[1] > 1 and chosen[collective, 1].algorithm >= 0
         algorithm = t.RING_STEPS if ring else int(chosen[collective, 0].algorithm)
+        if collective == t.ALL_TO_ALL and not compat:
+            algorithm = int(chosen[collective, group.outer if ring else 0].algorithm)
         keys += [ranks * npus + np.roll(ranks, -away) for away in _distances(algorithm, len(ranks))]
     flat = np.unique(np.concatenate(keys))
     sources, targets = np.divmod(flat, npus)

@@ -7,12 +7,13 @@ pays for a comparison only.
 from __future__ import annotations
 
 from astranb.core.jit import kernel
-from astranb.net.astrasim2 import MESH, RING, SWITCH
+from astranb.net.astrasim2 import hops_in
 
 from .tables import ENDS, PHASE_ENDS, SENT, MessageMachine
 
 __all__ = [
     "record",
+    "record_delayed",
     "record_flight",
     "record_link",
     "record_moving",
@@ -81,6 +82,7 @@ def record_moving(m: MessageMachine, row: int) -> None:
         moving.phase = watch.sent_phase
         moving.step = watch.sent_step
         moving.queued_ns = m.queue[0].now
+        moving.flight = -1
 
 
 @kernel(inline=False)
@@ -110,14 +112,7 @@ def record_sent(m: MessageMachine, row: int, src: int, dst: int, size: int) -> N
             there = (dst // m.dims[at].stride) % m.dims[at].nodes
         if here == there:
             continue
-        hops = 1
-        if m.dims[at].kind == SWITCH:
-            hops = 2
-        elif m.dims[at].kind == RING:
-            ahead = (there - here) % m.dims[at].nodes
-            hops = min(ahead, m.dims[at].nodes - ahead)
-        elif m.dims[at].kind == MESH:
-            hops = abs(there - here)
+        hops = hops_in(m.dims, at, here, there)
         m.traffic[src * count + at].messages += 1
         m.traffic[src * count + at].bytes += size
         m.traffic[src * count + at].crossed += size * hops
@@ -156,7 +151,18 @@ def record_flight(m: MessageMachine, row: int, link: int, route: int, at: int, e
     flight.queued_ns = moving.queued_ns
     flight.start_ns = m.queue[0].now
     flight.end_ns = end_ns
+    moving.flight = watch.flights
     watch.flights += 1
+
+
+@kernel(inline=False)
+def record_delayed(m: MessageMachine, row: int, end_ns: int) -> None:
+    """Record that a message arrives later, as it waits for a port of its target."""
+    if m.watch[0].recording == 0:
+        return
+    number = m.moving[row].flight
+    if number >= 0 and m.flights[number % len(m.flights)].number == number:
+        m.flights[number % len(m.flights)].end_ns = end_ns
 
 
 @kernel(inline=False)

@@ -25,7 +25,7 @@ from astranb.core.rules import (
     until,
 )
 from astranb.core.timesteps import bucket_of
-from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, ROUTED, link_count
+from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, ROUTED, link_count, port_count
 
 from . import tables as t
 from .bus import LISTS, SIDES
@@ -42,9 +42,9 @@ _WAIT: Final = between(0, 1e18)
 RULES: Final[Rules] = {
     "config": {
         **each(fixed(between(1, _MOST)), "npus", "splits", "concurrent", "queues", "dims", "max_phases"),
-        "lanes": fixed(between(1, 2)),
+        "lanes": fixed(between(1, 2)), "ports": fixed(between(0, _MOST)),
         **each(fixed(FLAG), "baseline", "rendezvous", "congestion", "routed", "exact_chunks", "every_dim",
-        "bus"),
+        "bus", "cut_through"),
         **each(fixed(FLAG), "same_order"), "folded": fixed(between(0, 0)), "priority_step": fixed(between(-1,
         1)),
         "inter": fixed(between(t.ASCENDING, t.THEMIS_FLEX)), "intra": fixed(between(t.FIFO,
@@ -62,7 +62,8 @@ RULES: Final[Rules] = {
     },
     "dims": {
         "kind": fixed(between(0, ROUTED)), **each(fixed(between(1, _MOST)), "nodes", "stride"),
-        "latency_ns": _WAIT, "rate_Bpns": _RATE, **each(fixed(COUNT), "first_link", "back_link"),
+        "latency_ns": _WAIT, "rate_Bpns": _RATE, **each(fixed(COUNT), "first_link", "back_link",
+        "first_port"),
     },
     "implementations": {
         "algorithm": fixed(between(-1, t.ROOTED)), "window": fixed(Rule(-1)),
@@ -78,7 +79,7 @@ RULES: Final[Rules] = {
     "tails": each(maybe("streams"), "value", "newest"),
     "allocators": each(COUNT, "around", "first", "last"),
     "trees": {"value": COUNT},
-    "groups": {"first": fixed(until("members")), "count": fixed(COUNT)},
+    "groups": {"first": fixed(until("members")), "count": fixed(COUNT), "outer": fixed(row("schedule"))},
     "members": {"value": fixed(row("npus"))},
     "group_streams": {"value": COUNT},
     "operations": {
@@ -120,14 +121,18 @@ RULES: Final[Rules] = {
         **each(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
         **each(COUNT, "sent", "posted"), **each(COUNT, "sender", "receiver"), "next": until("messages"),
         "behind": Rule(-1, _MOST), "at": COUNT, "heading": COUNT,
+        "last_ns": COUNT,
     },
     "buckets": each(maybe("messages"), "head", "tail"),
     "links": {"busy": between(0, 3), **each(maybe("messages"), "head", "tail")},
     "routes": {
         "key": fixed(Rule(0, 1 << 50)), "count": fixed(COUNT), "first_hop": fixed(until("hops")),
         "hops": fixed(COUNT), "latency_ns": fixed(_WAIT), "rate_Bpns": fixed(between(0, 1e18)),
-        "gap_ns": fixed(_WAIT),
+        "gap_ns": fixed(_WAIT), **each(fixed(COUNT), "out", "into"),
+        **each(fixed(Rule(-1)), "out_narrow", "into_narrow"),
+        **each(fixed(until("hops")), "narrow_hop", "last_narrow_hop"),
     },
+    "ports": {"free_ns": _WAIT},
     "hops": {"value": fixed(row("links"))},
     "wires": {"latency_ns": _WAIT, "rate_Bpns": between(0, 1e18), "gap_ns": fixed(_WAIT)},
     "schedule": {
@@ -242,7 +247,7 @@ def _check_inputs(m: Any) -> None:
         "queues": npus * lanes * dims * queues, "allocators": npus * dims,
         "trees": npus * t.COLLECTIVES * dims, "implementations": t.COLLECTIVES * dims, "schedule": dims,
         "group_streams": npus * lanes * len(m.groups), "grants": lanes * dims * queues, "wires": len(m.links),
-        "memories": npus, "bus": SIDES * npus if c.bus else 1,
+        "memories": npus, "bus": SIDES * npus if c.bus else 1, "ports": max(1, 2 * npus * int(c.ports)),
         "bus_lists": LISTS * (SIDES * npus if c.bus else 1),
     }  # fmt: skip
     for name, length in lengths.items():
@@ -301,10 +306,17 @@ def _check_network(m: Any, npus: int) -> None:
         last = np.searchsorted(r.key, r.key, "right")
         require(first + r.count[first] <= last, "routes.count")
         require((r.rate_Bpns > 0) | (r.count == 0), "routes.rate_Bpns")
+        if not c.congestion:
+            for name in ("out", "out_narrow", "into", "into_narrow"):
+                require((r[name] < c.ports) | (r.count == 0), f"routes.{name}")
         return
     require(dims.stride == np.concatenate([[1], np.cumprod(dims.nodes)[:-1]]), "dims.stride")
     require(int(np.prod(dims.nodes.astype(object))) == npus, "dims.nodes")
     require(dims.kind < ROUTED, "dims.kind")
+    if c.ports:
+        counts = [port_count(int(dim.kind), int(dim.nodes)) for dim in dims]
+        require(dims.first_port == np.cumsum([0, *counts[:-1]]), "dims.first_port")
+        require(sum(counts) == c.ports and not c.congestion, "config.ports")
     if c.congestion:
         at = 0
         for dim in dims:
@@ -600,6 +612,10 @@ class _MessagesInUse:
             some = np.union1d(sent[(messages.dst[sent] >= 0) & (messages.dst[sent] < self.npus)], queued)
             require(messages.at[some] < self.npus, "messages.at")
             self._check_headings(messages[some])
+        if c.ports:
+            some = sent[(messages.dst[sent] >= 0) & (messages.dst[sent] < self.npus)]
+            require(messages.heading[some] <= 1, "messages.heading")
+            require(not c.routed or (messages.at[some] < len(m.routes)).all(), "messages.at")
         if c.bus:
             self._check_bus()
 

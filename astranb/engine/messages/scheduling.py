@@ -306,9 +306,14 @@ def _add_phase(
     if group >= 0:
         p.nodes = m.groups[group].count
         p.stride = 1
-        # A list of algorithms for several dimensions does not apply to a group: it is one ring.
+        # A list of algorithms for several dimensions does not apply to a group: it is one ring. But an
+        # all-to-all goes by the algorithm of the last dimension that its group crosses.
         if m.config[0].dims > 1 and m.implementations[requested * m.config[0].dims + 1].algorithm >= 0:
             p.algorithm = RING_STEPS
+            if requested == ALL_TO_ALL and m.config[0].exact_chunks == 1:
+                outer = m.implementations[requested * m.config[0].dims + m.groups[group].outer]
+                p.algorithm = outer.algorithm
+                p.window = outer.window
     p.bytes = size
     queues = m.config[0].queues
     queue = _next_queue(m, s.npu, dim, half)

@@ -77,6 +77,8 @@ CONFIG = np.dtype(
         ("priority_step", "i8"),  # 1: LIFO, -1: FIFO, 0: as the operation says
         ("rendezvous", "i8"),
         ("congestion", "i8"),  # 1: messages queue on links
+        ("cut_through", "i8"),  # 1: with congestion, a message goes on before all of it has come
+        ("ports", "i8"),  # of an NPU, without congestion; 0: it sends any number of messages at once
         ("routed", "i8"),  # 1: the network is an infrastructure with routes
         ("dims", "i8"),  # of collectives; the network may have others
         ("exact_chunks", "i8"),  # 1: as many chunks as given, the last one holds the rest
@@ -175,7 +177,11 @@ GRANTS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8
 
 ALLOCATOR = np.dtype([("around", "i8"), ("first", "i8"), ("last", "i8")])
 COUNTER = np.dtype([("value", "i8")])
-GROUP = np.dtype([("first", "i8"), ("count", "i8")])
+GROUP = np.dtype([("first", "i8"), ("count", "i8"), ("outer", "i8")])
+"""Ranks in the list of members, and the last dimension in which they differ."""
+
+PORT = np.dtype([("free_ns", "f8")])
+"""Where an NPU's messages leave, or come in, one after another: when it has passed all of them."""
 
 IMPLEMENTATION = np.dtype(
     [
@@ -301,8 +307,12 @@ MESSAGE = np.dtype(
         ("receiver", "i8"),
         ("next", "i8"),  # of its bucket, or of the unused rows
         ("behind", "i8"),  # the next message that waits for the same link
-        ("at", "i8"),  # NPU; on routes, the number of links ahead
-        ("heading", "i8"),  # dimension and direction; on routes, the position in the list of links
+        ("at", "i8"),  # NPU; on routes, the number of links ahead; without congestion, the route
+        # Dimension and direction; on routes, the position in the list of links; without congestion
+        # 1 where a message waits for a port of its target.
+        ("heading", "i8"),
+        # When its last byte comes to the node; without congestion when the first one could.
+        ("last_ns", "i8"),
     ]
 )
 
@@ -379,8 +389,11 @@ TRAFFIC = np.dtype([("messages", "i8"), ("bytes", "i8"), ("crossed", "i8")])
 USED = np.dtype([("messages", "i8"), ("bytes", "i8"), ("busy_ns", "i8")])
 """What has crossed a link, in a network with congestion."""
 
-MOVING = np.dtype([("operation", "i8"), ("phase", "i8"), ("step", "i8"), ("queued_ns", "i8")])
-"""A message under way, in the row of its number: what it belongs to, and when it came to its link."""
+MOVING = np.dtype(
+    [("operation", "i8"), ("phase", "i8"), ("step", "i8"), ("queued_ns", "i8"), ("flight", "i8")]
+)
+"""A message under way, in the row of its number: what it belongs to, when it came to its link, and
+where its flight is recorded (-1: nowhere)."""
 
 FLIGHT = np.dtype(
     [
@@ -440,6 +453,7 @@ class MessageMachine(NamedTuple):
     messages: Records
     buckets: Records
     links: Records
+    ports: Records  # of each NPU: out, then in
     routes: Records
     hops: Records
     wires: Records
@@ -464,7 +478,7 @@ DTYPES: Final[dict[str, np.dtype]] = dict(
     zip(MessageMachine._fields, (
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
-        SERVER, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
+        SERVER, PORT, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
         WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER,
     ), strict=True)
 )  # fmt: skip

@@ -8,6 +8,7 @@ A handler is a number: in the low bits what a message notifies, above them the r
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from astranb.core.jit import kernel
@@ -24,7 +25,9 @@ from astranb.net.astrasim2 import (
     wire_ns,
 )
 
+from .ports import come_in, leave, pass_switch
 from .recording import (
+    record_delayed,
     record_flight,
     record_link,
     record_moving,
@@ -115,6 +118,7 @@ def new_message(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> i
     message.sender = NOBODY
     message.receiver = NOBODY
     message.next = -1
+    message.last_ns = m.queue[0].now
     return int(row)
 
 
@@ -137,15 +141,53 @@ def _wait(m: MessageMachine, bucket: int, row: int) -> None:
 
 
 @kernel
+def _stop_after(m: MessageMachine, at: int, dst: int, heading: int) -> tuple[int, int]:
+    """Give the next NPU of a message, and where it heads from there; -1 where that is its last.
+
+    An NPU whose message is at its switch counts as the next one.
+    """
+    dim = heading >> 1
+    following = node_after(m.dims, at, dst, heading)
+    if following == dst:
+        return following, -1
+    if m.dims[dim].kind == SWITCH and heading & 1 == 0:
+        return following, heading + 1
+    if arrived_in(m.dims, heading, following, dst):
+        return following, heading_from(m.dims, following, dst, dim + 1)
+    return following, heading
+
+
+@kernel
+def _goes_on(m: MessageMachine, row: int) -> bool:
+    """Say whether a message crosses another link after the one at hand."""
+    message = m.messages[row]
+    if message.src == message.dst:
+        return False  # over one link between an NPU and its switch
+    if m.config[0].routed == 1:
+        return bool(message.at > 1)
+    _, heading = _stop_after(m, message.at, message.dst, message.heading)
+    return bool(heading >= 0)
+
+
+@kernel
 def _transmit(m: MessageMachine, link: int, row: int) -> None:
     """Start a message on a free link: schedule its arrival, and the time at which the link is free."""
     now = m.queue[0].now
     size = m.messages[row].bytes
     m.links[link].busy = 1
     taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
-    arrival = now + int(m.wires[link].latency_ns + taken_ns)
-    put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
+    latency_ns = m.wires[link].latency_ns
+    arrival = now + int(latency_ns + taken_ns)
+    onward = arrival
+    if m.config[0].cut_through == 1:
+        # Its first byte crosses now, and its last one not before it has come.
+        arrival = now + int(latency_ns + max(taken_ns, float(m.messages[row].last_ns - now)))
+        m.messages[row].last_ns = arrival
+        onward = now + int(latency_ns) if _goes_on(m, row) else arrival
+    put_event(m.queue, m.timesteps, m.pending, onward, (row << KIND_BITS) | HOP)
     free = now + int(taken_ns)
+    if m.config[0].cut_through == 1:
+        free = now + math.ceil(taken_ns)  # so that no link is faster than it is said to be
     if m.watch[0].noting == 1:
         record_link(m, link, row, free, arrival)
     put_event(m.queue, m.timesteps, m.pending, free, (link << KIND_BITS) | FREE)
@@ -187,23 +229,28 @@ def free_link(m: MessageMachine, link: int) -> None:
 @kernel
 def hop(m: MessageMachine, row: int) -> bool:
     """A message has crossed a link; returns whether that was the last one."""
-    if m.config[0].congestion == 0:
-        return True
     message = m.messages[row]
+    if m.config[0].congestion == 0:
+        if m.config[0].ports == 0 or message.src == message.dst or message.heading == 1:
+            return True
+        message.heading = 1
+        waits_ns = come_in(m, row)
+        if waits_ns == 0:
+            return True
+        if m.watch[0].noting == 1:
+            record_delayed(m, row, m.queue[0].now + waits_ns)
+        put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP)
+        return False
     if m.config[0].routed == 1:
         message.at -= 1
         if message.at == 0:
             return True
         message.heading += 1
     else:
-        dim = message.heading >> 1
-        message.at = node_after(m.dims, message.at, message.dst, message.heading)
-        if message.at == message.dst:
+        message.at, heading = _stop_after(m, message.at, message.dst, message.heading)
+        if heading < 0:
             return True
-        if m.dims[dim].kind == SWITCH and message.heading & 1 == 0:
-            message.heading += 1
-        elif arrived_in(m.dims, message.heading, message.at, message.dst):
-            message.heading = heading_from(m.dims, message.at, message.dst, dim + 1)
+        message.heading = heading
     _enter(m, row)
     return False
 
@@ -236,6 +283,7 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
     message = m.messages[row]
     message.sent = 1
     message.sender = handler
+    message.last_ns = m.queue[0].now
     m.clock[0].messages += 1
     m.clock[0].bytes += size
     if m.watch[0].noting == 1:
@@ -244,8 +292,10 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
         route = -1
         if m.config[0].routed == 1:
             route = _route(m, src, dst, tag)
-            r = m.routes[route]
-            delay = int(r.latency_ns + wire_ns(size, r.rate_Bpns, r.gap_ns))
+        if m.config[0].ports > 0:
+            message.at = max(route, 0)
+            message.heading = 0
+            delay = leave(m, row)
         else:
             delay = delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
         if m.watch[0].noting == 1:
@@ -374,7 +424,11 @@ def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int
         _enter(m, row)
         return
     dim = heading >> 1
-    arrival = m.queue[0].now + int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
+    if m.config[0].ports > 0:
+        delay = pass_switch(m, npu, heading, size)
+    else:
+        delay = int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
+    arrival = m.queue[0].now + delay
     if m.watch[0].noting == 1:
         record_flight(m, row, ONE_LINK - heading, -1, npu, arrival)
     put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)

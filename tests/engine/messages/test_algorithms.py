@@ -83,29 +83,37 @@ def test_a_ring_is_the_default():
 
 
 def test_direct_comes_to_all_at_once_and_one_after_another_over_one_link():
-    up_and_down = int(2 * 500 + SIZE / 50)
-    assert ends(["Switch"], [4], ["direct"], root=1) == from_root(1, [E] + [2 * E + up_and_down] * 3)
-    # With congestion the root's link to the switch takes one message after another: 20,971 ns each.
-    one = [2 * E + 2 * int(ONE) + k * int(SIZE / 50) for k in range(3)]
+    at_once = 2 * E + int(ONE)
+    assert ends(["FullyConnected"], [4], ["direct"], root=1) == from_root(1, [E] + [at_once] * 3)
+    # The root's link to the switch takes one message after another: 20,971.52 ns each.
+    one = [2 * E + int(2 * 500 + k * SIZE / 50) for k in (1, 2, 3)]
+    assert ends(["Switch"], [4], ["direct"], root=1) == from_root(1, [E, *one])
+    # With congestion a link is busy for whole nanoseconds.
+    one = [2 * E + int(2 * 500 + SIZE / 50) + k * 20_972 for k in range(3)]
     assert ends(["Switch"], [4], ["direct"], root=1, congestion=True) == from_root(1, [E, *one])
 
 
 def test_a_binomial_tree_is_as_deep_as_a_number_has_ones():
-    each = int(2 * 500 + SIZE / 50) + E
+    each = int(ONE) + E
     depth = [r.bit_count() for r in range(11)]
-    assert ends(["Switch"], [11], ["halvingDoubling"], root=7) == from_root(7, [E + d * each for d in depth])
+    took = ends(["FullyConnected"], [11], ["halvingDoubling"], root=7)
+    assert took == from_root(7, [E + d * each for d in depth])
+    # Under a switch the root sends to 1, 2, 4 and 8, one after the other.
+    took = from_root(-7, ends(["Switch"], [11], ["halvingDoubling"], root=7))
+    assert [took[r] for r in (1, 2, 4, 8)] == [2 * E + int(2 * 500 + k * SIZE / 50) for k in (1, 2, 3, 4)]
 
 
 def test_a_binary_tree_is_as_deep_as_its_numbers_are_long():
-    each = int(2 * 500 + SIZE / 50) + E
+    each = int(ONE) + E
     depth = [(r + 1).bit_length() - 1 for r in range(6)]
-    assert ends(["Switch"], [6], ["doubleBinaryTree"], root=2) == from_root(2, [E + d * each for d in depth])
+    took = ends(["FullyConnected"], [6], ["doubleBinaryTree"], root=2)
+    assert took == from_root(2, [E + d * each for d in depth])
 
 
 def test_every_other_chunk_takes_the_mirrored_tree():
-    each = int(2 * 500 + SIZE // 2 / 50) + E
+    each = int(500 + SIZE // 2 / 50) + E
     deeper = [max((r + 1).bit_length(), ((6 - r) % 6 + 1).bit_length()) - 1 for r in range(6)]
-    took = ends(["Switch"], [6], ["doubleBinaryTree"], splits=2, queues=2)
+    took = ends(["FullyConnected"], [6], ["doubleBinaryTree"], splits=2, queues=2)
     assert took == [E + d * each for d in deeper]
 
 
@@ -141,22 +149,26 @@ def test_a_reduce_is_a_broadcast_backwards():
     inwards = [E + (4 - r) * each for r in range(5)]
     assert ends(["Ring"], [5], ["ring"], kind=REDUCE, root=3) == from_root(3, inwards)
     assert ends(["Ring"], [5], None, kind=REDUCE, root=3) == from_root(3, inwards)
-    each = wire(SIZE)
-    # All send at once; the root takes them as they come.
-    assert ends(["Switch"], [4], ["direct"], kind=REDUCE, root=1) == from_root(1, [E + each, E, E, E])
+    # All send at once; the root takes them as they come, under a switch one after the other.
+    took = ends(["FullyConnected"], [4], ["direct"], kind=REDUCE, root=1)
+    assert took == from_root(1, [E + each, E, E, E])
+    last = E + int(2 * 500 + 3 * SIZE / 50) + E
+    assert ends(["Switch"], [4], ["direct"], kind=REDUCE, root=1) == from_root(1, [last, E, E, E])
 
 
 def test_a_tree_takes_one_after_the_other():
     # Numbers 0 to 5: 3, 4 and 5 are leaves; 1 has 3 and 4, 2 has 5, the root 1 and 2.
-    each, leaf = wire(SIZE), E
+    each, leaf = wire(SIZE, 1), E
     one, two = leaf + each + E, leaf + each  # the second child's is there already: its memory only
     root = max(one + each, two + each - E) + E
     taken = [root, one, two, leaf, leaf, leaf]
-    assert ends(["Switch"], [6], ["doubleBinaryTree"], kind=REDUCE, root=2) == from_root(2, taken)
+    took = ends(["FullyConnected"], [6], ["doubleBinaryTree"], kind=REDUCE, root=2)
+    assert took == from_root(2, taken)
     # A binomial tree of 4: 3 below 1, 1 and 2 below the root.
     one = E + each
     taken = [max(one + each, E + each) + E, one, E, E]
-    assert ends(["Switch"], [4], ["halvingDoubling"], kind=REDUCE, root=1) == from_root(1, taken)
+    took = ends(["FullyConnected"], [4], ["halvingDoubling"], kind=REDUCE, root=1)
+    assert took == from_root(1, taken)
 
 
 def test_what_is_reduced_is_read_twice_and_written():
@@ -179,11 +191,11 @@ def test_a_switch_reduces_for_the_root():
 
 def test_a_scatter_and_a_gather_carry_shares():
     share = SIZE // 4
-    each = wire(share)
-    assert ends(["Switch"], [4], ["direct"], kind=SCATTER, root=2) == from_root(2, [E] + [E + each] * 3)
-    assert ends(["Switch"], [4], None, kind=SCATTER, root=2) == from_root(2, [E] + [E + each] * 3)
+    shares = [E + int(2 * 500 + k * share / 50) + E for k in (1, 2, 3)]
+    assert ends(["Switch"], [4], ["direct"], kind=SCATTER, root=2) == from_root(2, [E, *shares])
+    assert ends(["Switch"], [4], None, kind=SCATTER, root=2) == from_root(2, [E, *shares])
     # Of a gather each puts in its share.
-    taken = [E + each, E, E, E]
+    taken = [shares[-1], E, E, E]
     assert ends(["Switch"], [4], None, kind=GATHER, root=2, size=share) == from_root(2, taken)
     # Round a ring what is for those behind goes with it.
     steps = [wire(k * share, 1) for k in (3, 2, 1)]

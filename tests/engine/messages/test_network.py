@@ -72,18 +72,18 @@ def test_a_message_alone_takes_each_of_its_links_once(network, data, size):
     ranks = _one_message(npus, src, dst, size)
     run = Run(Workload(ranks, network, System.from_document({})), congestion=True, record=True)
     run.finish()
-    expected, links, stride = 0, 0, 1
+    links, stride = 0, 1
     latency_ns, narrowest = 0.0, float("inf")
     for shape, nodes, rate, latency in zip(
         network.topology, network.npus_count, network.bandwidth, network.latency, strict=True
     ):
         hops = _hops(shape, nodes, src // stride % nodes, dst // stride % nodes)
-        expected += hops * int(latency + size / rate)
         links += hops
         if hops:
             latency_ns, narrowest = latency_ns + hops * latency, min(narrowest, rate)
         stride *= nodes
-    assert run.result().end_ns[dst] == expected
+    # Its first bytes go on while the last ones come; each link rounds to a nanosecond.
+    assert 0 <= int(latency_ns + size / narrowest) - run.result().end_ns[dst] <= links
     # Bytes are conserved: each link that it crosses has carried it, and no other.
     carried = run.machine.used.bytes
     assert sorted(carried[carried > 0].tolist()) == [size] * links
@@ -150,7 +150,7 @@ def test_rings_over_dimensions_contend_for_nothing_and_add_up(dims):
         simulate(Workload(ranks, network, _system(*["ring"] * len(dims))), congestion=congestion).end_ns
         for congestion in (False, True)
     )
-    expected_free, expected_full, part = 0, 0, size
+    expected, part = 0, size
     for at, (shape, nodes) in enumerate(dims):
         last = at == len(dims) - 1
         message = part // nodes
@@ -159,11 +159,9 @@ def test_rings_over_dimensions_contend_for_nothing_and_add_up(dims):
         steps = 2 * (nodes - 1)
         # Scattered, and gathered with the same messages; the last dimension does both at once.
         begun = 10 * (1 if last else 2)
-        expected_free += begun + steps * (int(hops * 500 + message / 50) + 10) + reduce_ns
-        expected_full += begun + steps * (hops * int(500 + message / 50) + 10) + reduce_ns
+        expected += begun + steps * (int(hops * 500 + message / 50) + 10) + reduce_ns
         part = message
-    assert set(free.tolist()) == {expected_free}
-    assert set(full.tolist()) == {expected_full}
+    assert set(free.tolist()) == set(full.tolist()) == {expected}
 
 
 @pytest.mark.parametrize("shape, sides", [("Torus2D", 2), ("Torus3D", 3), ("Mesh2D", 2), ("Mesh3D", 3)])
@@ -232,7 +230,10 @@ def test_an_infrastructure_is_as_the_network_that_it_draws(name, algorithm, cong
     # A switch takes its own time on top, on the first of the two links.
     over = float(fabric.links.forward_ps.max()) / 1000
     right = simulate(Workload([_collective(1 << 20)] * npus, plain, system), congestion=congestion)
-    if over == 0:
+    if name == "ring" and algorithm == "halvingDoubling" and congestion:
+        # Here half of the chunks go the other way round to the opposite NPU.
+        assert left.result().end_ns.max() == pytest.approx(right.end_ns.max(), rel=0.05)
+    elif over == 0:
         assert left.result().end_ns.tolist() == right.end_ns.tolist()
     else:
         steps = left.result().messages
@@ -324,7 +325,7 @@ def test_a_nic_sends_so_many_packets_a_second(congestion):
     network = InfraNetwork(slow)
     links = network.fabric.links
     up, down = (
-        (float(links[k].latency_ps + links[k].forward_ps) / 1000, float(links[k].bandwidth_Bps) / 1e9)
+        float(links[k].latency_ps + links[k].forward_ps) / 1000
         for k in (int(np.flatnonzero(links.src == network.fabric.gpus[0])[0]),
                   int(np.flatnonzero(links.dst == network.fabric.gpus[1])[0]))
     )  # fmt: skip
@@ -333,10 +334,8 @@ def test_a_nic_sends_so_many_packets_a_second(congestion):
             Workload(_one_message(2, 0, 1, size), network, System.from_document({})), congestion=congestion
         )
         run.finish()
-        took = int(up[0] + down[0] + packets * 1000)
-        if congestion:  # the switch has no such limit
-            took = int(up[0] + packets * 1000) + int(down[0] + size / down[1])
-        assert run.result().end_ns[1] == took
+        # The switch, which has no such limit, sends on what has come.
+        assert run.result().end_ns[1] == int(up + down + packets * 1000)
     # With enough bytes behind each packet the wire is what counts.
     free = InfraNetwork(blueprint("switch:gpus=2"))
     fast = [{"name": "link", "attributes": [{"attribute": "astranb.message_rate", "value": "1e9"}]}]

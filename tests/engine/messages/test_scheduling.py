@@ -1,6 +1,7 @@
 """The system layer beyond ASTRA-sim 2.0: Themis, speeds, switches that reduce, who waits for whom."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -179,9 +180,9 @@ def test_chunks_of_a_switch_share_its_links():
         for congestion in (False, True)
     )
     wire = (1 << 18) / 50
-    assert set(free.tolist()) == {20 + 2 * int(500 + wire)}
     # One after another over the link up; the last one goes down as soon as it is there.
-    assert set(full.tolist()) == {20 + 3 * int(wire) + 2 * int(500 + wire)}
+    assert set(full.tolist()) == {20 + 3 * math.ceil(wire) + 2 * int(500 + wire)}
+    assert set(free.tolist()) == {20 + int(500 + 4 * wire) + int(500 + wire)}
 
 
 @pytest.mark.parametrize(

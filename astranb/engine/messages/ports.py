@@ -1,0 +1,124 @@
+"""Ports: without congestion, an NPU's messages leave one after another, and come in so.
+
+A message occupies a port for its bytes at the bandwidth of the port's link: of its source in each
+dimension that it crosses, in the order of sending; of its target, in the order of arrival, from the time
+on at which its first byte could have come, as messages of several sources come in interleaved. So no
+NPU sends or receives faster than its links, whatever the algorithm. Links between are free.
+
+Over an infrastructure, the ports of a route are its first and its last link, and its narrowest ones
+(as a NIC behind a PCIe link); NPUs that share one are not delayed by each other without congestion.
+
+``ports`` has twice ``config.ports`` rows for each NPU: out, then in.
+"""
+
+from __future__ import annotations
+
+from astranb.core.jit import kernel
+from astranb.net.astrasim2 import hops_in, port_of, wire_ns
+
+from .tables import MessageMachine
+
+__all__ = ["come_in", "leave", "pass_switch"]
+
+
+@kernel
+def _occupy(m: MessageMachine, port: int, taken_ns: float, ahead_ns: float) -> float:
+    """Occupy a port from now less ``ahead_ns`` on, or once it is free; returns in which time it is over."""
+    now = float(m.queue[0].now)
+    waits_ns = max(m.ports[port].free_ns - now, -ahead_ns)
+    m.ports[port].free_ns = now + (waits_ns + taken_ns)
+    return float(waits_ns + taken_ns)
+
+
+@kernel(inline=False)
+def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[float, float]:
+    """Occupy the ports of a message's source (side 0) or target (1).
+
+    Returns
+    -------
+    float, float
+        In which time the last of them is free; and the latency of the way to the target.
+    """
+    src = m.messages[row].src
+    dst = m.messages[row].dst
+    size = m.messages[row].bytes
+    ends_ns = 0.0
+    latency_ns = 0.0
+    npu = dst if side == 1 else src
+    if m.config[0].folded == 1:
+        npu = 0
+    first = (2 * npu + side) * m.config[0].ports
+    for dim in range(len(m.dims)):
+        here = src
+        there = dst
+        if len(m.dims) > 1:
+            here = (src // m.dims[dim].stride) % m.dims[dim].nodes
+            there = (dst // m.dims[dim].stride) % m.dims[dim].nodes
+        if here != there:
+            taken_ns = float(size) / m.dims[dim].rate_Bpns
+            port = first + port_of(m.dims, dim, here, there)
+            ends_ns = max(ends_ns, _occupy(m, port, taken_ns, ahead_ns))
+            latency_ns += hops_in(m.dims, dim, here, there) * m.dims[dim].latency_ns
+    return ends_ns, latency_ns
+
+
+@kernel(inline=False)
+def _routed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[float, float]:
+    """As :func:`_crossed`, over an infrastructure."""
+    size = m.messages[row].bytes
+    npu = m.messages[row].dst if side == 1 else m.messages[row].src
+    r = m.routes[m.messages[row].at]
+    first = (2 * npu + side) * m.config[0].ports
+    port, narrow = r.out, r.out_narrow
+    link, narrow_link = m.hops[r.first_hop].value, m.hops[r.narrow_hop].value
+    if side == 1:
+        port, narrow = r.into, r.into_narrow
+        link, narrow_link = m.hops[r.first_hop + r.hops - 1].value, m.hops[r.last_narrow_hop].value
+    taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
+    ends_ns = max(0.0, float(_occupy(m, first + port, taken_ns, ahead_ns)))
+    if narrow >= 0:
+        taken_ns = wire_ns(size, m.wires[narrow_link].rate_Bpns, m.wires[narrow_link].gap_ns)
+        ends_ns = max(ends_ns, _occupy(m, first + narrow, taken_ns, ahead_ns))
+    if side == 0:
+        ends_ns = max(ends_ns, wire_ns(size, r.rate_Bpns, r.gap_ns))
+    return ends_ns, float(r.latency_ns)
+
+
+@kernel
+def leave(m: MessageMachine, row: int) -> int:
+    """Let a message leave by the ports of its source; returns in how many nanoseconds it would arrive."""
+    if m.config[0].routed == 1:
+        ends_ns, latency_ns = _routed(m, row, 0, 0.0)
+    else:
+        ends_ns, latency_ns = _crossed(m, row, 0, 0.0)
+    m.messages[row].last_ns = m.queue[0].now + int(latency_ns)
+    return int(latency_ns + ends_ns)
+
+
+@kernel
+def come_in(m: MessageMachine, row: int) -> int:
+    """Let a message in by the ports of its target; returns how many nanoseconds it waits for them."""
+    ahead_ns = float(m.queue[0].now - m.messages[row].last_ns)
+    if m.config[0].routed == 1:
+        ends_ns, _ = _routed(m, row, 1, ahead_ns)
+    else:
+        ends_ns, _ = _crossed(m, row, 1, ahead_ns)
+    return int(ends_ns)
+
+
+@kernel(inline=False)
+def pass_switch(m: MessageMachine, npu: int, heading: int, size: int) -> int:
+    """Let a message pass the port between an NPU and its switch; returns in which time it arrives.
+
+    Parameters
+    ----------
+    m : MessageMachine
+    npu : int
+    heading : int
+        Twice the dimension, and 1 more from the switch to the NPU.
+    size : int
+        Bytes.
+    """
+    d = m.dims[heading >> 1]
+    port = (2 * npu + (heading & 1)) * m.config[0].ports + d.first_port
+    return int(d.latency_ns + _occupy(m, port, float(size) / d.rate_Bpns, 0.0))

@@ -1,0 +1,183 @@
+"""Without congestion, no NPU sends or receives faster than its ports; with it, nodes cut through."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from astranb.core.errors import InputError
+from astranb.engine.messages import Run, simulate
+from astranb.net.astrasim2 import MESH, RING, SWITCH
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    DimensionNetwork,
+    InfraNetwork,
+    Operations,
+    System,
+    Workload,
+)
+
+SHAPES = ("Ring", "FullyConnected", "Switch", "Mesh")
+ALGORITHMS = ("ring", "direct", "direct2", "halvingDoubling", "doubleBinaryTree")
+WHOLE = ("oneRing", "oneDirect")
+_PORTS = {RING: 2, MESH: 2, SWITCH: 1}
+
+
+def _system(algorithms, *, splits=1, active=4):
+    names = [name.replace("_", "-") for name in COLLECTIVE_NAMES]
+    return System.from_document(
+        {
+            **{f"{name}-implementation": list(algorithms) for name in names},
+            "preferred-dataset-splits": splits,
+            "active-chunks-per-dimension": active,
+            "endpoint-delay": 1,
+        }
+    )
+
+
+@st.composite
+def anything(draw):
+    """Some collectives of all ranks or of groups, in a network of up to three dimensions."""
+    count = draw(st.integers(1, 3))
+    sizes = draw(st.lists(st.sampled_from([2, 3, 4, 8]), min_size=count, max_size=count))
+    shapes = draw(st.lists(st.sampled_from(SHAPES), min_size=count, max_size=count))
+    rates = draw(st.lists(st.sampled_from([25.0, 50.0, 450.0]), min_size=count, max_size=count))
+    network = DimensionNetwork(shapes, sizes, rates, [draw(st.sampled_from([0.0, 500.0]))] * count)
+    npus = network.npus
+    whole = draw(st.sampled_from([False, False, True]))  # one logical dimension of all NPUs
+    algorithms = [draw(st.sampled_from(WHOLE if whole else ALGORITHMS)) for _ in range(1 if whole else count)]
+    system = _system(algorithms, splits=draw(st.integers(1, 4)), active=draw(st.integers(1, 4)))
+    group = draw(st.sets(st.integers(0, npus - 1), min_size=1))
+    rows = [
+        {
+            "kind": COLLECTIVE,
+            "collective": COLLECTIVE_NAMES[draw(st.sampled_from(sorted(COLLECTIVE_NAMES)))],
+            "bytes": draw(st.sampled_from([1, 1000, 1 << 20, 67 << 20])),
+            "group": draw(st.sampled_from([-1, 1])),
+            "stream": draw(st.integers(0, 1)),
+        }
+        for _ in range(draw(st.integers(1, 3)))
+    ]
+    ranks = sorted(group)
+    inside, outside = Operations.of(rows), Operations.of([row for row in rows if row["group"] < 0])
+    operations = [inside if rank in group else outside for rank in range(npus)]
+    return Workload(operations, network, system, groups={1: ranks})
+
+
+def _least_ns(run):
+    """The time that an NPU's own bytes take by all its ports of a dimension, the longest.
+
+    With congestion each message may take less by the part of a nanosecond.
+    """
+    m = run.machine
+    sent, count = (
+        np.asarray(column).reshape(len(m.npus), len(m.dims))
+        for column in (m.traffic.bytes, m.traffic.messages)
+    )
+    ports = [_PORTS.get(int(dim.kind), max(1, int(dim.nodes) - 1)) for dim in m.dims]
+    return (sent / (m.dims.rate_Bpns * np.array(ports)) - count * m.config.congestion).max(initial=0.0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(anything(), st.booleans())
+def test_no_collective_is_faster_than_the_bytes_that_leave_by_a_port(work, congestion):
+    try:
+        run = Run(work, congestion=congestion, record=True)
+    except InputError:
+        assume(False)  # an algorithm that cannot do this collective
+    run.go()
+    assert run.result().end_ns.max() >= _least_ns(run) - 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(anything())
+def test_congestion_makes_no_collective_much_faster(work):
+    """Orders of chunks may differ, and with them who waits; but links between are free without congestion."""
+    try:
+        free = simulate(work)
+    except InputError:
+        assume(False)
+    assert simulate(work, congestion=True).end_ns.max() >= 0.5 * free.end_ns.max()
+
+
+def _all_to_all(network, size, ranks=None, algorithm="direct", **options):
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES["all_to_all"], "bytes": size}
+    dims = len(network.topology)
+    if ranks is not None:
+        row["group"] = 1
+    inside = Operations.of([row])
+    outside = Operations.of([])
+    operations = [inside if ranks is None or r in ranks else outside for r in range(network.npus)]
+    groups = {} if ranks is None else {1: list(ranks)}
+    work = Workload(operations, network, _system([algorithm] * dims), groups=groups)
+    return simulate(work, **options).end_ns.max()
+
+
+@pytest.mark.parametrize("congestion", [False, True])
+def test_an_all_to_all_under_a_switch_takes_what_its_port_needs(congestion):
+    one = DimensionNetwork(["Switch"], [8], [450.0], [500.0])
+    took = _all_to_all(one, 67 << 20, congestion=congestion)
+    needs = 7 / 8 * (67 << 20) / 450.0
+    assert needs + 1000 <= took <= needs + 1010
+
+
+@pytest.mark.parametrize("congestion", [False, True])
+@pytest.mark.parametrize("ranks", [range(64), range(0, 64, 2), [0, 1, 8, 9], range(8)], ids=str)
+def test_an_all_to_all_over_two_tiers_takes_what_its_narrowest_port_needs(ranks, congestion):
+    """Most of the bytes go to other nodes, by the slower port."""
+    tiers = DimensionNetwork(["Switch", "Switch"], [8, 8], [335.0, 46.0], [650.0, 2700.0])
+    size, ranks = 67 << 20, list(ranks)
+    each = size / len(ranks)
+    away = each * sum(rank // 8 != ranks[0] // 8 for rank in ranks) / 46.0
+    near = each * sum(rank % 8 != ranks[0] % 8 for rank in ranks) / 335.0
+    took = _all_to_all(tiers, size, ranks if len(ranks) < 64 else None, congestion=congestion)
+    # Ranks of all 64 first exchange within the node, then between nodes.
+    needs = near + away if len(ranks) == 64 else max(near, away)
+    assert 0.999 * needs <= took <= 1.1 * needs + 10_000
+
+
+def test_a_ring_of_messages_is_an_all_to_all_too():
+    tiers = DimensionNetwork(["Switch", "Switch"], [8, 8], [335.0, 46.0], [650.0, 2700.0])
+    direct = _all_to_all(tiers, 1 << 26, range(0, 64, 4))
+    ring = _all_to_all(tiers, 1 << 26, range(0, 64, 4), algorithm="ring")
+    assert ring > 3 * direct
+
+
+def test_the_root_of_a_gather_receives_one_message_after_another():
+    one = DimensionNetwork(["Switch"], [8], [50.0], [500.0])
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES["gather"], "bytes": 1 << 20}
+    work = Workload([Operations.of([row])] * 8, one, _system(["direct"]))
+    needs = 7 * (1 << 20) / 50.0
+    assert needs <= simulate(work).end_ns.max() <= needs + 1200
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "all_gather", "reduce_scatter"])
+def test_a_ring_under_a_switch_does_not_pay_for_both_links(name):
+    """Its messages never meet: with congestion it takes as long as without."""
+    one = DimensionNetwork(["Switch"], [8], [450.0], [500.0])
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": 64 << 20}
+    work = Workload([Operations.of([row])] * 8, one, _system(["ring"]))
+    assert simulate(work, congestion=True).end_ns.tolist() == simulate(work).end_ns.tolist()
+
+
+def test_a_message_over_links_of_several_speeds_takes_that_of_the_slowest():
+    tiers = DimensionNetwork(["Switch", "Switch"], [2, 2], [400.0, 50.0], [100.0, 1000.0])
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES["broadcast"], "bytes": 1 << 20, "group": 1}
+    inside, outside = Operations.of([row]), Operations.of([])
+    work = Workload([inside, outside, outside, inside], tiers, _system(["ring"]), groups={1: [0, 3]})
+    ends = {simulate(work, congestion=congestion).end_ns.max() for congestion in (False, True)}
+    assert max(ends) - min(ends) <= 2
+    assert max(ends) == pytest.approx((1 << 20) / 50 + 2200, abs=30)
+
+
+@pytest.mark.parametrize("blueprint", ["dgx-h100", "mi300x", "clos:servers=2"])
+def test_ranks_of_an_infrastructure_have_ports_too(blueprint):
+    from astranb.infragraph import blueprint as described
+
+    network = InfraNetwork(described(blueprint))
+    dims = len(network.npus_count)
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES["all_to_all"], "bytes": 64 << 20}
+    work = Workload([Operations.of([row])] * network.npus, network, _system(["direct"] * dims))
+    free, queued = (simulate(work, congestion=congestion).end_ns.max() for congestion in (False, True))
+    assert 0.45 * queued <= free <= queued * 1.01
