@@ -74,7 +74,8 @@ class Attention:
         Whether a token attends only to those before it: half of the operations, where queries are keys.
     is_backward : bool
     kept_size : int
-        Numbers that a head keeps of a token; 0: those of a key and a value (latent vectors are both).
+        Numbers of two bytes that a head keeps of a token; 0: those of a key and a value. (Latent vectors
+        are both; in fp8 there are half as many.)
 
     Examples
     --------
