@@ -40,6 +40,13 @@ _CHOICES: Final = {
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
+
+def _cache_bytes(text: str) -> int:
+    if text not in ("bf16", "fp16", "fp8"):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is neither bf16 nor fp8")
+    return 1 if text == "fp8" else 2
+
+
 MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = (
     (("--model",), "name, as gpt3-175b ('astranb chakra generate --list' lists them), or MODEL.yaml", {}),
     *(
@@ -66,6 +73,11 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
         ("--efficiency",),
         "kernels: as measured; ideal: the roofline; a number: that part of it (default: kernels)",
         {"metavar": "E"},
+    ),
+    (
+        ("--cache-precision",),
+        "of keys and values in memory: bf16 or fp8 (default: bf16)",
+        {"type": _cache_bytes, "metavar": "P"},
     ),
     (("--mode",), "training, prefill or decode (default: training)", {}),
 )
@@ -95,7 +107,7 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
 
     degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})
     numbers = given(
-        args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES,
+        args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES, cache_bytes="cache_precision",
         **{parameter: name for name, (parameter, _) in _NUMBERS.items()},
     )  # fmt: skip
     if args.overlap is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.files import write_frames
 from astranb.core.units import format_bytes, format_time
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
 from astranb.workload.models import Job, Parallelism, Transformer, machine
@@ -24,7 +26,7 @@ from ._scheduler import REASONS, Scheduler, Sequence
 if TYPE_CHECKING:
     import pandas as pd
 
-    from astranb.workload.models import Cluster
+    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 __all__ = ["Served", "serve"]
 
@@ -133,6 +135,10 @@ class Served:
         if what == "iterations":
             return pd.DataFrame(self.iterations, columns=list(self.COLUMNS)).rename_axis("iteration")
         raise InputError(f"no table {what[:40]!r}", where="serve", hint="take requests or iterations")
+
+    def write_frames(self, folder: str | Path) -> list[str]:
+        """Write both frames as ``requests.csv`` and ``iterations.csv`` into a folder."""
+        return write_frames(folder, {name: self.to_dataframe(name) for name in ("requests", "iterations")})
 
     def percentiles(self, name: str) -> dict[str, float | None]:
         """Give the mean and percentiles 50, 90 and 99 of a column, as ``ttft_ns``; None: it has no values."""
@@ -300,7 +306,8 @@ def serve(
     precision: str = "bf16",
     cache_bytes: int = 2,
     expert_imbalance: float = 1.0,
-    cluster: Cluster | None = None,
+    system: str | Path | None = None,
+    network: str | Path | DimensionNetwork | InfraNetwork | None = None,
     limit_bytes: int | None = None,
 ) -> Served:
     """Answer requests by continuous batching.
@@ -320,8 +327,8 @@ def serve(
         Bytes of a number of keys and values: 2, or 1 in fp8.
     expert_imbalance : float
         Load of the busiest expert, relative to the mean.
-    cluster : Cluster, optional
-        Of all instances' GPUs. Default: that of :func:`astranb.workload.models.machine`.
+    system, network
+        Of all instances' GPUs, as for :func:`astranb.workload.models.machine`.
     limit_bytes : int, optional
         Memory of a GPU. Default: that of the GPU.
 
@@ -349,15 +356,18 @@ def serve(
     longest = max(one.prompt + one.output for one in requests.requests)
     check(known, replace(job, sequence=longest))
     ranks = policy.copies * tensor
-    if cluster is None:
-        kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
-        cluster = machine(_Placed(ranks, times, times.precision), all_reduce=kind)
-    if cluster.network.npus != ranks:
-        what = f"a network of {cluster.network.npus} NPUs, and {ranks} GPUs"
-        raise InputError(what, where="serve", hint="make instances times the tensor degree equal npus_count")
+    kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
+    cluster = machine(_Placed(ranks, times, times.precision), system, network, all_reduce=kind)
+    one = cluster
+    if network is None:
+        # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
+        one = machine(_Placed(tensor, times, times.precision), system, all_reduce=kind)
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
-    run = _Run(known, job, policy, requests, blocks, times, CollectiveTimes(cluster.network, cluster.system))
+    between = CollectiveTimes(cluster.network, cluster.system)
+    inside = between if one is cluster else CollectiveTimes(one.network, one.system)
+    iterations = BatchTimes(known, job, times, inside, policy.host_ns)
+    run = _Run(policy, requests, blocks, iterations, between, tensor, token_bytes(known, job))
     run.all()
     used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
     assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
@@ -385,17 +395,16 @@ class _Run:
 
     def __init__(
         self,
-        model: Transformer,
-        job: Job,
         policy: ServingPolicy,
         trace: RequestTrace,
         blocks: int,
-        times: KernelTimes,
+        times: BatchTimes,
         network: CollectiveTimes,
+        tensor: int,
+        each_bytes: int,
     ) -> None:
-        self._policy, self._trace, self._network = policy, trace, network
-        self._tensor, self._token_bytes = job.parallelism.tensor, token_bytes(model, job)
-        self._times = BatchTimes(model, job, times, network, policy.host_ns)
+        self._policy, self._trace, self._times, self._network = policy, trace, times, network
+        self._tensor, self._token_bytes = tensor, each_bytes
         count = len(trace.requests)
         listed = trace.requests
         self.requests: dict[str, list[int]] = {

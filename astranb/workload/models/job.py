@@ -133,6 +133,9 @@ class Job:
         if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
             what = f"{self.microbatches} microbatches on {degrees.pipeline} interleaved stages"
             raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")
+        if self.mode == "training" and self.cache_bytes != 2:
+            what = "a cache of keys and values does not apply to training"
+            raise InputError(what, where="cache_bytes", hint="leave it out")
         if self.mode != "training":
             options = (
                 ("zero", degrees.zero),

@@ -124,8 +124,8 @@ def requests_of(text: str) -> RequestTrace:
     >>> len(found.requests), round(found.requests[-1].arrival_ns / 1e9)
     (100, 24)
     """
-    name, colon, rest = text.partition(":")
-    if not colon or name not in ARRIVALS:
+    name, _, rest = text.partition(":")
+    if name not in ARRIVALS:
         if text.lower().endswith(".csv") or Path(text).is_file():
             return read_requests(text)
         hint = f"{near(name, ARRIVALS)} and ':', as poisson:rate=4; or give a file REQUESTS.csv"
