@@ -1,0 +1,124 @@
+"""Published inference against predicted: ``python -m scripts.published_inference [ID…]``."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from astranb.core.errors import InputError
+from astranb.explore import Served, serve
+from astranb.workload.kernels import GPUS, KernelTimes
+from astranb.workload.serving import Request, RequestTrace, ServingPolicy
+
+DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "published" / "inference.csv"
+
+_COUNTS: Final = {"closed": 4, "offline": 3000}
+"""Requests for each user, and requests that are there from the beginning."""
+_LEAST: Final = 8192
+"""Tokens of an iteration, at least."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published measurement.
+
+    ``kind``: ``static``, a batch that begins and ends together; ``closed``, as many users as the batch;
+    ``offline``, more requests than the batch from the beginning.
+    """
+
+    fields: dict[str, str]
+
+    def number(self, name: str) -> int:
+        """Give a whole number of the row."""
+        return int(self.fields[name])
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs."""
+        return self.number("tensor")
+
+    @property
+    def trace(self) -> RequestTrace:
+        """The requests."""
+        kind, batch = self.fields["kind"], self.number("batch")
+        count = batch * _COUNTS["closed"] if kind == "closed" else batch
+        if kind == "offline":
+            count = max(count, min(_COUNTS["offline"], 2 * batch)) if self._is_deep else batch
+        one = Request(0, self.number("input"), self.number("output"))
+        return RequestTrace([one] * count, batch if kind == "closed" else 0, self.fields["id"])
+
+    @property
+    def _is_deep(self) -> bool:
+        """Whether there are more requests than a batch has."""
+        return "largest batch" in self.fields["note"]
+
+    @property
+    def policy(self) -> ServingPolicy:
+        """The policy: a static batch is computed whole."""
+        batch, static = self.number("batch"), self.fields["kind"] == "static"
+        budget = max(_LEAST, batch, batch * self.number("input") if static else 0)
+        # Static batches fit, as they were measured.
+        return ServingPolicy(
+            batch, budget, chunked_prefill=not static, memory_fraction=1.0 if static else 0.95, watermark=0.0
+        )
+
+    def served(self) -> Served:
+        """Serve the requests."""
+        f = self.fields
+        return serve(
+            f["model"], self.trace, tensor=self.gpus, policy=self.policy,
+            gpu=KernelTimes(GPUS[f["gpu"]], f["precision"]), cache_bytes=1 if f["cache"] == "fp8" else 2,
+            limit_bytes=1 << 40 if f["kind"] == "static" else None,
+        )  # fmt: skip
+
+    def times(self) -> tuple[float, float]:
+        """Give the measured and the predicted time in seconds: of a token, the first one, or the batch."""
+        unit, value, found = self.fields["unit"], float(self.fields["value"]), self.served()
+        if unit.startswith("tokens/s"):
+            rate = value * (self.gpus if unit.endswith("/GPU") else 1)
+            return 1 / rate, 1 / found.output_tokens_per_s
+        name = "ttft_ns" if "first" in unit else "latency_ns"
+        mean = found.percentiles(name)["mean"]
+        assert mean is not None
+        return value * (1 if unit.startswith("s ") else 1e-3), mean / 1e9
+
+
+def rows() -> list[Row]:
+    """Read the table of published inference."""
+    with DATA.open(newline="") as file:
+        return [Row(row) for row in csv.DictReader(file)]
+
+
+def main(arguments: list[str]) -> None:
+    """Print the table, and the errors of the rows by use."""
+    errors: dict[str, list[float]] = {}
+    for row in rows():
+        f = row.fields
+        if arguments and not any(one in f["id"] for one in arguments):
+            continue
+        try:
+            measured, predicted = row.times()
+        except InputError as error:
+            print(f["id"], error)
+            continue
+        error_ = predicted / measured - 1
+        errors.setdefault(f["use"], []).append(error_)
+        print(
+            f"{f['use']:7s}{f['id']:42s}{f['gpu']:9s} t{f['tensor']} {f['kind']:8s}{f['batch']:>5s} "
+            f"{f['input']:>5s} {f['output']:>5s} measured {measured * 1e3:12.4f} ms "
+            f"predicted {predicted * 1e3:12.4f} ms {error_:+.1%}",
+            flush=True,
+        )
+    for use, found in errors.items():
+        mean = sum(map(abs, found)) / len(found)
+        print(
+            f"{use}: {len(found)} rows, mean {mean:.1%}, worst {max(map(abs, found)):.1%}, "
+            f"bias {sum(found) / len(found):+.1%}"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
