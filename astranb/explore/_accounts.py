@@ -47,7 +47,8 @@ class StepAccount:
     rank : int
     step_ps : int
     compute_ps : int
-        Of the rank, and by sort of kernel in ``sorts_ps``; with an efficiency all is one sort.
+        Of the rank, and by sort of kernel in ``sorts_ps``, with what computations wait for launches; with an
+        efficiency all is one sort.
     sorts_ps : dict of str to int
     exposed_ps : dict of str to int
         What the rank waits for while it computes nothing, by :data:`WAITS`.
@@ -168,6 +169,8 @@ def _sorts(
         parts: Counter[str] = Counter()
         for one in kernels:
             parts[one.sort] += times.kernel_ns(one)
+        if waiting := times.waiting_ns(kernels):
+            parts["launches"] = waiting
         whole = sum(parts.values())
         for sort, part in parts.items():
             found[sort] += took * part // whole

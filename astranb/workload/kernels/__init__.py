@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
-from .work import SORTS, Attention, Kernel, Product, Stream
+from .work import SORTS, Attention, Kernel, Product, Stream, expert_kernels
 
 __all__ = [
     "DEFAULT_GPU",
@@ -23,6 +23,7 @@ __all__ = [
     "KernelTimes",
     "Product",
     "Stream",
+    "expert_kernels",
     "gpu_named",
     "read_efficiency",
 ]

@@ -14,7 +14,7 @@ Every kernel takes a constant besides. What GPUs achieve is in :mod:`.gpus`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from astranb.core.errors import InputError, near
@@ -29,15 +29,15 @@ _TILES: Final = (
 )  # fmt: skip
 """Rows, columns, and the part of the largest tile's rate that a tile achieves: it reads more for each
 operation."""
-_SPLITS: Final = (1, 2, 4, 8)
+_SPLITS: Final = (1, 2, 3, 4, 6, 8)
 _SHORTEST: Final = 512
-"""``k`` is not split into parts below this."""
+"""A part of a split ``k`` takes at least as long as one of this."""
 _DRAIN: Final = 160
 """What filling and emptying a tile's pipeline costs, as more of ``k``."""
 
-LAUNCHES: Final = {"none": 0, "graph": 1300, "stream": 4500}
-"""What launching a kernel takes on the host, in ns: a computation takes at least that for each of its
-kernels. ``graph``: as nodes of a CUDA graph; ``stream``: one after another from the host."""
+LAUNCHES: Final = ("none", "graph", "stream")
+"""How kernels are launched: a computation takes at least what the launches of its kernels take. ``graph``:
+as nodes of a CUDA graph; ``stream``: one after another from the host."""
 
 EFFICIENCIES: Final = ("kernels", "ideal")
 """Spellings of an efficiency, besides a number."""
@@ -145,12 +145,18 @@ class KernelTimes:
         return self.gpu.peaks[self.precision]
 
     @property
+    def launch_ns(self) -> int:
+        """Nanoseconds from the launch of a kernel to that of the next."""
+        return {"none": 0, "graph": self.gpu.graph_ns, "stream": self.gpu.stream_ns}[self.launch]
+
+    @property
     def text(self) -> str:
         """What the times are, in a line."""
         gpu, peak = self.gpu, f"{self.peak_flops / 1e12:g} TFLOP/s ({self.precision})"
         rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
         if self.efficiency is None:
-            return f"kernels of {gpu.name} as measured, of {rates}"
+            launched = f", launched in {self.launch_ns:,} ns each ({self.launch})" if self.launch_ns else ""
+            return f"kernels of {gpu.name} as measured{launched}, of {rates}"
         return f"{self.efficiency:.0%} of the peak rates of {gpu.name}: {rates}"
 
     def roofline_ns(self, flops: int, touched: int) -> int:
@@ -174,8 +180,14 @@ class KernelTimes:
         if self.efficiency is not None:
             return round(self.roofline_ns(flops, touched) / self.efficiency)
         listed = tuple(kernels)
-        launches = sum(one.launches if isinstance(one, Stream) else 1 for one in listed)
-        return max(sum(map(self.kernel_ns, listed)), launches * LAUNCHES[self.launch])
+        return sum(map(self.kernel_ns, listed)) + self.waiting_ns(listed)
+
+    def waiting_ns(self, kernels: Sequence[Kernel]) -> int:
+        """Give how long the GPU waits for the launches of a computation's kernels: as long as these take more."""
+        if not self.launch_ns:
+            return 0
+        launches = sum(one.launches if isinstance(one, Stream) else 1 for one in kernels)
+        return max(0, launches * self.launch_ns - sum(map(self.kernel_ns, kernels)))
 
     def kernel_ns(self, kernel: Kernel) -> int:
         """Give the time of one kernel in ns, from the end of the one before to its own end."""
@@ -209,15 +221,16 @@ class KernelTimes:
         for rows, columns, part in _TILES:
             tiles = -(-one.m // rows) * -(-one.n // columns) * one.copies
             for split in _SPLITS:
-                if split > 1 and (one.k < split * _SHORTEST or tiles >= gpu.sms):
+                if split > 1 and tiles >= gpu.sms:
                     break
                 waves = -(-tiles * split // gpu.sms)
-                took = waves * 2 * rows * columns * (one.k / split + _DRAIN) / (rate * part)
+                length = one.k if split == 1 else max(one.k / split, _SHORTEST)
+                took = waves * 2 * rows * columns * (length + _DRAIN) / (rate * part)
                 if split > 1:
                     took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
                 best = min(best, took)
         took = max(best, self._fed_ns(moved)) + gpu.kernel_ns
-        if precision == "fp8":
+        if precision == "fp8" and one.cast:
             took += self._moved_ns(_CAST_BYTES * one.m * one.k * one.copies) + gpu.kernel_ns
         return took
 
@@ -226,15 +239,15 @@ class KernelTimes:
         if one.queries == 1:
             # The parts of long contexts, which several multiprocessors read, are added in the end.
             parts = _PARTS_NS * one.keys / (one.keys + 1024)
-            return self._moved_ns(2 * one.numbers) + parts + gpu.kernel_ns + _DECODE_NS
+            return self._moved_ns(2 * one.numbers) + parts + gpu.kernel_ns + gpu.decode_ns
         part = gpu.attention_back if one.is_backward else gpu.attention
-        # Short sequences fill the pipelines of a tile less.
-        part *= one.keys / (one.keys + gpu.half_keys)
+        # Short sequences fill the pipelines of a tile less; a causal mask halves what a query sees of them.
+        seen = 2 * one.pairs / (one.sequences * one.heads * one.queries)
+        part *= seen / (seen + gpu.half_keys)
         computed = one.flops * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
         return max(computed, self._moved_ns(2 * one.numbers)) + gpu.kernel_ns
 
 
-_DECODE_NS: Final = 6000
 _PARTS_NS: Final = 5000
-"""What attention of single tokens takes besides, for short and, in addition, for long contexts: on H100
-8.5 µs with a few keys, 14 to 16.5 with 4,096 of a few heads (aiconfigurator, see tests/data/kernels)."""
+"""What attention of single tokens takes in addition for long contexts: on H100 8.5 µs with a few keys, 14 to
+16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""

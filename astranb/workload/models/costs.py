@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from astranb.workload.kernels import Attention, Kernel, Product, Stream
+from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels
 
 from .job import Job
 from .program import Cost
@@ -190,14 +190,10 @@ class Costs:
         tokens = int(self.load * m.top_k * self.tokens)
         wide = tokens * (2 * m.hidden + part)
         flops = 2 * self.tokens * m.top_k * m.expert // degrees.tensor
-        each, matrices = max(1, -(-tokens // count)), 2 if m.gated else 1
-        kernels = (
-            *self._passes(tokens * m.hidden, 2),  # permuted by expert
-            Product(each, matrices * part, m.hidden, count),
-            *self._passes(tokens * part, matrices + 1),
-            Product(each, m.hidden, part, count),
-            *self._passes(tokens * m.hidden, 2),
-        )
+        kernels = expert_kernels(
+            tokens, m.hidden, part, count, gated=m.gated, number_bytes=self.job.bytes_each,
+            cast=self.job.mode == "training",
+        )  # fmt: skip
         size = (numbers + wide) * self.job.bytes_each
         return Cost(int(self.load * flops), size, useful=flops, kernels=kernels)
 
