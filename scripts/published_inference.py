@@ -62,8 +62,9 @@ class Row:
         budget = max(_LEAST, batch, batch * self.number("input") if static else 0)
         # Static batches fit, as they were measured.
         return ServingPolicy(
-            batch, budget, chunked_prefill=not static, memory_fraction=1.0 if static else 0.95, watermark=0.0
-        )
+            batch, budget, chunked_prefill=not static, reserve_output="all of its tokens" in self.fields["note"],
+            memory_fraction=1.0 if static else 0.95, watermark=0.0,
+        )  # fmt: skip
 
     def served(self) -> Served:
         """Serve the requests."""
@@ -80,10 +81,12 @@ class Row:
         if unit.startswith("tokens/s"):
             rate = value * (self.gpus if unit.endswith("/GPU") else 1)
             return 1 / rate, 1 / found.output_tokens_per_s
-        name = "ttft_ns" if "first" in unit else "latency_ns"
-        mean = found.percentiles(name)["mean"]
-        assert mean is not None
-        return value * (1 if unit.startswith("s ") else 1e-3), mean / 1e9
+        means = {name: found.percentiles(name)["mean"] or 0.0 for name in ("ttft_ns", "tpot_ns", "latency_ns")}
+        took = means["ttft_ns" if "first" in unit else "latency_ns"]
+        if "cached" in self.fields["note"]:
+            # Only the last token of a prompt is computed, like one that is given.
+            took += means["tpot_ns"] - means["ttft_ns"]
+        return value * (1 if unit.startswith("s ") else 1e-3), took / 1e9
 
 
 def rows() -> list[Row]:

@@ -77,6 +77,12 @@ def add_commands(commands: Any) -> None:
         "--block-size", type=count, metavar="N", help="tokens of a block of keys and values (default: 16)"
     )
     policy.add_argument(
+        "--reserve-output",
+        action="store_true",
+        default=None,
+        help="admit a request only when there are blocks for all of its tokens: no preemptions (default: no)",
+    )
+    policy.add_argument(
         "--watermark", type=float, metavar="F", help="part of the blocks kept free at admission (default: 0.01)"
     )
     policy.add_argument(
@@ -121,7 +127,7 @@ def _policy(args: argparse.Namespace) -> ServingPolicy:
     from astranb.workload.serving import ServingPolicy
 
     options = given(
-        args, "instances", "max_batch", "token_budget", "chunked_prefill", "block_size", "watermark",
+        args, "instances", "max_batch", "token_budget", "chunked_prefill", "block_size", "reserve_output", "watermark",
         "memory_fraction",
     )  # fmt: skip
     if args.host_time is not None:

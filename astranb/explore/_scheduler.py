@@ -93,6 +93,7 @@ class Scheduler:
     def __init__(self, policy: ServingPolicy, blocks: int, on_preempt: Callable[[Sequence], None]) -> None:
         self._policy, self._on_preempt = policy, on_preempt
         self.blocks = self.free = blocks
+        self._promised = 0
         self._watermark = int(policy.watermark * blocks)
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}
@@ -126,10 +127,17 @@ class Scheduler:
 
     # Sequences that come and go
 
-    def has_room(self, tokens: int) -> bool:
-        """Whether a sequence with these tokens can be admitted now."""
-        needed = blocks_of(tokens, self._policy.block_size)
-        return len(self.running) < self._policy.max_batch and self.free - needed >= self._watermark
+    def has_room(self, one: Sequence) -> bool:
+        """Whether a sequence can be admitted now."""
+        if len(self.running) >= self._policy.max_batch:
+            return False
+        if self._policy.reserve_output:
+            return self.blocks - self._promised - self._whole(one) >= self._watermark
+        return self.free - blocks_of(one.prefill, self._policy.block_size) >= self._watermark
+
+    def _whole(self, one: Sequence) -> int:
+        """Give the blocks of a sequence at its end; its last token has none."""
+        return blocks_of(one.prompt + one.output - 1, self._policy.block_size)
 
     def reserve(self, one: Sequence) -> None:
         """Admit a sequence whose keys and values are on their way from elsewhere, until :meth:`join`."""
@@ -148,12 +156,12 @@ class Scheduler:
 
     def release(self, one: Sequence) -> None:
         """Free the blocks of a sequence that does not decode."""
-        self.running.pop(one)
+        self._remove(one, one.prefill)
         self._prompts.pop(one, None)
-        self.free += blocks_of(one.prefill, self._policy.block_size)
 
     def _admit(self, one: Sequence) -> None:
         self.free -= blocks_of(one.prefill, self._policy.block_size)
+        self._promised += self._whole(one)
         self.running[one] = None
         self._prompts[one] = None
 
@@ -164,9 +172,14 @@ class Scheduler:
         self.decodes -= 1
         self._tokens -= tokens
         self._boundaries[(one.computed - one.joined) % size] -= 1
-        self.running.pop(one)
-        self.free += blocks_of(tokens, size)
+        self._remove(one, tokens)
         return tokens
+
+    def _remove(self, one: Sequence, tokens: int) -> None:
+        """Free the blocks of a sequence with these tokens."""
+        self.running.pop(one)
+        self._promised -= self._whole(one)
+        self.free += blocks_of(tokens, self._policy.block_size)
 
     def _preempt(self) -> None:
         """Take the blocks of the sequence that was admitted last; its tokens are computed again later."""
@@ -253,7 +266,7 @@ class Scheduler:
             one = self.waiting[0]
             if len(self.running) >= policy.max_batch:
                 plan.waits = "batch"
-            elif not self.has_room(one.prefill):
+            elif not self.has_room(one):
                 plan.waits = "memory"
             elif room < (1 if policy.chunked_prefill else one.prefill) and (plan.parts or room < 1):
                 plan.waits = "budget"
@@ -286,8 +299,7 @@ class Scheduler:
                 self._prompts.pop(one)
                 one.given += 1
                 if one.given == one.output:
-                    self.running.pop(one)
-                    self.free += blocks_of(one.prefill, self._policy.block_size)
+                    self._remove(one, one.prefill)
                     done.append(one)
                 else:
                     ready.append(one)

@@ -525,7 +525,7 @@ class _Run:
         """Begin the transfers for which there is room."""
         while to.incoming and not to.scheduler.waiting:
             one, source = to.incoming[0]
-            if not to.scheduler.has_room(one.prefill):
+            if not to.scheduler.has_room(one):
                 return
             to.incoming.popleft()
             to.scheduler.reserve(one)

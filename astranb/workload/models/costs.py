@@ -85,7 +85,8 @@ class Costs:
         parameters = sum(into * out for into, out in shapes)
         wide = sum(into + out for into, out in shapes)
         size = (parameters + self.tokens * wide) * self.job.bytes_each
-        kernels = tuple(Product(self.tokens, out, into, plain=plain) for into, out in shapes)
+        cast = self.job.mode == "training"
+        kernels = tuple(Product(self.tokens, out, into, plain=plain, cast=cast) for into, out in shapes)
         return Cost(2 * self.tokens * parameters, size, kernels=kernels + then)
 
     def _passes(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
@@ -97,7 +98,13 @@ class Costs:
         return () if self.job.elementwise else self._passes(numbers, passes)
 
     def around(self) -> Cost:
-        """The residual addition and the norm between two halves of layers, fused."""
+        """The residual addition and the norm between two halves of layers, fused.
+
+        Libraries of inference do both in one kernel, which reads two numbers and writes two, and casts to
+        fp8, with scales that are known before (vLLM's fused_add_rms_norm, TensorRT-LLM's rmsnorm plugin).
+        """
+        if self.job.mode != "training":
+            return Cost(0, 0, kernels=self._fused(self._between, _NORM_PASSES + _RESIDUAL_PASSES - 1))
         mask = self._between if self.job.dropout and not self.job.elementwise else 0
         extra = (Stream(mask),) if mask else ()
         kernels = self._fused(self._between, _NORM_PASSES) + self._fused(self._between, _RESIDUAL_PASSES)

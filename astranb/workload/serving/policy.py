@@ -35,6 +35,10 @@ class ServingPolicy:
         come before decoding.
     block_size : int
         Tokens of a block of keys and values.
+    reserve_output : bool
+        Whether a request is admitted only when there are blocks for all of its tokens, those that it will
+        give included, as TensorRT-LLM does by default (GUARANTEED_NO_EVICT). Nothing is preempted then.
+        Otherwise there have to be blocks for its prompt.
     watermark : float
         Part of the blocks that stays free when a request is admitted, from 0 to 0.5.
     memory_fraction : float
@@ -62,6 +66,7 @@ class ServingPolicy:
     token_budget: int = 8192
     chunked_prefill: bool = True
     block_size: int = 16
+    reserve_output: bool = False
     watermark: float = 0.01
     memory_fraction: float = 0.9
     instances: int = 1
