@@ -11,12 +11,12 @@ from typing import Final
 from astranb.core.errors import InputError
 from astranb.explore import Served, serve
 from astranb.workload.kernels import GPUS, KernelTimes
-from astranb.workload.serving import Request, RequestTrace, ServingPolicy
+from astranb.workload.serving import RequestTrace, ServingPolicy, requests_of
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "published" / "inference.csv"
 
-_COUNTS: Final = {"closed": 4, "offline": 3000}
-"""Requests for each user, and requests that are there from the beginning."""
+_BATCH: Final = 256
+"""Requests that are worked on at once, where arrivals are given."""
 _LEAST: Final = 8192
 """Tokens of an iteration, at least."""
 
@@ -26,7 +26,10 @@ class Row:
     """One published measurement.
 
     ``kind``: ``static``, a batch that begins and ends together; ``closed``, as many users as the batch;
-    ``offline``, more requests than the batch from the beginning.
+    ``offline``, all requests from the beginning; ``poisson``, as many a second as the batch.
+
+    ``use``: ``choose``, chose the host's time; ``blind``, evaluated once, nothing was changed after that;
+    ``seen``, was blind until the model was changed: ``first_error`` is that of the first evaluation.
     """
 
     fields: dict[str, str]
@@ -43,22 +46,17 @@ class Row:
     @property
     def trace(self) -> RequestTrace:
         """The requests."""
-        kind, batch = self.fields["kind"], self.number("batch")
-        count = batch * _COUNTS["closed"] if kind == "closed" else batch
-        if kind == "offline":
-            count = max(count, min(_COUNTS["offline"], 2 * batch)) if self._is_deep else batch
-        one = Request(0, self.number("input"), self.number("output"))
-        return RequestTrace([one] * count, batch if kind == "closed" else 0, self.fields["id"])
-
-    @property
-    def _is_deep(self) -> bool:
-        """Whether there are more requests than a batch has."""
-        return "largest batch" in self.fields["note"]
+        f, count = self.fields, self.number("requests")
+        lengths = f"prompt={f['input']},output={f['output']},count={count}"
+        if f["kind"] == "poisson":
+            return requests_of(f"poisson:rate={f['batch']},{lengths}")
+        return requests_of(f"closed:users={f['batch']},{lengths}" if f["kind"] == "closed" else f"offline:{lengths}")
 
     @property
     def policy(self) -> ServingPolicy:
         """The policy: a static batch is computed whole."""
-        batch, static = self.number("batch"), self.fields["kind"] == "static"
+        static = self.fields["kind"] == "static"
+        batch = self.number("batch") if self.fields["kind"] != "poisson" else _BATCH
         budget = max(_LEAST, batch, batch * self.number("input") if static else 0)
         # Static batches fit, as they were measured.
         return ServingPolicy(
@@ -82,7 +80,7 @@ class Row:
             rate = value * (self.gpus if unit.endswith("/GPU") else 1)
             return 1 / rate, 1 / found.output_tokens_per_s
         means = {name: found.percentiles(name)["mean"] or 0.0 for name in ("ttft_ns", "tpot_ns", "latency_ns")}
-        took = means["ttft_ns" if "first" in unit else "latency_ns"]
+        took = means["ttft_ns" if "first" in unit else "tpot_ns" if "per token" in unit else "latency_ns"]
         if "cached" in self.fields["note"]:
             # Only the last token of a prompt is computed, like one that is given.
             took += means["tpot_ns"] - means["ttft_ns"]

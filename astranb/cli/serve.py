@@ -89,7 +89,7 @@ def add_commands(commands: Any) -> None:
         "--memory-fraction", type=positive, metavar="F", help="part of a GPU's memory to use (default: 0.9)"
     )
     policy.add_argument(
-        "--host-time", metavar="TIME", help="of the host between two iterations, as '200 us' (default: 0)"
+        "--host-time", metavar="TIME", help="of the host between two iterations, as '200 us' (default: 1.3 ms)"
     )
     files = parser.add_argument_group("results", "example: --frames results")
     files.add_argument("--frames", metavar="DIR", help="write requests.csv and iterations.csv")
