@@ -210,6 +210,7 @@ def _model_text(subject: Subject) -> str:
         lines.insert(3, "  limited by launches from the host: --launch graph launches kernels as one CUDA graph")
     if found.exposed_ps:
         lines.append(f"  {_shares(found.exposed_ps, took)}")
+    lines += _inference(found)
     lines += [
         f"{found.tokens_per_s:,.0f} {step.unit}/s, {found.tokens_per_s_per_gpu:,.0f} per GPU",
         f"{found.flops_per_s_per_gpu / 1e12:,.0f} TFLOP/s per GPU: "
@@ -224,6 +225,18 @@ def _model_text(subject: Subject) -> str:
             f"for a million {step.unit}"
         )
     return "\n".join([*lines, *(f"assumed: {line}" for line in cluster.assumed)])
+
+
+def _inference(found: StepAccount) -> list[str]:
+    """Write the figures of prefill or decoding."""
+    if found.output_tokens_per_s is None:
+        return []
+    times = {"time to first token": found.ttft_ps, "time per output token": found.tpot_ps}
+    listed = [f"{name} {format_time(took)}" for name, took in times.items() if took is not None]
+    return [
+        f"{', '.join(listed)}: {found.output_tokens_per_s:,.4g} output tokens/s, "
+        f"{found.output_tokens_per_s_per_gpu:,.4g} per GPU"
+    ]
 
 
 def _memory(step: Any) -> list[str]:
