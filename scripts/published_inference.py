@@ -50,17 +50,19 @@ class Row:
         lengths = f"prompt={f['input']},output={f['output']},count={count}"
         if f["kind"] == "poisson":
             return requests_of(f"poisson:rate={f['batch']},{lengths}")
-        return requests_of(f"closed:users={f['batch']},{lengths}" if f["kind"] == "closed" else f"offline:{lengths}")
+        return requests_of(
+            f"closed:users={f['batch']},{lengths}" if f["kind"] == "closed" else f"offline:{lengths}"
+        )
 
     @property
     def policy(self) -> ServingPolicy:
         """The policy: a static batch is computed whole."""
-        static = self.fields["kind"] == "static"
+        static, whole = self.fields["kind"] == "static", "all of its tokens" in self.fields["note"]
         batch = self.number("batch") if self.fields["kind"] != "poisson" else _BATCH
         budget = max(_LEAST, batch, batch * self.number("input") if static else 0)
         # Static batches fit, as they were measured.
         return ServingPolicy(
-            batch, budget, chunked_prefill=not static, reserve_output="all of its tokens" in self.fields["note"],
+            batch, budget, chunked_prefill=not static, reserve_output=whole,
             memory_fraction=1.0 if static else 0.95, watermark=0.0,
         )  # fmt: skip
 
@@ -79,7 +81,9 @@ class Row:
         if unit.startswith("tokens/s"):
             rate = value * (self.gpus if unit.endswith("/GPU") else 1)
             return 1 / rate, 1 / found.output_tokens_per_s
-        means = {name: found.percentiles(name)["mean"] or 0.0 for name in ("ttft_ns", "tpot_ns", "latency_ns")}
+        means = {
+            name: found.percentiles(name)["mean"] or 0.0 for name in ("ttft_ns", "tpot_ns", "latency_ns")
+        }
         took = means["ttft_ns" if "first" in unit else "tpot_ns" if "per token" in unit else "latency_ns"]
         if "cached" in self.fields["note"]:
             # Only the last token of a prompt is computed, like one that is given.

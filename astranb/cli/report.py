@@ -207,7 +207,9 @@ def _model_text(subject: Subject) -> str:
         f"  communicates or waits for peers {format_time(took - computed)} ({1 - computed / took:.1%})",
     ]
     if found.sorts_ps.get("launches", 0) > computed / 10:
-        lines.insert(3, "  limited by launches from the host: --launch graph launches kernels as one CUDA graph")
+        lines.insert(
+            3, "  limited by launches from the host: --launch graph launches kernels as one CUDA graph"
+        )
     if found.exposed_ps:
         lines.append(f"  {_shares(found.exposed_ps, took)}")
     lines += _inference(found)
@@ -233,10 +235,8 @@ def _inference(found: StepAccount) -> list[str]:
         return []
     times = {"time to first token": found.ttft_ps, "time per output token": found.tpot_ps}
     listed = [f"{name} {format_time(took)}" for name, took in times.items() if took is not None]
-    return [
-        f"{', '.join(listed)}: {found.output_tokens_per_s:,.4g} output tokens/s, "
-        f"{found.output_tokens_per_s_per_gpu:,.4g} per GPU"
-    ]
+    rate, each = found.output_tokens_per_s, found.output_tokens_per_s_per_gpu
+    return [f"{', '.join(listed)}: {rate:,.4g} output tokens/s, {each:,.4g} per GPU"]
 
 
 def _memory(step: Any) -> list[str]:

@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
     model = parser.add_argument_group("the model and its GPUs", "example: --model llama3-70b --tp 8")
     for flags, text, more in MODEL_OPTIONS:
         if flags[0] in _SHARED:
-            model.add_argument(*flags, help=text, **({"required": True} if flags[0] == "--model" else {}), **more)
+            model.add_argument(*flags, help=text, **{**more, "required": flags[0] == "--model"})
     model.add_argument("--gpu", help="GPU preset (default: h100-sxm)")
     model.add_argument("--launch", help="how kernels are launched: none, graph or stream (default: none)")
     model.add_argument("--memory-limit", metavar="SIZE", help="memory of a GPU (default: the GPU's)")
@@ -83,13 +83,18 @@ def add_commands(commands: Any) -> None:
         help="admit a request only when there are blocks for all of its tokens: no preemptions (default: no)",
     )
     policy.add_argument(
-        "--watermark", type=float, metavar="F", help="part of the blocks kept free at admission (default: 0.01)"
+        "--watermark",
+        type=float,
+        metavar="F",
+        help="part of the blocks kept free at admission (default: 0.01)",
     )
     policy.add_argument(
         "--memory-fraction", type=positive, metavar="F", help="part of a GPU's memory to use (default: 0.9)"
     )
     policy.add_argument(
-        "--host-time", metavar="TIME", help="of the host between two iterations, as '200 us' (default: 1.3 ms)"
+        "--host-time",
+        metavar="TIME",
+        help="of the host between two iterations, as '200 us' (default: 1.3 ms)",
     )
     files = parser.add_argument_group("results", "example: --frames results")
     files.add_argument("--frames", metavar="DIR", help="write requests.csv and iterations.csv")
@@ -101,7 +106,9 @@ def _serve(args: argparse.Namespace) -> Report:
     from astranb.workload.serving import requests_of
 
     if args.infra is not None and args.network is not None:
-        raise InputError("--infra and --network exclude each other", where="serve", hint="leave one of them out")
+        raise InputError(
+            "--infra and --network exclude each other", where="serve", hint="leave one of them out"
+        )
     if args.dimensions is not None and args.infra is None:
         raise InputError("--dimensions needs --infra", where="serve", hint="leave it out")
     gpu = gpu_named(args.gpu or DEFAULT_GPU)
@@ -127,14 +134,16 @@ def _policy(args: argparse.Namespace) -> ServingPolicy:
     from astranb.workload.serving import ServingPolicy
 
     options = given(
-        args, "instances", "max_batch", "token_budget", "chunked_prefill", "block_size", "reserve_output", "watermark",
-        "memory_fraction",
+        args, "instances", "max_batch", "token_budget", "chunked_prefill", "block_size", "reserve_output",
+        "watermark", "memory_fraction",
     )  # fmt: skip
     if args.host_time is not None:
         options["host_ns"] = time_ps(args.host_time, where="--host-time") // 1000
     if args.disaggregate is not None:
         parts = args.disaggregate.split(":")
-        if len(parts) != 2 or not all(part.isascii() and part.isdecimal() and 0 < int(part[:9]) for part in parts):
+        if len(parts) != 2 or not all(
+            part.isascii() and part.isdecimal() and int(part[:9]) > 0 for part in parts
+        ):
             what = f"{args.disaggregate[:40]!r} is not P:D"
             raise InputError(what, where="--disaggregate", hint="write 1:3")
         options["prefill_instances"], options["decode_instances"] = (int(part[:9]) for part in parts)

@@ -5,9 +5,11 @@ from ._best import best_algorithm
 from ._fit import compare_to_measured, preset_from
 from ._microbench import microbenchmarks
 from ._plans import ModelPlan, PlanSearch, suggest
-from ._serving import Served, serve
+from ._served import Iteration, Served
+from ._serving import serve
 
 __all__ = [
+    "Iteration",
     "ModelPlan",
     "PlanSearch",
     "Served",

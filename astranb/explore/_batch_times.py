@@ -31,8 +31,10 @@ PARTS: Final = {
 
 
 class IterationTime(NamedTuple):
-    """The time of an iteration in nanoseconds, by :data:`PARTS`; with an efficiency, all of its computations
-    count as matrices but those around attention, which count as attention."""
+    """The time of an iteration in nanoseconds, by :data:`PARTS`.
+
+    With an efficiency, computations count as matrices, and those around attention as attention.
+    """
 
     matrices: int
     attention: int
@@ -48,8 +50,10 @@ class IterationTime(NamedTuple):
 
 @dataclass(frozen=True)
 class _Fixed:
-    """What depends on the number of tokens alone: the sum over all layers, and the half of a layer to which
-    attention is added."""
+    """What depends on the number of tokens alone.
+
+    ``outside`` is the sum over all layers; to ``half``, of each layer, attention is added.
+    """
 
     outside: IterationTime
     half: Cost

@@ -98,6 +98,7 @@ class Scheduler:
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}
         self._coming: set[Sequence] = set()
+        self._joining: list[Sequence] = []
         self._prompts: dict[Sequence, None] = {}
         self._step = 0
         self.decodes = self._tokens = 0
@@ -146,7 +147,10 @@ class Scheduler:
         self._coming.add(one)
 
     def join(self, one: Sequence) -> None:
-        """Let an admitted sequence, of which all tokens are in memory, decode from the next step on."""
+        """Let an admitted sequence, of which all tokens are in memory, decode from the next iteration on."""
+        if self.is_busy:
+            self._joining.append(one)
+            return
         self._coming.discard(one)
         one.joined = self._step
         self.decodes += 1
@@ -279,9 +283,16 @@ class Scheduler:
         return room
 
     def end(self) -> tuple[list[Sequence], list[Sequence]]:
-        """End the iteration; gives the sequences that have given their last token, and those of which all
-        of the prompt is computed: these have given a token, and hold their blocks until :meth:`join` or
-        :meth:`release`."""
+        """End the iteration.
+
+        Returns
+        -------
+        done : list of Sequence
+            Those that have given their last token.
+        ready : list of Sequence
+            Those of which all of the prompt is computed. They have given a token, and hold their blocks
+            until :meth:`join` or :meth:`release`.
+        """
         plan, self._now = self._now, None
         assert plan is not None  # noqa: S101 - begin() comes before end()
         done: list[Sequence] = []
@@ -303,4 +314,6 @@ class Scheduler:
                     done.append(one)
                 else:
                     ready.append(one)
+        while self._joining:
+            self.join(self._joining.pop(0))
         return done, ready

@@ -59,7 +59,7 @@ def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_byte
     >>> from astranb.workload.models import MODELS, Parallelism
     >>> job = Job(Parallelism(tensor=2), 1, 1, mode="decode")
     >>> cache_blocks(MODELS["llama3-70b"], job, ServingPolicy(), 143_771 << 20) // 1000
-    60
+    23
     """
     largest = replace(job, mode="prefill", sequence=policy.token_budget, batch=1, microbatches=1, tokens=1)
     held = rank_memory(model, largest, 0)

@@ -81,12 +81,14 @@ class ServingPolicy:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise InputError(f"{value} is out of range", where=name, hint=f"take {low} to {high}")
-        for name, low, most in (("watermark", 0.0, 0.5), ("memory_fraction", 0.05, 1.0)):
+        for name, least, most in (("watermark", 0.0, 0.5), ("memory_fraction", 0.05, 1.0)):
             part = getattr(self, name)
-            if not low <= part <= most:
-                raise InputError(f"{part} is out of range", where=name, hint=f"take {low:g} to {most:g}")
+            if not least <= part <= most:
+                raise InputError(f"{part} is out of range", where=name, hint=f"take {least:g} to {most:g}")
         if self.max_batch > self.token_budget:
-            what = f"a token for each of {self.max_batch} requests, and a budget of {self.token_budget} tokens"
+            what = (
+                f"a token for each of {self.max_batch} requests, and a budget of {self.token_budget} tokens"
+            )
             raise InputError(what, where="token_budget", hint=f"take at least {self.max_batch}")
         if bool(self.prefill_instances) != bool(self.decode_instances):
             what = f"{self.prefill_instances} prefill and {self.decode_instances} decode instances"

@@ -1,6 +1,6 @@
 """Requests: made by a generator with a seed, or read from a file.
 
-A generator is written ``ARRIVALS:key=value,…``, as ``poisson:rate=4,prompt=1024,output=256,count=500,seed=1``.
+A generator is written ``ARRIVALS:key=value,…``, as ``poisson:rate=4,prompt=1024,output=256,seed=1``.
 
 Arrivals are ``poisson`` (gaps of an exponential distribution, mean 1/rate), ``constant`` (equal gaps),
 ``offline`` (all at the beginning), or ``closed`` (``users`` of them, each of whom asks again as soon as
@@ -122,7 +122,7 @@ def requests_of(text: str) -> RequestTrace:
     --------
     >>> found = requests_of("poisson:rate=4,prompt=64-128,output=16,count=100,seed=1")
     >>> len(found.requests), round(found.requests[-1].arrival_ns / 1e9)
-    (100, 24)
+    (100, 26)
     """
     name, _, rest = text.partition(":")
     if name not in ARRIVALS:
