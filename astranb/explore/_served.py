@@ -11,7 +11,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.files import write_frames
-from astranb.core.units import format_bytes, format_time
+from astranb.core.units import format_time
 from astranb.workload.serving import RequestTrace, ServingPolicy
 
 from ._batch_times import PARTS
@@ -272,7 +272,7 @@ class Served:
         moved = [took for took in self.requests["transfer_ns"] if took]
         if moved:
             lines.append(
-                f"{len(moved):,} transfers of keys and values, {format_bytes(self.transfer_bytes)}, "
+                f"{len(moved):,} transfers of keys and values, {self.transfer_bytes / 1e9:,.1f} GB, "
                 f"{format_time(round(sum(moved) / len(moved) * 1000))} each with waiting"
             )
         return "\n".join([*lines, *self.explain(), *(f"assumed: {line}" for line in self.assumed)])

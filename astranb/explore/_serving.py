@@ -32,7 +32,7 @@ _ROLES: Final = ("all", "prefill", "decode")
 
 
 @dataclass
-class _Placed:
+class _ServerGpus:
     """What a cluster has to know of a server."""
 
     ranks: int
@@ -102,11 +102,11 @@ def serve(
     check(known, replace(job, sequence=longest))
     ranks = policy.copies * tensor
     kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
-    cluster = machine(_Placed(ranks, times, times.precision), system, network, all_reduce=kind)
+    cluster = machine(_ServerGpus(ranks, times, times.precision), system, network, all_reduce=kind)
     one = cluster
     if network is None:
         # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
-        one = machine(_Placed(tensor, times, times.precision), system, all_reduce=kind)
+        one = machine(_ServerGpus(tensor, times, times.precision), system, all_reduce=kind)
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
     between = CollectiveTimes(cluster.network, cluster.system)
