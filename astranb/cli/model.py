@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
+from astranb.core.errors import InputError
+
 from .arguments import given, whole
 
 if TYPE_CHECKING:
@@ -67,6 +69,11 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
         "kernels: as measured; ideal: the roofline; a number: that part of it (default: kernels)",
         {"metavar": "E"},
     ),
+    (
+        ("--kernels",),
+        "timings of a real GPU's kernels, as benchmarks/kernel_timings.py writes them: fit the GPU to them",
+        {"metavar": "FILE.csv"},
+    ),
     (("--mode",), "training, prefill or decode (default: training)", {}),
 )
 """Flags, help and arguments of ``add_argument``; none has a default here: those of the library apply."""
@@ -91,6 +98,7 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
         The GPU that gives the computations durations.
     """
     from astranb.workload.kernels import KernelTimes, gpu_named, read_efficiency
+    from astranb.workload.kernels.fit import gpu_of_file
     from astranb.workload.models import Parallelism, workload
 
     degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})
@@ -101,9 +109,14 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
     times = None
+    if gpu is None and args.kernels is not None:
+        raise InputError("--kernels needs --gpu", where="kernels", hint="name the GPU that is most like it")
     if gpu is not None:
         efficiency = read_efficiency(args.efficiency)
         launch = getattr(args, "launch", None) or "none"
         precision = numbers.get("precision", "bf16")
-        times = KernelTimes(gpu_named(gpu), precision, efficiency=efficiency, launch=launch)
+        device = gpu_named(gpu)
+        if args.kernels is not None:
+            device = gpu_of_file(args.kernels, device).gpu
+        times = KernelTimes(device, precision, efficiency=efficiency, launch=launch)
     return workload(args.model, Parallelism(**degrees), gpu=times, **numbers)

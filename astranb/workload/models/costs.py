@@ -84,7 +84,8 @@ class Costs:
         parameters = sum(into * out for into, out in shapes)
         wide = sum(into + out for into, out in shapes)
         size = (parameters + self.tokens * wide) * self.job.bytes_each
-        kernels = tuple(Product(self.tokens, out, into, plain=plain) for into, out in shapes)
+        bias = self.model.biases and not plain
+        kernels = tuple(Product(self.tokens, out, into, plain=plain, bias=bias) for into, out in shapes)
         return Cost(2 * self.tokens * parameters, size, kernels=kernels + then)
 
     def _passes(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
