@@ -7,15 +7,15 @@ It complements ``gpu_microbench.py``, which measures the machine below the libra
 It was written on a machine without a GPU and **has not been run on hardware there**: it runs there on the
 processor (``--device cpu --sizes tiny``), where every row is taken, and its file is read back.
 
-How each row is measured: the kernel is launched as many times as take 20 ms, on inputs that change in turn so
-that together they do not fit in the L2, as one CUDA graph where that can be captured; the median of the
+How each row is measured: the kernel is launched as many times as take 20 ms, as one CUDA graph where that
+can be captured, on inputs that change in turn so that together they do not fit in the L2; the median of the
 repetitions counts. Inputs are random normal numbers: zeros and ones run faster within a GPU's power.
 
 - ``gemm``: ``torch.mm``; in fp8 ``torch._scaled_mm`` with one scale a matrix; with ``copies`` equal products
   in one kernel, ``torch.bmm``.
 - ``linear``: the cast of the input to fp8 and the product.
-- ``attention`` and ``attention backward``: causal ``scaled_dot_product_attention`` by FlashAttention or cuDNN,
-  the faster of the two; ``decode``: one query of each sequence.
+- ``attention`` and ``attention backward``: causal ``scaled_dot_product_attention`` by FlashAttention or
+  cuDNN, the faster of the two; ``decode``: one query of each sequence.
 - ``pass``: a product with a number, from one array to another.
 - ``launch graph``, ``launch stream``: 1,000 empty kernels (an addition to one number).
 """
@@ -23,6 +23,7 @@ repetitions counts. Inputs are random normal numbers: zeros and ones run faster 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import math
 import os
@@ -118,8 +119,8 @@ class Bench:
 
     def random(self, *shape: int, precision: str = "bf16") -> Any:
         """Give an array of random normal numbers."""
-        torch = self.torch
-        made = torch.randn(*shape, device=self.device, dtype=torch.float32 if not self.on_gpu else torch.bfloat16)
+        kind = self.torch.bfloat16 if self.on_gpu else self.torch.float32
+        made = self.torch.randn(*shape, device=self.device, dtype=kind)
         return made.to(self.type_of(precision))
 
     def type_of(self, precision: str) -> Any:
@@ -202,20 +203,18 @@ def products(bench: Bench, precision: str, shape: dict[str, int], *, cast: bool)
             made.append(lambda x=x, w=w: torch.mm(x, w))  # type: ignore[misc]
             continue
         scale = torch.ones((), device=bench.device)
-        wide = bench.random(m, k)
         # Rows of fp8 are padded to 16, as libraries want.
         x, w = bench.random(-(-m // 16) * 16, k, precision="fp8"), bench.random(n, k, precision="fp8").t()
-        given = {"scale_a": scale, "scale_b": scale, "out_dtype": torch.bfloat16}
-        if cast:
-            made.append(lambda x=x, w=w, wide=wide: _cast_and_multiply(torch, x, w, wide, given))  # type: ignore[misc]
-        else:
-            made.append(lambda x=x, w=w: torch._scaled_mm(x, w, **given))  # type: ignore[misc]
+        made.append(functools.partial(_in_fp8, torch, x, w, scale, bench.random(m, k) if cast else None))
     return made
 
 
-def _cast_and_multiply(torch: Any, x: Any, w: Any, wide: Any, given: dict[str, Any]) -> Any:
-    x[: wide.shape[0]].copy_(wide)
-    return torch._scaled_mm(x, w, **given)
+def _in_fp8(torch: Any, x: Any, w: Any, scale: Any, wide: Any) -> Any:
+    """Multiply in fp8, the first rows cast from wider numbers where these are given."""
+    if wide is not None:
+        x[: wide.shape[0]].copy_(wide)
+    multiply = torch._scaled_mm  # noqa: SLF001 - PyTorch has no public name for it
+    return multiply(x, w, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
 
 
 def attention(bench: Bench, kernel: str, shape: dict[str, int], backend: Any) -> list[Callable[[], Any]]:
@@ -242,22 +241,18 @@ def attention(bench: Bench, kernel: str, shape: dict[str, int], backend: Any) ->
         inputs = [each.requires_grad_() for each in (query, keys, values)]
         out = forward(*inputs[1:])
         slope = torch.randn_like(out)
-        made.append(
-            lambda out=out, inputs=inputs, slope=slope: torch.autograd.grad(  # type: ignore[misc]
-                out, inputs, slope, retain_graph=True
-            )
-        )
+        made.append(functools.partial(torch.autograd.grad, out, inputs, slope, retain_graph=True))
     return made
 
 
 def backends(bench: Bench) -> list[Callable[[], Any]]:
-    """Give contexts that choose PyTorch's kernel of attention: FlashAttention and cuDNN; on a processor none."""
+    """Give contexts that choose PyTorch's kernel of attention: FlashAttention, cuDNN; on a processor none."""
     if not bench.on_gpu:
         return [nullcontext]
     attention_module = importlib.import_module("torch.nn.attention")
     kinds = attention_module.SDPBackend
     names = [name for name in ("FLASH_ATTENTION", "CUDNN_ATTENTION") if hasattr(kinds, name)]
-    return [lambda kind=getattr(kinds, name): attention_module.sdpa_kernel(kind) for name in names]
+    return [functools.partial(attention_module.sdpa_kernel, getattr(kinds, name)) for name in names]
 
 
 def measure_one(bench: Bench, row: Row) -> float:
@@ -360,7 +355,7 @@ def _run(options: argparse.Namespace) -> None:
         raise Unusable("--repeats: at least 3")
     torch = find_torch(options.device)
     if not options.device.startswith("cuda"):
-        torch.set_num_threads(1)  # threads that wait for each other on a busy machine take longer than the work
+        torch.set_num_threads(1)  # threads that wait for each other on a busy machine take longer
     bench = Bench(torch, options.device, options.repeats)
     device = torch.cuda.get_device_name(options.device) if bench.on_gpu else "processor"
     name = options.name or re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")

@@ -1,4 +1,8 @@
-"""Measured times of kernels against predicted ones: ``python -m scripts.kernel_times [--rows] [--write] [GPU …]``."""
+"""Measured times of kernels and predicted ones.
+
+``python -m scripts.kernel_times [--rows] [--write] [GPU …]``: ``--rows`` prints each, ``--write`` puts the
+table into the page that explains it.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,10 @@ def compared(rows: Iterable[KernelTiming]) -> list[Compared]:
 
 def table(found: Iterable[Compared]) -> str:
     """Write summaries as a Markdown table."""
-    lines = ["| GPU | kernels | use | rows | mean error | worst | bias |", "|---|---|---|---:|---:|---:|---:|"]
+    lines = [
+        "| GPU | kernels | use | rows | mean error | worst | bias |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
     lines += [
         f"| {one.gpu} | {one.sort} | {one.use} | {len(one.errors)} | {one.mean:.0%} | {one.worst:+.0%} "
         f"| {one.bias:+.0%} |"

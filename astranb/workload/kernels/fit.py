@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
 
@@ -83,12 +83,15 @@ def gpu_of_file(path: str | Path, like: Gpu) -> Fit:
     if len(names) > 1:
         rows = [row for row in rows if row.gpu == like.name]
         if not rows:
+            what = f"rows of {len(names)} GPUs, none of {like.name}"
             hint = f"choose one of them with --gpu, or keep the rows of one: {', '.join(names[:5])}"
-            raise InputError(f"rows of {len(names)} GPUs, none of {like.name}", where=Path(path).name, hint=hint)
-    peaks = {name: facts.pop(name) for name in ("bf16", "fp8") if name in facts}
-    if "bf16" in peaks:
-        peaks["fp16"] = peaks["bf16"]
-    found = fit_gpu(rows, replace(like, peaks={**like.peaks, **peaks}, **facts))
+            raise InputError(what, where=Path(path).name, hint=hint)
+    peaks: dict[str, int] = dict(like.peaks)
+    for name in PRECISIONS:
+        if (same := "bf16" if name == "fp16" else name) in facts:
+            peaks[name] = facts[same]
+    numbers: dict[str, Any] = {name: value for name, value in facts.items() if name not in PRECISIONS}
+    found = fit_gpu(rows, replace(like, peaks=peaks, **numbers))
     measured = f"fitted to {Path(path).name}: {found.text}"
     return found._replace(gpu=replace(found.gpu, measured=measured))
 
@@ -124,7 +127,6 @@ def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None)
     >>> took = KernelTimes(real, sustained=1.0).kernel_ns(Product(8192, 8192, 8192))
     >>> row = KernelTiming("mine", "gemm", "bf16", shape, took)
     >>> from dataclasses import replace
-from pathlib import Path
     >>> slower = replace(real, matrices={**real.matrices, "bf16": 0.5})
     >>> round(fit_gpu([row], slower).gpu.matrices["bf16"], 2) == round(real.matrices["bf16"], 2)
     True
@@ -161,7 +163,9 @@ def _with(gpu: Gpu, number: str, value: float) -> Gpu:
         if number == "matrices.bf16":
             changed["fp16"] = changed["bf16"]  # unless rows in fp16, whose turn comes later, decide it
         return replace(gpu, matrices=changed)
-    return replace(gpu, **{number: round(value) if number.endswith(("_ns", "keys")) else round(value, 3)})
+    whole = number.endswith(("_ns", "keys"))
+    one: dict[str, Any] = {number: round(value) if whole else round(value, 3)}
+    return replace(gpu, **one)
 
 
 def _ratio(row: KernelTiming, gpu: Gpu) -> float:

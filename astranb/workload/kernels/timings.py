@@ -92,7 +92,8 @@ class KernelTiming:
     @property
     def sort(self) -> str:
         """What it is compared as: the kernel, and the precision where there are several."""
-        return f"{self.kernel} {self.precision}" if self.kernel in ("gemm", "linear", "experts") else self.kernel
+        several = self.kernel in ("gemm", "linear", "experts")
+        return f"{self.kernel} {self.precision}" if several else self.kernel
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -113,8 +114,8 @@ class KernelTiming:
                 causal=bool(has("causal", 1)), is_backward=self.kernel == "attention backward",
             )  # fmt: skip
             wide = (one["heads"] + 2 * one["kept_heads"]) * size
-            before = (Stream(4 * one["sequences"] * one["queries"] * wide),) if self.kernel == "prompt" else ()
-            return (*before, whole)
+            before = Stream(4 * one["sequences"] * one["queries"] * wide)
+            return (before, whole) if self.kernel == "prompt" else (whole,)
         return ()
 
     def predicted_ns(self, times: KernelTimes) -> float:
@@ -126,7 +127,7 @@ class KernelTiming:
 
 
 def read_timings(path: str | Path) -> list[KernelTiming]:
-    """Read a table of timings.
+    r"""Read a table of timings.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ def read_timings(path: str | Path) -> list[KernelTiming]:
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "mine.csv"
-    ...     _ = file.write_text("gpu,kernel,precision,shape,ns\\nmine,gemm,bf16,m=1 n=2 k=3,4000\\n")
+    ...     _ = file.write_text("gpu,kernel,precision,shape,ns\nmine,gemm,bf16,m=1 n=2 k=3,4000\n")
     ...     [(one.kernel, one.ns) for one in read_timings(file)]
     [('gemm', 4000.0)]
     """
@@ -159,13 +160,11 @@ def read_timings(path: str | Path) -> list[KernelTiming]:
     header = numbered[0][1].strip() if numbered else ""
     if tuple(header.split(",")) != COLUMNS:
         raise InputError(
-            f"the columns are {header[:60]!r}", where=name, hint=f"the first line has to be {','.join(COLUMNS)}"
+            f"the columns are {header[:60]!r}", where=name, hint=f"begin with the line {','.join(COLUMNS)}"
         )
     if len(numbered) > _MOST_ROWS:
         raise InputError(f"more than {_MOST_ROWS:,} rows", where=name, hint="divide the file")
-    return [
-        _row(line.split(","), f"{name}:{at}", about["source"], about["use"]) for at, line in numbered[1:]
-    ]
+    return [_row(line.split(","), f"{name}:{at}", about["source"], about["use"]) for at, line in numbered[1:]]
 
 
 def read_facts(path: str | Path) -> dict[str, int]:
@@ -224,10 +223,11 @@ def _row(row: list[str], where: str, source: str, use: str) -> KernelTiming:
     for one in text.split():
         key, _, value = one.partition("=")
         if key not in needed + optional or key in shape:
-            raise InputError(f"{key[:40]!r} is no number of {kernel}", where=where, hint=f"give {' '.join(needed)}")
-        if not (value.isascii() and value.isdigit()) or not 0 < int(value[:20]) < _MOST:
-            if not (key in ("causal", "gated") and value == "0"):
-                raise InputError(f"{one[:40]!r} is no size", where=where, hint="give a whole number above 0")
+            what = f"{key[:40]!r} is no number of {kernel}"
+            raise InputError(what, where=where, hint=f"give {' '.join(needed)}")
+        least = 0 if key in ("causal", "gated") else 1
+        if not (value.isascii() and value.isdigit() and len(value) < 20 and least <= int(value) < _MOST):
+            raise InputError(f"{one[:40]!r} is no size", where=where, hint="give a whole number above 0")
         shape[key] = int(value)
     missing = [key for key in needed if key not in shape]
     if missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,7 @@ def test_errors_are_within_their_bounds(one):
 def test_every_gpu_has_its_shapes():
     """Eight products in bfloat16 and in fp8 (where it has that), blind and used for choosing."""
     for name, gpu in GPUS.items():
-        count = {sort: 0 for sort in ("bf16", "fp8")}
-        for row in ROWS:
-            if row.gpu == name and row.kernel in ("gemm", "linear"):
-                count[row.precision] += 1
+        count = Counter(row.precision for row in ROWS if row.gpu == name and row.kernel in ("gemm", "linear"))
         assert count["bf16"] >= 8
         assert count["fp8"] >= (8 if "fp8" in gpu.peaks else 0)
     assert all(row.source.count("github.com") for row in ROWS)
@@ -65,6 +63,7 @@ def test_no_measured_product_beats_the_peak():
 
 def test_the_page_has_the_table_that_the_command_prints():
     text = PAGE.read_text(encoding="utf-8")
-    match = re.search(r"<!-- python -m scripts.kernel_times -->\n(?P<table>.*?)\n<!-- end -->", text, re.DOTALL)
+    marks = r"<!-- python -m scripts.kernel_times -->\n(?P<table>.*?)\n<!-- end -->"
+    match = re.search(marks, text, re.DOTALL)
     assert match is not None
     assert match["table"].strip() == table(FOUND).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -28,7 +29,7 @@ def test_a_table_is_read(tmp_path):
         "mine,gemm,bf16,m=8 n=16 k=32,4000", "mine,launch graph,bf16,kernels=1000,1500000",
     )  # fmt: skip
     first, second = read_timings(path)
-    assert (first.shape, first.ns, first.source, first.use) == ({"m": 8, "n": 16, "k": 32}, 4000, "my GPU", "blind")
+    assert first == KernelTiming("mine", "gemm", "bf16", {"m": 8, "n": 16, "k": 32}, 4000, "my GPU", "blind")
     assert second.predicted_ns(KernelTimes(GPUS["h100-sxm"])) == 1000 * GPUS["h100-sxm"].graph_ns
     assert read_facts(path) == {"sms": 100, "bf16": 200 * 10**12}
 
@@ -49,7 +50,7 @@ def test_a_table_is_read(tmp_path):
     ],
 )
 def test_what_is_no_timing_is_refused_with_its_line(tmp_path, line, said):
-    with pytest.raises(InputError, match="mine.csv:2") as error:
+    with pytest.raises(InputError, match=r"mine\.csv:2") as error:
         read_timings(_file(tmp_path, HEAD, line))
     assert said in str(error.value)
 
@@ -73,10 +74,8 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
 def test_any_text_is_a_timing_or_an_input_error(tmp_path_factory, row, note):
     path = tmp_path_factory.mktemp("t") / "t.csv"
     path.write_text(f"#{note}\n{HEAD}\n{row}\n", encoding="utf-8", errors="replace")
-    try:
+    with contextlib.suppress(InputError):
         assert all(one.ns > 0 for one in read_timings(path))
-    except InputError:
-        pass
 
 
 _ATTENDED = {"sequences": 2, "heads": 16, "kept_heads": 4, "size": 128}
@@ -85,7 +84,8 @@ _ATTENDED = {"sequences": 2, "heads": 16, "kept_heads": 4, "size": 128}
 def _table(gpu):
     """Rows of every kernel, with the times that a GPU's numbers predict."""
     shapes = [
-        *[("gemm", {"m": m, "n": n, "k": k}) for m in (1, 128, 4096, 8192) for n, k in ((8192, 8192), (4096, 1024))],
+        *[("gemm", {"m": m, "n": 8192, "k": 8192}) for m in (1, 128, 4096, 8192)],
+        *[("gemm", {"m": m, "n": 4096, "k": 1024}) for m in (1, 128, 4096, 8192)],
         ("gemm", {"m": 512, "n": 4096, "k": 4096, "copies": 8}),
         ("experts", {"tokens": 64, "hidden": 4096, "width": 1024, "experts": 16, "top": 2}),
         *[("attention", {**_ATTENDED, "queries": n, "keys": n}) for n in (512, 2048, 16384)],

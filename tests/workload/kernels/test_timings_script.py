@@ -1,5 +1,5 @@
-"""``benchmarks/kernel_timings.py`` without a GPU: its rows, its clock by a stand-in, and all of it by PyTorch's
-processor where that is installed."""
+"""``benchmarks/kernel_timings.py`` without a GPU: its rows, its clock by a stand-in, and all of it on the
+processor where PyTorch is installed."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ class _Clock:
     def __init__(self, *, graphs: bool) -> None:
         self.now_ns, self.inside, self.graphs = 0, False, graphs
         self.cuda = SimpleNamespace(
-            Event=self.event, CUDAGraph=self.graph_object, graph=self.capture, synchronize=lambda _device: None
-        )
+            Event=self.event, CUDAGraph=self.graph_object, graph=self.capture,
+            synchronize=lambda _device: None,
+        )  # fmt: skip
 
     def call(self) -> None:
         self.now_ns += 0 if self.inside else 5000
