@@ -271,12 +271,17 @@ class KernelTimes:
             return self._moved_ns(self._moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
         part = gpu.attention_back if one.is_backward else gpu.attention
         # Short sequences fill the pipelines of a tile less; a causal mask halves what a query sees of them.
-        seen = 2 * one.pairs / (one.sequences * one.heads * one.queries)
+        rows = one.sequences * one.heads * one.queries
+        seen = 2 * one.pairs / rows
         part *= seen / (seen + gpu.half_keys)
-        computed = one.flops * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
+        # Tiles on the diagonal of a causal mask are computed whole.
+        whole = one.flops * (1 + rows * _DIAGONAL / 2 / one.pairs if one.causal else 1)
+        computed = whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
         return max(computed, self._moved_ns(self._moved(one))) + gpu.kernel_ns
 
 
+_DIAGONAL: Final = 128
+"""Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
 """What attention of single tokens takes in addition for long contexts: on H100 8.5 µs with a few keys, 14 to
 16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""
