@@ -92,8 +92,8 @@ def gpu_of_file(path: str | Path, like: Gpu) -> Fit:
             peaks[name] = facts[same]
     numbers: dict[str, Any] = {name: value for name, value in facts.items() if name not in PRECISIONS}
     found = fit_gpu(rows, replace(like, peaks=peaks, **numbers))
-    measured = f"fitted to {Path(path).name}: {found.text}"
-    return found._replace(gpu=replace(found.gpu, measured=measured))
+    fitted = f"fitted to {Path(path).name}: {found.text}"
+    return found._replace(gpu=replace(found.gpu, fitted=fitted))
 
 
 def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None) -> Fit:

@@ -157,7 +157,7 @@ class KernelTimes:
         rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
         if self.efficiency is None:
             launched = f", launched in {self.launch_ns:,} ns each ({self.launch})" if self.launch_ns else ""
-            return f"kernels of {gpu.name} {gpu.measured or 'as measured'}{launched}, of {rates}"
+            return f"kernels of {gpu.name} {gpu.fitted or 'as measured'}{launched}, of {rates}"
         return f"{self.efficiency:.0%} of the peak rates of {gpu.name}: {rates}"
 
     def roofline_ns(self, flops: int, touched: int) -> int:

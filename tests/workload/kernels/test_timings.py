@@ -135,7 +135,7 @@ def test_a_file_makes_a_gpu(tmp_path):
     ]
     found = gpu_of_file(_file(tmp_path, *facts, HEAD, *rows), like)
     assert (found.gpu.sms, found.gpu.peaks["fp16"]) == (120, 800 * 10**12)
-    assert found.gpu.measured.startswith(f"fitted to mine.csv: {len(rows)} rows, mean error 0%")
+    assert found.gpu.fitted.startswith(f"fitted to mine.csv: {len(rows)} rows, mean error 0%")
     assert KernelTimes(found.gpu).text.startswith("kernels of h100-sxm fitted to mine.csv")
     with pytest.raises(InputError, match="rows of 2 GPUs, none of b200-sxm"):
         gpu_of_file(_file(tmp_path, HEAD, rows[0], rows[1].replace("mine", "yours")), GPUS["b200-sxm"])
