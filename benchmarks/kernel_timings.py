@@ -264,7 +264,7 @@ def measure_one(bench: Bench, row: Row) -> float:
         numbers = shape["bytes"] // 4
         count = copies_of(shape["bytes"]) if bench.on_gpu else 1
         pairs = [(bench.random(numbers), bench.random(numbers)) for _ in range(count)]
-        return bench.ns([lambda x=x, y=y: bench.torch.mul(x, 2, out=y) for x, y in pairs])
+        return bench.ns([functools.partial(bench.torch.mul, x, 2, out=y) for x, y in pairs])
     if kernel.startswith("launch"):
         one = bench.random(1)
         graph = kernel == "launch graph"

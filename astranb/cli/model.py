@@ -97,8 +97,7 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     gpu : str, optional
         The GPU that gives the computations durations.
     """
-    from astranb.workload.kernels import KernelTimes, gpu_named, read_efficiency
-    from astranb.workload.kernels.fit import gpu_of_file
+    from astranb.workload.kernels import KernelTimes, gpu_named, gpu_of_file, read_efficiency
     from astranb.workload.models import Parallelism, workload
 
     degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})

@@ -149,8 +149,10 @@ def test_element_wise_operations_and_experts(tmp_path, capsys):
 def test_a_gpu_is_fitted_to_timings_of_its_kernels(tmp_path, capsys):
     """Kernels that take twice as long make a step that computes longer; the report has the errors."""
     rows = ["gpu,kernel,precision,shape,ns"]
-    for m in (64, 1024, 8192):
-        rows.append(f"mine,gemm,bf16,m={m} n=8192 k=8192,{2 * m * 8192 * 8192 / 400e3 + 60_000:.0f}")
+    rows += [
+        f"mine,gemm,bf16,m={m} n=8192 k=8192,{2 * m * 8192 * 8192 / 400e3 + 60_000:.0f}"
+        for m in (64, 1024, 8192)
+    ]
     path = tmp_path / "mine.csv"
     path.write_text("\n".join([*rows, ""]))
     took = []

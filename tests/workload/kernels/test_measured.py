@@ -46,10 +46,10 @@ def test_every_gpu_has_its_shapes():
     assert all(row.source.count("github.com") for row in ROWS)
 
 
-def test_the_mean_over_blind_products_is_below_a_fifth():
+def test_the_mean_over_blind_products_is_below_an_eighth():
     found = [abs(error) for row, _, error in errors(ROWS) if row.use == "blind" and row.kernel == "gemm"]
     assert len(found) > 200
-    assert sum(found) / len(found) < 0.12
+    assert sum(found) / len(found) < 0.125
 
 
 def test_no_measured_product_beats_the_peak():

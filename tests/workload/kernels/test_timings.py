@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
-from astranb.workload.kernels import GPUS, KernelTimes
-from astranb.workload.kernels.fit import fit_gpu, gpu_of_file
+from astranb.workload.kernels import GPUS, KernelTimes, fit_gpu, gpu_of_file
 from astranb.workload.kernels.timings import COLUMNS, KERNELS, KernelTiming, read_facts, read_timings
 
 HEAD = ",".join(COLUMNS)
