@@ -1,4 +1,8 @@
-"""Measured times of kernels against predicted ones: ``python -m scripts.kernel_times [--rows] [GPU …]``."""
+"""Measured times of kernels and predicted ones.
+
+``python -m scripts.kernel_times [--rows] [--write] [GPU …]``: ``--rows`` prints each, ``--write`` puts the
+table into the page that explains it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ from astranb.workload.kernels import GPUS, KernelTimes
 from astranb.workload.kernels.timings import KernelTiming, read_timings
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
+_BEGIN: Final = "<!-- python -m scripts.kernel_times -->"
+_END: Final = "<!-- end -->"
 
 
 class Compared(NamedTuple):
@@ -66,21 +73,35 @@ def compared(rows: Iterable[KernelTiming]) -> list[Compared]:
     return [Compared(*key, found[key]) for key in keys]
 
 
+def table(found: Iterable[Compared]) -> str:
+    """Write summaries as a Markdown table."""
+    lines = [
+        "| GPU | kernels | use | rows | mean error | worst | bias |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {one.gpu} | {one.sort} | {one.use} | {len(one.errors)} | {one.mean:.0%} | {one.worst:+.0%} "
+        f"| {one.bias:+.0%} |"
+        for one in found
+    ]
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> None:
-    """Print the table."""
+    """Print the table; with --rows each row, too; with --write put it into the page."""
     only = [one for one in arguments if not one.startswith("-")]
     rows = [row for row in timings() if not only or row.gpu in only]
     if "--rows" in arguments:
         for row, predicted, error in errors(rows):
             shape = " ".join(f"{key}={value}" for key, value in row.shape.items())
-            print(f"{row.use:7s}{row.gpu:10s}{row.sort:19s}{shape:70s}{row.ns / 1e3:11.1f}{predicted / 1e3:11.1f} {error:+.0%}")
-    print("| GPU | kernels | use | rows | mean error | worst | bias |")
-    print("|---|---|---|---:|---:|---:|---:|")
-    for one in compared(rows):
-        print(
-            f"| {one.gpu} | {one.sort} | {one.use} | {len(one.errors)} | {one.mean:.0%} | {one.worst:+.0%} "
-            f"| {one.bias:+.0%} |"
-        )
+            took = f"{row.ns / 1e3:11.1f}{predicted / 1e3:11.1f} us {error:+.0%}"
+            print(f"{row.use:7s}{row.gpu:10s}{row.sort:19s}{shape:75s}{took}")
+    text = table(compared(rows))
+    print(text)
+    if "--write" in arguments:
+        page = PAGE.read_text(encoding="utf-8")
+        before, _, rest = page.partition(_BEGIN)
+        PAGE.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

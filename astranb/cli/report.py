@@ -207,9 +207,7 @@ def _model_text(subject: Subject) -> str:
         f"  communicates or waits for peers {format_time(took - computed)} ({1 - computed / took:.1%})",
     ]
     if found.sorts_ps.get("launches", 0) > computed / 10:
-        lines.insert(
-            3, "  limited by launches from the host: --launch graph launches kernels as one CUDA graph"
-        )
+        lines.insert(3, "  limited by launches from the host; --launch graph makes a CUDA graph of them")
     if found.exposed_ps:
         lines.append(f"  {_shares(found.exposed_ps, took)}")
     lines += _inference(found)

@@ -10,7 +10,7 @@ from astranb.core.units import size_bytes, time_ps
 
 from .arguments import add_command, given, positive, whole
 from .inputs import network_of
-from .model import MODEL_OPTIONS
+from .model import MODEL_OPTIONS, times_of
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands"]
 
-_SHARED: Final = ("--model", "--tp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency")
+_SHARED: Final = (
+    "--model", "--tp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency", "--kernels",
+)  # fmt: skip
 _EXAMPLE: Final = "poisson:rate=4,prompt=1024,output=256,count=500,seed=1"
 _USAGE: Final = "astranb serve --model MODEL --requests REQUESTS [options]"
 
@@ -102,7 +104,7 @@ def add_commands(commands: Any) -> None:
 
 def _serve(args: argparse.Namespace) -> Report:
     from astranb.explore import serve
-    from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named, read_efficiency
+    from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.serving import requests_of
 
     if args.infra is not None and args.network is not None:
@@ -111,10 +113,7 @@ def _serve(args: argparse.Namespace) -> Report:
         )
     if args.dimensions is not None and args.infra is None:
         raise InputError("--dimensions needs --infra", where="serve", hint="leave it out")
-    gpu = gpu_named(args.gpu or DEFAULT_GPU)
-    times = KernelTimes(
-        gpu, args.precision or "bf16", efficiency=read_efficiency(args.efficiency), **given(args, "launch")
-    )
+    times = times_of(args, args.gpu or DEFAULT_GPU)
     found = serve(
         args.model, requests_of(args.requests), tensor=args.tp or 1, policy=_policy(args), gpu=times,
         system=args.system, network=network_of(args), limit_bytes=_limit(args),

@@ -2,7 +2,7 @@
 
 Each number of :class:`Gpu` that some rows depend on is chosen so that the sum of the absolute logarithms of
 predicted over measured times is least, which single odd rows change little: one number after another, by
-golden-section search within its bounds, three times over.
+golden-section search within its bounds, five times over.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
 
-from .gpus import Gpu
+from .gpus import PRECISIONS, Gpu
 from .times import KernelTimes
-from .timings import KernelTiming
+from .timings import KernelTiming, read_facts, read_timings
 
-__all__ = ["Fit", "fit_gpu"]
+__all__ = ["Fit", "fit_gpu", "gpu_of_file"]
 
 _PRODUCTS: Final = ("gemm", "linear", "experts")
 _PROMPTS: Final = ("attention", "prompt")
@@ -34,7 +35,7 @@ _BOUNDS: Final[dict[str, tuple[float, float, tuple[str, ...]]]] = {
     "stream_ns": (50, 1e6, ("launch stream",)),
 }
 """Bounds of each number, and the kernels whose rows decide it; those of ``matrices`` are per precision."""
-_ROUNDS: Final = 3
+_ROUNDS: Final = 5
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 
@@ -53,6 +54,46 @@ class Fit(NamedTuple):
     gpu: Gpu
     errors: list[tuple[KernelTiming, float]]
     changed: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """How well it fits, in a line."""
+        left = [error for _, error in self.errors]
+        mean, worst = sum(map(abs, left)) / len(left), max(left, key=abs)
+        return f"{len(left)} rows, mean error {mean:.0%}, worst {worst:+.0%}"
+
+
+def gpu_of_file(path: str | Path, like: Gpu) -> Fit:
+    """Fit a GPU to a table of timings, such as ``benchmarks/kernel_timings.py`` writes.
+
+    Parameters
+    ----------
+    path : str or Path
+        Its rows are of one GPU, or those of ``like`` are used.
+    like : Gpu
+        Has the numbers that neither the rows nor the table's ``#`` lines decide.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or has rows of several other GPUs.
+    """
+    rows, facts = read_timings(path), read_facts(path)
+    names = list(dict.fromkeys(row.gpu for row in rows))
+    if len(names) > 1:
+        rows = [row for row in rows if row.gpu == like.name]
+        if not rows:
+            what = f"rows of {len(names)} GPUs, none of {like.name}"
+            hint = f"choose one of them with --gpu, or keep the rows of one: {', '.join(names[:5])}"
+            raise InputError(what, where=Path(path).name, hint=hint)
+    peaks: dict[str, int] = dict(like.peaks)
+    for name in PRECISIONS:
+        if (same := "bf16" if name == "fp16" else name) in facts:
+            peaks[name] = facts[same]
+    numbers: dict[str, Any] = {name: value for name, value in facts.items() if name not in PRECISIONS}
+    found = fit_gpu(rows, replace(like, peaks=peaks, **numbers))
+    fitted = f"fitted to {Path(path).name}: {found.text}"
+    return found._replace(gpu=replace(found.gpu, fitted=fitted))
 
 
 def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None) -> Fit:
@@ -104,7 +145,7 @@ def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None)
 def _numbers(rows: Sequence[KernelTiming]) -> list[tuple[str, list[KernelTiming]]]:
     """Give the numbers that rows decide, each with those rows."""
     found = []
-    for precision in dict.fromkeys(row.precision for row in rows):
+    for precision in PRECISIONS:
         some = [row for row in rows if row.kernel in _PRODUCTS and row.precision == precision]
         if some:
             found.append((f"matrices.{precision}", some))
@@ -120,9 +161,11 @@ def _with(gpu: Gpu, number: str, value: float) -> Gpu:
     if number.startswith("matrices."):
         changed = {**gpu.matrices, number.removeprefix("matrices."): round(value, 3)}
         if number == "matrices.bf16":
-            changed.setdefault("fp16", changed["bf16"])
+            changed["fp16"] = changed["bf16"]  # unless rows in fp16, whose turn comes later, decide it
         return replace(gpu, matrices=changed)
-    return replace(gpu, **{number: round(value) if number.endswith(("_ns", "keys")) else round(value, 3)})
+    whole = number.endswith(("_ns", "keys"))
+    one: dict[str, Any] = {number: round(value) if whole else round(value, 3)}
+    return replace(gpu, **one)
 
 
 def _ratio(row: KernelTiming, gpu: Gpu) -> float:

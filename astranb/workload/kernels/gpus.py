@@ -53,8 +53,9 @@ class Gpu:
         framework on the host: :data:`STREAM_NS`.
     source : str
         Where the peaks are from.
-    measured : str
-        Where the parts are from.
+    fitted : str
+        The timings that the parts are fitted to, and how well; empty: docs/explanation/kernels.md holds them
+        against published timings.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class Gpu:
     graph_ns: int = 1260
     stream_ns: int = STREAM_NS
     source: str = ""
-    measured: str = ""
+    fitted: str = ""
 
     @property
     def peak_flops(self) -> int:

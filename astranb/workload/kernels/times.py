@@ -14,6 +14,7 @@ Every kernel takes a constant besides. What GPUs achieve is in :mod:`.gpus`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -156,12 +157,25 @@ class KernelTimes:
         rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
         if self.efficiency is None:
             launched = f", launched in {self.launch_ns:,} ns each ({self.launch})" if self.launch_ns else ""
-            return f"kernels of {gpu.name} as measured{launched}, of {rates}"
+            return f"kernels of {gpu.name} {gpu.fitted or 'as measured'}{launched}, of {rates}"
         return f"{self.efficiency:.0%} of the peak rates of {gpu.name}: {rates}"
 
     def roofline_ns(self, flops: int, touched: int) -> int:
         """Give the least time of a computation, in ns, rounded up."""
         return max(-(-flops * 10**9 // self.peak_flops), -(-touched * 10**9 // self.gpu.memory_Bps))
+
+    def ideal_ns(self, flops: int, touched: int, kernels: Sequence[Kernel]) -> int:
+        """Give the least time of a computation, in ns: no times of kernels are below it.
+
+        That is the roofline of its operations and bytes; but what kernels leave out, as the operations that a
+        mask spares and the bytes that fp8 does, counts for nothing.
+        """
+        whole = self.roofline_ns(flops, touched)
+        if not kernels:
+            return whole
+        operations = sum(one.flops / self._peak_flops_of(one) for one in kernels)
+        moved = sum(map(self._moved, kernels)) / self.gpu.memory_Bps
+        return min(whole, math.ceil(max(operations, moved) * 1e9))
 
     def computation_ns(self, flops: int, touched: int, kernels: Iterable[Kernel]) -> int:
         """Give the time of a computation.
@@ -177,13 +191,13 @@ class KernelTimes:
         int
             Nanoseconds.
         """
-        if self.efficiency is not None:
-            return round(self.roofline_ns(flops, touched) / self.efficiency)
         listed = tuple(kernels)
+        if self.efficiency is not None:
+            return round(self.ideal_ns(flops, touched, listed) / self.efficiency)
         return sum(map(self.kernel_ns, listed)) + self.waiting_ns(listed)
 
     def waiting_ns(self, kernels: Sequence[Kernel]) -> int:
-        """Give how long the GPU waits for the launches of a computation's kernels: as long as these take more."""
+        """Give how long the GPU waits for a computation's launches: what these take more than the kernels."""
         if not self.launch_ns:
             return 0
         launches = sum(one.launches if isinstance(one, Stream) else 1 for one in kernels)
@@ -202,6 +216,23 @@ class KernelTimes:
             found = self._known[kernel] = max(1, round(took))
         return found
 
+    def _precision_of(self, one: Product) -> str:
+        return "bf16" if one.plain and self.precision == "fp8" else self.precision
+
+    def _peak_flops_of(self, kernel: Kernel) -> int:
+        """Give the peak of the precision that a kernel computes in."""
+        return self.gpu.peaks[self._precision_of(kernel) if isinstance(kernel, Product) else "bf16"]
+
+    def _moved(self, kernel: Kernel) -> int:
+        """Give the bytes that a kernel reads and writes at least."""
+        if isinstance(kernel, Stream):
+            return kernel.size
+        if isinstance(kernel, Attention):
+            return 2 * kernel.numbers
+        each = _NUMBER_BYTES[self._precision_of(kernel)]
+        one = kernel
+        return one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
+
     def _moved_ns(self, size: float) -> float:
         """Give the time of a pass over memory."""
         return size * 1e9 / (self.gpu.memory_Bps * self.gpu.stream)
@@ -213,10 +244,8 @@ class KernelTimes:
     def _product_ns(self, one: Product) -> float:
         """Give the time of a product, and in fp8 of casting its input."""
         gpu = self.gpu
-        precision = "bf16" if one.plain and self.precision == "fp8" else self.precision
+        precision = self._precision_of(one)
         rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
-        each = _NUMBER_BYTES[precision]
-        moved = one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
         best = float("inf")
         for rows, columns, part in _TILES:
             tiles = -(-one.m // rows) * -(-one.n // columns) * one.copies
@@ -229,7 +258,7 @@ class KernelTimes:
                 if split > 1:
                     took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
                 best = min(best, took)
-        took = max(best, self._fed_ns(moved)) + gpu.kernel_ns
+        took = max(best, self._fed_ns(self._moved(one))) + gpu.kernel_ns
         if precision == "fp8" and one.cast:
             took += self._moved_ns(_CAST_BYTES * one.m * one.k * one.copies) + gpu.kernel_ns
         return took
@@ -239,15 +268,20 @@ class KernelTimes:
         if one.queries == 1:
             # The parts of long contexts, which several multiprocessors read, are added in the end.
             parts = _PARTS_NS * one.keys / (one.keys + 1024)
-            return self._moved_ns(2 * one.numbers) + parts + gpu.kernel_ns + gpu.decode_ns
+            return self._moved_ns(self._moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
         part = gpu.attention_back if one.is_backward else gpu.attention
         # Short sequences fill the pipelines of a tile less; a causal mask halves what a query sees of them.
-        seen = 2 * one.pairs / (one.sequences * one.heads * one.queries)
+        rows = one.sequences * one.heads * one.queries
+        seen = 2 * one.pairs / rows
         part *= seen / (seen + gpu.half_keys)
-        computed = one.flops * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
-        return max(computed, self._moved_ns(2 * one.numbers)) + gpu.kernel_ns
+        # Tiles on the diagonal of a causal mask are computed whole.
+        whole = one.flops * (1 + rows * _DIAGONAL / 2 / one.pairs if one.causal else 1)
+        computed = whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
+        return max(computed, self._moved_ns(self._moved(one))) + gpu.kernel_ns
 
 
+_DIAGONAL: Final = 128
+"""Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
 """What attention of single tokens takes in addition for long contexts: on H100 8.5 µs with a few keys, 14 to
 16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""

@@ -20,7 +20,7 @@ from .gpus import PRECISIONS
 from .times import KernelTimes
 from .work import Attention, Kernel, Product, Stream, expert_kernels
 
-__all__ = ["COLUMNS", "KERNELS", "KernelTiming", "read_timings"]
+__all__ = ["COLUMNS", "FACTS", "KERNELS", "KernelTiming", "read_facts", "read_timings"]
 
 COLUMNS: Final = ("gpu", "kernel", "precision", "shape", "ns")
 """The columns: a GPU's name, one of :data:`KERNELS`, one of the precisions, the shape as ``m=8 n=16 k=32``,
@@ -45,6 +45,16 @@ KERNELS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 the experts of a rank do, ``prompt`` attention with what comes before it in serving (positions rotated, keys
 and values stored), ``decode`` attention of one token of each sequence, ``pass`` a pass over memory,
 and a launch that of a number of empty kernels one after another."""
+
+FACTS: Final[Mapping[str, tuple[str, float, float, float]]] = {
+    "sms": ("sms", 1, 1, 4096),
+    "memory_bytes": ("memory_bytes", 1, 1 << 20, 1 << 50),
+    "memory_GBps": ("memory_Bps", 1e9, 1, 1e6),
+    "bf16_TFLOPs": ("bf16", 1e12, 0.1, 1e6),
+    "fp8_TFLOPs": ("fp8", 1e12, 0.1, 1e6),
+}
+"""What else ``#`` lines may say of the GPU, such as ``# sms: 132``: the number of :class:`Gpu` (or the peak's
+precision) that it replaces, its unit, and its bounds. A data sheet has the peaks; they cannot be measured."""
 
 USES: Final = ("choose", "seen", "blind")
 _MOST_ROWS: Final = 100_000
@@ -82,7 +92,8 @@ class KernelTiming:
     @property
     def sort(self) -> str:
         """What it is compared as: the kernel, and the precision where there are several."""
-        return f"{self.kernel} {self.precision}" if self.kernel in ("gemm", "linear", "experts") else self.kernel
+        several = self.kernel in ("gemm", "linear", "experts")
+        return f"{self.kernel} {self.precision}" if several else self.kernel
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -103,8 +114,8 @@ class KernelTiming:
                 causal=bool(has("causal", 1)), is_backward=self.kernel == "attention backward",
             )  # fmt: skip
             wide = (one["heads"] + 2 * one["kept_heads"]) * size
-            before = (Stream(4 * one["sequences"] * one["queries"] * wide),) if self.kernel == "prompt" else ()
-            return (*before, whole)
+            before = Stream(4 * one["sequences"] * one["queries"] * wide)
+            return (before, whole) if self.kernel == "prompt" else (whole,)
         return ()
 
     def predicted_ns(self, times: KernelTimes) -> float:
@@ -116,7 +127,7 @@ class KernelTiming:
 
 
 def read_timings(path: str | Path) -> list[KernelTiming]:
-    """Read a table of timings.
+    r"""Read a table of timings.
 
     Parameters
     ----------
@@ -137,34 +148,64 @@ def read_timings(path: str | Path) -> list[KernelTiming]:
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "mine.csv"
-    ...     _ = file.write_text("gpu,kernel,precision,shape,ns\\nmine,gemm,bf16,m=1 n=2 k=3,4000\\n")
+    ...     _ = file.write_text("gpu,kernel,precision,shape,ns\nmine,gemm,bf16,m=1 n=2 k=3,4000\n")
     ...     [(one.kernel, one.ns) for one in read_timings(file)]
     [('gemm', 4000.0)]
     """
-    name = Path(path).name
-    try:
-        lines = contents(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError("this is not text", where=name, hint="give a CSV file in UTF-8") from None
-    about = {"source": name, "use": "choose"}
-    for line in lines:
-        if line.startswith("#"):
-            key, _, value = line[1:].partition(":")
-            if key.strip() in about:
-                about[key.strip()] = value.strip()[:500]
+    name, lines = Path(path).name, _lines(path)
+    about = {"source": name, "use": "choose"} | _notes(lines)
     if about["use"] not in USES:
         raise InputError(f"no use {about['use'][:40]!r}", where=name, hint=near(about["use"], USES))
     numbered = [(at, one) for at, one in enumerate(lines, 1) if one.strip() and not one.startswith("#")]
     header = numbered[0][1].strip() if numbered else ""
     if tuple(header.split(",")) != COLUMNS:
         raise InputError(
-            f"the columns are {header[:60]!r}", where=name, hint=f"the first line has to be {','.join(COLUMNS)}"
+            f"the columns are {header[:60]!r}", where=name, hint=f"begin with the line {','.join(COLUMNS)}"
         )
     if len(numbered) > _MOST_ROWS:
         raise InputError(f"more than {_MOST_ROWS:,} rows", where=name, hint="divide the file")
-    return [
-        _row(line.split(","), f"{name}:{at}", about["source"], about["use"]) for at, line in numbered[1:]
-    ]
+    return [_row(line.split(","), f"{name}:{at}", about["source"], about["use"]) for at, line in numbered[1:]]
+
+
+def read_facts(path: str | Path) -> dict[str, int]:
+    """Read what a table says of its GPU.
+
+    Returns
+    -------
+    dict of str to int
+        Numbers of :class:`Gpu`; peaks by their precision.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a number is out of bounds.
+    """
+    name, found = Path(path).name, {}
+    for key, text in _notes(_lines(path)).items():
+        if key not in FACTS:
+            continue
+        number, unit, low, high = FACTS[key]
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not low <= value <= high:
+            raise InputError(f"{key} is {text[:40]!r}", where=name, hint=f"give {low:g} to {high:g}")
+        found[number] = round(value * unit)
+    return found
+
+
+def _lines(path: str | Path) -> list[str]:
+    try:
+        return contents(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InputError("this is not text", where=str(path), hint="give a CSV file in UTF-8") from None
+
+
+def _notes(lines: list[str]) -> dict[str, str]:
+    """Give what the lines that begin with # say."""
+    pairs = (line[1:].partition(":") for line in lines if line.startswith("#"))
+    return {key.strip(): value.strip()[:500] for key, _, value in pairs}
 
 
 def _row(row: list[str], where: str, source: str, use: str) -> KernelTiming:
@@ -182,10 +223,11 @@ def _row(row: list[str], where: str, source: str, use: str) -> KernelTiming:
     for one in text.split():
         key, _, value = one.partition("=")
         if key not in needed + optional or key in shape:
-            raise InputError(f"{key[:40]!r} is no number of {kernel}", where=where, hint=f"give {' '.join(needed)}")
-        if not (value.isascii() and value.isdigit()) or not 0 < int(value[:20]) < _MOST:
-            if not (key in ("causal", "gated") and value == "0"):
-                raise InputError(f"{one[:40]!r} is no size", where=where, hint="give a whole number above 0")
+            what = f"{key[:40]!r} is no number of {kernel}"
+            raise InputError(what, where=where, hint=f"give {' '.join(needed)}")
+        least = 0 if key in ("causal", "gated") else 1
+        if not (value.isascii() and value.isdigit() and len(value) < 20 and least <= int(value) < _MOST):
+            raise InputError(f"{one[:40]!r} is no size", where=where, hint="give a whole number above 0")
         shape[key] = int(value)
     missing = [key for key in needed if key not in shape]
     if missing:

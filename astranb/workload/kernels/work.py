@@ -11,6 +11,7 @@ __all__ = ["SORTS", "Attention", "Kernel", "Product", "Stream", "expert_kernels"
 SORTS: Final = ("matrices", "attention", "element-wise", "optimizer", "launches")
 """What time counts as in a report: that of kernels, and what computations wait for their launches."""
 
+_NUMBER_BYTES: Final = 2
 _GRADIENT_BYTES: Final = 8
 """Per parameter, to add a microbatch's gradient to the sum in float32: one read, one write."""
 
@@ -30,6 +31,9 @@ class Product:
         Whether the matrices are never in fp8 (router, head, unfused attention).
     cast : bool
         Whether the first matrix is cast to fp8 before, where the precision is fp8.
+    bias : bool
+        Whether a vector is added to each row of the output: while it is written, without a kernel of its own;
+        the vector's gradient is a sum over the output's, in a pass that reads it.
 
     Examples
     --------
@@ -44,6 +48,7 @@ class Product:
     weights: bool = True
     plain: bool = False
     cast: bool = True
+    bias: bool = False
 
     @property
     def sort(self) -> str:
@@ -212,11 +217,13 @@ def expert_kernels(
 @lru_cache(1 << 12)
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
     """Give the products of a backward pass, and the addition to the sum of gradients."""
-    inward = replace(one, n=one.k, k=one.n)
-    other = replace(one, m=one.n, n=one.k, k=one.m)
+    inward = replace(one, n=one.k, k=one.n, bias=False)
+    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False)
     if not one.weights:
         return inward, other
     added = Stream(_GRADIENT_BYTES * one.n * one.k * one.copies, launches=0, sort="matrices")
+    if one.bias:
+        return inward, other, added, Stream(_NUMBER_BYTES * one.m * one.n * one.copies)
     return inward, other, added
 
 

@@ -85,8 +85,10 @@ class Costs:
         parameters = sum(into * out for into, out in shapes)
         wide = sum(into + out for into, out in shapes)
         size = (parameters + self.tokens * wide) * self.job.bytes_each
-        cast = self.job.mode == "training"
-        kernels = tuple(Product(self.tokens, out, into, plain=plain, cast=cast) for into, out in shapes)
+        cast, bias = self.job.mode == "training", self.model.biases and not plain
+        kernels = tuple(
+            Product(self.tokens, out, into, plain=plain, cast=cast, bias=bias) for into, out in shapes
+        )
         return Cost(2 * self.tokens * parameters, size, kernels=kernels + then)
 
     def _passes(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
