@@ -233,8 +233,9 @@ def _inference(found: StepAccount) -> list[str]:
         return []
     times = {"time to first token": found.ttft_ps, "time per output token": found.tpot_ps}
     listed = [f"{name} {format_time(took)}" for name, took in times.items() if took is not None]
-    rate, each = found.output_tokens_per_s, found.output_tokens_per_s_per_gpu
-    return [f"{', '.join(listed)}: {rate:,.4g} output tokens/s, {each:,.4g} per GPU"]
+    both = found.output_tokens_per_s, found.output_tokens_per_s_per_gpu or 0.0
+    rate, each = (f"{one:,.0f}" if one >= 1000 else f"{one:.4g}" for one in both)
+    return [f"{', '.join(listed)}: {rate} output tokens/s, {each} per GPU"]
 
 
 def _memory(step: Any) -> list[str]:
