@@ -12,7 +12,12 @@ from tests.documents import DOCS, Block, apart, blocks, commands, fits, run_page
 
 ROOT = DOCS.parent
 README = ROOT / "README.md"
-GUIDES = [*sorted((DOCS / "how-to").glob("*.md")), DOCS / "troubleshooting.md", README]
+GUIDES = [
+    *sorted((DOCS / "how-to").glob("*.md")),
+    DOCS / "explanation" / "kernels.md",
+    DOCS / "troubleshooting.md",
+    README,
+]
 RECIPES = sorted((DOCS / "contributing").glob("*.md"))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from astranb.sim import Simulation
     from astranb.workload.models import Cluster, ModelStep
 
-__all__ = ["Subject", "search_of", "simulation_of", "table_row"]
+__all__ = ["Subject", "network_of", "search_of", "simulation_of", "table_row"]
 
 _COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
 _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
@@ -211,7 +211,9 @@ def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     from astranb.workload.models import machine
 
     step = workload_of(args, args.gpu or DEFAULT_GPU)
-    return step, machine(step, args.system, _network(args), **_system_options(args))
+    return step, machine(
+        step, args.system, network_of(args), all_reduce=step.all_reduce, **_system_options(args)
+    )
 
 
 def _memory_limit(args: argparse.Namespace, step: ModelStep) -> int:
@@ -230,7 +232,7 @@ def _traces(args: argparse.Namespace) -> _Inputs:
     what = load(
         args.workload,
         args.system,
-        _network(args),
+        network_of(args),
         compat=args.compat is not None,
         **given(args, "memory", "root", groups="comm_group"),
         **_system_options(args),
@@ -271,7 +273,7 @@ def _system_options(args: argparse.Namespace) -> dict[str, Any]:
     return given(args, "injection_scale", queues="num_queues_per_dim", rendezvous="rendezvous_protocol")
 
 
-def _network(args: argparse.Namespace) -> Any:
+def network_of(args: argparse.Namespace) -> Any:
     """Return the network's file, or make a network of an infrastructure with the given dimensions."""
     if args.infra is None or args.network is not None:
         return args.network

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
+from astranb.core.errors import InputError
+
 from .arguments import given, whole
 
 if TYPE_CHECKING:
+    from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import ModelStep
 
-__all__ = ["MODEL_OPTIONS", "add_model_options", "workload_of"]
+__all__ = ["MODEL_OPTIONS", "add_model_options", "times_of", "workload_of"]
 
 _MOST: Final = 1 << 20
 _DEGREES: Final = {
@@ -40,6 +43,13 @@ _CHOICES: Final = {
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
+
+def _cache_bytes(text: str) -> int:
+    if text not in ("bf16", "fp16", "fp8"):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is neither bf16 nor fp8")
+    return 1 if text == "fp8" else 2
+
+
 MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = (
     (("--model",), "name, as gpt3-175b ('astranb chakra generate --list' lists them), or MODEL.yaml", {}),
     *(
@@ -67,6 +77,16 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
         "kernels: as measured; ideal: the roofline; a number: that part of it (default: kernels)",
         {"metavar": "E"},
     ),
+    (
+        ("--cache-precision",),
+        "of keys and values in memory: bf16 or fp8 (default: bf16)",
+        {"type": _cache_bytes, "metavar": "P"},
+    ),
+    (
+        ("--kernels",),
+        "timings of a real GPU's kernels, as benchmarks/kernel_timings.py writes them: fit the GPU to them",
+        {"metavar": "FILE.csv"},
+    ),
     (("--mode",), "training, prefill or decode (default: training)", {}),
 )
 """Flags, help and arguments of ``add_argument``; none has a default here: those of the library apply."""
@@ -90,20 +110,30 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     gpu : str, optional
         The GPU that gives the computations durations.
     """
-    from astranb.workload.kernels import KernelTimes, gpu_named, read_efficiency
     from astranb.workload.models import Parallelism, workload
 
     degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})
     numbers = given(
-        args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES,
+        args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES, cache_bytes="cache_precision",
         **{parameter: name for name, (parameter, _) in _NUMBERS.items()},
     )  # fmt: skip
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
     times = None
+    if gpu is None and args.kernels is not None:
+        raise InputError("--kernels needs --gpu", where="kernels", hint="name the GPU that is most like it")
     if gpu is not None:
-        efficiency = read_efficiency(args.efficiency)
-        launch = getattr(args, "launch", None) or "none"
-        precision = numbers.get("precision", "bf16")
-        times = KernelTimes(gpu_named(gpu), precision, efficiency=efficiency, launch=launch)
+        times = times_of(args, gpu)
     return workload(args.model, Parallelism(**degrees), gpu=times, **numbers)
+
+
+def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
+    """Return the times of a GPU's kernels that the options describe."""
+    from astranb.workload.kernels import KernelTimes, gpu_named, gpu_of_file, read_efficiency
+
+    efficiency = read_efficiency(args.efficiency)
+    launch = getattr(args, "launch", None) or "none"
+    device = gpu_named(gpu)
+    if args.kernels is not None:
+        device = gpu_of_file(args.kernels, device).gpu
+    return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)

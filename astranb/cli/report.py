@@ -206,8 +206,11 @@ def _model_text(subject: Subject) -> str:
         f"  {_shares(found.sorts_ps, took)}",
         f"  communicates or waits for peers {format_time(took - computed)} ({1 - computed / took:.1%})",
     ]
+    if found.sorts_ps.get("launches", 0) > computed / 10:
+        lines.insert(3, "  limited by launches from the host; --launch graph makes a CUDA graph of them")
     if found.exposed_ps:
         lines.append(f"  {_shares(found.exposed_ps, took)}")
+    lines += _inference(found)
     lines += [
         f"{found.tokens_per_s:,.0f} {step.unit}/s, {found.tokens_per_s_per_gpu:,.0f} per GPU",
         f"{found.flops_per_s_per_gpu / 1e12:,.0f} TFLOP/s per GPU: "
@@ -222,6 +225,17 @@ def _model_text(subject: Subject) -> str:
             f"for a million {step.unit}"
         )
     return "\n".join([*lines, *(f"assumed: {line}" for line in cluster.assumed)])
+
+
+def _inference(found: StepAccount) -> list[str]:
+    """Write the figures of prefill or decoding."""
+    if found.output_tokens_per_s is None:
+        return []
+    times = {"time to first token": found.ttft_ps, "time per output token": found.tpot_ps}
+    listed = [f"{name} {format_time(took)}" for name, took in times.items() if took is not None]
+    both = found.output_tokens_per_s, found.output_tokens_per_s_per_gpu or 0.0
+    rate, each = (f"{one:,.0f}" if one >= 1000 else f"{one:.4g}" for one in both)
+    return [f"{', '.join(listed)}: {rate} output tokens/s, {each} per GPU"]
 
 
 def _memory(step: Any) -> list[str]:

@@ -6,14 +6,17 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from .errors import InputError
 
-__all__ = ["locked", "remove_unfinished", "whole_file", "whole_files"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["locked", "remove_unfinished", "whole_file", "whole_files", "write_frames"]
 
 
 @contextmanager
@@ -150,6 +153,33 @@ def whole_files(
 
 
 _WRITING = ".writing-"
+
+
+def write_frames(folder: str | Path, frames: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Write frames as ``NAME.csv`` into a folder, which is made where it is missing.
+
+    Returns
+    -------
+    list of str
+        The names of those with rows; others have no file.
+
+    Raises
+    ------
+    InputError
+        They cannot be written there.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "name a folder that can be made"
+        raise InputError(error.strerror or str(error), where=str(folder), hint=hint) from error
+    written = [name for name, frame in frames.items() if len(frame)]
+    with whole_files(stale=[place / f"{name}.csv" for name in frames if name not in written]) as add:
+        for name in written:
+            with add(place / f"{name}.csv") as file:
+                file.write(frames[name].to_csv(index=False).encode())
+    return written
 
 
 def _temporary_folder(parent: Path) -> tuple[Path, int]:

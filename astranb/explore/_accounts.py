@@ -47,7 +47,8 @@ class StepAccount:
     rank : int
     step_ps : int
     compute_ps : int
-        Of the rank, and by sort of kernel in ``sorts_ps``; with an efficiency all is one sort.
+        Of the rank, and by sort of kernel in ``sorts_ps``, with what computations wait for launches; with an
+        efficiency all is one sort.
     sorts_ps : dict of str to int
     exposed_ps : dict of str to int
         What the rank waits for while it computes nothing, by :data:`WAITS`.
@@ -61,6 +62,12 @@ class StepAccount:
         Of all GPUs for the step.
     dollars_per_step, dollars_per_million_tokens : float or None
         At the price per GPU and hour.
+    ttft_ps : int or None
+        Of prefill: time to first token, of the last of its sequences.
+    tpot_ps : int or None
+        Of decoding: time per output token of a sequence, the mean of all tokens generated.
+    output_tokens_per_s, output_tokens_per_s_per_gpu : float or None
+        Of inference: a prefill gives one token for each sequence.
     """
 
     rank: int
@@ -78,6 +85,10 @@ class StepAccount:
     gpu_hours: float
     dollars_per_step: float | None = None
     dollars_per_million_tokens: float | None = None
+    ttft_ps: int | None = None
+    tpot_ps: int | None = None
+    output_tokens_per_s: float | None = None
+    output_tokens_per_s_per_gpu: float | None = None
 
     def document(self) -> dict[str, Any]:
         """Give all figures by name."""
@@ -140,8 +151,19 @@ def account(
     return StepAccount(
         rank, took, computed, _sorts(program, step, start_ps, end_ps), waits, rate, rate / step.ranks,
         flops, hardware, flops / peak, hardware / peak, float(peak), hours,
-        cost, None if cost is None else cost / step.tokens * 1e6,
+        cost, None if cost is None else cost / step.tokens * 1e6, *_of_inference(step, took),
     )  # fmt: skip
+
+
+def _of_inference(step: ModelStep, took_ps: int) -> tuple[int | None, int | None, float | None, float | None]:
+    """Give the times to the first token and per token, and the output tokens a second, also per GPU."""
+    if step.plan is None or step.plan[1].mode == "training":
+        return None, None, None, None
+    job = step.plan[1]
+    prefill = job.mode == "prefill"
+    rate = job.batch * (1 if prefill else job.tokens) / (took_ps / 1e12)
+    first, each = (took_ps, None) if prefill else (None, round(took_ps / job.tokens))
+    return first, each, rate, rate / step.ranks
 
 
 def _times_of(sim: Simulation, rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -168,6 +190,8 @@ def _sorts(
         parts: Counter[str] = Counter()
         for one in kernels:
             parts[one.sort] += times.kernel_ns(one)
+        if waiting := times.waiting_ns(kernels):
+            parts["launches"] = waiting
         whole = sum(parts.values())
         for sort, part in parts.items():
             found[sort] += took * part // whole

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError, near
-from astranb.core.files import whole_files
+from astranb.core.files import write_frames
 from astranb.core.perfetto import write_trace
 from astranb.core.units import format_time
 
@@ -192,19 +192,7 @@ class Result(Displayed):
         InputError
             It cannot be written there.
         """
-        place = Path(folder)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            hint = "name a folder that can be made"
-            raise InputError(error.strerror or str(error), where=str(folder), hint=hint) from error
-        frames = {name: self.to_dataframe(name) for name in self.tables}
-        written = [name for name, frame in frames.items() if len(frame)]
-        with whole_files(stale=[place / f"{name}.csv" for name in frames if name not in written]) as add:
-            for name in written:
-                with add(place / f"{name}.csv") as file:
-                    file.write(frames[name].to_csv(index=False).encode())
-        return written
+        return write_frames(folder, {name: self.to_dataframe(name) for name in self.tables})
 
     def to_perfetto(self, path: str | Path, **options: Any) -> dict[str, Any]:
         """Write what happened so far as a trace that ui.perfetto.dev and chrome://tracing open.

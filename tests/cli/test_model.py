@@ -144,3 +144,28 @@ def test_element_wise_operations_and_experts(tmp_path, capsys):
     assert "take 1 to 2" in capsys.readouterr().err
     assert main(["run", "--expert-imbalance=2", "--infra=dgx-h100"]) == 2
     assert "--expert-imbalance needs --model" in capsys.readouterr().err
+
+
+def test_a_gpu_is_fitted_to_timings_of_its_kernels(tmp_path, capsys):
+    """Kernels that take twice as long make a step that computes longer; the report has the errors."""
+    rows = ["gpu,kernel,precision,shape,ns"]
+    rows += [
+        f"mine,gemm,bf16,m={m} n=8192 k=8192,{2 * m * 8192 * 8192 / 400e3 + 60_000:.0f}"
+        for m in (64, 1024, 8192)
+    ]
+    path = tmp_path / "mine.csv"
+    path.write_text("\n".join([*rows, ""]))
+    took = []
+    for more in ([], ["--kernels", str(path)]):
+        assert main(["run", "--model", "llama3-8b", "--tp", "8", *more, "--json"]) == 0
+        took.append(json.loads(capsys.readouterr().out))
+    assert took[1]["sorts_ps"]["matrices"] > 1.5 * took[0]["sorts_ps"]["matrices"]
+    # What every kernel takes besides is fitted, too.
+    assert took[1]["sorts_ps"]["attention"] == pytest.approx(took[0]["sorts_ps"]["attention"], rel=0.1)
+    assert any("fitted to mine.csv: 3 rows, mean error" in line for line in took[1]["assumed"])
+    output = ["--output", str(tmp_path / "t")]
+    assert main(["chakra", "generate", "--model", "gpt3-125m", "--kernels", str(path), *output]) == 2
+    assert "--kernels needs --gpu" in capsys.readouterr().err
+    path.write_text("gpu,ns\n")
+    assert main(["run", "--model", "gpt3-125m", "--kernels", str(path)]) == 2
+    assert "mine.csv: the columns are 'gpu,ns'" in capsys.readouterr().err

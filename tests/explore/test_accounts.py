@@ -73,8 +73,27 @@ def test_with_an_efficiency_all_is_one_sort_and_ideal_is_the_roofline():
     found = account(simulated(step), step)
     assert list(found.sorts_ps) == ["computing"]
     program = step.stages[0]
-    least = sum(map(times.roofline_ns, program.flops, program.size))
+    least = sum(map(times.ideal_ns, program.flops, program.size, program.kernels))
     assert found.compute_ps == 1000 * least
+    assert least <= sum(map(times.roofline_ns, program.flops, program.size))
+
+
+def test_a_step_that_is_limited_by_launches_says_so():
+    """Decoding of a small model waits for the host, less so with a graph; a training step hardly does."""
+    took = {}
+    for launch in ("none", "graph", "stream"):
+        times = KernelTimes(GPUS["h100-sxm"], launch=launch)
+        step = workload("gpt3-125m", mode="decode", batch=4, sequence=256, gpu=times)
+        found = account(simulated(step), step)
+        took[launch] = found.step_ps
+        assert sum(found.sorts_ps.values()) == found.compute_ps
+        assert ("launches" in found.sorts_ps) == (launch == "stream")
+        assert (f"launched in {times.launch_ns:,} ns each" in times.text) == (launch != "none")
+    assert took["none"] <= took["graph"] < 0.95 * took["stream"]
+    degrees = Parallelism(tensor=8, sequence=True)
+    gpus = [KernelTimes(GPUS["h100-sxm"], launch=name) for name in ("none", "stream")]
+    none, stream = (simulated(workload("llama2-7b", degrees, gpu=gpu)).result.time_ps for gpu in gpus)
+    assert none <= stream < 1.01 * none
 
 
 def test_what_cannot_be_accounted_for_is_refused():

@@ -1,14 +1,17 @@
 """Kernels: what a computation launches on its GPU, and how long each of them takes.
 
 A model's computation is a list of kernels with shapes (:mod:`.work`). The times of a GPU follow from
-its peaks and from what kernels achieve of them (:mod:`.gpus`), by :class:`KernelTimes`.
+its peaks and from what kernels achieve of them (:mod:`.gpus`), by :class:`KernelTimes`; timings of a real GPU
+(:mod:`.timings`) can replace what they achieve (:mod:`.fit`).
 """
 
 from __future__ import annotations
 
+from .fit import Fit, fit_gpu, gpu_of_file
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
-from .work import SORTS, Attention, Kernel, Product, Stream
+from .timings import KernelTiming, read_timings
+from .work import SORTS, Attention, Kernel, Product, Stream, expert_kernels
 
 __all__ = [
     "DEFAULT_GPU",
@@ -18,11 +21,17 @@ __all__ = [
     "PRECISIONS",
     "SORTS",
     "Attention",
+    "Fit",
     "Gpu",
     "Kernel",
     "KernelTimes",
+    "KernelTiming",
     "Product",
     "Stream",
+    "expert_kernels",
+    "fit_gpu",
     "gpu_named",
+    "gpu_of_file",
     "read_efficiency",
+    "read_timings",
 ]

@@ -15,6 +15,13 @@ PRECISIONS: Final = ("bf16", "fp16", "fp8")
 """Numbers that matrices may have; fp8 has as many bits as its name says."""
 
 
+STREAM_NS: Final = 4500
+"""What the host takes to launch a kernel from a framework. The driver's call alone has a period of 2.05 to
+2.6 µs on these GPUs (the presets of :mod:`astranb.gpu`, which have the graphs' periods too); 2.65 µs to
+enqueue and 6.4 µs with a synchronisation are measured at github.com/ahrefs/ocannl, issue 488, and 4 to 6 µs
+for the calls of driver and runtime at susun-blog.com/blog/pegainfer-3-cuda-graph."""
+
+
 @dataclass(frozen=True)
 class Gpu:
     """A GPU: peaks, and the parts of them that kernels achieve.
@@ -39,10 +46,16 @@ class Gpu:
         Parts of the memory's bandwidth that a long pass over memory, and the matrices of a product, achieve.
     kernel_ns : int
         What a kernel takes besides, however little it does.
+    decode_ns : int
+        What attention of single tokens takes besides.
+    graph_ns, stream_ns : int
+        From the launch of a kernel to that of the next, in a CUDA graph and one after another from a
+        framework on the host: :data:`STREAM_NS`.
     source : str
         Where the peaks are from.
-    measured : str
-        Where the parts are from.
+    fitted : str
+        The timings that the parts are fitted to, and how well; empty: docs/explanation/kernels.md holds them
+        against published timings.
 
     Examples
     --------
@@ -62,8 +75,11 @@ class Gpu:
     stream: float
     feed: float
     kernel_ns: int
+    decode_ns: int = 6000
+    graph_ns: int = 1260
+    stream_ns: int = STREAM_NS
     source: str = ""
-    measured: str = ""
+    fitted: str = ""
 
     @property
     def peak_flops(self) -> int:
@@ -84,17 +100,18 @@ def _parts(bf16: float, fp8: float = 0.0) -> dict[str, float]:
 _H100: Final = Gpu(
     "h100-sxm", 132, 3350 * 10**9, 81_559 << 20,
     _tera(bf16=989, fp8=1979), _parts(0.86, 0.73), 0.66, 0.58, 700, 0.88, 0.79, 2500,
-    "NVIDIA H100 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved",
+    source="NVIDIA H100 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved",
 )  # fmt: skip
 _B200: Final = Gpu(
     "b200-sxm", 148, 8000 * 10**9, 183_359 << 20,
-    _tera(bf16=2250, fp8=4500), _parts(0.745, 0.67), 0.62, 0.45, 1000, 0.82, 0.68, 2200,
-    "NVIDIA DGX B200 data sheet: 36 and 72 PFLOP/s with sparsity for 8 GPUs, halved; 1,440 GB",
+    _tera(bf16=2250, fp8=4500), _parts(0.745, 0.67), 0.62, 0.45, 1000, 0.82, 0.68, 2200, 4000,
+    source="NVIDIA DGX B200 data sheet: 36 and 72 PFLOP/s with sparsity for 8 GPUs, halved; 1,440 GB",
 )  # fmt: skip
 _ALL: Final = (
     Gpu(
         "a100-sxm", 108, 2039 * 10**9, 81_920 << 20,
-        _tera(bf16=312), _parts(0.88), 0.64, 0.56, 500, 0.85, 0.70, 2800, "NVIDIA A100 80 GB data sheet",
+        _tera(bf16=312), _parts(0.88), 0.64, 0.56, 500, 0.85, 0.70, 2800, graph_ns=1340,
+        source="NVIDIA A100 80 GB data sheet",
     ),
     _H100,
     replace(_H100, name="h200-sxm", memory_Bps=4800 * 10**9, memory_bytes=143_771 << 20,
@@ -108,8 +125,8 @@ _ALL: Final = (
             source="NVIDIA GB300 NVL72 data sheet: 360 and 720 PFLOP/s with sparsity for 72 GPUs, halved"),
     Gpu(
         "mi300x", 304, 5300 * 10**9, 196_592 << 20,
-        _tera(bf16=1307, fp8=2615), _parts(0.52, 0.45), 0.38, 0.28, 1000, 0.78, 0.70, 3500,
-        "AMD Instinct MI300X data sheet",
+        _tera(bf16=1307, fp8=2615), _parts(0.48, 0.38), 0.38, 0.28, 1000, 0.78, 0.70, 3500, graph_ns=2050,
+        source="AMD Instinct MI300X data sheet",
     ),
 )  # fmt: skip
 

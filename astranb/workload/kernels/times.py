@@ -14,7 +14,8 @@ Every kernel takes a constant besides. What GPUs achieve is in :mod:`.gpus`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from astranb.core.errors import InputError, near
@@ -29,15 +30,15 @@ _TILES: Final = (
 )  # fmt: skip
 """Rows, columns, and the part of the largest tile's rate that a tile achieves: it reads more for each
 operation."""
-_SPLITS: Final = (1, 2, 4, 8)
+_SPLITS: Final = (1, 2, 3, 4, 6, 8)
 _SHORTEST: Final = 512
-"""``k`` is not split into parts below this."""
+"""A part of a split ``k`` takes at least as long as one of this."""
 _DRAIN: Final = 160
 """What filling and emptying a tile's pipeline costs, as more of ``k``."""
 
-LAUNCHES: Final = {"none": 0, "graph": 1300, "stream": 4500}
-"""What launching a kernel takes on the host, in ns: a computation takes at least that for each of its
-kernels. ``graph``: as nodes of a CUDA graph; ``stream``: one after another from the host."""
+LAUNCHES: Final = ("none", "graph", "stream")
+"""How kernels are launched: a computation takes at least what the launches of its kernels take. ``graph``:
+as nodes of a CUDA graph; ``stream``: one after another from the host."""
 
 EFFICIENCIES: Final = ("kernels", "ideal")
 """Spellings of an efficiency, besides a number."""
@@ -145,17 +146,36 @@ class KernelTimes:
         return self.gpu.peaks[self.precision]
 
     @property
+    def launch_ns(self) -> int:
+        """Nanoseconds from the launch of a kernel to that of the next."""
+        return {"none": 0, "graph": self.gpu.graph_ns, "stream": self.gpu.stream_ns}[self.launch]
+
+    @property
     def text(self) -> str:
         """What the times are, in a line."""
         gpu, peak = self.gpu, f"{self.peak_flops / 1e12:g} TFLOP/s ({self.precision})"
         rates = f"{peak}, {gpu.memory_Bps / 1e9:g} GB/s"
         if self.efficiency is None:
-            return f"kernels of {gpu.name} as measured, of {rates}"
+            launched = f", launched in {self.launch_ns:,} ns each ({self.launch})" if self.launch_ns else ""
+            return f"kernels of {gpu.name} {gpu.fitted or 'as measured'}{launched}, of {rates}"
         return f"{self.efficiency:.0%} of the peak rates of {gpu.name}: {rates}"
 
     def roofline_ns(self, flops: int, touched: int) -> int:
         """Give the least time of a computation, in ns, rounded up."""
         return max(-(-flops * 10**9 // self.peak_flops), -(-touched * 10**9 // self.gpu.memory_Bps))
+
+    def ideal_ns(self, flops: int, touched: int, kernels: Sequence[Kernel]) -> int:
+        """Give the least time of a computation, in ns: no times of kernels are below it.
+
+        That is the roofline of its operations and bytes; but what kernels leave out, as the operations that a
+        mask spares and the bytes that fp8 does, counts for nothing.
+        """
+        whole = self.roofline_ns(flops, touched)
+        if not kernels:
+            return whole
+        operations = sum(one.flops / self._peak_flops_of(one) for one in kernels)
+        moved = sum(map(self._moved, kernels)) / self.gpu.memory_Bps
+        return min(whole, math.ceil(max(operations, moved) * 1e9))
 
     def computation_ns(self, flops: int, touched: int, kernels: Iterable[Kernel]) -> int:
         """Give the time of a computation.
@@ -171,11 +191,17 @@ class KernelTimes:
         int
             Nanoseconds.
         """
-        if self.efficiency is not None:
-            return round(self.roofline_ns(flops, touched) / self.efficiency)
         listed = tuple(kernels)
-        launches = sum(one.launches if isinstance(one, Stream) else 1 for one in listed)
-        return max(sum(map(self.kernel_ns, listed)), launches * LAUNCHES[self.launch])
+        if self.efficiency is not None:
+            return round(self.ideal_ns(flops, touched, listed) / self.efficiency)
+        return sum(map(self.kernel_ns, listed)) + self.waiting_ns(listed)
+
+    def waiting_ns(self, kernels: Sequence[Kernel]) -> int:
+        """Give how long the GPU waits for a computation's launches: what these take more than the kernels."""
+        if not self.launch_ns:
+            return 0
+        launches = sum(one.launches if isinstance(one, Stream) else 1 for one in kernels)
+        return max(0, launches * self.launch_ns - sum(map(self.kernel_ns, kernels)))
 
     def kernel_ns(self, kernel: Kernel) -> int:
         """Give the time of one kernel in ns, from the end of the one before to its own end."""
@@ -190,6 +216,23 @@ class KernelTimes:
             found = self._known[kernel] = max(1, round(took))
         return found
 
+    def _precision_of(self, one: Product) -> str:
+        return "bf16" if one.plain and self.precision == "fp8" else self.precision
+
+    def _peak_flops_of(self, kernel: Kernel) -> int:
+        """Give the peak of the precision that a kernel computes in."""
+        return self.gpu.peaks[self._precision_of(kernel) if isinstance(kernel, Product) else "bf16"]
+
+    def _moved(self, kernel: Kernel) -> int:
+        """Give the bytes that a kernel reads and writes at least."""
+        if isinstance(kernel, Stream):
+            return kernel.size
+        if isinstance(kernel, Attention):
+            return 2 * kernel.numbers
+        each = _NUMBER_BYTES[self._precision_of(kernel)]
+        one = kernel
+        return one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
+
     def _moved_ns(self, size: float) -> float:
         """Give the time of a pass over memory."""
         return size * 1e9 / (self.gpu.memory_Bps * self.gpu.stream)
@@ -201,23 +244,22 @@ class KernelTimes:
     def _product_ns(self, one: Product) -> float:
         """Give the time of a product, and in fp8 of casting its input."""
         gpu = self.gpu
-        precision = "bf16" if one.plain and self.precision == "fp8" else self.precision
+        precision = self._precision_of(one)
         rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
-        each = _NUMBER_BYTES[precision]
-        moved = one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
         best = float("inf")
         for rows, columns, part in _TILES:
             tiles = -(-one.m // rows) * -(-one.n // columns) * one.copies
             for split in _SPLITS:
-                if split > 1 and (one.k < split * _SHORTEST or tiles >= gpu.sms):
+                if split > 1 and tiles >= gpu.sms:
                     break
                 waves = -(-tiles * split // gpu.sms)
-                took = waves * 2 * rows * columns * (one.k / split + _DRAIN) / (rate * part)
+                length = one.k if split == 1 else max(one.k / split, _SHORTEST)
+                took = waves * 2 * rows * columns * (length + _DRAIN) / (rate * part)
                 if split > 1:
                     took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
                 best = min(best, took)
-        took = max(best, self._fed_ns(moved)) + gpu.kernel_ns
-        if precision == "fp8":
+        took = max(best, self._fed_ns(self._moved(one))) + gpu.kernel_ns
+        if precision == "fp8" and one.cast:
             took += self._moved_ns(_CAST_BYTES * one.m * one.k * one.copies) + gpu.kernel_ns
         return took
 
@@ -226,15 +268,20 @@ class KernelTimes:
         if one.queries == 1:
             # The parts of long contexts, which several multiprocessors read, are added in the end.
             parts = _PARTS_NS * one.keys / (one.keys + 1024)
-            return self._moved_ns(2 * one.numbers) + parts + gpu.kernel_ns + _DECODE_NS
+            return self._moved_ns(self._moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
         part = gpu.attention_back if one.is_backward else gpu.attention
-        # Short sequences fill the pipelines of a tile less.
-        part *= one.keys / (one.keys + gpu.half_keys)
-        computed = one.flops * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
-        return max(computed, self._moved_ns(2 * one.numbers)) + gpu.kernel_ns
+        # Short sequences fill the pipelines of a tile less; a causal mask halves what a query sees of them.
+        rows = one.sequences * one.heads * one.queries
+        seen = 2 * one.pairs / rows
+        part *= seen / (seen + gpu.half_keys)
+        # Tiles on the diagonal of a causal mask are computed whole.
+        whole = one.flops * (1 + rows * _DIAGONAL / 2 / one.pairs if one.causal else 1)
+        computed = whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
+        return max(computed, self._moved_ns(self._moved(one))) + gpu.kernel_ns
 
 
-_DECODE_NS: Final = 6000
+_DIAGONAL: Final = 128
+"""Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
-"""What attention of single tokens takes besides, for short and, in addition, for long contexts: on H100
-8.5 µs with a few keys, 14 to 16.5 with 4,096 of a few heads (aiconfigurator, see tests/data/kernels)."""
+"""What attention of single tokens takes in addition for long contexts: on H100 8.5 µs with a few keys, 14 to
+16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""

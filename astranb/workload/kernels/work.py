@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-__all__ = ["SORTS", "Attention", "Kernel", "Product", "Stream"]
+__all__ = ["SORTS", "Attention", "Kernel", "Product", "Stream", "expert_kernels"]
 
-SORTS: Final = ("matrices", "attention", "element-wise", "optimizer")
-"""What a kernel's time counts as in a report."""
+SORTS: Final = ("matrices", "attention", "element-wise", "optimizer", "launches")
+"""What time counts as in a report: that of kernels, and what computations wait for their launches."""
 
+_NUMBER_BYTES: Final = 2
 _GRADIENT_BYTES: Final = 8
 """Per parameter, to add a microbatch's gradient to the sum in float32: one read, one write."""
 
@@ -28,6 +29,11 @@ class Product:
         Whether the k by n matrix is parameters; their gradients are added to a sum in float32.
     plain : bool
         Whether the matrices are never in fp8 (router, head, unfused attention).
+    cast : bool
+        Whether the first matrix is cast to fp8 before, where the precision is fp8.
+    bias : bool
+        Whether a vector is added to each row of the output: while it is written, without a kernel of its own;
+        the vector's gradient is a sum over the output's, in a pass that reads it.
 
     Examples
     --------
@@ -41,6 +47,8 @@ class Product:
     copies: int = 1
     weights: bool = True
     plain: bool = False
+    cast: bool = True
+    bias: bool = False
 
     @property
     def sort(self) -> str:
@@ -74,7 +82,8 @@ class Attention:
         Whether a token attends only to those before it: half of the operations, where queries are keys.
     is_backward : bool
     kept_size : int
-        Numbers that a head keeps of a token; 0: those of a key and a value (latent vectors are both).
+        Numbers of two bytes that a head keeps of a token; 0: those of a key and a value. (Latent vectors
+        are both; in fp8 there are half as many.)
 
     Examples
     --------
@@ -96,13 +105,18 @@ class Attention:
     sort = "attention"
 
     @property
-    def flops(self) -> int:
-        """Floating-point operations; backward 2.5 times those of forward (Dao 2023, arXiv 2307.08691)."""
+    def pairs(self) -> int:
+        """Pairs of a query and a key that it attends to."""
         pairs = self.sequences * self.heads * self.queries * self.keys
         if self.causal and self.queries > 1:
             # Each query sees the keys before it: all of them but half of the queries' square.
             pairs -= self.sequences * self.heads * self.queries * self.queries // 2
-        forward = 2 * pairs * (self.key_size + self.value_size)
+        return pairs
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations; backward 2.5 times those of forward (Dao 2023, arXiv 2307.08691)."""
+        forward = 2 * self.pairs * (self.key_size + self.value_size)
         return forward * 5 // 2 if self.is_backward else forward
 
     @property
@@ -152,14 +166,64 @@ class Stream:
         return (replace(self, size=int(self.size * self.back)),)
 
 
+def expert_kernels(
+    tokens: int,
+    hidden: int,
+    width: int,
+    experts: int,
+    *,
+    gated: bool = True,
+    number_bytes: int = 2,
+    cast: bool = False,
+) -> tuple[Kernel, ...]:
+    """Give the kernels of the experts of a rank.
+
+    Tokens are permuted by expert, two grouped products with the activation between them follow, and
+    tokens are permuted back. Tokens are spread evenly; where there are fewer than experts, only as many
+    experts as tokens are read.
+
+    Parameters
+    ----------
+    tokens : int
+        Tokens that arrive, each counted once for each expert that it goes to.
+    hidden, width : int
+        Numbers of a token, and between an expert's matrices.
+    experts : int
+    gated : bool
+        Whether the first product makes twice the width.
+    number_bytes : int
+        Bytes of a number between the kernels.
+    cast : bool
+        Whether inputs are cast to fp8 by kernels of their own, as in training, where a transposed copy is
+        kept; otherwise the permutation and the activation write fp8.
+
+    Examples
+    --------
+    >>> [one.copies for one in expert_kernels(4, 1024, 512, 16) if isinstance(one, Product)]
+    [4, 4]
+    """
+    used, matrices = max(1, min(experts, tokens)), 2 if gated else 1
+    each = max(1, -(-tokens // used))
+    moved = Stream(2 * tokens * hidden * number_bytes)
+    return (
+        moved,
+        Product(each, matrices * width, hidden, used, cast=cast),
+        Stream((matrices + 1) * tokens * width * number_bytes),
+        Product(each, hidden, width, used, cast=cast),
+        moved,
+    )
+
+
 @lru_cache(1 << 12)
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
     """Give the products of a backward pass, and the addition to the sum of gradients."""
-    inward = replace(one, n=one.k, k=one.n)
-    other = replace(one, m=one.n, n=one.k, k=one.m)
+    inward = replace(one, n=one.k, k=one.n, bias=False)
+    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False)
     if not one.weights:
         return inward, other
     added = Stream(_GRADIENT_BYTES * one.n * one.k * one.copies, launches=0, sort="matrices")
+    if one.bias:
+        return inward, other, added, Stream(_NUMBER_BYTES * one.m * one.n * one.copies)
     return inward, other, added
 
 

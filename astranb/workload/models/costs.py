@@ -20,11 +20,12 @@ one read, one write and a mask of one byte (Korthikanti et al. 2022, arXiv 2205.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from astranb.workload.kernels import Attention, Kernel, Product, Stream
+from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels
 
 from .job import Job
 from .program import Cost
@@ -84,7 +85,10 @@ class Costs:
         parameters = sum(into * out for into, out in shapes)
         wide = sum(into + out for into, out in shapes)
         size = (parameters + self.tokens * wide) * self.job.bytes_each
-        kernels = tuple(Product(self.tokens, out, into, plain=plain) for into, out in shapes)
+        cast, bias = self.job.mode == "training", self.model.biases and not plain
+        kernels = tuple(
+            Product(self.tokens, out, into, plain=plain, cast=cast, bias=bias) for into, out in shapes
+        )
         return Cost(2 * self.tokens * parameters, size, kernels=kernels + then)
 
     def _passes(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
@@ -96,7 +100,13 @@ class Costs:
         return () if self.job.elementwise else self._passes(numbers, passes)
 
     def around(self) -> Cost:
-        """The residual addition and the norm between two halves of layers, fused."""
+        """The residual addition and the norm between two halves of layers, fused.
+
+        Libraries of inference do both in one kernel, which reads two numbers and writes two, and casts to
+        fp8, with scales that are known before (vLLM's fused_add_rms_norm, TensorRT-LLM's rmsnorm plugin).
+        """
+        if self.job.mode != "training":
+            return Cost(0, 0, kernels=self._fused(self._between, _NORM_PASSES + _RESIDUAL_PASSES - 1))
         mask = self._between if self.job.dropout and not self.job.elementwise else 0
         extra = (Stream(mask),) if mask else ()
         kernels = self._fused(self._between, _NORM_PASSES) + self._fused(self._between, _RESIDUAL_PASSES)
@@ -128,22 +138,27 @@ class Costs:
         heads = m.heads // t
         flops = 2 * self.tokens * seen * heads * (m.key_size + m.value_size)
         kept = m.cache_width // (1 if m.is_latent else t)
-        numbers = self.tokens * heads * (m.key_size + m.value_size) + self.job.micro * seen * kept
-        return Cost(flops, numbers * self.job.bytes_each, kernels=self._attention(seen, heads))
+        size = self.tokens * heads * (m.key_size + m.value_size) * self.job.bytes_each
+        size += self.job.micro * seen * kept * self.job.cache_bytes
+        return Cost(flops, size, kernels=self._attention(seen, heads))
 
     def _attention(self, seen: int, heads: int) -> tuple[Kernel, ...]:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
         each = self.tokens // sequences
+        halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
         if self.job.attention == "flash" or each == 1:
             if not m.is_latent:
                 kept = m.kv_heads // self.job.parallelism.tensor
-                return (Attention(sequences, each, seen, heads, kept, m.key_size, m.value_size),)
+                wide = 0 if halves == 1 else (m.key_size + m.value_size) // halves
+                return (
+                    Attention(sequences, each, seen, heads, kept, m.key_size, m.value_size, kept_size=wide),
+                )
             if each > 1:
                 return (Attention(sequences, each, seen, heads, heads, m.key_size, m.value_size),)
             # Latent vectors are read once for all heads, as keys and as values.
             wide = m.kv_rank + m.rope_size
-            return (Attention(sequences, 1, seen, heads, 1, wide, m.kv_rank, kept_size=wide),)
+            return (Attention(sequences, 1, seen, heads, 1, wide, m.kv_rank, kept_size=wide // halves),)
         copies, scores = sequences * heads, sequences * heads * each * seen
         passes = _passes_of_softmax(dropout=self.job.dropout)
         softmax = () if self.job.elementwise else (Stream(int(scores * passes * self.job.bytes_each)),)
@@ -179,21 +194,27 @@ class Costs:
         It computes the number of tokens that it sends to experts, times :attr:`load`.
         """
         m, degrees = self.model, self.job.parallelism
-        count, part = m.experts // degrees.expert, m.expert_ffn // degrees.tensor
+        count, part = self.used_experts, m.expert_ffn // degrees.tensor
         numbers = count * m.expert // degrees.tensor
         tokens = int(self.load * m.top_k * self.tokens)
         wide = tokens * (2 * m.hidden + part)
         flops = 2 * self.tokens * m.top_k * m.expert // degrees.tensor
-        each, matrices = max(1, -(-tokens // count)), 2 if m.gated else 1
-        kernels = (
-            *self._passes(tokens * m.hidden, 2),  # permuted by expert
-            Product(each, matrices * part, m.hidden, count),
-            *self._passes(tokens * part, matrices + 1),
-            Product(each, m.hidden, part, count),
-            *self._passes(tokens * m.hidden, 2),
-        )
+        kernels = expert_kernels(
+            tokens, m.hidden, part, count, gated=m.gated, number_bytes=self.job.bytes_each,
+            cast=self.job.mode == "training",
+        )  # fmt: skip
         size = (numbers + wide) * self.job.bytes_each
         return Cost(int(self.load * flops), size, useful=flops, kernels=kernels)
+
+    @property
+    def used_experts(self) -> int:
+        """Experts of a rank that some token goes to, on average, rounded up: all but with few tokens.
+
+        Of all tokens of the ranks that share the experts, each leaves one out with ``1 - top_k / experts``.
+        """
+        m, degrees = self.model, self.job.parallelism
+        left_out = (1 - m.top_k / m.experts) ** (self.tokens * degrees.expert)
+        return max(1, math.ceil(m.experts // degrees.expert * (1 - left_out) - 1e-9))
 
     @property
     def load(self) -> Fraction:

@@ -15,7 +15,7 @@ __all__ = ["ATTENTION", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
 _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
     "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
-    "optimizer_bytes": 64, "gradient_bytes": 8,
+    "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "full")
@@ -68,6 +68,8 @@ class Job:
         Bytes of the optimizer's state per parameter: 12 for Adam with a copy in float32.
     gradient_bytes : int
         Bytes of a parameter's gradient in memory.
+    cache_bytes : int
+        Bytes of a number in the cache of keys and values: 2 for bfloat16, 1 for fp8.
 
     Raises
     ------
@@ -97,6 +99,7 @@ class Job:
     precision: str = "bf16"
     overlap: tuple[str, ...] = ("gradients", "parameters")
     offload: str = "none"
+    cache_bytes: int = 2
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -130,6 +133,9 @@ class Job:
         if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
             what = f"{self.microbatches} microbatches on {degrees.pipeline} interleaved stages"
             raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")
+        if self.mode == "training" and self.cache_bytes != 2:
+            what = "a cache of keys and values does not apply to training"
+            raise InputError(what, where="cache_bytes", hint="leave it out")
         if self.mode != "training":
             options = (
                 ("zero", degrees.zero),

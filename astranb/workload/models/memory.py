@@ -194,7 +194,7 @@ class _Held:
         tokens = job.sequence // self.degrees.context + (job.tokens if job.mode == "decode" else 0)
         wide = self.model.cache_width // (1 if self.model.is_latent else self.degrees.tensor)
         count = sum(map(len, self.chunks)) * job.batch // self.degrees.data
-        return count * tokens * wide * job.bytes_each
+        return count * tokens * wide * job.cache_bytes
 
     # Activations
 

@@ -118,6 +118,13 @@ class ModelStep:
         return self.parallelism.ranks
 
     @property
+    def all_reduce(self) -> str:
+        """The algorithm of all-reduces that libraries for this kind of step take."""
+        generates = self.plan is not None and self.plan[1].mode != "training"
+        even = self.parallelism.tensor & (self.parallelism.tensor - 1) == 0
+        return "halvingDoubling" if generates and even else "ring"
+
+    @property
     def nodes(self) -> int:
         """The number of operations of all ranks."""
         return sum(map(len, self.stages)) * self.parallelism.per_stage
@@ -261,7 +268,7 @@ class ModelStep:
                 self.parallelism, self.stages, self.tokens, times, self.unit, self.title, self.precision,
                 self.plan,
             )  # fmt: skip
-        cluster = machine(step, network=network)
+        cluster = machine(step, network=network, all_reduce=step.all_reduce)
         operations = step.operations()
         return Workload(operations, cluster.network, cluster.system, groups=self.groups, title=self.title)
 
@@ -364,6 +371,7 @@ def workload(
     precision: str = "bf16",
     overlap: Sequence[str] = ("gradients", "parameters"),
     offload: str = "none",
+    cache_bytes: int = 2,
     gpu: str | KernelTimes | None = None,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
@@ -393,7 +401,7 @@ def workload(
         Whether dropout is one, too.
     expert_imbalance : float
         Load of the busiest expert of a layer, relative to the mean.
-    attention, precision, overlap, offload
+    attention, precision, overlap, offload, cache_bytes
         As :class:`Job` describes them.
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
@@ -453,6 +461,7 @@ def workload(
         precision=precision,
         overlap=tuple(overlap),
         offload=offload,
+        cache_bytes=cache_bytes,
     )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]

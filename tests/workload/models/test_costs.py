@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from astranb.chakra import NodeType
 from astranb.core.errors import InputError
-from astranb.workload.models import Parallelism, workload
+from astranb.workload.models import Job, Parallelism, workload
+from astranb.workload.models.costs import Costs
+from astranb.workload.models.library import TRANSFORMERS
 from tests.workload.models.support import collected, tiny
 
 SMALL = ("norm", "residual", "softmax")
@@ -118,3 +120,27 @@ def test_what_is_of_no_use_is_refused(more, message):
         workload(tiny(experts=8, top_k=2), expert_imbalance=5.0)
     with pytest.raises(InputError, match="is not a transformer"):
         workload("resnet-50", elementwise=True)
+
+
+def test_inference_fuses_what_surrounds_the_matrices():
+    """The residual and the norm are one kernel, and casts to fp8 none of their own."""
+    model = TRANSFORMERS["llama3-8b"]
+    trained, read = (
+        Costs(model, Job(Parallelism(), 128, 1, mode=mode, precision="fp8"))
+        for mode in ("training", "prefill")
+    )
+    assert [len(one.around().kernels) for one in (trained, read)] == [2, 1]
+    assert {one.cast for one in trained.output().kernels} == {True}
+    assert {one.cast for one in read.output().kernels} == {False}
+
+
+def test_few_tokens_go_to_few_experts():
+    model = TRANSFORMERS["mixtral-8x7b"]  # 8 experts, 2 for each token
+
+    def used(tokens, expert=1):
+        degrees = Parallelism(data=expert, expert=expert)
+        return Costs(model, Job(degrees, 1, tokens * expert, mode="decode")).used_experts
+
+    assert [used(tokens) for tokens in (1, 2, 4, 64)] == [2, 4, 6, 8]  # 2, 3.5, 5.5 and 8, rounded up
+    assert used(1, expert=4) == 2  # of four ranks' tokens
+    assert used(64, expert=4) == 2

@@ -1,0 +1,149 @@
+"""``astranb serve``: requests through a model by continuous batching."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final
+
+from astranb.core.errors import InputError
+from astranb.core.units import size_bytes, time_ps
+
+from .arguments import add_command, given, positive, whole
+from .inputs import network_of
+from .model import MODEL_OPTIONS, times_of
+from .printing import Report
+
+if TYPE_CHECKING:
+    from astranb.workload.serving import ServingPolicy
+
+__all__ = ["add_commands"]
+
+_SHARED: Final = (
+    "--model", "--tp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency", "--kernels",
+)  # fmt: skip
+_EXAMPLE: Final = "poisson:rate=4,prompt=1024,output=256,count=500,seed=1"
+_USAGE: Final = "astranb serve --model MODEL --requests REQUESTS [options]"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``serve`` to the command line."""
+    parser = add_command(
+        commands,
+        "serve",
+        "serve a model: requests through continuous batching",
+        _serve,
+        usage=_USAGE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    asked = parser.add_argument_group("the requests", f"example: --requests {_EXAMPLE}")
+    asked.add_argument(
+        "--requests",
+        required=True,
+        metavar="REQUESTS",
+        help="poisson, constant, offline or closed, ':' and rate= (of poisson and constant, per second), "
+        "users= (of closed), prompt=, output= (tokens: N, LOW-HIGH, exponential(MEAN) or "
+        "lognormal(MEDIAN:SIGMA)), count=, seed=; or a file REQUESTS.csv (arrival_s,prompt,output)",
+    )
+    model = parser.add_argument_group("the model and its GPUs", "example: --model llama3-70b --tp 8")
+    for flags, text, more in MODEL_OPTIONS:
+        if flags[0] in _SHARED:
+            model.add_argument(*flags, help=text, **{**more, "required": flags[0] == "--model"})
+    model.add_argument("--gpu", help="GPU preset (default: h100-sxm)")
+    model.add_argument("--launch", help="how kernels are launched: none, graph or stream (default: none)")
+    model.add_argument("--memory-limit", metavar="SIZE", help="memory of a GPU (default: the GPU's)")
+    model.add_argument("--network", metavar="FILE", help="network.yml of ASTRA-sim 2.0, of all GPUs")
+    model.add_argument("--infra", help="InfraGraph file, or blueprint, of all GPUs")
+    model.add_argument("--dimensions", metavar="8x4", help="GPUs in each dimension, with --infra")
+    model.add_argument("--system", metavar="FILE", help="system.json of ASTRA-sim 2.0")
+    policy = parser.add_argument_group("the policy", "example: --max-batch 128 --token-budget 2048")
+    count = whole(1, 1 << 24)
+    policy.add_argument(
+        "--instances", type=count, metavar="N", help="copies of the model, of --tp GPUs each (default: 1)"
+    )
+    policy.add_argument(
+        "--disaggregate", metavar="P:D", help="P copies compute prompts, D others decode (default: each both)"
+    )
+    policy.add_argument(
+        "--max-batch", type=count, metavar="N", help="requests that a copy works on at once (default: 256)"
+    )
+    policy.add_argument(
+        "--token-budget", type=count, metavar="N", help="tokens of an iteration, at most (default: 8192)"
+    )
+    policy.add_argument(
+        "--chunked-prefill",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="compute prompts in parts, in iterations that decode too (default: yes)",
+    )
+    policy.add_argument(
+        "--block-size", type=count, metavar="N", help="tokens of a block of keys and values (default: 16)"
+    )
+    policy.add_argument(
+        "--reserve-output",
+        action="store_true",
+        default=None,
+        help="admit a request only when there are blocks for all of its tokens: no preemptions (default: no)",
+    )
+    policy.add_argument(
+        "--watermark",
+        type=float,
+        metavar="F",
+        help="part of the blocks kept free at admission (default: 0.01)",
+    )
+    policy.add_argument(
+        "--memory-fraction", type=positive, metavar="F", help="part of a GPU's memory to use (default: 0.9)"
+    )
+    policy.add_argument(
+        "--host-time",
+        metavar="TIME",
+        help="of the host between two iterations, as '200 us' (default: 1.3 ms)",
+    )
+    files = parser.add_argument_group("results", "example: --frames results")
+    files.add_argument("--frames", metavar="DIR", help="write requests.csv and iterations.csv")
+
+
+def _serve(args: argparse.Namespace) -> Report:
+    from astranb.explore import serve
+    from astranb.workload.kernels import DEFAULT_GPU
+    from astranb.workload.serving import requests_of
+
+    if args.infra is not None and args.network is not None:
+        raise InputError(
+            "--infra and --network exclude each other", where="serve", hint="leave one of them out"
+        )
+    if args.dimensions is not None and args.infra is None:
+        raise InputError("--dimensions needs --infra", where="serve", hint="leave it out")
+    times = times_of(args, args.gpu or DEFAULT_GPU)
+    found = serve(
+        args.model, requests_of(args.requests), tensor=args.tp or 1, policy=_policy(args), gpu=times,
+        system=args.system, network=network_of(args), limit_bytes=_limit(args),
+        **given(args, "expert_imbalance", cache_bytes="cache_precision"),
+    )  # fmt: skip
+    if args.frames is not None:
+        found.write_frames(args.frames)
+    return Report(found.document(), [found.text()])
+
+
+def _limit(args: argparse.Namespace) -> int | None:
+    """Return the memory of a GPU in bytes, if it is given."""
+    return None if args.memory_limit is None else size_bytes(args.memory_limit, where="--memory-limit")
+
+
+def _policy(args: argparse.Namespace) -> ServingPolicy:
+    from astranb.workload.serving import ServingPolicy
+
+    options = given(
+        args, "instances", "max_batch", "token_budget", "chunked_prefill", "block_size", "reserve_output",
+        "watermark", "memory_fraction",
+    )  # fmt: skip
+    if args.host_time is not None:
+        options["host_ns"] = time_ps(args.host_time, where="--host-time") // 1000
+    if args.disaggregate is not None:
+        parts = args.disaggregate.split(":")
+        if len(parts) != 2 or not all(
+            part.isascii() and part.isdecimal() and int(part[:9]) > 0 for part in parts
+        ):
+            what = f"{args.disaggregate[:40]!r} is not P:D"
+            raise InputError(what, where="--disaggregate", hint="write 1:3")
+        options["prefill_instances"], options["decode_instances"] = (int(part[:9]) for part in parts)
+    return ServingPolicy(**options)

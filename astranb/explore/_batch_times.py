@@ -1,0 +1,179 @@
+"""How long an iteration of a model takes: the kernels of its batch, and the sums of tensor parallelism."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from astranb.workload.kernels import Kernel
+from astranb.workload.models.costs import Costs
+from astranb.workload.models.program import Cost
+
+from ._collective_times import CollectiveTimes
+
+if TYPE_CHECKING:
+    from astranb.workload.kernels import KernelTimes
+    from astranb.workload.models import Job, Transformer
+    from astranb.workload.serving import Batch
+
+__all__ = ["PARTS", "BatchTimes", "IterationTime"]
+
+PARTS: Final = {
+    "matrices": "products with parameters",
+    "attention": "attention over keys and values",
+    "element-wise": "norms, residuals, activations",
+    "tensor": "sums and gathers of tensor parallelism",
+    "host": "the host between two iterations",
+}
+"""What an iteration's time is spent on, and what each means."""
+
+
+class IterationTime(NamedTuple):
+    """The time of an iteration in nanoseconds, by :data:`PARTS`.
+
+    With an efficiency, computations count as matrices, and those around attention as attention.
+    """
+
+    matrices: int
+    attention: int
+    elementwise: int
+    tensor: int
+    host: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(self)
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """What depends on the number of tokens alone.
+
+    ``outside`` is the sum over all layers; to ``half``, of each layer, attention is added.
+    """
+
+    outside: IterationTime
+    half: Cost
+
+
+class BatchTimes:
+    """The times of iterations of one instance of a model.
+
+    An iteration is what a step of ``astranb run --mode prefill`` or ``decode`` is: each layer's two halves,
+    each followed by the sum of tensor parallelism, between the embedding and the head. All tokens pass
+    through the products together; attention is a kernel for decoding sequences, and one for each length of
+    parts of prompts. Decoding sequences count with the mean of their lengths: the bytes that they read are
+    those of all of them.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+        Gives parallelism (tensor alone), precision and the bytes of numbers.
+    times : KernelTimes
+    network : CollectiveTimes
+    host_ns : int
+        What the host takes between two iterations.
+    """
+
+    def __init__(
+        self, model: Transformer, job: Job, times: KernelTimes, network: CollectiveTimes, host_ns: int = 0
+    ) -> None:
+        self._model, self._times, self._network, self._host_ns = model, times, network, host_ns
+        self._job = replace(job, mode="decode", sequence=1, batch=1, microbatches=1, tokens=1)
+        self._ranks = range(job.parallelism.tensor)
+        self._fixed: dict[int, _Fixed] = {}
+        self._heads: dict[int, IterationTime] = {}
+        self._decoding: dict[int, Costs] = {}
+        self._chunks: dict[tuple[int, int, int], Cost] = {}
+
+    def time(self, batch: Batch) -> IterationTime:
+        """Give the time of an iteration."""
+        fixed = self._of_tokens(batch.tokens)
+        around = self._computed(fixed.half.plus(self._attention(batch)), rest="attention")
+        layers = self._model.layers
+        head = self._head(batch.outputs)
+        return IterationTime(
+            fixed.outside.matrices + layers * around.matrices + head.matrices,
+            fixed.outside.attention + layers * around.attention + head.attention,
+            fixed.outside.elementwise + layers * around.elementwise + head.elementwise,
+            fixed.outside.tensor + head.tensor,
+            self._host_ns,
+        )
+
+    def _costs(self, tokens: int) -> Costs:
+        return Costs(self._model, replace(self._job, batch=tokens))
+
+    def _attention(self, batch: Batch) -> Cost:
+        """Give the cost of a layer's attention."""
+        found = Cost(0, 0)
+        if batch.decodes:
+            costs = self._decoding.get(batch.decodes)
+            if costs is None:
+                costs = self._decoding[batch.decodes] = self._costs(batch.decodes)
+            found = costs.attention(-(-batch.seen // batch.decodes))
+        for (queries, keys), count in Counter(batch.chunks).items():
+            key = queries, keys, count
+            if key not in self._chunks:
+                prompt = replace(self._job, mode="prefill", sequence=queries, batch=count)
+                self._chunks[key] = Costs(self._model, prompt).attention(keys)
+            found = found.plus(self._chunks[key])
+        return found
+
+    def _of_tokens(self, tokens: int) -> _Fixed:
+        found = self._fixed.get(tokens)
+        if found is None:
+            found = self._fixed[tokens] = self._without_attention(tokens)
+        return found
+
+    def _without_attention(self, tokens: int) -> _Fixed:
+        m, c = self._model, self._costs(tokens)
+        sums = self._network.collective_ns("all_reduce", self._ranks, c.activation)
+        whole = IterationTime(0, 0, 0, 2 * m.layers * sums)
+        if m.vocab:
+            whole = _added(whole, self._computed(c.embedding()), 1)._replace(tensor=whole.tensor + sums)
+        with_experts = sum(map(m.has_experts, range(m.layers)))
+        if with_experts < m.layers:
+            opening, closing = c.mlp()
+            half = c.around().plus(opening).plus(closing)
+            whole = _added(whole, self._computed(half), m.layers - with_experts)
+        if with_experts:
+            for one in (c.around().plus(c.around_experts()), c.experts()):
+                whole = _added(whole, self._computed(one), with_experts)
+        return _Fixed(whole, c.around().plus(c.queries()).plus(c.output()))
+
+    def _head(self, outputs: int) -> IterationTime:
+        """Give the time of the head for the tokens that an iteration gives."""
+        found = self._heads.get(outputs)
+        if found is None:
+            found = IterationTime(0, 0, 0, 0)
+            if outputs and self._model.vocab:
+                c = self._costs(outputs)
+                size = outputs * c.words * self._job.bytes_each
+                gathered = self._network.collective_ns("all_gather", self._ranks, size)
+                found = self._computed(c.head())._replace(tensor=gathered)
+            self._heads[outputs] = found
+        return found
+
+    def _computed(self, cost: Cost, rest: str = "matrices") -> IterationTime:
+        """Give the time of a computation by sort of kernel; what launches add goes to ``rest``."""
+        times = self._times
+        took = times.computation_ns(cost.flops, cost.touched, cost.kernels)
+        sorts = _sorted(times, cost.kernels) if times.efficiency is None else Counter()
+        sorts[rest] += took - sum(sorts.values())
+        return IterationTime(sorts["matrices"], sorts["attention"], sorts["element-wise"], 0)
+
+
+def _sorted(times: KernelTimes, kernels: Iterable[Kernel]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in kernels:
+        found[one.sort] += times.kernel_ns(one)
+    return found
+
+
+def _added(one: IterationTime, other: IterationTime, count: int) -> IterationTime:
+    """Add a time, several times."""
+    return IterationTime(*(a + count * b for a, b in zip(one, other, strict=True)))

@@ -1,0 +1,289 @@
+"""Serving: a trace of requests through instances of a model, iteration by iteration."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from astranb.core.errors import InputError
+from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
+from astranb.workload.models import Job, Parallelism, Transformer, machine
+from astranb.workload.models.library import find_model
+from astranb.workload.models.pipeline import check
+from astranb.workload.serving import RequestTrace, ServingPolicy, cache_blocks, token_bytes
+
+from ._batch_times import BatchTimes
+from ._collective_times import CollectiveTimes
+from ._scheduler import Scheduler, Sequence
+from ._served import Iteration, Served
+
+if TYPE_CHECKING:
+    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
+
+__all__ = ["serve"]
+
+_ARRIVAL: Final = 0
+_ITERATION: Final = 1
+_TRANSFER: Final = 2
+_ROLES: Final = ("all", "prefill", "decode")
+
+
+@dataclass
+class _ServerGpus:
+    """What a cluster has to know of a server."""
+
+    ranks: int
+    times: KernelTimes | None
+    precision: str
+    spans_all: bool = False
+
+
+def serve(
+    model: str | Transformer,
+    requests: RequestTrace,
+    *,
+    tensor: int = 1,
+    policy: ServingPolicy | None = None,
+    gpu: str | KernelTimes = DEFAULT_GPU,
+    precision: str = "bf16",
+    cache_bytes: int = 2,
+    expert_imbalance: float = 1.0,
+    system: str | Path | None = None,
+    network: str | Path | DimensionNetwork | InfraNetwork | None = None,
+    limit_bytes: int | None = None,
+) -> Served:
+    """Answer requests by continuous batching.
+
+    Parameters
+    ----------
+    model : str or Transformer
+        A name in :data:`astranb.workload.models.TRANSFORMERS`, a file, or a model.
+    requests : RequestTrace
+    tensor : int
+        GPUs of an instance, by tensor parallelism.
+    policy : ServingPolicy, optional
+    gpu : str or KernelTimes
+    precision : str
+        Of products with parameters.
+    cache_bytes : int
+        Bytes of a number of keys and values: 2, or 1 in fp8.
+    expert_imbalance : float
+        Load of the busiest expert, relative to the mean.
+    system, network
+        Of all instances' GPUs, as for :func:`astranb.workload.models.machine`.
+    limit_bytes : int, optional
+        Memory of a GPU. Default: that of the GPU.
+
+    Raises
+    ------
+    InputError
+        The model does not fit, or a request does not fit in the memory for keys and values.
+
+    Examples
+    --------
+    >>> from astranb.workload.serving import requests_of
+    >>> found = serve("llama3-8b", requests_of("closed:users=8,prompt=512,output=64,count=32"))
+    >>> found.output_tokens, found.limit
+    (2048, 'matrices')
+    """
+    known = find_model(model) if isinstance(model, str) else model
+    if not isinstance(known, Transformer) or not known.vocab:
+        raise InputError(f"{known.name} generates no tokens", where="model", hint="take a transformer")
+    policy = policy or ServingPolicy()
+    times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
+    job = Job(
+        Parallelism(tensor=tensor), 1, 1, mode="decode", precision=times.precision, cache_bytes=cache_bytes,
+        expert_imbalance=expert_imbalance,
+    )  # fmt: skip
+    longest = max(one.prompt + one.output for one in requests.requests)
+    check(known, replace(job, sequence=longest))
+    ranks = policy.copies * tensor
+    kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
+    cluster = machine(_ServerGpus(ranks, times, times.precision), system, network, all_reduce=kind)
+    one = cluster
+    if network is None:
+        # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
+        one = machine(_ServerGpus(tensor, times, times.precision), system, all_reduce=kind)
+    limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
+    blocks = cache_blocks(known, job, policy, limit)
+    between = CollectiveTimes(cluster.network, cluster.system)
+    inside = between if one is cluster else CollectiveTimes(one.network, one.system)
+    iterations = BatchTimes(known, job, times, inside, policy.host_ns)
+    run = _Run(policy, requests, blocks, iterations, between, tensor, token_bytes(known, job))
+    run.all()
+    used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
+    assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
+    return Served(
+        known.name, times.gpu.name, ranks, policy, requests, blocks, run.requests, run.iterations,
+        run.transfer_bytes * tensor, assumed,
+    )  # fmt: skip
+
+
+class _Instance:
+    """A copy of the model, and what it does."""
+
+    def __init__(self, number: int, role: str, scheduler: Scheduler) -> None:
+        self.number, self.role, self.scheduler = number, role, scheduler
+        self.link_free_ns = 0
+        self.incoming: deque[tuple[Sequence, _Instance]] = deque()
+
+    @property
+    def load(self) -> int:
+        return self.scheduler.load + len(self.incoming)
+
+
+class _Run:
+    """The events of a run: arrivals, ends of iterations and of transfers, in the order of time."""
+
+    def __init__(
+        self,
+        policy: ServingPolicy,
+        trace: RequestTrace,
+        blocks: int,
+        times: BatchTimes,
+        network: CollectiveTimes,
+        tensor: int,
+        each_bytes: int,
+    ) -> None:
+        self._policy, self._trace, self._times, self._network = policy, trace, times, network
+        self._tensor, self._token_bytes = tensor, each_bytes
+        count = len(trace.requests)
+        listed = trace.requests
+        self.requests: dict[str, list[int]] = {
+            "arrival_ns": [0 if trace.users else one.arrival_ns for one in listed],
+            "prompt": [one.prompt for one in listed],
+            "output": [one.output for one in listed],
+            **{name: [-1] * count for name in ("instance", "begin_ns", "first_token_ns", "end_ns")},
+            **{name: [0] * count for name in ("preemptions", "transfer_ns")},
+        }
+        self.iterations: list[Iteration] = []
+        self.transfer_bytes = 0
+        split = policy.prefill_instances
+        self._instances = [
+            _Instance(
+                number,
+                _ROLES[0] if not split else _ROLES[1] if number < split else _ROLES[2],
+                Scheduler(policy, blocks, self._preempted),
+            )
+            for number in range(policy.copies)
+        ]
+        self._first = [one for one in self._instances if one.role != "decode"]
+        self._second = [one for one in self._instances if one.role == "decode"]
+        self._queue: list[tuple[int, int, int, Any]] = []
+        self._sequence = 0
+        self._next = 0
+        self._require_room()
+
+    def _require_room(self) -> None:
+        """Refuse requests that can never be admitted."""
+        most, policy = self._instances[0].scheduler.most_tokens, self._policy
+        for number, one in enumerate(self._trace.requests):
+            # The last token that is given needs no keys and values.
+            needed = one.prompt + one.output - 1
+            if needed > most:
+                what = f"request {number} keeps {needed:,} tokens, and {most:,} fit in an instance's memory"
+                hint = "take an fp8 cache, a larger tensor degree or a GPU with more memory"
+                raise InputError(what, where=self._trace.text, hint=hint)
+            if not policy.chunked_prefill and one.prompt > policy.token_budget:
+                what = f"request {number} has a prompt of {one.prompt:,} tokens"
+                hint = f"raise the token budget of {policy.token_budget:,}, or take chunked prefill"
+                raise InputError(what, where=self._trace.text, hint=hint)
+
+    def all(self) -> None:
+        """Answer all requests."""
+        trace = self._trace
+        for number in range(min(trace.users or len(trace.requests), len(trace.requests))):
+            self._add(self.requests["arrival_ns"][number], _ARRIVAL, number)
+        self._next = trace.users
+        while self._queue:
+            now = self._queue[0][0]
+            while self._queue and self._queue[0][0] == now:
+                _, _, kind, what = heapq.heappop(self._queue)
+                if kind == _ARRIVAL:
+                    self._arrive(what)
+                elif kind == _ITERATION:
+                    self._end(what, now)
+                else:
+                    self._arrived(*what)
+            for one in self._second:
+                self._send(one, now)
+            for one in self._instances:
+                if not one.scheduler.is_busy:
+                    self._begin(one, now)
+
+    def _add(self, when: int, kind: int, what: Any) -> None:
+        heapq.heappush(self._queue, (when, self._sequence, kind, what))
+        self._sequence += 1
+
+    def _preempted(self, one: Sequence) -> None:
+        self.requests["preemptions"][one.number] += 1
+
+    def _arrive(self, number: int) -> None:
+        to = min(self._first, key=lambda one: one.load)
+        request = self._trace.requests[number]
+        to.scheduler.waiting.append(Sequence(number, request.prompt, request.output))
+
+    def _begin(self, on: _Instance, now: int) -> None:
+        scheduler = on.scheduler
+        batch = scheduler.begin()
+        if batch is None:
+            return
+        took = self._times.time(batch)
+        end = now + took.total
+        for one in scheduler.computing:
+            if self.requests["begin_ns"][one.number] < 0:
+                self.requests["begin_ns"][one.number] = now
+        self.iterations.append(
+            Iteration(
+                on.number, now, end, batch.decodes, batch.seen, batch.tokens - batch.decodes,
+                len(batch.chunks), len(scheduler.waiting), scheduler.waits, scheduler.blocks - scheduler.free,
+                *took,
+            )
+        )  # fmt: skip
+        self._add(end, _ITERATION, on)
+
+    def _end(self, on: _Instance, now: int) -> None:
+        done, ready = on.scheduler.end()
+        for one in done:
+            first = self.requests["first_token_ns"]
+            first[one.number] = now if first[one.number] < 0 else first[one.number]
+            self.requests["end_ns"][one.number] = now
+            self.requests["instance"][one.number] = on.number
+            if self._next and self._next < len(self._trace.requests):
+                self.requests["arrival_ns"][self._next] = now
+                self._add(now, _ARRIVAL, self._next)
+                self._next += 1
+        for one in ready:
+            if self.requests["first_token_ns"][one.number] < 0:
+                self.requests["first_token_ns"][one.number] = now
+            if on.role == "prefill":
+                to = min(self._second, key=lambda each: each.load)
+                to.incoming.append((one, on))
+                self.requests["transfer_ns"][one.number] = -now
+            else:
+                on.scheduler.join(one)
+
+    def _send(self, to: _Instance, now: int) -> None:
+        """Begin the transfers for which there is room."""
+        while to.incoming and not to.scheduler.waiting:
+            one, source = to.incoming[0]
+            if not to.scheduler.has_room(one):
+                return
+            to.incoming.popleft()
+            to.scheduler.reserve(one)
+            size = one.prefill * self._token_bytes
+            self.transfer_bytes += size
+            begin = max(now, source.link_free_ns, to.link_free_ns)
+            ranks = source.number * self._tensor, to.number * self._tensor
+            end = begin + self._network.message_ns(*ranks, size)
+            source.link_free_ns = to.link_free_ns = end
+            self.requests["transfer_ns"][one.number] += end
+            self._add(end, _TRANSFER, (one, source, to))
+
+    def _arrived(self, one: Sequence, source: _Instance, to: _Instance) -> None:
+        """End a transfer: the blocks of the sender are free, the receiver decodes."""
+        source.scheduler.release(one)
+        to.scheduler.join(one)

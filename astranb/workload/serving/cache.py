@@ -1,0 +1,76 @@
+"""The blocks of keys and values that fit in a GPU's memory beside the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from astranb.core.errors import InputError
+from astranb.workload.models import Job, Transformer
+from astranb.workload.models.memory import rank_memory
+
+from .policy import ServingPolicy
+
+__all__ = ["blocks_of", "cache_blocks", "token_bytes"]
+
+
+def blocks_of(tokens: int, block_size: int) -> int:
+    """Give the blocks that a number of tokens takes.
+
+    Examples
+    --------
+    >>> blocks_of(16, 16), blocks_of(17, 16)
+    (1, 2)
+    """
+    return -(-tokens // block_size)
+
+
+def token_bytes(model: Transformer, job: Job) -> int:
+    """Give the bytes of a token's keys and values of all layers, on one rank.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import MODELS, Parallelism
+    >>> token_bytes(MODELS["llama3-70b"], Job(Parallelism(tensor=8), 1, 1, mode="decode"))
+    40960
+    """
+    wide = model.cache_width // (1 if model.is_latent else job.parallelism.tensor)
+    return model.layers * wide * job.cache_bytes
+
+
+def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_bytes: int) -> int:
+    """Give the number of blocks that fit beside the weights and the buffers of the largest iteration.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+        Gives parallelism and the bytes of numbers.
+    policy : ServingPolicy
+    limit_bytes : int
+        The memory of a GPU.
+
+    Raises
+    ------
+    InputError
+        The weights do not fit, or no block fits beside them.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import MODELS, Parallelism
+    >>> job = Job(Parallelism(tensor=2), 1, 1, mode="decode")
+    >>> cache_blocks(MODELS["llama3-70b"], job, ServingPolicy(), 143_771 << 20) // 1000
+    23
+    """
+    largest = replace(job, mode="prefill", sequence=policy.token_budget, batch=1, microbatches=1, tokens=1)
+    held = rank_memory(model, largest, 0)
+    usable = int(limit_bytes * policy.memory_fraction)
+    rest = usable - held.weights - held.buffers
+    blocks = rest // (policy.block_size * token_bytes(model, job))
+    if blocks < 1:
+        what = (
+            f"a rank of {model.name} needs {held.weights / 1e9:,.1f} GB for weights and "
+            f"{held.buffers / 1e9:,.1f} for buffers, of {usable / 1e9:,.1f} GB that may be used"
+        )
+        hint = "raise tensor parallelism, take fp8 or a GPU with more memory"
+        raise InputError(what, where="memory", hint=hint)
+    return blocks

@@ -1,0 +1,296 @@
+"""Requests: made by a generator with a seed, or read from a file.
+
+A generator is written ``ARRIVALS:key=value,…``, as ``poisson:rate=4,prompt=1024,output=256,seed=1``.
+
+Arrivals are ``poisson`` (gaps of an exponential distribution, mean 1/rate), ``constant`` (equal gaps),
+``offline`` (all at the beginning), or ``closed`` (``users`` of them, each of whom asks again as soon as
+they have an answer). Lengths are ``N`` (always), ``LOW-HIGH`` (each whole number equally often),
+``exponential(MEAN)`` (rounded up, so at least 1) or ``lognormal(MEDIAN:SIGMA)`` (rounded up; the logarithm
+has standard deviation SIGMA). Each value is drawn by inversion from Python's Mersenne Twister, of which
+``random()`` is the same in all versions.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import NormalDist
+from typing import Final, NamedTuple
+
+from astranb.core.document import contents
+from astranb.core.errors import InputError, near
+
+__all__ = ["ARRIVALS", "Request", "RequestTrace", "read_requests", "requests_of"]
+
+ARRIVALS: Final = ("poisson", "constant", "offline", "closed")
+"""Distributions of arrivals."""
+
+_MOST_BYTES: Final = 256 << 20
+_MOST_COUNT: Final = 1_000_000
+_MOST_TOKENS: Final = 1 << 24
+_MOST_SECONDS: Final = 10**8
+_COLUMNS: Final = {
+    "arrival": ("arrival_s", "arrival", "timestamp"),
+    "prompt": ("prompt", "prompt_tokens", "contexttokens"),
+    "output": ("output", "output_tokens", "generatedtokens"),
+}
+"""Names of columns; the last ones are those of Azure's public traces of LLM inference."""
+
+
+class Request(NamedTuple):
+    """A request.
+
+    Attributes
+    ----------
+    arrival_ns : int
+    prompt, output : int
+        Tokens.
+    """
+
+    arrival_ns: int
+    prompt: int
+    output: int
+
+
+@dataclass(frozen=True)
+class RequestTrace:
+    """Requests in the order of their arrival.
+
+    Parameters
+    ----------
+    requests : sequence of Request
+    users : int
+        If not 0, so many requests are under way at any time: the first ones arrive at the beginning, each
+        other one when one has been answered. Arrivals are not used then.
+    text : str
+        What they are, in a line.
+
+    Raises
+    ------
+    InputError
+        There is none, or arrivals are not in order.
+
+    Examples
+    --------
+    >>> RequestTrace([Request(0, 100, 10), Request(5_000_000, 200, 10)]).output_tokens
+    20
+    """
+
+    requests: Sequence[Request]
+    users: int = 0
+    text: str = "requests"
+
+    def __post_init__(self) -> None:
+        """Check the requests."""
+        if not self.requests:
+            raise InputError("there are no requests", where=self.text, hint="take at least one")
+        before = 0
+        for number, one in enumerate(self.requests):
+            if one.arrival_ns < before or min(one.prompt, one.output) < 1:
+                what = f"request {number}: arrival {one.arrival_ns} ns, {one.prompt} and {one.output} tokens"
+                hint = "order them by arrival, with at least one token each"
+                raise InputError(what, where=self.text, hint=hint)
+            before = one.arrival_ns
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all prompts."""
+        return sum(one.prompt for one in self.requests)
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of all outputs."""
+        return sum(one.output for one in self.requests)
+
+
+def requests_of(text: str) -> RequestTrace:
+    """Make the requests that a text describes: a generator, or the name of a CSV file.
+
+    Raises
+    ------
+    InputError
+        It is neither, or a value cannot be used.
+
+    Examples
+    --------
+    >>> found = requests_of("poisson:rate=4,prompt=64-128,output=16,count=100,seed=1")
+    >>> len(found.requests), round(found.requests[-1].arrival_ns / 1e9)
+    (100, 26)
+    """
+    name, _, rest = text.partition(":")
+    if name not in ARRIVALS:
+        if text.lower().endswith(".csv") or Path(text).is_file():
+            return read_requests(text)
+        hint = f"{near(name, ARRIVALS)} and ':', as poisson:rate=4; or give a file REQUESTS.csv"
+        raise InputError(f"no requests {text[:60]!r}", where="requests", hint=hint)
+    return _generated(name, _values(name, rest), text)
+
+
+_KEYS: Final = {"poisson": ("rate",), "constant": ("rate",), "offline": (), "closed": ("users",)}
+_DEFAULTS: Final = {"rate": "1", "users": "1", "prompt": "1024", "output": "256", "count": "100", "seed": "0"}
+
+
+def _values(name: str, rest: str) -> dict[str, str]:
+    """Read ``key=value,…``."""
+    known = (*_KEYS[name], "prompt", "output", "count", "seed")
+    found: dict[str, str] = {}
+    for part in rest.split(",") if rest else ():
+        key, equals, value = part.partition("=")
+        if not equals or key not in known:
+            hint = f"{near(key, known)}, as {known[0]}={_DEFAULTS[known[0]]}"
+            raise InputError(f"{name} has no {part[:40]!r}", where="requests", hint=hint)
+        if key in found:
+            raise InputError(f"duplicate key {key!r}", where="requests", hint="give it once")
+        found[key] = value
+    return {key: _DEFAULTS[key] for key in known} | found
+
+
+def _number(values: Mapping[str, str], key: str, low: float, high: float, *, whole: bool = True) -> float:
+    try:
+        value = int(values[key]) if whole else float(values[key])
+    except ValueError:
+        value = -1
+    if not low <= value <= high:
+        kind = "whole number" if whole else "number"
+        what = f"{key}={values[key][:40]}"
+        raise InputError(what, where="requests", hint=f"take a {kind}, {low:g} to {high:g}")
+    return value
+
+
+def _generated(name: str, values: Mapping[str, str], text: str) -> RequestTrace:
+    count = int(_number(values, "count", 1, _MOST_COUNT))
+    drawn = random.Random(int(_number(values, "seed", 0, 2**63)))  # noqa: S311 - a simulation, no secret
+    prompt, output = (_length(values[key], key) for key in ("prompt", "output"))
+    rate = _number(values, "rate", 1e-6, 1e9, whole=False) if "rate" in values else 0.0
+    users = int(_number(values, "users", 1, _MOST_COUNT)) if name == "closed" else 0
+    found, now = [], 0.0
+    for number in range(count):
+        if name == "poisson":
+            now -= math.log1p(-drawn.random()) / rate
+        elif name == "constant":
+            now = number / rate
+        found.append(Request(round(now * 1e9), prompt(drawn.random()), output(drawn.random())))
+    return RequestTrace(found, users, text)
+
+
+def _length(text: str, key: str) -> Callable[[float], int]:
+    """Give the function from a number in [0, 1) to a length."""
+    hint = "take N, LOW-HIGH, exponential(MEAN) or lognormal(MEDIAN:SIGMA)"
+
+    def checked(value: float) -> int:
+        if not 1 <= value <= _MOST_TOKENS:
+            raise InputError(f"{key}={text[:40]}", where="requests", hint=f"{hint}; 1 to {_MOST_TOKENS:,}")
+        return int(value)
+
+    if match := re.fullmatch(r"(\d{1,12})(?:-(\d{1,12}))?", text):
+        low = checked(int(match[1]))
+        high = checked(int(match[2] or match[1]))
+        if high < low:
+            raise InputError(f"{key}={text[:40]}", where="requests", hint="take the smaller number first")
+        return lambda at: low + int(at * (high - low + 1))
+    if match := re.fullmatch(r"exponential\((\d+(?:\.\d+)?)\)", text):
+        mean = float(match[1])
+        checked(mean)
+        return lambda at: min(_MOST_TOKENS, max(1, math.ceil(-math.log1p(-at) * mean)))
+    if match := re.fullmatch(r"lognormal\((\d+(?:\.\d+)?):(\d+(?:\.\d+)?)\)", text):
+        median, sigma = float(match[1]), float(match[2])
+        checked(median)
+        if not 0 < sigma <= 4:
+            raise InputError(f"{key}={text[:40]}", where="requests", hint="take SIGMA above 0, at most 4")
+        normal = NormalDist(math.log(median), sigma)
+        return lambda at: min(_MOST_TOKENS, max(1, math.ceil(math.exp(normal.inv_cdf(max(at, 1e-12))))))
+    raise InputError(f"{key}={text[:40]}", where="requests", hint=hint)
+
+
+def read_requests(path: str | Path) -> RequestTrace:
+    """Read requests from a CSV file with columns ``arrival_s``, ``prompt`` and ``output``.
+
+    Columns ``TIMESTAMP``, ``ContextTokens`` and ``GeneratedTokens``, as Azure's public traces have them, are
+    read too; arrivals count from the first one then. Other columns are ignored.
+
+    Raises
+    ------
+    InputError
+        The file or a line of it cannot be used; the line's number is named.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "r.csv"
+    >>> _ = file.write_text("arrival_s,prompt,output" + chr(10) + "0.5,100,20" + chr(10))
+    >>> read_requests(file).requests
+    [Request(arrival_ns=500000000, prompt=100, output=20)]
+    """
+    where = str(path)
+    try:
+        text = contents(path, _MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("it is not text in UTF-8", where=where, hint="give a CSV file") from None
+    lines = csv.reader(io.StringIO(text, newline=""))
+    try:
+        head = [name.strip().lower() for name in next(lines, [])]
+        columns = [_column(head, names, where) for names in _COLUMNS.values()]
+        dated = head[columns[0]] == "timestamp"
+        found: list[Request] = []
+        first: float | None = None
+        for row in lines:
+            if not any(cell.strip() for cell in row):
+                continue
+            here = f"{where}, line {lines.line_num}"
+            if len(row) <= max(columns):
+                raise InputError(f"{len(row)} columns of {len(head)}", where=here, hint="give all of them")
+            if len(found) == _MOST_COUNT:
+                raise InputError("too many requests", where=here, hint=f"take at most {_MOST_COUNT:,}")
+            arrival, prompt, output = (row[at].strip() for at in columns)
+            seconds = _seconds(arrival, here, dated=dated)
+            if dated:
+                first = seconds if first is None else first
+                seconds -= first
+            one = Request(round(seconds * 1e9), _tokens(prompt, here), _tokens(output, here))
+            if one.arrival_ns < (found[-1].arrival_ns if found else 0):
+                what = f"arrival {arrival[:40]} is before that of the line before"
+                raise InputError(what, where=here, hint="order the lines by arrival")
+            found.append(one)
+    except csv.Error as error:
+        here = f"{where}, line {lines.line_num}"
+        raise InputError(str(error)[:80], where=here, hint="give a CSV file") from None
+    return RequestTrace(found, text=where)
+
+
+def _column(head: list[str], names: tuple[str, ...], where: str) -> int:
+    for name in names:
+        if name in head:
+            return head.index(name)
+    hint = "begin with arrival_s,prompt,output"
+    raise InputError(f"no column {names[0]}", where=f"{where}, line 1", hint=hint)
+
+
+def _seconds(text: str, where: str, *, dated: bool) -> float:
+    try:
+        if dated:
+            # Fractions of a second may have seven digits.
+            when = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text))
+            value = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+        else:
+            value = float(text)
+    except (ValueError, OverflowError, OSError):
+        value = math.nan
+    if not (dated and math.isfinite(value)) and not 0 <= value <= _MOST_SECONDS:
+        what = f"arrival {text[:40]!r}"
+        raise InputError(what, where=where, hint=f"take seconds, 0 to {_MOST_SECONDS:,}, ascending")
+    return value
+
+
+def _tokens(text: str, where: str) -> int:
+    value = int(text) if re.fullmatch(r"\d{1,12}", text) else 0
+    if not 1 <= value <= _MOST_TOKENS:
+        what = f"{text[:40]!r} tokens"
+        raise InputError(what, where=where, hint=f"take a whole number, 1 to {_MOST_TOKENS:,}")
+    return value

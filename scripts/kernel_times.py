@@ -1,0 +1,108 @@
+"""Measured times of kernels and predicted ones.
+
+``python -m scripts.kernel_times [--rows] [--write] [GPU …]``: ``--rows`` prints each, ``--write`` puts the
+table into the page that explains it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from astranb.workload.kernels import GPUS, KernelTimes
+from astranb.workload.kernels.timings import KernelTiming, read_timings
+
+DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
+_BEGIN: Final = "<!-- python -m scripts.kernel_times -->"
+_END: Final = "<!-- end -->"
+
+
+class Compared(NamedTuple):
+    """Measured and predicted times of a sort of kernels on a GPU."""
+
+    gpu: str
+    sort: str
+    use: str
+    errors: list[float]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the absolute relative errors."""
+        return sum(map(abs, self.errors)) / len(self.errors)
+
+    @property
+    def worst(self) -> float:
+        """The largest of them, with its sign."""
+        return max(self.errors, key=abs)
+
+    @property
+    def bias(self) -> float:
+        """Mean of the relative errors."""
+        return sum(self.errors) / len(self.errors)
+
+
+def timings() -> list[KernelTiming]:
+    """Read all tables."""
+    return [row for file in sorted(DATA.glob("*.csv")) for row in read_timings(file)]
+
+
+def errors(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming, float, float]]:
+    """Yield rows with the predicted time and the relative error.
+
+    Short runs are not limited by power over minutes: the rates of operations are not reduced for that.
+    """
+    models: dict[tuple[str, str], KernelTimes] = {}
+    for row in rows:
+        key = row.gpu, row.precision
+        if key not in models:
+            models[key] = KernelTimes(GPUS[row.gpu], row.precision, sustained=1.0)
+        predicted = row.predicted_ns(models[key])
+        yield row, predicted, predicted / row.ns - 1
+
+
+def compared(rows: Iterable[KernelTiming]) -> list[Compared]:
+    """Summarise rows by GPU, sort of kernel and use."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for row, _, error in errors(rows):
+        found.setdefault((row.gpu, row.sort, row.use), []).append(error)
+    order = list(GPUS)
+    keys = sorted(found, key=lambda key: (order.index(key[0]), key[1], key[2]))
+    return [Compared(*key, found[key]) for key in keys]
+
+
+def table(found: Iterable[Compared]) -> str:
+    """Write summaries as a Markdown table."""
+    lines = [
+        "| GPU | kernels | use | rows | mean error | worst | bias |",
+        "|---|---|---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {one.gpu} | {one.sort} | {one.use} | {len(one.errors)} | {one.mean:.0%} | {one.worst:+.0%} "
+        f"| {one.bias:+.0%} |"
+        for one in found
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> None:
+    """Print the table; with --rows each row, too; with --write put it into the page."""
+    only = [one for one in arguments if not one.startswith("-")]
+    rows = [row for row in timings() if not only or row.gpu in only]
+    if "--rows" in arguments:
+        for row, predicted, error in errors(rows):
+            shape = " ".join(f"{key}={value}" for key, value in row.shape.items())
+            took = f"{row.ns / 1e3:11.1f}{predicted / 1e3:11.1f} us {error:+.0%}"
+            print(f"{row.use:7s}{row.gpu:10s}{row.sort:19s}{shape:75s}{took}")
+    text = table(compared(rows))
+    print(text)
+    if "--write" in arguments:
+        page = PAGE.read_text(encoding="utf-8")
+        before, _, rest = page.partition(_BEGIN)
+        PAGE.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
