@@ -214,6 +214,7 @@ def _model_text(subject: Subject) -> str:
     if found.exposed_ps:
         lines.append(f"  {_shares(found.exposed_ps, took)}")
     lines += [
+        found.limited_by,
         f"{found.tokens_per_s:,.0f} {step.unit}/s, {found.tokens_per_s_per_gpu:,.0f} per GPU",
         f"{found.flops_per_s_per_gpu / 1e12:,.0f} TFLOP/s per GPU: "
         f"model FLOPs utilisation {found.mfu:.1%} of "
@@ -251,7 +252,8 @@ def _memory_lines(subject: Subject, step: Any) -> list[str]:
 
 def _limit_bytes(subject: Subject) -> int:
     """Return the memory of a GPU that the step is held against."""
-    return subject.sim.engine.about.footprint.limit_bytes
+    engine: Any = subject.sim.engine
+    return int(engine.about.footprint.limit_bytes)
 
 
 def _shares(parts: dict[str, int], whole: int) -> str:

@@ -144,7 +144,8 @@ def loaded_footprint(document: Any, data: Mapping[str, np.ndarray], start: np.nd
     require(isinstance(parts, list) and all(isinstance(one, str) for one in parts), "footprint/parts")
     require(type(limit) is int and 0 <= limit < 1 << 60, "footprint/limit_bytes")
     columns = [data[f"footprint/{name}"] for name in _COLUMNS]
-    found = Footprint(parts, *columns[:-1], columns[-1], limit)
+    table, held, first, operation, at_end, change = columns
+    found = Footprint(parts, table, held, first, operation, at_end, change, limit)
     for name in _COLUMNS:
         column = getattr(found, name)
         kind, wide = bool if name == "at_end" else np.int64, 2 if name in ("held", "change") else 1

@@ -7,18 +7,22 @@ its peaks and from what kernels achieve of them (:mod:`.gpus`), by :class:`Kerne
 from __future__ import annotations
 
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
+from .host import HOSTS, Host
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
-from .work import SORTS, Attention, Kernel, Product, Stream
+from .work import SORTS, Attention, HostUpdate, Kernel, Product, Stream
 
 __all__ = [
     "DEFAULT_GPU",
     "EFFICIENCIES",
     "GPUS",
+    "HOSTS",
     "LAUNCHES",
     "PRECISIONS",
     "SORTS",
     "Attention",
     "Gpu",
+    "Host",
+    "HostUpdate",
     "Kernel",
     "KernelTimes",
     "Product",

@@ -20,7 +20,8 @@ from typing import Final
 from astranb.core.errors import InputError, near
 
 from .gpus import PRECISIONS, Gpu
-from .work import Attention, Kernel, Product, Stream
+from .host import HOSTS
+from .work import Attention, HostUpdate, Kernel, Product
 
 __all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "read_efficiency"]
 
@@ -171,10 +172,10 @@ class KernelTimes:
         int
             Nanoseconds.
         """
-        if self.efficiency is not None:
-            return round(self.roofline_ns(flops, touched) / self.efficiency)
         listed = tuple(kernels)
-        launches = sum(one.launches if isinstance(one, Stream) else 1 for one in listed)
+        if self.efficiency is not None and not any(isinstance(one, HostUpdate) for one in listed):
+            return round(self.roofline_ns(flops, touched) / self.efficiency)
+        launches = sum(getattr(one, "launches", 1) for one in listed)
         return max(sum(map(self.kernel_ns, listed)), launches * LAUNCHES[self.launch])
 
     def kernel_ns(self, kernel: Kernel) -> int:
@@ -185,6 +186,8 @@ class KernelTimes:
                 took = self._product_ns(kernel)
             elif isinstance(kernel, Attention):
                 took = self._attention_ns(kernel)
+            elif isinstance(kernel, HostUpdate):
+                took = HOSTS[self.gpu.name].update_ns(kernel)
             else:
                 took = self._moved_ns(kernel.size) + kernel.launches * self.gpu.kernel_ns
             found = self._known[kernel] = max(1, round(took))

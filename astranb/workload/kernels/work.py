@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-__all__ = ["SORTS", "Attention", "Kernel", "Product", "Stream"]
+__all__ = ["SORTS", "Attention", "HostUpdate", "Kernel", "Product", "Stream"]
 
-SORTS: Final = ("matrices", "attention", "element-wise", "optimizer")
+SORTS: Final = ("matrices", "attention", "element-wise", "optimizer", "host")
 """What a kernel's time counts as in a report."""
 
 _GRADIENT_BYTES: Final = 8
@@ -152,6 +152,30 @@ class Stream:
         return (replace(self, size=int(self.size * self.back)),)
 
 
+@dataclass(frozen=True)
+class HostUpdate:
+    """An optimizer's step in the host's memory, which the GPU waits for.
+
+    Parameters
+    ----------
+    sent : int
+        Bytes of gradients to the host and of parameters back.
+    size : int
+        Bytes that the host's memory reads and writes.
+    """
+
+    sent: int
+    size: int
+
+    sort = "host"
+    flops = 0
+    launches = 0
+
+    def backward(self) -> tuple[Kernel, ...]:
+        """Give nothing: it has no backward pass."""
+        return ()
+
+
 @lru_cache(1 << 12)
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
     """Give the products of a backward pass, and the addition to the sum of gradients."""
@@ -163,4 +187,4 @@ def _backward(one: Product) -> tuple[Product | Stream, ...]:
     return inward, other, added
 
 
-Kernel: TypeAlias = Product | Attention | Stream
+Kernel: TypeAlias = Product | Attention | Stream | HostUpdate

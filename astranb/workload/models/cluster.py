@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, System, read_network, read_system
-from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
+from astranb.workload.kernels import DEFAULT_GPU, HOSTS, KernelTimes, gpu_named
 
 from .interconnect import INTERCONNECTS, Interconnect
 
@@ -48,6 +48,9 @@ class _Placed(Protocol):
 
     @property
     def spans_all(self) -> bool: ...
+
+    @property
+    def offloads(self) -> bool: ...
 
 
 def machine(
@@ -110,6 +113,9 @@ def machine(
         "the assumed system",
         **options,
     )
+    if step.offloads:
+        host = HOSTS[times.gpu.name]
+        assumed.append(f"the host updates parameters over {host.link_Bps / 1e9:g} GB/s: {host.text}")
     split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
     assumed.append(f"{times.text}; ring algorithms, {split}; replace with --system FILE")
     return Cluster(described, settings, times.peak_flops, assumed)

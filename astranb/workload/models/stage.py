@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 from astranb.chakra import NodeType
+from astranb.workload.kernels import HostUpdate
 
 from .costs import Costs
 from .job import Job
@@ -143,9 +144,13 @@ class Stage:
         shared, own = degrees.size("data"), degrees.size("expert data")
         part = held if degrees.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
         count = part.shared + part.experts
+        # Its state is read and written; gradients are read, parameters written.
         touched = count * (2 * self.job.optimizer_bytes + 2 * size)
         wait = [*self._reduced, *self._late]
         cost = Cost(_OPTIMIZER_FLOPS * count, touched, vector=True, kernels=(optimizer_pass(touched),))
+        if self.job.offload == "optimizer":
+            update = HostUpdate((self.job.gradient_bytes + size) * count, touched)
+            cost = Cost(0, 0, vector=True, kernels=(update,))
         done = p.compute("optimizer", cost, wait)
         if degrees.zero in (1, 2) and not self._gathers_first:
             p.collect("all_gather", "data", part.shared * size, "params", [done], background=True)

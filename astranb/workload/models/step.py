@@ -167,6 +167,11 @@ class ModelStep:
                 found[name][rank] = number
         return found
 
+    @property
+    def offloads(self) -> bool:
+        """Whether the host's memory holds the optimizer's state."""
+        return self.plan is not None and self.plan[1].offload != "none"
+
     def memory(self) -> list[RankMemory]:
         """Give the memory of a rank of each stage; of other models than transformers nothing."""
         return [] if self.plan is None else step_memory(*self.plan)
