@@ -103,11 +103,20 @@ class RankMemory:
         return {**asdict(self), "total": self.total}
 
 
-def schedule(job: Job, stage: int) -> list[Pass]:
-    """Give the passes of a stage in their order: 1F1B of training, forward passes of inference."""
+def schedule(job: Job, stage: int, most: int | None = None) -> list[Pass]:
+    """Give the passes of a stage in their order: 1F1B of training, forward passes of inference.
+
+    Parameters
+    ----------
+    job : Job
+    stage : int
+    most : int, optional
+        Microbatches; default: all of them.
+    """
     degrees = job.parallelism
     if job.mode == "training":
-        return one_forward_one_backward(stage, degrees.pipeline, job.microbatches, degrees.interleave)
+        count = job.microbatches if most is None else min(most, job.microbatches)
+        return one_forward_one_backward(stage, degrees.pipeline, count, degrees.interleave)
     return [Pass(is_forward=True, chunk=0, micro=micro) for micro in range(job.microbatches)]
 
 
@@ -371,7 +380,8 @@ class StageMemory:
             falls = [max(_running(self.backward(chunk)[::-1]), key=sum, default=(0, 0)) for chunk in chunks]
             sizes = [sum(one.kept for one in self.forward(chunk)) for chunk in chunks]
             held, now = [], 0
-            for one in schedule(self.job, self.stage):
+            # Once the pipeline is full, a cycle of as many microbatches as stages repeats.
+            for one in schedule(self.job, self.stage, 4 * self.degrees.pipeline):
                 now -= 0 if one.is_forward else sizes[one.chunk]
                 more, working = (rises if one.is_forward else falls)[one.chunk]
                 held.append((now + more, 0, working))

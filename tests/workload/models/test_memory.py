@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
@@ -115,6 +115,25 @@ def test_a_schedule_frees_what_it_keeps(pipeline, times, interleave, data):
             alive.remove(key)
     assert not alive
     assert len(passes) == 2 * job.microbatches * interleave
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(1, 4), st.data())
+def test_a_full_pipeline_repeats(pipeline, times, interleave, data):
+    """More microbatches than four for each stage hold no more, so that these are enough to count."""
+    interleave = interleave if pipeline > 1 else 1
+    stage = data.draw(st.integers(0, pipeline - 1))
+    job = Job(Parallelism(pipeline=pipeline, interleave=interleave), 8, pipeline * times, pipeline * times)
+    weights = data.draw(st.lists(st.integers(1, 9), min_size=interleave, max_size=interleave))
+
+    def most(count):
+        now = found = 0
+        for one in schedule(job, stage, count):
+            now += weights[one.chunk] * (1 if one.is_forward else -1)
+            found = max(found, now)
+        return found
+
+    assert most(None) == most(4 * pipeline)
 
 
 def test_published_steps_fit():
