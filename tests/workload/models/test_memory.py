@@ -54,6 +54,49 @@ def test_zero_divides_states(zero, shares):
         assert size == pytest.approx(each * model.parameters / share, rel=1e-6)
 
 
+@pytest.mark.parametrize("zero, gigabytes", [(0, 120.0), (1, 31.4), (2, 16.6), (3, 1.9)])
+def test_zero_papers_example(zero, gigabytes):
+    """Rajbhandari et al. 2020, figure 1: 7.5 billion parameters on 64 GPUs."""
+    h = 4096
+    model = gpt(h, 32, layers=37)
+    held = rank_memory(model, Job(Parallelism(data=64, zero=zero), 2048, 64), 0)
+    states = held.weights + held.gradients + held.optimizer
+    assert states / model.parameters * 7.5 == pytest.approx(gigabytes, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "a, h, layers, batch",
+    [(64, 6144, 48, 4), (96, 12288, 96, 1), (128, 20480, 105, 1), (160, 25600, 128, 1)],
+)  # fmt: skip
+def test_korthikantis_models_keep_less_than_a_quarter(a, h, layers, batch):
+    """22, 175 and 530 billion and a trillion parameters (table 3), t = 8: sequence parallelism and selective
+    recomputation keep 34 / t of 10 + 24 / t + 5 a s / (h t), under a quarter."""
+    s, t = 2048, 8
+    job = Job(Parallelism(tensor=t), s, batch, attention="unfused", dropout=True)
+    both = Job(
+        Parallelism(tensor=t, sequence=True), s, batch, attention="unfused", dropout=True,
+        recompute="selective",
+    )  # fmt: skip
+    before, after = (activations(gpt(h, a, layers), one) for one in (job, both))
+    assert before == pytest.approx(layers * s * batch * h * (10 + 24 / t + 5 * a * s / (h * t)), rel=1e-9)
+    assert after == pytest.approx(layers * s * batch * h * 34 / t, rel=1e-9)
+    assert after / before < 0.24
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [("llama3-8b", 131_072), ("llama3-70b", 327_680), ("llama3-405b", 516_096), ("deepseek-v3", 70_272)],
+)
+def test_cache_of_a_token(name, expected):
+    """2 l kv_heads head_size numbers of 2 bytes; DeepSeek-V3 (arXiv 2412.19437): 61 layers of 512 + 64."""
+    model = MODELS[name]
+    small, large = (
+        rank_memory(model, Job(Parallelism(), 1024, 1, mode="decode", tokens=tokens), 0).cache
+        for tokens in (1, 2)
+    )
+    assert large - small == expected
+
+
 def test_offload_moves_the_optimizer():
     job = Job(Parallelism(), 2048, 1, offload="optimizer")
     assert rank_memory(MODELS["gpt3-1.3b"], job, 0).optimizer == 0
