@@ -11,10 +11,11 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import Footprint
 from astranb.workload.kernels import HOSTS
-from astranb.workload.models import MODELS, Job, Parallelism, Transformer, workload
+from astranb.workload.models import Job, Parallelism, Transformer, workload
 from astranb.workload.models.footprint import step_footprint
 from astranb.workload.models.memory import step_memory
 from astranb.workload.models.pipeline import check, stage_program
+from tests.workload.models.support import TRANSFORMERS
 
 _SMALL = (
     Transformer("dense", 8, 256, 8, 1024, 512, 128, kv_heads=4, gated=True),
@@ -79,10 +80,10 @@ def test_nothing_is_left_but_states_and_the_cache(drawn):
         assert (left[4] == 0) == (job.mode == "training")
 
 
-@pytest.mark.parametrize("name", [name for name, one in MODELS.items() if isinstance(one, Transformer)])
+@pytest.mark.parametrize("name", sorted(TRANSFORMERS))
 @pytest.mark.parametrize("interleave, zero, again", [(1, 1, "none"), (2, 2, "selective"), (1, 3, "full")])
 def test_every_model_of_the_library(name, interleave, zero, again):
-    model = MODELS[name]
+    model = TRANSFORMERS[name]
     stages = 2
     degrees = Parallelism(2, 1, stages, zero=zero, interleave=interleave)
     job = Job(degrees, min(2048, model.sequence), 8, 4, recompute=again)
@@ -133,7 +134,7 @@ def test_half_of_a_step_holds_less_and_is_saved_with_it(tmp_path):
 @pytest.mark.parametrize("gpu", sorted(HOSTS))
 def test_offload_takes_the_hosts_time(gpu):
     """Gradients of 2 bytes there, parameters back, and 28 bytes of the host's memory, one after another."""
-    model = MODELS["gpt3-1.3b"]
+    model = TRANSFORMERS["gpt3-1.3b"]
     took = {}
     for offload in ("none", "optimizer"):
         step = workload(model, Parallelism(data=2, zero=1), batch=2, offload=offload, gpu=gpu)

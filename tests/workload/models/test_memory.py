@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.workload.kernels import GPUS
-from astranb.workload.models import MODELS, Job, Parallelism, Transformer
+from astranb.workload.models import Job, Parallelism, Transformer
 from astranb.workload.models.memory import RUNTIME_BYTES, rank_memory, schedule, step_memory
 from scripts.published_steps import rows
+from tests.workload.models.support import TRANSFORMERS
 
 
 def gpt(hidden: int, heads: int, layers: int = 1) -> Transformer:
@@ -47,7 +48,7 @@ def test_recomputation_keeps_less():
 @pytest.mark.parametrize("zero, shares", [(0, (1, 1, 1)), (1, (1, 1, 8)), (2, (1, 8, 8)), (3, (8, 8, 8))])
 def test_zero_divides_states(zero, shares):
     """Rajbhandari et al. 2020, figure 1: 2, 2 and 12 bytes for each parameter."""
-    model = MODELS["gpt3-1.3b"]
+    model = TRANSFORMERS["gpt3-1.3b"]
     found = rank_memory(model, Job(Parallelism(data=8, zero=zero), 2048, 8), 0)
     sizes = (found.weights, found.gradients, found.optimizer)
     for size, each, share in zip(sizes, (2, 2, 12), shares, strict=True):
@@ -89,7 +90,7 @@ def test_korthikantis_models_keep_less_than_a_quarter(a, h, layers, batch):
 )
 def test_cache_of_a_token(name, expected):
     """2 l kv_heads head_size numbers of 2 bytes; DeepSeek-V3 (arXiv 2412.19437): 61 layers of 512 + 64."""
-    model = MODELS[name]
+    model = TRANSFORMERS[name]
     small, large = (
         rank_memory(model, Job(Parallelism(), 1024, 1, mode="decode", tokens=tokens), 0).cache
         for tokens in (1, 2)
@@ -99,7 +100,7 @@ def test_cache_of_a_token(name, expected):
 
 def test_offload_moves_the_optimizer():
     job = Job(Parallelism(), 2048, 1, offload="optimizer")
-    assert rank_memory(MODELS["gpt3-1.3b"], job, 0).optimizer == 0
+    assert rank_memory(TRANSFORMERS["gpt3-1.3b"], job, 0).optimizer == 0
 
 
 def test_the_first_stage_keeps_a_microbatch_for_each_stage():
@@ -110,7 +111,7 @@ def test_the_first_stage_keeps_a_microbatch_for_each_stage():
 
 
 def test_a_cache_holds_keys_and_values():
-    model = MODELS["llama2-7b"]
+    model = TRANSFORMERS["llama2-7b"]
     job = Job(Parallelism(tensor=8), 1000, 32, mode="decode", tokens=24)
     assert rank_memory(model, job, 0).cache == 2 * 2 * 32 * 4096 * 1024 * 32 // 8
 
@@ -122,7 +123,7 @@ def test_a_cache_holds_keys_and_values():
     st.sampled_from(["flash", "unfused"]),
 )  # fmt: skip
 def test_dividing_and_recomputing_never_need_more(name, tensor, pipeline, data, zero, again, attention):
-    model = MODELS[name]
+    model = TRANSFORMERS[name]
     degrees = Parallelism(data, tensor, pipeline, zero=zero, sequence=tensor > 1)
     job = Job(degrees, 2048, data * 8, 8, recompute=again, attention=attention)
     for one in step_memory(model, job):
