@@ -24,6 +24,7 @@ from .browser import browser
 from .data_centre import data_centre
 from .hostile import hostile
 from .large import large
+from .suggestions import suggestions
 from .timelines import lod
 from .wheel import first_step, install_wheel
 
@@ -199,6 +200,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "infrastructure": infrastructure,
     "fidelity": fidelity,
     "astrasim2": lambda row, _: astrasim2(row),
+    "suggestions": suggestions,
     "timelines": lambda row, _: lod(row),
     "large": large,
     "hostile": lambda row, _: hostile(row),

@@ -201,7 +201,11 @@ def _model(args: argparse.Namespace) -> _Inputs:
         require_memory(*step.plan, _memory_limit(args, step), step.times.gpu.name)
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations()
-    what = Workload(operations, cluster.network, cluster.system, memory, step.groups, title=step.title)
+    limit = None if args.memory_limit == "none" else _memory_limit(args, step)
+    what = Workload(
+        operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
+        footprint=step.footprint(limit),
+    )  # fmt: skip
     return _Inputs(what, {}, step, cluster)
 
 

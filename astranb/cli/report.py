@@ -38,6 +38,10 @@ def write_files(subject: Subject) -> None:
         sim.result.write_frames(args.frames)
     if args.perfetto:
         sim.result.to_perfetto(args.perfetto)
+    if args.memory_svg:
+        from astranb.export import memory
+
+        memory(sim, args.memory_svg)
     if args.html or args.svg:
         from astranb.widgets.files import files_of
 
@@ -188,7 +192,8 @@ def _model_document(subject: Subject) -> dict[str, Any]:
         "hardware_flops": step.hardware_flops,
         "model_flops_utilisation": figures["mfu"],
         **figures,
-        "memory": [one.document() for one in step.memory()],
+        "memory": [{**one.document(), "free": _limit_bytes(subject) - one.total} for one in step.memory()],
+        "memory_limit": _limit_bytes(subject) if step.plan else None,
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "assumed": cluster.assumed,
@@ -212,13 +217,14 @@ def _model_text(subject: Subject) -> str:
         lines.append(f"  {_shares(found.exposed_ps, took)}")
     lines += _inference(found)
     lines += [
+        found.limited_by,
         f"{found.tokens_per_s:,.0f} {step.unit}/s, {found.tokens_per_s_per_gpu:,.0f} per GPU",
         f"{found.flops_per_s_per_gpu / 1e12:,.0f} TFLOP/s per GPU: "
         f"model FLOPs utilisation {found.mfu:.1%} of "
         f"{found.peak_flops:.4g} FLOP/s"
         + (f", {found.hfu:.1%} with recomputation" if found.hfu > found.mfu else ""),
     ]
-    lines += _memory(step)
+    lines += _memory_lines(subject, step)
     if found.dollars_per_step is not None and found.dollars_per_million_tokens is not None:
         lines.append(
             f"${found.dollars_per_step:,.4g} a step, ${found.dollars_per_million_tokens:,.4g} "
@@ -238,15 +244,30 @@ def _inference(found: StepAccount) -> list[str]:
     return [f"{', '.join(listed)}: {rate} output tokens/s, {each} per GPU"]
 
 
-def _memory(step: Any) -> list[str]:
-    """Write what the rank that needs most memory has in it."""
-    if step.plan is None:
+def _memory_lines(subject: Subject, step: Any) -> list[str]:
+    """Write what the rank that needs most memory holds; with --memory-table that of every stage."""
+    found = step.memory()
+    if not found:
         return []
-    most = max(step.memory(), key=lambda one: one.total)
+    limit = _limit_bytes(subject)
+    if subject.args.memory_table:
+        from astranb.workload.models.memory import memory_lines
+
+        return [
+            f"memory of a rank at its fullest moment, GB of {limit / 1e9:.1f}:",
+            *memory_lines(found, limit),
+        ]
+    most = max(found, key=lambda one: one.total)
     parts = sorted(most.parts.items(), key=lambda one: -one[1])
     listed = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in parts if size >= 5e7)
-    limit = step.times.gpu.memory_bytes / 1e9
-    return [f"memory of a rank of stage {most.stage}: {most.total / 1e9:.1f} GB of {limit:.1f} ({listed})"]
+    held = f"{most.total / 1e9:.1f} GB of {limit / 1e9:.1f}"
+    return [f"memory of a rank of stage {most.stage}: {held} ({listed})"]
+
+
+def _limit_bytes(subject: Subject) -> int:
+    """Return the memory of a GPU that the step is held against."""
+    engine: Any = subject.sim.engine
+    return int(engine.about.footprint.limit_bytes)
 
 
 def _shares(parts: dict[str, int], whole: int) -> str:

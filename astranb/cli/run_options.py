@@ -220,6 +220,11 @@ _GROUPS: Final = (
                 metavar="SIZE",
             ),
             _flag(
+                "--memory-table",
+                "print what a rank of each stage holds at its fullest moment, and what is free",
+                _for(MODEL, at=_MESSAGES),
+            ),
+            _flag(
                 "--suggest",
                 "instead of simulating, search the best plans for the same GPUs and batch",
                 _for(MODEL, at=_MESSAGES),
@@ -287,6 +292,11 @@ _GROUPS: Final = (
             _file("--html", "write a page that replays the run offline", _ALL),
             _file(
                 "--svg", "draw the topology with its link utilisation, or the timeline of a workload", _ALL
+            ),
+            _file(
+                "--memory-svg",
+                "draw what the fullest rank of a model's step holds in memory over time",
+                _for(MODEL, at=_MESSAGES),
             ),
             _file("--perfetto", "write a trace for Perfetto and Chrome (.json, .json.gz)", _ALL),
             _folder(

@@ -9,6 +9,7 @@ __all__ = [
     "DARK",
     "KIND_COLOURS",
     "LIGHT",
+    "MEMORY_COLOURS",
     "OKABE_ITO",
     "TIME_COLOURS",
     "Colours",
@@ -27,6 +28,12 @@ TIME_COLOURS = {
     "signal": "#cc79a7", "idle": "#bdbdbd", "issue or data": "#0072b2",
 }  # fmt: skip
 """By what the time of an SM goes to (``engine/cacheline/time_classes.py``)."""
+
+MEMORY_COLOURS = {
+    "weights": "#0072b2", "gradients": "#e69f00", "optimizer": "#009e73", "activations": "#cc79a7",
+    "cache": "#56b4e9", "buffers": "#8c8c8c",
+}  # fmt: skip
+"""By what memory is for (``workload/models/memory.py``)."""
 
 CIVIDIS = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#fee838",

@@ -18,6 +18,7 @@ __all__ = [
     "Circle",
     "Path",
     "Picture",
+    "Polygon",
     "Rectangles",
     "Shape",
     "SvgBox",
@@ -94,6 +95,15 @@ class Circle:
     fill: str
 
 
+@dataclass(frozen=True, slots=True)
+class Polygon:
+    """A filled polygon, given by its corners; ``title`` is shown where one points at it."""
+
+    corners: tuple[tuple[float, float], ...]
+    fill: str
+    title: str = ""
+
+
 class Rectangles(Protocol):
     """Rectangles of one colour."""
 
@@ -108,7 +118,7 @@ class Rectangles(Protocol):
         ...
 
 
-Shape = SvgLine | SvgBox | Text | Path | Circle | Rectangles
+Shape = SvgLine | SvgBox | Text | Path | Circle | Polygon | Rectangles
 
 
 @dataclass(frozen=True)
@@ -231,6 +241,9 @@ def _element(shape: Shape) -> str:
         return f'<path d="{escape(shape.d)}" fill="{shape.fill}"{stroke}/>'
     if isinstance(shape, Circle):
         return f'<circle cx="{shape.x:.1f}" cy="{shape.y:.1f}" r="{shape.radius:g}" fill="{shape.fill}"/>'
+    if isinstance(shape, Polygon):
+        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in shape.corners)
+        return f'<polygon points="{corners}" fill="{shape.fill}">{_title(shape.title)}</polygon>'
     d = "".join(f"M{x:.1f} {y:.1f}h{w:g}v{h:g}h-{w:g}z" for x, y, w, h in shape.boxes)
     return f'<path d="{d}" fill="{shape.fill}"/>'
 

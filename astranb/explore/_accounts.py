@@ -22,12 +22,21 @@ WAITS: Final = {
     "tensor": "sums and gathers of tensor parallelism",
     "context": "keys and values of context parallelism",
     "expert": "tokens on their way to experts and back",
-    "pipeline": "messages of other stages, and waiting for these (the bubble)",
+    "bubble": "other stages, which compute (the pipeline's bubble)",
+    "pipeline": "messages of other stages, from when they are sent",
     "data": "gradients and parameters of data parallelism",
     "start": "nothing is under way yet",
 }
 """What a rank waits for while it computes nothing, and what each means."""
 
+_SORTS: Final = {
+    "matrices": "products of matrices",
+    "attention": "attention",
+    "element-wise": "element-wise kernels, which move memory",
+    "optimizer": "the optimizer, which moves memory",
+    "host": "the optimizer on the host",
+    "computing": "computations",
+}
 _OF_GROUP: Final = {
     "tensor": "tensor", "context": "context", "data": "data", "expert": "expert", "expert data": "data",
     "ends": "data",
@@ -92,13 +101,40 @@ class StepAccount:
 
     def document(self) -> dict[str, Any]:
         """Give all figures by name."""
-        return asdict(self)
+        return {**asdict(self), "bubble_ps": self.bubble_ps, "limited_by": self.limited_by}
+
+    @property
+    def bubble_ps(self) -> int:
+        """How long the rank waits for other stages to compute."""
+        return self.exposed_ps.get("bubble", 0)
 
     @property
     def limit(self) -> str:
         """What takes most of the step: a sort of kernel, or what the rank waits for."""
         parts = {**self.sorts_ps, **self.exposed_ps}
         return max(parts, key=lambda name: parts[name])
+
+    @property
+    def limited_by(self) -> str:
+        """The same as a sentence, with its share of the step.
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> import astranb as anb
+        >>> from astranb.workload.models import workload
+        >>> step = workload("gpt3-6.7b", gpu="h100-sxm")
+        >>> sim = anb.Simulation(None, step)
+        >>> _ = sim.run()
+        >>> anb.explore.account(sim, step).limited_by.partition(" (")[0]
+        'products of matrices limit the step'
+        """
+        what = self.limit
+        part = {**self.sorts_ps, **self.exposed_ps}[what] / self.step_ps
+        if what in self.sorts_ps:
+            words = _SORTS.get(what, what)
+            return f"{words} limit{'' if words.endswith('s') else 's'} the step ({part:.1%} of its time)"
+        return f"waiting limits the step ({part:.1%} of its time): {WAITS[what]}"
 
 
 def account(
@@ -142,7 +178,7 @@ def account(
     rank, took = int(last["rank"]), int(sim.result.time_ps)
     program = step.stages[step.parallelism.stage(rank)]
     start_ps, end_ps = _times_of(sim, rank)
-    computed, waits = _divided(program, start_ps, end_ps)
+    computed, waits = _divided(program, start_ps, end_ps, _sent(sim, step, rank))
     seconds = took / 1e12
     flops = step.model_flops / (seconds * step.ranks)
     hardware = step.hardware_flops / (seconds * step.ranks)
@@ -199,7 +235,28 @@ def _sorts(
     return dict(found.most_common())
 
 
-def _divided(program: StageProgram, start_ps: np.ndarray, end_ps: np.ndarray) -> tuple[int, dict[str, int]]:
+def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
+    """Give when messages of other stages were sent, by the operations that receive them."""
+    degrees = step.parallelism
+    program = step.stages[degrees.stage(rank)]
+    found: dict[int, int] = {}
+    for role in (PEERS.index("previous stage"), PEERS.index("next stage")):
+        rows = [row for row, peer in enumerate(program.peer) if peer == role]
+        tags = {program.tag[row]: row for row in rows if program.kind[row] == NodeType.COMM_RECV}
+        if not tags:
+            continue
+        peer = degrees.peer(role, rank)
+        other, (start_ps, _) = step.stages[degrees.stage(peer)], _times_of(sim, peer)
+        for row, kind in enumerate(other.kind):
+            # What is sent in the other direction has other tags.
+            if kind == NodeType.COMM_SEND and other.tag[row] in tags and _kind(other, row) == "pipeline":
+                found[tags[other.tag[row]]] = int(start_ps[row])
+    return found
+
+
+def _divided(
+    program: StageProgram, start_ps: np.ndarray, end_ps: np.ndarray, sent: dict[int, int]
+) -> tuple[int, dict[str, int]]:
     """Divide the time of a rank: computing, and by what it waited for.
 
     Before each computation, and at the end, the operation that ended last of those waited for is what
@@ -211,12 +268,12 @@ def _divided(program: StageProgram, start_ps: np.ndarray, end_ps: np.ndarray) ->
         if program.kind[row] == NodeType.COMP:
             start = int(start_ps[row])
             if start > now:
-                _walk_back(program, start_ps, end_ps, program.deps[row], now, start, waits)
+                _walk_back(program, start_ps, end_ps, program.deps[row], now, start, waits, sent)
             computed += int(end_ps[row]) - start
             now = int(end_ps[row])
     end = int(end_ps.max(initial=0))
     if end > now:
-        _walk_back(program, start_ps, end_ps, (int(np.argmax(end_ps)),), now, end, waits)
+        _walk_back(program, start_ps, end_ps, (int(np.argmax(end_ps)),), now, end, waits, sent)
     return computed, {name: waits[name] for name in WAITS if waits[name]}
 
 
@@ -228,6 +285,7 @@ def _walk_back(
     since: int,
     until: int,
     waits: Counter[str],
+    sent: dict[int, int],
 ) -> None:
     """Add the waits between two times, from the last one back."""
     while until > since:
@@ -240,7 +298,14 @@ def _walk_back(
         deps = program.deps[row]
         before = max((int(end_ps[dep]) for dep in deps), default=0)
         began = max(since, min(began, before))
-        waits[_kind(program, row)] += until - began
+        kind = _kind(program, row)
+        if row in sent:
+            # Until its message was sent, the other stage was still computing.
+            under_way = max(began, min(until, sent[row]))
+            waits["bubble"] += under_way - began
+            waits[kind] += until - under_way
+        else:
+            waits[kind] += until - began
         until = began
 
 

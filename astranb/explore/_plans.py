@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from astranb.core.columns import aligned
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
 from astranb.workload.models import Cluster, Job, ModelStep, Parallelism, Transformer, machine
@@ -16,8 +17,12 @@ from astranb.workload.models.pipeline import check
 from ._collective_times import CollectiveTimes
 from ._estimate import StepEstimate, estimate_step
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["ModelPlan", "PlanSearch", "suggest"]
 
+_PARTS: Final = ("computing", "collectives", "bubble", "update")
 _CONTEXT_TOKENS: Final = 4096
 """Context parallelism leaves a rank at least as many tokens of a sequence."""
 _CHUNKS: Final = 3
@@ -49,14 +54,15 @@ class ModelPlan:
         return options_of(self.job)
 
     @property
+    def parts_ns(self) -> dict[str, int]:
+        """The parts of the step: computing, waiting for collectives in passes, the bubble, the update."""
+        one = self.estimate
+        return dict(zip(_PARTS, (one.compute_ns, one.exposed_ns, one.bubble_ns, one.ends_ns), strict=True))
+
+    @property
     def shares(self) -> dict[str, float]:
         """The parts of the step's time that are not computing, from 0 to 1."""
-        one = self.estimate
-        parts = {
-            "waiting for collectives": one.exposed_ns, "bubble": one.bubble_ns,
-            "parameters, gradients and optimizer": one.ends_ns,
-        }  # fmt: skip
-        return {name: part / one.step_ns for name, part in parts.items()}
+        return {name: self.parts_ns[name] / self.estimate.step_ns for name in _PARTS[1:]}
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
@@ -69,6 +75,17 @@ class ModelPlan:
         if self.job.recompute != "none":
             lost.append(f"computes again ({self.job.recompute})")
         return f"{', '.join(lost) or 'nothing lost'}; {self.memory.total / 1e9:.1f} GB"
+
+    def against(self, other: ModelPlan) -> str:
+        """Say which parts of the time are shorter and longer than another plan's, largest first.
+
+        Parts that differ by less than half a per cent of the other's step are left out.
+        """
+        least = other.estimate.step_ns / 200
+        more = {name: part - other.parts_ns[name] for name, part in self.parts_ns.items()}
+        named = sorted(more.items(), key=lambda one: -abs(one[1]))
+        listed = [f"{name} {_signed(part)}" for name, part in named if abs(part) >= least]
+        return ", ".join(listed) or "as fast"
 
     def document(self) -> dict[str, Any]:
         """Give all figures by name."""
@@ -104,21 +121,46 @@ class PlanSearch:
     estimated: int
     limit_bytes: int
 
-    def text(self) -> str:
-        """Write the given plan and the best ones, a line each."""
-        one = self.given
-        fits = one.memory.total <= self.limit_bytes
-        ranks, limit = one.job.parallelism.ranks, self.limit_bytes / 1e9
-        lines = [
-            f"{self.considered:,} plans for {ranks} GPUs: {self.estimated:,} fit in {limit:.1f} GB",
-            f"given: {format_time(one.estimate.step_ns * 1000)}, {one.why()}"
-            + ("" if fits else ", does not fit"),
+    def rows(self) -> list[dict[str, Any]]:
+        """Give the given plan and the best ones as rows of a table; parts of the time from 0 to 1."""
+        return [
+            {
+                "plan": plan.options,
+                "step_ns": plan.estimate.step_ns,
+                "gain": self.given.estimate.step_ns / plan.estimate.step_ns,
+                "tokens_per_s_per_gpu": plan.tokens_per_s_per_gpu,
+                **plan.shares,
+                "recompute": plan.job.recompute,
+                "memory_bytes": plan.memory.total,
+                "fits": plan.memory.total <= self.limit_bytes,
+                "why": "given" if plan is self.given else plan.against(self.given),
+            }
+            for plan in (self.given, *self.best)
         ]
-        for plan in self.best:
-            gain = one.estimate.step_ns / plan.estimate.step_ns
-            lines.append(
-                f"{format_time(plan.estimate.step_ns * 1000)} ({gain:.2f}x)  {plan.options}  ({plan.why()})"
-            )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Give :meth:`rows` as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def text(self) -> str:
+        """Write the given plan and the best ones as a table."""
+        ranks, limit = self.given.job.parallelism.ranks, self.limit_bytes / 1e9
+        lines = [f"{self.considered:,} plans for {ranks} GPUs: {self.estimated:,} fit in {limit:.1f} GB"]
+        heads = ["step", "gain", *_PARTS[1:], "GB", "plan", "against the given plan"]
+        cells = [
+            [
+                format_time(row["step_ns"] * 1000),
+                f"{row['gain']:.2f}",
+                *(f"{row[name]:.1%}" for name in _PARTS[1:]),
+                f"{row['memory_bytes'] / 1e9:.1f}",
+                row["plan"],
+                row["why"] + ("" if row["fits"] else ", does not fit"),
+            ]
+            for row in self.rows()
+        ]
+        lines += aligned(heads, cells, left=(6, 7))
         if not self.best:
             lines.append("none fits: take more GPUs, or some with more memory")
         return "\n".join(lines)
@@ -132,6 +174,10 @@ class PlanSearch:
             "given": self.given.document(),
             "best": [one.document() for one in self.best],
         }
+
+
+def _signed(time_ns: int) -> str:
+    return f"{'-' if time_ns < 0 else '+'}{format_time(abs(time_ns) * 1000)}"
 
 
 def suggest(

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from astranb.core.svg import Picture, SvgBox, SvgLine, Text
+from astranb.core.svg import Circle, Picture, Polygon, SvgBox, SvgLine, Text
 
 from .topology import Dot
 
@@ -34,6 +34,10 @@ def to_image(one: Picture, scale: float = 2.0) -> Image.Image:
         elif isinstance(shape, Dot):
             for x, y, w, h in shape.boxes:
                 pen.rectangle((x * k, y * k, (x + w) * k - 1, (y + h) * k - 1), fill=shape.fill)
+        elif isinstance(shape, Polygon):
+            pen.polygon([(x * k, y * k) for x, y in shape.corners], fill=shape.fill)
+        elif isinstance(shape, Circle):
+            pen.circle((shape.x * k, shape.y * k), shape.radius * k, fill=shape.fill)
         elif isinstance(shape, Text):
             text, font = _plain(shape.text), _font(round(shape.size * k))
             if shape.room and pen.textlength(text, font=font) > shape.room * k:

@@ -140,7 +140,8 @@ class Result(Displayed):
             line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over time).
             Of workloads also ``operations`` (a row for each that has begun). By messages also
             ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
-            ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``.
+            ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``; of steps of transformers
+            ``memory``: the bytes that one rank of each stage holds from a time on, by what they are for.
 
         Returns
         -------

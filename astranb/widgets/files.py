@@ -52,9 +52,10 @@ class Files:
         dark : bool
             For dark ground.
         what : str
-            ``"topology"``; of a run of operations ``"ranks"``, or ``"graph"``: the operations of a rank.
+            ``"topology"``; of a run of operations ``"ranks"``, ``"graph"``: the operations of a rank, or
+            ``"memory"``: what a rank holds over time, of a step of a transformer.
         rank : int
-            Of the graph.
+            Of the graph and the memory.
 
         Returns
         -------

@@ -13,6 +13,7 @@ from astranb.core.svg import Picture, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time, time_ps
 from astranb.engine.cacheline import FLIGHT_KINDS
 from astranb.export.layout import Layout, bundle_name, describe
+from astranb.export.memory_chart import memory_picture
 from astranb.export.topology import Dot, Edge, boxes_of, frames_of
 from astranb.sim import Simulation
 
@@ -56,7 +57,9 @@ def picture_of(
     at_ps = None if at is None else time_ps(at, where="at")
     if at_ps is not None and not 0 <= at_ps <= sim.now_ps:
         raise InputError(f"{at_ps} ps has not been simulated", where="at", hint=f"0 to {sim.now_ps} ps")
-    known = ("ranks", "graph") if isinstance(feed, OperationFeed) else ("topology",)
+    known = ("topology",)
+    if isinstance(feed, OperationFeed):
+        known = ("ranks", "graph", *(("memory",) if sim.engine.about.footprint else ()))
     if (what or known[0]) not in known:
         raise InputError(f"there is no picture {what!r}", where="to_svg", hint=near(str(what), known))
     if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < sim.ranks:
@@ -64,6 +67,8 @@ def picture_of(
     if not isinstance(feed, OperationFeed):
         return topology_picture(sim, feed.layout, at_ps, dark=dark)
     now_ps, colours = sim.now_ps if at_ps is None else at_ps, Colours.of(dark)
+    if what == "memory":
+        return memory_picture(sim, rank, at_ps=at_ps, dark=dark)
     if what == "graph":
         return graph_picture(feed, now_ps, colours, rank)
     return rank_picture(feed, now_ps, colours)

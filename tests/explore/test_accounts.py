@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import InputError
@@ -47,10 +48,36 @@ def test_each_kind_of_parallelism_is_named_where_it_is_waited_for():
         sim.run()
         waits = account(sim, step).exposed_ps
         assert waits[name] > 0
-        assert set(waits) <= {name, *(("data",) if name == "context" else ())}
+        assert set(waits) <= {name, *{"context": ("data",), "pipeline": ("bubble",)}.get(name, ())}
     experts = tiny(experts=4, top_k=2)
     step = workload(experts, Parallelism(data=4, expert=4), gpu="h100-sxm")
     assert account(simulated(step), step).exposed_ps["expert"] > 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 4), st.integers(1, 6), st.sampled_from([1, 2]))
+def test_the_bubble_is_what_the_schedule_leaves_empty(stages, times, interleave):
+    """Equal stages and messages that take next to nothing: (p - 1) / (v m) of the time that is computed."""
+    model = tiny(layers=stages * interleave, vocab=0)
+    degrees = Parallelism(pipeline=stages, interleave=interleave)
+    step = workload(model, degrees, batch=stages * times, microbatches=stages * times, gpu="h100-sxm")
+    sim = anb.Simulation(None, step.on(DimensionNetwork(["Switch"], [stages], [10**6], [0])))
+    sim.run()
+    found = account(sim, step)
+    passes = found.compute_ps - found.sorts_ps["optimizer"]
+    assert found.bubble_ps == pytest.approx(passes * (stages - 1) / (interleave * stages * times), rel=0.02)
+    assert found.exposed_ps.get("pipeline", 0) < found.step_ps / 100
+
+
+def test_messages_of_stages_are_no_bubble():
+    """On a slow network most of what a rank waits for is on its way, as is what its peers wait for."""
+    step = workload(tiny(), Parallelism(pipeline=2), batch=8, microbatches=8, gpu="h100-sxm")
+    sim = anb.Simulation(None, step.on(DimensionNetwork(["Switch"], [2], [0.001], [0])))
+    sim.run()
+    found = account(sim, step)
+    assert found.exposed_ps["pipeline"] > found.bubble_ps > 0
+    assert found.limited_by.startswith("waiting limits the step")
+    assert found.document()["limited_by"].endswith("messages of other stages, from when they are sent")
 
 
 def test_figures_are_those_of_the_papers():

@@ -32,29 +32,55 @@ def test_a_plan_is_on_the_same_gpus_with_the_same_batch(found):
     assert len({plan.options for plan in found.best}) == 10
 
 
-def test_the_best_plan_is_the_best_of_a_simulation_too(found):
-    """The first plan is simulated faster than the last one, and both as long as estimated."""
+@pytest.mark.parametrize(
+    "name, ranks, batch, gpu", [("gpt3-1.3b", 8, 64, "a100"), ("llama2-7b", 8, 32, "mi300x")]
+)
+def test_the_best_plan_is_the_best_of_a_simulation_too(name, ranks, batch, gpu):
+    """The first of ten is simulated within 2 % of the best of them, and all within 8 % of the estimate.
+
+    Of 50 plans of five models the worst estimate was 7.3 % too short (Mixtral on 16 H200).
+    """
+    search = suggest(workload(name, Parallelism(data=ranks), batch=batch, gpu=gpu))
     took = []
-    for plan in (found.best[0], found.best[-1]):
+    for plan in search.best:
         job = plan.job
         step = workload(
-            "llama3-8b", job.parallelism, batch=32, microbatches=job.microbatches, recompute=job.recompute,
-            gpu="h100-sxm",
-        )  # fmt: skip
+            name,
+            job.parallelism,
+            batch=batch,
+            microbatches=job.microbatches,
+            recompute=job.recompute,
+            gpu=gpu,
+        )
         sim = anb.Simulation(None, step)
         sim.run()
         took.append(sim.result.time_ps / 1000)
-        assert plan.estimate.step_ns == pytest.approx(took[-1], rel=0.03)
-    assert took[0] < took[1]
+        assert plan.estimate.step_ns == pytest.approx(took[-1], rel=0.08)
+        assert plan.memory.total == max(one.total for one in step.memory())
+    assert len(took) == 10
+    assert took[0] <= 1.02 * min(took)
 
 
-def test_why_names_where_the_time_goes(found):
-    text = found.text()
-    assert "does not fit" in text
-    assert "waiting for collectives" in text
-    assert len(text.splitlines()) == 12
+def test_the_table_says_why(found):
+    lines = found.text().splitlines()
+    assert len(lines) == 13
+    assert lines[2].endswith("given, does not fit")
+    assert "computing +" in lines[3]
+    assert "update -" in lines[3]
+    starts = {line.index("--") for line in lines[2:]}
+    assert len(starts) == 1  # aligned
+    frame = found.to_dataframe()
+    assert frame["plan"].tolist()[1:] == [plan.options for plan in found.best]
+    assert not frame["fits"][0]
     document = found.document()
     assert document["best"][0]["estimate"]["step_ns"] == found.best[0].estimate.step_ns
+    assert "collectives" in document["best"][0]["why"]
+
+
+def test_parts_of_a_plan_are_its_step(found):
+    for plan in (found.given, *found.best):
+        assert sum(plan.parts_ns.values()) == plan.estimate.step_ns
+    assert found.given.against(found.given) == "as fast"
 
 
 def test_less_memory_takes_recomputation():

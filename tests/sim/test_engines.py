@@ -37,7 +37,7 @@ SUBJECTS: dict[str, tuple[Any, Any]] = {
 }
 TABLES = {
     "ranks", "phases", "links", "blocks", "ops", "spans", "events", "signals", "flights", "activity",
-    "operations", "collectives", "dimensions", "layers", "critical_path",
+    "operations", "collectives", "dimensions", "layers", "memory", "critical_path",
 }  # fmt: skip
 RANKS = {
     "rank", "done", "end_ps", "compute_ps", "exposed_comm_ps", "memory_ps", "communication_ps",

@@ -344,6 +344,7 @@ class CacheLineEngine(CacheLineState):
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
+        found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         if not isinstance(self.work, Graph):
             found["operations"] = "one collective runs: its parts are in the table ops"
         return found

@@ -13,6 +13,7 @@ from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.operations.about import ABOUT, About
+from astranb.engine.operations.footprint import loaded_footprint, saved_footprint
 from astranb.engine.operations.run import Spans, recent
 from astranb.engine.operations.spans import TRACKS, spans_of
 
@@ -233,6 +234,7 @@ class MessageEngine(MessageState):
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What the tables do not hold: names, and what depends on what."""
         about = self.about
+        footprint, columns = saved_footprint(about.footprint)
         inputs = {
             "names": about.names,
             "topology": about.topology,
@@ -241,8 +243,10 @@ class MessageEngine(MessageState):
             "infra": about.infra,
             "title": self.title,
             "collective": self.collective,
+            "footprint": footprint,
         }
         return inputs, {
+            **columns,
             **{f"about/{name}": getattr(about, name) for name in ABOUT},
             "base_ns": self.base_ns,
         }
@@ -268,6 +272,7 @@ class MessageEngine(MessageState):
                 name_links=partial(list, inputs["links"]), infra=inputs["infra"],
             )  # fmt: skip
             check_about(about, data["base_ns"], machine)
+            about.footprint = loaded_footprint(inputs["footprint"], data, about.start)
             if not isinstance(inputs["title"], str):
                 raise TypeError("the title is no text")
             collective = _collective(inputs["collective"])

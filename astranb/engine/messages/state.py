@@ -144,11 +144,13 @@ def _about_of(run: Run) -> About:
     first = np.searchsorted(child[order], np.arange(len(rows) + 1))
     network = run.workload.network
     name_links = partial(_link_names, network, m.routes) if isinstance(network, InfraNetwork) else list
-    return About(
+    about = About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
         list(network.link_topology), first, owner[order], int((rows.owner < 0).sum()), name_links,
         network.infra.name if isinstance(network, InfraNetwork) else "",
     )  # fmt: skip
+    about.footprint = run.workload.footprint
+    return about
 
 
 def _link_names(network: InfraNetwork, routes: Records) -> list[str]:

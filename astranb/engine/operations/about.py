@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from astranb.core.units import format_bytes
 from astranb.engine.critical_path import Segment
-from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint
 
 __all__ = ["ABOUT", "ALGORITHMS", "KINDS", "STATES", "About", "segment"]
 
@@ -48,6 +48,8 @@ class About:
         Gives the names of the links of an infrastructure, which take a while to find.
     infra : str
         Name of the infrastructure; empty for a network of dimensions.
+    footprint : Footprint, optional
+        What ranks hold in memory.
     """
 
     npu: np.ndarray
@@ -62,6 +64,7 @@ class About:
     own: int
     name_links: Callable[[], list[str]] = list
     infra: str = ""
+    footprint: Footprint | None = field(default=None, init=False)
 
     @property
     def network(self) -> str:

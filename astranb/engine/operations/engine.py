@@ -20,6 +20,7 @@ from astranb.engine.protocol import Bound, Replica, Rows
 from astranb.engine.what_if import Change
 
 from .about import ALGORITHMS
+from .footprint import memory_table
 from .lost_time import LOSSES, lost_times
 from .perfetto import trace_events
 from .run import OperationRun
@@ -39,7 +40,10 @@ CAUSES = {
 }
 """Causes of the critical path, and what each means."""
 
-TABLES = ("ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "critical_path")
+TABLES = (
+    "ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "memory",
+    "critical_path",
+)  # fmt: skip
 _OF_RANKS = ("end_ps", "compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
 _MOST = 8
 _MOST_LINKS = 4
@@ -253,6 +257,8 @@ class OperationEngine(OperationRun):
         names = ("blocks", "ops", "spans", "signals", "flights", "activity", "events")
         parts = ("issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps")
         found = dict.fromkeys((*names, *parts), reason)
+        if self.about.footprint is None:
+            found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         reason = "only ASTRA-sim 1.0's layer tables have layers"
         if "layers" not in self.own_tables():
             return {**found, "layers": reason}
@@ -351,6 +357,7 @@ class OperationEngine(OperationRun):
             "phases": self._phases,
             "dimensions": lambda: [self.dimension(dim) for dim in range(len(self.about.topology))],
             "critical_path": lambda: self.critical_path().rows(),
+            **({"memory": lambda: memory_table(self)} if self.about.footprint else {}),
             **self.own_tables(),
         }
         return {name: makers[name] for name in TABLES if name in makers}

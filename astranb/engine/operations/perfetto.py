@@ -10,6 +10,7 @@ import numpy as np
 from astranb.core.perfetto import Event, flow, process, rows_of, slice_, thread
 
 from .about import ALGORITHMS
+from .footprint import memory_counters
 from .run import OperationRun
 
 __all__ = ["slots", "trace_events"]
@@ -47,7 +48,8 @@ def trace_events(engine: OperationRun, written: dict[str, Any]) -> Iterator[Even
 
     A process is a rank (``pid`` is its number + 1). Its threads are what an operation occupies
     (CPU, GPU, network), its receives, and for each dimension the chunks under way there, on as
-    many tracks as there are at once. Each event's ``args`` hold exact picoseconds.
+    many tracks as there are at once. Counters show what one rank of each stage holds in memory, where
+    that is known. Each event's ``args`` hold exact picoseconds.
 
     Parameters
     ----------
@@ -60,6 +62,7 @@ def trace_events(engine: OperationRun, written: dict[str, Any]) -> Iterator[Even
     track = yield from _operations(engine, written)
     yield from _phases(engine, written)
     yield from _arrows(engine, written, track)
+    yield from memory_counters(engine)
 
 
 def _tracks(pid: Any, tid: Any, names: dict[int, str]) -> Iterator[Event]:

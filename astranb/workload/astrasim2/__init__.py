@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .documents import read_memory, read_network, read_system
+from .footprint import Footprint
 from .kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
@@ -20,6 +21,7 @@ __all__ = [
     "SEND",
     "DimensionAlgorithm",
     "DimensionNetwork",
+    "Footprint",
     "InfraNetwork",
     "Memory",
     "Operations",

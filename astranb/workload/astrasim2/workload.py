@@ -13,6 +13,7 @@ from astranb.chakra import NO_DURATIONS, read_ranks
 
 from .custom_collectives import read_custom_collectives
 from .documents import read_groups, read_json, read_memory, read_network, read_system
+from .footprint import Footprint
 from .kinds import COMPUTE
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
@@ -42,6 +43,8 @@ class Workload:
         messages that pay for one dimension only.
     title : str
         The name of the workload.
+    footprint : Footprint, optional
+        What ranks hold in memory meanwhile.
     """
 
     subject: ClassVar = "workload"
@@ -53,6 +56,7 @@ class Workload:
     groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
     compat: bool = False
     title: str = "workload"
+    footprint: Footprint | None = None
 
     @property
     def notes(self) -> list[str]:

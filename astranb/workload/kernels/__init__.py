@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from .fit import Fit, fit_gpu, gpu_of_file
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
+from .host import HOSTS, Host
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
-from .work import SORTS, Attention, Kernel, Product, Stream, expert_kernels
+from .work import SORTS, Attention, HostUpdate, Kernel, Product, Stream, expert_kernels
 
 __all__ = [
     "DEFAULT_GPU",
     "EFFICIENCIES",
     "GPUS",
+    "HOSTS",
     "LAUNCHES",
     "PRECISIONS",
     "SORTS",
     "Attention",
     "Fit",
     "Gpu",
+    "Host",
+    "HostUpdate",
     "Kernel",
     "KernelTimes",
     "KernelTiming",

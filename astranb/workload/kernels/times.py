@@ -21,7 +21,8 @@ from typing import Final
 from astranb.core.errors import InputError, near
 
 from .gpus import PRECISIONS, Gpu
-from .work import Attention, Kernel, Product, Stream
+from .host import HOSTS
+from .work import Attention, HostUpdate, Kernel, Product
 
 __all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "read_efficiency"]
 
@@ -192,7 +193,7 @@ class KernelTimes:
             Nanoseconds.
         """
         listed = tuple(kernels)
-        if self.efficiency is not None:
+        if self.efficiency is not None and not any(isinstance(one, HostUpdate) for one in listed):
             return round(self.ideal_ns(flops, touched, listed) / self.efficiency)
         return sum(map(self.kernel_ns, listed)) + self.waiting_ns(listed)
 
@@ -200,7 +201,7 @@ class KernelTimes:
         """Give how long the GPU waits for a computation's launches: what these take more than the kernels."""
         if not self.launch_ns:
             return 0
-        launches = sum(one.launches if isinstance(one, Stream) else 1 for one in kernels)
+        launches = sum(getattr(one, "launches", 1) for one in kernels)
         return max(0, launches * self.launch_ns - sum(map(self.kernel_ns, kernels)))
 
     def kernel_ns(self, kernel: Kernel) -> int:
@@ -211,6 +212,8 @@ class KernelTimes:
                 took = self._product_ns(kernel)
             elif isinstance(kernel, Attention):
                 took = self._attention_ns(kernel)
+            elif isinstance(kernel, HostUpdate):
+                took = HOSTS[self.gpu.name].update_ns(kernel)
             else:
                 took = self._moved_ns(kernel.size) + kernel.launches * self.gpu.kernel_ns
             found = self._known[kernel] = max(1, round(took))
@@ -227,6 +230,8 @@ class KernelTimes:
         """Give the bytes that a kernel reads and writes at least."""
         if isinstance(kernel, Stream):
             return kernel.size
+        if isinstance(kernel, HostUpdate):
+            return 0
         if isinstance(kernel, Attention):
             return 2 * kernel.numbers
         each = _NUMBER_BYTES[self._precision_of(kernel)]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-__all__ = ["SORTS", "Attention", "Kernel", "Product", "Stream", "expert_kernels"]
+__all__ = ["SORTS", "Attention", "HostUpdate", "Kernel", "Product", "Stream", "expert_kernels"]
 
-SORTS: Final = ("matrices", "attention", "element-wise", "optimizer", "launches")
+SORTS: Final = ("matrices", "attention", "element-wise", "optimizer", "host", "launches")
 """What time counts as in a report: that of kernels, and what computations wait for their launches."""
 
 _NUMBER_BYTES: Final = 2
@@ -166,6 +166,30 @@ class Stream:
         return (replace(self, size=int(self.size * self.back)),)
 
 
+@dataclass(frozen=True)
+class HostUpdate:
+    """An optimizer's step in the host's memory, which the GPU waits for.
+
+    Parameters
+    ----------
+    sent : int
+        Bytes of gradients to the host and of parameters back.
+    size : int
+        Bytes that the host's memory reads and writes.
+    """
+
+    sent: int
+    size: int
+
+    sort = "host"
+    flops = 0
+    launches = 0
+
+    def backward(self) -> tuple[Kernel, ...]:
+        """Give nothing: it has no backward pass."""
+        return ()
+
+
 def expert_kernels(
     tokens: int,
     hidden: int,
@@ -227,4 +251,4 @@ def _backward(one: Product) -> tuple[Product | Stream, ...]:
     return inward, other, added
 
 
-Kernel: TypeAlias = Product | Attention | Stream
+Kernel: TypeAlias = Product | Attention | Stream | HostUpdate

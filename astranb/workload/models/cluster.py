@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, System, read_network, read_system
-from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
+from astranb.workload.kernels import DEFAULT_GPU, HOSTS, KernelTimes, gpu_named
 
 from .interconnect import INTERCONNECTS, Interconnect
 
@@ -48,6 +48,9 @@ class _Placed(Protocol):
 
     @property
     def spans_all(self) -> bool: ...
+
+    @property
+    def offloads(self) -> bool: ...
 
 
 def machine(
@@ -119,6 +122,9 @@ def machine(
         "the assumed system",
         **options,
     )
+    if step.offloads:
+        host = HOSTS[times.gpu.name]
+        assumed.append(f"the host updates parameters over {host.link_Bps / 1e9:g} GB/s: {host.text}")
     split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
     names = "ring algorithms" if all_reduce == "ring" else "all-reduces of few steps"
     assumed.append(f"{times.text}; {names}, {split}; replace with --system FILE")

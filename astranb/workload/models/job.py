@@ -54,7 +54,9 @@ class Job:
         makes or needs their data, a part at a time), ``gradients`` (backward passes), ``parameters`` (the
         first forward passes of the next step).
     offload : str
-        What the host's memory holds: ``none`` or ``optimizer``.
+        What the host's memory holds: ``none``, or ``optimizer``: its state, which the host's cores update.
+        Gradients go there and parameters come back over the host's link, after the last backward pass and
+        before the step ends, nothing of it overlapped (:mod:`astranb.workload.kernels.host`).
     elementwise : bool
         Whether norms, residuals and the softmax of attention are computations of their own, and not
         kernels of their neighbours.

@@ -27,16 +27,30 @@ stages, and :data:`RUNTIME_BYTES`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+from astranb.core.columns import aligned
 
 from .costs import Costs
 from .job import Job
 from .pipeline import Pass, one_forward_one_backward
 from .transformer import Transformer
-from .weights import Held, chunks, of_embedding, of_head, of_layer
+from .weights import HEAD, Held, of_unit, units
 
-__all__ = ["MEMORY_PARTS", "RUNTIME_BYTES", "RankMemory", "rank_memory", "schedule", "step_memory"]
+__all__ = [
+    "MEMORY_PARTS",
+    "RUNTIME_BYTES",
+    "RankMemory",
+    "StageMemory",
+    "UnitMemory",
+    "memory_lines",
+    "rank_memory",
+    "schedule",
+    "step_memory",
+]
 
 RUNTIME_BYTES: Final = 2 << 30
 """The driver's context, workspaces of libraries, and buffers of collectives; assumed."""
@@ -89,11 +103,20 @@ class RankMemory:
         return {**asdict(self), "total": self.total}
 
 
-def schedule(job: Job, stage: int) -> list[Pass]:
-    """Give the passes of a stage in their order: 1F1B of training, forward passes of inference."""
+def schedule(job: Job, stage: int, most: int | None = None) -> list[Pass]:
+    """Give the passes of a stage in their order: 1F1B of training, forward passes of inference.
+
+    Parameters
+    ----------
+    job : Job
+    stage : int
+    most : int, optional
+        Microbatches; default: all of them.
+    """
     degrees = job.parallelism
     if job.mode == "training":
-        return one_forward_one_backward(stage, degrees.pipeline, job.microbatches, degrees.interleave)
+        count = job.microbatches if most is None else min(most, job.microbatches)
+        return one_forward_one_backward(stage, degrees.pipeline, count, degrees.interleave)
     return [Pass(is_forward=True, chunk=0, micro=micro) for micro in range(job.microbatches)]
 
 
@@ -110,63 +133,113 @@ def step_memory(model: Transformer, job: Job) -> list[RankMemory]:
     >>> from astranb.workload.models import MODELS, Job, Parallelism
     >>> job = Job(Parallelism(data=8, zero=1), sequence=8192, batch=8)
     >>> [round(one.total / 1e9) for one in step_memory(MODELS["llama3-8b"], job)]
-    [80]
+    [89]
     """
     return [rank_memory(model, job, stage) for stage in range(job.parallelism.pipeline)]
 
 
 def rank_memory(model: Transformer, job: Job, stage: int) -> RankMemory:
-    """Give the memory of a rank of one stage."""
-    held = _Held(model, job, stage)
-    one = RankMemory(stage, held.weights, cache=held.cache, buffers=held.buffers)
-    if job.mode != "training":
-        return one
-    return RankMemory(
-        stage, held.weights, held.gradients, held.optimizer,
-        max(held.alive(), default=0), buffers=held.buffers,
-    )  # fmt: skip
+    """Give the memory of a rank of one stage at its fullest moment."""
+    held = StageMemory(model, job, stage)
+    activations, cache, buffers = held.fullest()
+    return RankMemory(stage, held.weights, held.gradients, held.optimizer, activations, cache, buffers)
 
 
-class _Held:
-    """What the ranks of one stage hold."""
+def memory_lines(found: Sequence[RankMemory], limit_bytes: int) -> list[str]:
+    r"""Write what a rank of each stage holds at its fullest moment, in GB, and what is free.
+
+    Stages that hold the same are one line.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import MODELS, Job, Parallelism
+    >>> job = Job(Parallelism(pipeline=2), 2048, 4, 4)
+    >>> print("\n".join(memory_lines(step_memory(MODELS["gpt3-1.3b"], job), 80 * 10**9)))
+    stage  weights  gradients  optimizer  activations  cache  buffers  total  free
+    0          1.4        1.4        8.5          3.2    0.0      2.2   16.8  63.2
+    1          1.4        1.4        8.5          2.2    0.0      2.2   15.8  64.2
+    """
+    rows: list[list[str]] = []
+    for one in found:
+        sizes = [*one.parts.values(), one.total, limit_bytes - one.total]
+        cells = [f"{size / 1e9:,.1f}" for size in sizes]
+        if rows and rows[-1][1:] == cells:
+            rows[-1][0] = f"{rows[-1][0].partition('-')[0]}-{one.stage}"
+        else:
+            rows.append([str(one.stage), *cells])
+    return aligned(["stage", *MEMORY_PARTS, "total", "free"], rows)
+
+
+class UnitMemory(NamedTuple):
+    """What a unit of a pass holds, in bytes.
+
+    Attributes
+    ----------
+    kept : int
+        Activations, from the forward pass to the end of the unit's backward pass.
+    cached : int
+        Keys and values that the unit adds.
+    working : int
+        Buffers while it is computed, besides :attr:`StageMemory.around`.
+    """
+
+    kept: int
+    cached: int
+    working: int
+
+
+class StageMemory:
+    """What the ranks of one stage hold: states all the time, the rest as passes need it.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+    stage : int
+        Its number, from 0.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import MODELS, Job, Parallelism
+    >>> held = StageMemory(MODELS["llama3-8b"], Job(Parallelism(data=8, zero=3), 8192, 8), 0)
+    >>> held.weights == held.gradients, round(held.optimizer / 1e9), len(held.forward(0))
+    (True, 12, 34)
+    """
 
     def __init__(self, model: Transformer, job: Job, stage: int) -> None:
         self.model, self.job, self.stage = model, job, stage
         self.degrees, self.costs = job.parallelism, Costs(model, job)
-        self.chunks = chunks(model, self.degrees, stage)
+        self._keys = units(model, self.degrees, stage)
         self._divided = self.degrees.tensor if self.degrees.sequence else 1
-        self._kinds = {
-            kind: of_layer(model, self.degrees, model.layers - 1 if kind else 0)
-            for kind in {model.has_experts(layer) for layers in self.chunks for layer in layers}
-        }
-        layers = Held()
-        for one in self.chunks:
-            for layer in one:
-                layers = layers.plus(self._kinds[model.has_experts(layer)])
-        ends = Held()
-        if model.vocab and stage == 0:
-            ends = ends.plus(of_embedding(model, self.degrees))
-        if model.vocab and self._has_head:
-            ends = ends.plus(of_head(model, self.degrees))
-        self._layers, self._ends = layers, ends
-
-    @property
-    def _has_head(self) -> bool:
-        return self.stage == self.degrees.pipeline - 1
+        self._known: dict[int, Held] = {}
+        self._units: dict[int, UnitMemory] = {}
+        self._layers = self._sum(key for keys in self._keys for key in keys if key >= 0)
+        self._ends = self._sum(key for keys in self._keys for key in keys if key < 0)
 
     # States
+
+    def _of(self, key: int) -> Held:
+        """Give the parameters of a unit; layers are of two kinds."""
+        kind = self._kind(key)
+        if kind not in self._known:
+            self._known[kind] = of_unit(self.model, self.degrees, key)
+        return self._known[kind]
+
+    def _kind(self, key: int) -> int:
+        return key if key < 0 else int(self.model.has_experts(key))
+
+    def _sum(self, keys: Iterable[int]) -> Held:
+        found = Held()
+        for key in keys:
+            found = found.plus(self._of(key))
+        return found
 
     def _share(self, held: Held, zero: int) -> int:
         """Give a rank's parameters of some, if ZeRO divides them from a stage on."""
         if self.degrees.zero < zero:
             return held.shared + held.experts
-        return -(-held.shared // self.degrees.size("data")) - (
-            -held.experts // self.degrees.size("expert data")
-        )
-
-    @property
-    def _all(self) -> Held:
-        return self._layers.plus(self._ends)
+        shared, experts = (self.degrees.size(name) for name in ("data", "expert data"))
+        return -(-held.shared // shared) - (-held.experts // experts)
 
     @property
     def weights(self) -> int:
@@ -179,22 +252,30 @@ class _Held:
 
     @property
     def gradients(self) -> int:
-        """Bytes of gradients."""
-        return self.job.gradient_bytes * self._share(self._all, 2)
+        """Bytes of gradients, which are kept from step to step."""
+        training = self.job.mode == "training"
+        return self.job.gradient_bytes * self._share(self._layers.plus(self._ends), 2) if training else 0
 
     @property
     def optimizer(self) -> int:
         """Bytes of the optimizer's state on the GPU."""
-        return 0 if self.job.offload == "optimizer" else self.job.optimizer_bytes * self._share(self._all, 1)
+        if self.job.mode != "training" or self.job.offload == "optimizer":
+            return 0
+        return self.job.optimizer_bytes * self._share(self._layers.plus(self._ends), 1)
 
     @property
-    def cache(self) -> int:
-        """Bytes of keys and values of a replica's sequences, at the end of the step."""
+    def cached(self) -> int:
+        """Bytes of keys and values before the step: decoding has those of the prompts."""
         job = self.job
-        tokens = job.sequence // self.degrees.context + (job.tokens if job.mode == "decode" else 0)
+        if job.mode != "decode":
+            return 0
+        layers = sum(key >= 0 for keys in self._keys for key in keys)
+        return layers * job.microbatches * self._cache_of(job.micro * job.sequence)
+
+    def _cache_of(self, tokens: int) -> int:
+        """Bytes of a layer's keys and values of some tokens."""
         wide = self.model.cache_width // (1 if self.model.is_latent else self.degrees.tensor)
-        count = sum(map(len, self.chunks)) * job.batch // self.degrees.data
-        return count * tokens * wide * job.cache_bytes
+        return tokens * wide * self.job.cache_bytes
 
     # Activations
 
@@ -237,43 +318,79 @@ class _Held:
         less = self._scores() if self.job.recompute == "selective" else 0
         return self._layer(experts=experts) - less
 
-    def of_chunk(self, chunk: int) -> int:
-        """Bytes of a microbatch's activations in a chunk."""
-        kept = {kind: self._kept(experts=kind) for kind in self._kinds}
-        found = sum(kept[self.model.has_experts(layer)] for layer in self.chunks[chunk])
-        if self.model.vocab and self._has_head and chunk == len(self.chunks) - 1:
-            found += _LOGIT_BYTES * self.costs.tokens * self.costs.words
-            found += 2 * self.costs.activation // self._divided
-        return found
-
-    def alive(self) -> list[int]:
-        """Bytes of activations during each pass of the stage's schedule."""
-        each = [self.of_chunk(chunk) for chunk in range(len(self.chunks))]
-        found, now = [], 0
-        for one in schedule(self.job, self.stage):
-            now += each[one.chunk] if one.is_forward else 0
-            found.append(now)
-            now -= 0 if one.is_forward else each[one.chunk]
-        return found
+    def _unit(self, key: int) -> UnitMemory:
+        """Give what a unit holds without its parameters and their gradients."""
+        m, job, tokens = self.model, self.job, self.costs.tokens
+        training = job.mode == "training"
+        if key == HEAD and training:
+            return UnitMemory(
+                _LOGIT_BYTES * tokens * self.costs.words + 2 * self.costs.activation // self._divided, 0, 0
+            )
+        if key < 0:
+            return UnitMemory(0, 0, 0)
+        whole = self._layer(experts=m.has_experts(key))
+        kept = self._kept(experts=m.has_experts(key)) if training else 0
+        return UnitMemory(kept, 0 if training else self._cache_of(tokens), whole - kept)
 
     @property
-    def buffers(self) -> int:
-        """Bytes that come and go within a pass."""
-        job, degrees = self.job, self.degrees
-        layer = max((self._layer(experts=kind) for kind in self._kinds), default=0)
+    def around(self) -> int:
+        """Bytes of buffers all the time."""
         found = RUNTIME_BYTES + 2 * self.costs.activation
-        if degrees.pipeline > 1:
+        if self.degrees.pipeline > 1:
             found += 4 * self.costs.message
-        if degrees.context > 1:
+        if self.degrees.context > 1:
             found += 4 * self.costs.cache_block
-        if job.mode != "training":
-            return found + layer
-        if job.recompute != "none":
-            found += layer - max((self._kept(experts=kind) for kind in self._kinds), default=0)
-        largest = max((sum(each) for each in self._kinds.values()), default=0)
-        if degrees.zero > 1:
-            found += job.gradient_bytes * largest
-        if degrees.zero > 2:
-            # The layer that is computed, and the next one, which is gathered meanwhile.
-            found += 2 * job.bytes_each * largest
         return found
+
+    def forward(self, chunk: int) -> list[UnitMemory]:
+        """Give what each unit of a chunk's forward pass holds, in their order."""
+        return self._pass(self._keys[chunk], bucket=0)
+
+    def backward(self, chunk: int) -> list[UnitMemory]:
+        """Give the same of the backward pass, the last unit first; ``kept`` is freed at its end."""
+        bucket = self.job.gradient_bytes if self.degrees.zero > 1 else 0
+        return self._pass(self._keys[chunk][::-1], bucket=bucket)
+
+    def _pass(self, keys: list[int], *, bucket: int) -> list[UnitMemory]:
+        gathered = self.job.bytes_each if self.degrees.zero > 2 else 0
+        sizes = [0, *(sum(self._of(key)) for key in keys), 0]
+        for key in keys:
+            kind = self._kind(key)
+            if kind not in self._units:
+                self._units[kind] = self._unit(key)
+        found = []
+        for at, key in enumerate(keys, 1):
+            one = self._units[self._kind(key)]
+            # Parameters of the next unit are gathered meanwhile, gradients of the one before summed.
+            more = gathered * (sizes[at] + sizes[at + 1]) + bucket * (sizes[at - 1] + sizes[at])
+            found.append(one._replace(working=one.working + more))
+        return found
+
+    def fullest(self) -> tuple[int, int, int]:
+        """Give activations, cache and buffers when their sum is largest."""
+        chunks = range(len(self._keys))
+        if self.job.mode != "training":
+            # Of the last pass, at the end of which the cache is full.
+            tokens = self.job.tokens if self.job.mode == "decode" else 1
+            each = self.forward(0)
+            cache = self.cached + (self.job.microbatches * tokens - 1) * sum(one.cached for one in each)
+            held = [(0, now + cache, working) for now, working in _running(each, "cached")]
+        else:
+            rises = [max(_running(self.forward(chunk)), key=sum, default=(0, 0)) for chunk in chunks]
+            falls = [max(_running(self.backward(chunk)[::-1]), key=sum, default=(0, 0)) for chunk in chunks]
+            sizes = [sum(one.kept for one in self.forward(chunk)) for chunk in chunks]
+            held, now = [], 0
+            # Once the pipeline is full, a cycle of as many microbatches as stages repeats.
+            for one in schedule(self.job, self.stage, 4 * self.degrees.pipeline):
+                now -= 0 if one.is_forward else sizes[one.chunk]
+                more, working = (rises if one.is_forward else falls)[one.chunk]
+                held.append((now + more, 0, working))
+                now += sizes[one.chunk] if one.is_forward else 0
+        activations, cache, working = max(held, key=sum, default=(0, self.cached, 0))
+        return activations, cache, working + self.around
+
+
+def _running(each: list[UnitMemory], name: str = "kept") -> list[tuple[int, int]]:
+    """Give what units up to each one have added, and what this one works with."""
+    sums = accumulate(getattr(one, name) for one in each)
+    return list(zip(sums, (one.working for one in each), strict=True))

@@ -10,7 +10,7 @@ from astranb.workload.kernels import Kernel, Stream
 
 from .parallelism import GROUPS, Parallelism
 
-__all__ = ["Cost", "StageProgram", "optimizer_pass"]
+__all__ = ["Cost", "StageProgram", "Unit", "optimizer_pass"]
 
 TAGS: Final = 499_000_000
 """Tags of messages are lower; those of ASTRA-sim's collectives are higher."""
@@ -77,6 +77,26 @@ class Cost(NamedTuple):
         return 0 if self.vector else self.flops if self.useful is None else self.useful
 
 
+class Unit(NamedTuple):
+    """What a pass does for a layer, the embedding or the head.
+
+    Attributes
+    ----------
+    key : int
+        Which one (:func:`.weights.units`).
+    chunk : int
+    is_forward : bool
+    first, last : int
+        Its first and its last computation.
+    """
+
+    key: int
+    chunk: int
+    is_forward: bool
+    first: int
+    last: int
+
+
 def optimizer_pass(touched: int) -> Stream:
     """Give the kernel of the optimizer's step, which has no backward pass."""
     return Stream(touched, back=0.0, sort="optimizer")
@@ -111,8 +131,8 @@ class StageProgram:
         The dependencies of each.
     computed : int
         The last computation, -1 if there is none.
-    passes : list of (int, int)
-        The operations of each pass: the first one's number, and that after the last one.
+    units : list of Unit
+        What passes consist of, in the order of the program.
     """
 
     def __init__(self, parallelism: Parallelism) -> None:
@@ -131,7 +151,7 @@ class StageProgram:
         self.background: list[bool] = []
         self.deps: list[tuple[int, ...]] = []
         self.computed = -1
-        self.passes: list[tuple[int, int]] = []
+        self.units: list[Unit] = []
         self._sent = [-1, -1]  # the last message or collective, and the last one in the background
         self._received: dict[int, int] = {}
 

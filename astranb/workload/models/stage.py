@@ -5,17 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from astranb.chakra import NodeType
+from astranb.workload.kernels import HostUpdate
+
 from .costs import Costs
 from .job import Job
 from .parallelism import NEXT_STAGE, PEERS
-from .program import Cost, StageProgram, optimizer_pass
+from .program import Cost, StageProgram, Unit, optimizer_pass
 from .transformer import Transformer
-from .weights import Held, chunks, of_embedding, of_head, of_layer
+from .weights import EMBEDDING, HEAD, Held, of_unit, units
 
 __all__ = ["Stage"]
 
-_EMBEDDING: Final = -1
-_HEAD: Final = -2
 _PREVIOUS: Final = PEERS.index("previous stage")
 _BEHIND: Final = PEERS.index("previous in context")
 _BEFORE: Final = PEERS.index("next in context")
@@ -39,19 +40,8 @@ class Stage:
         self.degrees = job.parallelism
         self.program = StageProgram(self.degrees)
         self.costs = Costs(model, job)
-        self.chunks = chunks(model, self.degrees, stage)
-        self._held: dict[int, Held] = {}
-        self._passes: list[list[int]] = []
-        for number, layers in enumerate(self.chunks):
-            keys = list(layers)
-            self._held |= {layer: of_layer(model, self.degrees, layer) for layer in keys}
-            if model.vocab and self.is_first(number):
-                keys = [_EMBEDDING, *keys]
-                self._held[_EMBEDDING] = of_embedding(model, self.degrees)
-            if model.vocab and self.is_last(number):
-                keys = [*keys, _HEAD]
-                self._held[_HEAD] = of_head(model, self.degrees)
-            self._passes.append(keys)
+        self._passes = units(model, self.degrees, stage)
+        self._held = {key: of_unit(model, self.degrees, key) for keys in self._passes for key in keys}
         self._ring = 0
         self._gathered: dict[int, tuple[int, ...]] = {}
         self._ready: list[tuple[int, int, tuple[int, ...]]] = []
@@ -91,7 +81,7 @@ class Stage:
         tuple of int
             Its last operations.
         """
-        x, begin = after, len(self.program)
+        x = after
         if not self.is_first(chunk):
             tag = self._tag(micro, chunk, 0)
             x = (self.program.receive(_PREVIOUS, self.costs.message, tag, f"recv x{micro}"),)
@@ -99,12 +89,13 @@ class Stage:
         self._gather(keys[:1])
         for at, key in enumerate(keys):
             self._gather(keys[at + 1 : at + 2])
+            since = len(self.program)
             x = self._unit(key, micro, x, seen=seen or self.job.sequence)
+            self._mark(key, chunk, since, is_forward=True)
         if not self.is_last(chunk):
             after_stage = self.stage + 1 == self.degrees.pipeline
             tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.degrees.pipeline)
             self.program.send(NEXT_STAGE, self.costs.message, tag, f"send x{micro}", x)
-        self.program.passes.append((begin, len(self.program)))
         return x
 
     def backward(self, chunk: int, micro: int, *, last: bool, end: tuple[int, ...] = ()) -> None:
@@ -118,7 +109,7 @@ class Stage:
         end : tuple of int
             The last operations of the forward pass.
         """
-        g, begin = end, len(self.program)
+        g = end
         if not self.is_last(chunk):
             tag = self._tag(micro, chunk, 1)
             g = (self.program.receive(NEXT_STAGE, self.costs.message, tag, f"recv g{micro}"),)
@@ -126,7 +117,9 @@ class Stage:
         self._gather(keys[:1])
         for at, key in enumerate(keys):
             self._gather(keys[at + 1 : at + 2])
+            since = len(self.program)
             g = self._unit_back(key, micro, g)
+            self._mark(key, chunk, since, is_forward=False)
             if last or self.degrees.zero > 1:
                 self._ready.append((key, micro, (*g, *self._late, self.program.computed)))
                 if self.is_first(chunk):
@@ -135,7 +128,6 @@ class Stage:
             before_stage = self.stage == 0
             tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.degrees.pipeline)
             self.program.send(_PREVIOUS, self.costs.message, tag, f"send g{micro}", g)
-        self.program.passes.append((begin, len(self.program)))
         if self.degrees.interleave == 1 or not last:
             self._reduce()
 
@@ -146,15 +138,19 @@ class Stage:
         held = Held()
         for one in self._held.values():
             held = held.plus(one)
-        if self.model.tied and degrees.pipeline > 1 and {_EMBEDDING, _HEAD} & set(self._held):
+        if self.model.tied and degrees.pipeline > 1 and {EMBEDDING, HEAD} & set(self._held):
             words = self.costs.words * self.model.hidden * size
             self._reduced.extend(p.collect("all_reduce", "ends", words, "ends grads", self._reduced))
         shared, own = degrees.size("data"), degrees.size("expert data")
         part = held if degrees.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
         count = part.shared + part.experts
+        # Its state is read and written; gradients are read, parameters written.
         touched = count * (2 * self.job.optimizer_bytes + 2 * size)
         wait = [*self._reduced, *self._late]
         cost = Cost(_OPTIMIZER_FLOPS * count, touched, vector=True, kernels=(optimizer_pass(touched),))
+        if self.job.offload == "optimizer":
+            update = HostUpdate((self.job.gradient_bytes + size) * count, touched)
+            cost = Cost(0, 0, vector=True, kernels=(update,))
         done = p.compute("optimizer", cost, wait)
         if degrees.zero in (1, 2) and not self._gathers_first:
             p.collect("all_gather", "data", part.shared * size, "params", [done], background=True)
@@ -167,6 +163,12 @@ class Stage:
         """Whether a step begins with gathering the parameters that the step before has changed."""
         return self.degrees.zero in (1, 2) and "parameters" in self.job.overlap
 
+    def _mark(self, key: int, chunk: int, since: int, *, is_forward: bool) -> None:
+        """Record a unit whose operations have been written, from one on."""
+        p = self.program
+        first = next(row for row in range(since, len(p)) if p.kind[row] == NodeType.COMP)
+        p.units.append(Unit(key, chunk, is_forward, first, p.computed))
+
     # One layer, the embedding or the head
 
     def _unit(
@@ -175,10 +177,10 @@ class Stage:
         p, c = self.program, self.costs
         ready = (*x, *self._gathered.pop(key, ()))
         again_text = "again" if again else "fwd"
-        if key == _EMBEDDING:
+        if key == EMBEDDING:
             done = p.compute(f"embedding fwd {micro}", c.embedding(), ready)
             return self._join(f"embedding {micro}", done)
-        if key == _HEAD:
+        if key == HEAD:
             ready = self._elementwise(f"head norm {micro}", c.norm(), ready)
             done = p.compute(f"head fwd {micro}", c.head(), self._open(f"head {micro}", ready))
             if self.job.mode == "training":
@@ -199,9 +201,9 @@ class Stage:
     def _unit_back(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         p, c = self.program, self.costs
         ready = (*g, *self._gathered.pop(key, ()))
-        if key == _EMBEDDING:
+        if key == EMBEDDING:
             return (p.compute(f"embedding bwd {micro}", c.embedding().backward(), ready),)
-        if key == _HEAD:
+        if key == HEAD:
             done = p.compute(f"head bwd {micro}", c.head().backward(), ready)
             g = self._join(f"head bwd {micro}", done)
             return self._elementwise(f"head norm bwd {micro}", c.norm().times(2), g)

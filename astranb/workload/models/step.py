@@ -30,6 +30,7 @@ from astranb.workload.astrasim2 import (
     RECV,
     SEND,
     DimensionNetwork,
+    Footprint,
     InfraNetwork,
     Operations,
     Workload,
@@ -39,6 +40,7 @@ from astranb.workload.kernels import DEFAULT_GPU, Kernel, KernelTimes, gpu_named
 from .cluster import machine
 from .convolutional import data_parallel
 from .dlrm import Dlrm, recommendation
+from .footprint import step_footprint
 from .job import Job
 from .library import Model, find_model
 from .memory import RankMemory, step_memory
@@ -172,9 +174,27 @@ class ModelStep:
                 found[name][rank] = number
         return found
 
+    @property
+    def offloads(self) -> bool:
+        """Whether the host's memory holds the optimizer's state."""
+        return self.plan is not None and self.plan[1].offload != "none"
+
     def memory(self) -> list[RankMemory]:
         """Give the memory of a rank of each stage; of other models than transformers nothing."""
         return [] if self.plan is None else step_memory(*self.plan)
+
+    def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
+        """Give what ranks hold in memory as the step goes on; of other models than transformers None.
+
+        Parameters
+        ----------
+        limit_bytes : int, optional
+            The memory of a GPU. Default: that of the step's.
+        """
+        if self.plan is None:
+            return None
+        known = self.times.gpu.memory_bytes if self.times else 0
+        return step_footprint(*self.plan, self.stages, known if limit_bytes is None else limit_bytes)
 
     def trace_bytes(self, rank: int) -> bytes:
         """Give the contents of a rank's trace file."""
@@ -270,7 +290,10 @@ class ModelStep:
             )  # fmt: skip
         cluster = machine(step, network=network, all_reduce=step.all_reduce)
         operations = step.operations()
-        return Workload(operations, cluster.network, cluster.system, groups=self.groups, title=self.title)
+        return Workload(
+            operations, cluster.network, cluster.system, groups=self.groups, title=self.title,
+            footprint=step.footprint(),
+        )  # fmt: skip
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:

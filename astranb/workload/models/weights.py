@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .parallelism import Parallelism
 from .transformer import ParameterBlock, Transformer
 
-__all__ = ["Held", "chunks", "of_embedding", "of_head", "of_layer"]
+__all__ = ["EMBEDDING", "HEAD", "Held", "chunks", "of_unit", "units"]
+
+EMBEDDING: Final = -1
+HEAD: Final = -2
+"""Units of a model that are no layers; a layer is a unit by its number, from 0."""
 
 
 class Held(NamedTuple):
@@ -33,8 +37,14 @@ def _part(block: ParameterBlock, tensor: int) -> int:
     return block.split // tensor + block.whole + block.small
 
 
-def of_layer(model: Transformer, degrees: Parallelism, layer: int) -> Held:
-    """Give the parameters of a layer."""
+def of_unit(model: Transformer, degrees: Parallelism, unit: int) -> Held:
+    """Give the parameters of a layer, the embedding or the head."""
+    if unit == EMBEDDING:
+        return _of_embedding(model, degrees)
+    return _of_head(model, degrees) if unit == HEAD else _of_layer(model, degrees, unit)
+
+
+def _of_layer(model: Transformer, degrees: Parallelism, layer: int) -> Held:
     shared = _part(model.attention, degrees.tensor)
     if not model.has_experts(layer):
         return Held(shared + _part(model.mlp, degrees.tensor))
@@ -42,12 +52,12 @@ def of_layer(model: Transformer, degrees: Parallelism, layer: int) -> Held:
     return Held(shared + _part(model.around_experts, degrees.tensor), own)
 
 
-def of_embedding(model: Transformer, degrees: Parallelism) -> Held:
+def _of_embedding(model: Transformer, degrees: Parallelism) -> Held:
     """Give the parameters of the embedding, on the first stage."""
     return Held(-(-model.vocab // degrees.tensor) * model.hidden + model.positions * model.hidden)
 
 
-def of_head(model: Transformer, degrees: Parallelism) -> Held:
+def _of_head(model: Transformer, degrees: Parallelism) -> Held:
     """Give the parameters after the last layer, on the last stage; a tied head is a copy of the embedding."""
     words = -(-model.vocab // degrees.tensor) * model.hidden
     norm = model.head - (0 if model.tied else model.vocab * model.hidden)
@@ -62,4 +72,21 @@ def chunks(model: Transformer, degrees: Parallelism, stage: int) -> list[range]:
     for number in range(stage, count, degrees.pipeline):
         first = number * each + min(number, more)
         found.append(range(first, first + each + (number < more)))
+    return found
+
+
+def units(model: Transformer, degrees: Parallelism, stage: int) -> list[list[int]]:
+    """Give the units of each chunk of a stage, in the order of a forward pass.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import MODELS
+    >>> units(MODELS["gpt3-125m"], Parallelism(pipeline=6), 5), EMBEDDING, HEAD
+    ([[10, 11, -2]], -1, -2)
+    """
+    found = [list(layers) for layers in chunks(model, degrees, stage)]
+    if model.vocab and stage == 0:
+        found[0].insert(0, EMBEDDING)
+    if model.vocab and stage == degrees.pipeline - 1:
+        found[-1].append(HEAD)
     return found

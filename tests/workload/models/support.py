@@ -9,7 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from astranb.chakra import CollectiveType, NodeType, Trace
-from astranb.workload.models import ModelStep, Parallelism, Transformer
+from astranb.workload.models import MODELS, ModelStep, Parallelism, Transformer
+
+TRANSFORMERS = {name: one for name, one in MODELS.items() if isinstance(one, Transformer)}
+"""Of the library, by name."""
 
 
 def traces(step: ModelStep) -> list[Trace]:

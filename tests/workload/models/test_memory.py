@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.workload.kernels import GPUS
-from astranb.workload.models import MODELS, Job, Parallelism, Transformer
+from astranb.workload.models import Job, Parallelism, Transformer
 from astranb.workload.models.memory import RUNTIME_BYTES, rank_memory, schedule, step_memory
 from scripts.published_steps import rows
+from tests.workload.models.support import TRANSFORMERS
 
 
 def gpt(hidden: int, heads: int, layers: int = 1) -> Transformer:
@@ -47,16 +48,59 @@ def test_recomputation_keeps_less():
 @pytest.mark.parametrize("zero, shares", [(0, (1, 1, 1)), (1, (1, 1, 8)), (2, (1, 8, 8)), (3, (8, 8, 8))])
 def test_zero_divides_states(zero, shares):
     """Rajbhandari et al. 2020, figure 1: 2, 2 and 12 bytes for each parameter."""
-    model = MODELS["gpt3-1.3b"]
+    model = TRANSFORMERS["gpt3-1.3b"]
     found = rank_memory(model, Job(Parallelism(data=8, zero=zero), 2048, 8), 0)
     sizes = (found.weights, found.gradients, found.optimizer)
     for size, each, share in zip(sizes, (2, 2, 12), shares, strict=True):
         assert size == pytest.approx(each * model.parameters / share, rel=1e-6)
 
 
+@pytest.mark.parametrize("zero, gigabytes", [(0, 120.0), (1, 31.4), (2, 16.6), (3, 1.9)])
+def test_zero_papers_example(zero, gigabytes):
+    """Rajbhandari et al. 2020, figure 1: 7.5 billion parameters on 64 GPUs."""
+    h = 4096
+    model = gpt(h, 32, layers=37)
+    held = rank_memory(model, Job(Parallelism(data=64, zero=zero), 2048, 64), 0)
+    states = held.weights + held.gradients + held.optimizer
+    assert states / model.parameters * 7.5 == pytest.approx(gigabytes, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "a, h, layers, batch",
+    [(64, 6144, 48, 4), (96, 12288, 96, 1), (128, 20480, 105, 1), (160, 25600, 128, 1)],
+)  # fmt: skip
+def test_korthikantis_models_keep_less_than_a_quarter(a, h, layers, batch):
+    """22, 175 and 530 billion and a trillion parameters (table 3), t = 8: sequence parallelism and selective
+    recomputation keep 34 / t of 10 + 24 / t + 5 a s / (h t), under a quarter."""
+    s, t = 2048, 8
+    job = Job(Parallelism(tensor=t), s, batch, attention="unfused", dropout=True)
+    both = Job(
+        Parallelism(tensor=t, sequence=True), s, batch, attention="unfused", dropout=True,
+        recompute="selective",
+    )  # fmt: skip
+    before, after = (activations(gpt(h, a, layers), one) for one in (job, both))
+    assert before == pytest.approx(layers * s * batch * h * (10 + 24 / t + 5 * a * s / (h * t)), rel=1e-9)
+    assert after == pytest.approx(layers * s * batch * h * 34 / t, rel=1e-9)
+    assert after / before < 0.24
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [("llama3-8b", 131_072), ("llama3-70b", 327_680), ("llama3-405b", 516_096), ("deepseek-v3", 70_272)],
+)
+def test_cache_of_a_token(name, expected):
+    """2 l kv_heads head_size numbers of 2 bytes; DeepSeek-V3 (arXiv 2412.19437): 61 layers of 512 + 64."""
+    model = TRANSFORMERS[name]
+    small, large = (
+        rank_memory(model, Job(Parallelism(), 1024, 1, mode="decode", tokens=tokens), 0).cache
+        for tokens in (1, 2)
+    )
+    assert large - small == expected
+
+
 def test_offload_moves_the_optimizer():
     job = Job(Parallelism(), 2048, 1, offload="optimizer")
-    assert rank_memory(MODELS["gpt3-1.3b"], job, 0).optimizer == 0
+    assert rank_memory(TRANSFORMERS["gpt3-1.3b"], job, 0).optimizer == 0
 
 
 def test_the_first_stage_keeps_a_microbatch_for_each_stage():
@@ -67,7 +111,7 @@ def test_the_first_stage_keeps_a_microbatch_for_each_stage():
 
 
 def test_a_cache_holds_keys_and_values():
-    model = MODELS["llama2-7b"]
+    model = TRANSFORMERS["llama2-7b"]
     job = Job(Parallelism(tensor=8), 1000, 32, mode="decode", tokens=24)
     assert rank_memory(model, job, 0).cache == 2 * 2 * 32 * 4096 * 1024 * 32 // 8
 
@@ -79,7 +123,7 @@ def test_a_cache_holds_keys_and_values():
     st.sampled_from(["flash", "unfused"]),
 )  # fmt: skip
 def test_dividing_and_recomputing_never_need_more(name, tensor, pipeline, data, zero, again, attention):
-    model = MODELS[name]
+    model = TRANSFORMERS[name]
     degrees = Parallelism(data, tensor, pipeline, zero=zero, sequence=tensor > 1)
     job = Job(degrees, 2048, data * 8, 8, recompute=again, attention=attention)
     for one in step_memory(model, job):
@@ -115,6 +159,25 @@ def test_a_schedule_frees_what_it_keeps(pipeline, times, interleave, data):
             alive.remove(key)
     assert not alive
     assert len(passes) == 2 * job.microbatches * interleave
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(1, 4), st.data())
+def test_a_full_pipeline_repeats(pipeline, times, interleave, data):
+    """More microbatches than four for each stage hold no more, so that these are enough to count."""
+    interleave = interleave if pipeline > 1 else 1
+    stage = data.draw(st.integers(0, pipeline - 1))
+    job = Job(Parallelism(pipeline=pipeline, interleave=interleave), 8, pipeline * times, pipeline * times)
+    weights = data.draw(st.lists(st.integers(1, 9), min_size=interleave, max_size=interleave))
+
+    def most(count):
+        now = found = 0
+        for one in schedule(job, stage, count):
+            now += weights[one.chunk] * (1 if one.is_forward else -1)
+            found = max(found, now)
+        return found
+
+    assert most(None) == most(4 * pipeline)
 
 
 def test_published_steps_fit():

@@ -10,7 +10,7 @@ from astranb.chakra import NodeType
 from astranb.engine.messages import simulate
 from astranb.workload.astrasim2 import DimensionNetwork, System, Workload
 from astranb.workload.models import TRANSFORMERS, Parallelism, Transformer, workload
-from astranb.workload.models.weights import chunks, of_embedding, of_head, of_layer
+from astranb.workload.models.weights import of_unit, units
 from tests.workload.models.support import collected, tiny
 
 PUBLISHED = {
@@ -100,11 +100,10 @@ def test_each_parameter_is_held_by_one_rank_of_a_replica(degrees, experts):
     model = tiny(**more)
     held = 0
     for stage in range(degrees.pipeline):
-        for layers in chunks(model, degrees, stage):
-            for layer in layers:
-                one = of_layer(model, degrees, layer)
-                held += one.shared + one.experts
-    held = degrees.tensor * (held + of_embedding(model, degrees).shared + of_head(model, degrees).shared)
+        for keys in units(model, degrees, stage):
+            for key in keys:
+                held += sum(of_unit(model, degrees, key))
+    held *= degrees.tensor
     again = model.layers * (model.attention.small + model.mlp.small) + (
         model.head - model.vocab * model.hidden
     )

@@ -1,0 +1,166 @@
+"""What ranks hold in memory over time, of runs whose workload has a :class:`Footprint`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.perfetto import Event, counter
+from astranb.core.rules import require
+from astranb.workload.astrasim2 import Footprint
+
+from .run import OperationRun
+
+__all__ = [
+    "footprint_of",
+    "fullest_in",
+    "fullest_rank",
+    "held_by",
+    "loaded_footprint",
+    "memory_counters",
+    "memory_table",
+    "saved_footprint",
+]
+
+_COLUMNS = ("table", "held", "first", "operation", "at_end", "change")
+
+
+def footprint_of(engine: OperationRun, where: str) -> Footprint:
+    """Give the footprint of a run.
+
+    Raises
+    ------
+    InputError
+        It has none.
+    """
+    found = engine.about.footprint
+    if found is None:
+        what = f"it is not known what {engine.title} holds in memory"
+        hint = "simulate a step of a transformer: Simulation(None, workload(model, ...))"
+        raise InputError(what, where=where, hint=hint)
+    return found
+
+
+def fullest_rank(engine: OperationRun) -> int:
+    """Give the first of the ranks that hold most at their fullest moment; 0 where nothing is known."""
+    found = engine.about.footprint
+    if found is None:
+        return 0
+    return found.ranks_of_tables()[int(np.argmax(found.peaks().sum(axis=1)))]
+
+
+def held_by(engine: OperationRun, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Give what a rank has held so far: times in ps, and from each on the bytes by parts."""
+    found = footprint_of(engine, "memory")
+    start, end = engine.times_ps()
+    first, until = engine.about.start[rank : rank + 2].tolist()
+    return found.over_time(rank, start[first:until], end[first:until])
+
+
+def fullest_in(times: np.ndarray, held: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Give the rows of what is held in each column of time when it is most.
+
+    Parameters
+    ----------
+    times : ndarray of int64, shape (n,)
+    held : ndarray of int64, shape (n, parts)
+        As :func:`held_by` gives them.
+    edges : ndarray of int64, shape (columns + 1,)
+        Ascending times in ps.
+
+    Returns
+    -------
+    ndarray of int64, shape (columns,)
+
+    Examples
+    --------
+    >>> times, held = np.array([0, 10, 20]), np.array([[1], [5], [2]])
+    >>> fullest_in(times, held, np.array([0, 5, 12, 30])).tolist()
+    [0, 1, 1]
+    """
+    total = held.sum(axis=1)
+    first = np.maximum(0, np.searchsorted(times, edges[:-1], "right") - 1)
+    until = np.maximum(first + 1, np.searchsorted(times, edges[1:], "left"))
+    rows = [a + int(np.argmax(total[a:b])) for a, b in zip(first.tolist(), until.tolist(), strict=True)]
+    return np.array(rows, np.int64)
+
+
+def memory_table(engine: OperationRun) -> dict[str, Any]:
+    """Give columns of what one rank of each stage has held: a row for each change."""
+    found = footprint_of(engine, "memory")
+    ranks = found.ranks_of_tables()
+    each = [held_by(engine, rank) for rank in ranks]
+    counts = [len(times) for times, _ in each]
+    held = np.concatenate([rows for _, rows in each])
+    return {
+        "rank": np.repeat(ranks, counts),
+        "stage": np.repeat(found.table[ranks], counts),
+        "time_ps": np.concatenate([times for times, _ in each]),
+        **{name: held[:, number] for number, name in enumerate(found.parts)},
+        "total": held.sum(axis=1),
+    }
+
+
+def memory_counters(engine: OperationRun) -> Iterator[Event]:
+    """Give counters of a Perfetto trace: bytes by parts, of one rank of each stage."""
+    found = engine.about.footprint
+    if found is None:
+        return
+    for rank in found.ranks_of_tables():
+        times, held = held_by(engine, rank)
+        for at_ps, row in zip(times.tolist(), held.tolist(), strict=True):
+            yield counter("memory (bytes)", rank + 1, at_ps, **dict(zip(found.parts, row, strict=True)))
+
+
+def saved_footprint(found: Footprint | None) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
+    """Give a footprint as a document and tables of a file."""
+    if found is None:
+        return None, {}
+    document = {"parts": list(found.parts), "limit_bytes": found.limit_bytes}
+    return document, {f"footprint/{name}": getattr(found, name) for name in _COLUMNS}
+
+
+def loaded_footprint(document: Any, data: Mapping[str, np.ndarray], start: np.ndarray) -> Footprint | None:
+    """Make a footprint of what :func:`saved_footprint` gave.
+
+    Parameters
+    ----------
+    document : dict or None
+    data : mapping of str to ndarray
+    start : ndarray of int64
+        The first operation of each rank, and behind them all the number of them.
+
+    Raises
+    ------
+    InputError
+        It does not fit the ranks and their operations.
+    """
+    if document is None:
+        return None
+    parts, limit = document["parts"], document["limit_bytes"]
+    require(isinstance(parts, list) and all(isinstance(one, str) for one in parts), "footprint/parts")
+    require(type(limit) is int and 0 <= limit < 1 << 60, "footprint/limit_bytes")
+    columns = [data[f"footprint/{name}"] for name in _COLUMNS]
+    table, held, first, operation, at_end, change = columns
+    found = Footprint(parts, table, held, first, operation, at_end, change, limit)
+    for name in _COLUMNS:
+        column = getattr(found, name)
+        kind, wide = bool if name == "at_end" else np.int64, 2 if name in ("held", "change") else 1
+        require(column.dtype == kind and column.ndim == wide, f"footprint/{name}")
+    ranks, tables, changes = len(start) - 1, len(found.held), len(found.operation)
+    require(found.held.shape[1:] == found.change.shape[1:] == (len(parts),), "footprint/parts")
+    require(len(found.at_end) == len(found.change) == changes, "footprint/change")
+    require(found.table.shape == (ranks,) and len(found.first) == tables + 1, "footprint/table")
+    require((found.table >= 0) & (found.table < tables), "footprint/table")
+    require(found.first[0] == 0 and found.first[-1] == changes, "footprint/first")
+    require(np.diff(found.first) >= 0, "footprint/first")
+    require(found.operation >= 0, "footprint/operation")
+    for size in (found.held, found.change):
+        require(np.abs(size) < 1 << 60, "footprint/change")
+    most = np.zeros(tables, np.int64)
+    np.maximum.at(most, np.repeat(np.arange(tables), np.diff(found.first)), found.operation + 1)
+    require(most[found.table] <= np.diff(start), "footprint/operation")
+    return found
