@@ -28,6 +28,21 @@ def _nemotron(name: str, layers: int, hidden: int, heads: int, kv: int = 0) -> T
     return Transformer(name, layers, hidden, heads, 4 * hidden, 256000, 4096, kv_heads=kv)
 
 
+def _mpt(name: str, layers: int, hidden: int, heads: int) -> Transformer:
+    return Transformer(
+        name, layers, hidden, heads, 4 * hidden, 50368, 2048, biases=True, positions=2048, tied=True
+    )
+
+
+def _experts(
+    name: str, layers: int, hidden: int, heads: int, kv: int, ffn: int, vocab: int, experts: int, top: int
+) -> Transformer:
+    return Transformer(
+        name, layers, hidden, heads, ffn, vocab, 4096, kv_heads=kv, head_size=128, gated=True, norm="rms",
+        experts=experts, top_k=top,
+    )  # fmt: skip
+
+
 _OTHERS: Final = (
     _gpt("megatron-1.7b", 24, 2304, 24), _gpt("megatron-3.6b", 30, 3072, 32),
     _gpt("megatron-7.5b", 36, 4096, 32), _gpt("megatron-18b", 40, 6144, 48),
@@ -38,7 +53,12 @@ _OTHERS: Final = (
     _gpt("megatron-530b-k", 105, 20480, 128), _gpt("megatron-1t-k", 128, 25600, 160),
     _gpt("gpt3-5b", 24, 4096, 32), _gpt("gpt3-20b", 44, 6144, 48),
     _nemotron("nemotron-8b", 32, 4096, 32), _nemotron("nemotron-22b", 40, 6144, 48),
-    _nemotron("nemotron-340b", 96, 18432, 96, 8),
+    _nemotron("nemotron-340b", 96, 18432, 96, 8), _nemotron("nemotron-15b", 32, 6144, 48, 8),
+    _mpt("mpt-7b", 32, 4096, 32), _mpt("mpt-13b", 40, 5120, 40),
+    _mpt("mpt-30b", 48, 7168, 56), _mpt("mpt-70b", 80, 8192, 64),
+    _experts("qwen3-30b", 48, 2048, 32, 4, 768, 151936, 128, 8),
+    _experts("qwen3-235b", 94, 4096, 64, 4, 1536, 151936, 128, 8),
+    _experts("grok1", 64, 6144, 48, 8, 32768, 131072, 8, 2),
 )  # fmt: skip
 MODELS: Final = TRANSFORMERS | {one.name: one for one in _OTHERS}
 """Models of the tables: sizes of the papers, of NeMo's configurations, and our own."""
@@ -68,7 +88,7 @@ class Row:
         tensor, pipeline, context = one("tensor"), one("pipeline"), one("context")
         data = one("gpus") // (tensor * pipeline * context)
         degrees = Parallelism(
-            data, tensor, pipeline, context, zero=one("data_sharding") if data * context > 1 else 0,
+            data, tensor, pipeline, context, one("expert"), zero=one("data_sharding") if data * context > 1 else 0,
             sequence=tensor > 1 and overlap != "none", interleave=one("interleave"),
         )  # fmt: skip
         flags = tuple(one for one in overlap.split("+") if one not in ("none", "sequence"))
