@@ -135,7 +135,7 @@ class Costs:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
         each = self.tokens // sequences
-        if self.job.attention == "flash" or each == 1:
+        if (self.job.attention == "flash" and not self.job.elementwise) or each == 1:
             if not m.is_latent:
                 kept = m.kv_heads // self.job.parallelism.tensor
                 return (Attention(sequences, each, seen, heads, kept, m.key_size, m.value_size),)

@@ -57,7 +57,7 @@ class Job:
         What the host's memory holds: ``none`` or ``optimizer``.
     elementwise : bool
         Whether norms, residuals and the softmax of attention are computations of their own, and not
-        kernels of their neighbours.
+        kernels of their neighbours; attention is ``unfused`` then.
     dropout : bool
         Whether to train with dropout.
     expert_imbalance : float

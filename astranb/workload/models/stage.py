@@ -313,6 +313,7 @@ class Stage:
         core = c.attention(seen // parts)
         if self.job.recompute == "selective":
             p.compute(f"{name} core again", core.times(parts), g, again=True)
+            self._elementwise(f"{name} softmax again", c.softmax(seen), g, again=True)
         if parts == 1 and not self.job.elementwise:
             return self._half_back(f"{name} attn", g, c.queries(), core, c.output())
         g = self._open(f"{name} attn", g, back=True)
