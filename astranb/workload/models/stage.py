@@ -413,15 +413,18 @@ class Stage:
 
         Messages to other stages are added before, so that they do not wait for the sums.
         """
-        if not ends and "gradients" not in self.job.overlap and self.degrees.zero < 2:
+        behind = "gradients" in self.job.overlap or self.degrees.zero >= 2
+        if not ends and not behind:
             return
         kind = "reduce_scatter" if self.degrees.zero else "all_reduce"
+        last = () if behind else (self.program.computed,)
         for key, micro, wait in self._ready:
             held, size = self._held[key], self.job.bytes_each
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 if self.degrees.size(group) > 1 and count:
                     name = f"L{key} grads {micro}"
-                    sums = self.program.collect(kind, group, count * size, name, wait, background=True)
+                    after = (*wait, *last)
+                    sums = self.program.collect(kind, group, count * size, name, after, background=True)
                     self._reduced.extend(sums)
         self._ready.clear()
 
