@@ -217,6 +217,7 @@ class _Shape:
     times: KernelTimes | None
     precision: str = "bf16"
     spans_all: bool = False
+    offloads: bool = False
 
 
 def network_of(times: KernelTimes, job: Job) -> CollectiveTimes:
