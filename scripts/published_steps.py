@@ -292,7 +292,9 @@ KINDS: Final = {
 }
 """The sorts of rows, in the order of the page."""
 
+_NEW: Final = ("blind: NeMo, Megatron-Bridge, new plans",)
 _TOGETHER: Final = {
+    _NEW[0]: ("blind, NeMo and Megatron-Bridge",),
     "not used, NeMo and Megatron-Bridge": ("visible", "blind, NeMo and Megatron-Bridge"),
     "all blind, dense": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP"),
     "all blind": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP", "blind, experts"),
@@ -305,8 +307,11 @@ def summary(found: list[Compared]) -> list[str]:
         "| steps | rows | mean error | worst | bias | plans | mean | worst | first mean | first worst |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    seen = {one.row.plan for one in found if one.row.kind in ("choose", "visible")}
     for title, kinds in {**{title: (kind,) for kind, title in KINDS.items()}, **_TOGETHER}.items():
         each = [one for one in found if one.row.kind in kinds]
+        if title in _NEW:
+            each = [one for one in each if one.row.plan not in seen]
         if not each:
             continue
         bias = sum(one.error for one in each) / len(each)
