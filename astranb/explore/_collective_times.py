@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from astranb.engine.messages import simulate
@@ -37,7 +38,7 @@ class CollectiveTimes:
     Examples
     --------
     >>> from astranb.workload.models import Parallelism, machine, workload
-    >>> cluster = machine(workload("gpt3-125m", Parallelism(tensor=8)))
+    >>> cluster = machine(workload("gpt3-350m", Parallelism(tensor=8)))
     >>> times = CollectiveTimes(cluster.network, cluster.system)
     >>> eight, two = (times.collective_ns("all_reduce", range(n), 1 << 20) for n in (8, 2))
     >>> eight > two
@@ -82,16 +83,37 @@ class CollectiveTimes:
         return self._known[key]
 
     def _run(self, kind: str, ranks: tuple[int, ...], size: int) -> int:
-        operations = [Operations.of([])] * self._network.npus
+        whole = len(ranks) == self._network.npus
+        # All-to-alls are planned by how many dimensions there are, and run on all of them.
+        spanned = self._network, self._system, 0
+        network, system, first = spanned if kind == "all_to_all" else self._spanned(ranks)
+        ranks = tuple(rank - first for rank in ranks)
+        operations = [Operations.of([])] * network.npus
         if kind == "message":
             (source, target), about = ranks, {"tag": 1, "bytes": size}
             operations[source] = Operations.of([{"kind": SEND, "peer": target, **about}])
             operations[target] = Operations.of([{"kind": RECV, "peer": source, **about}])
         else:
-            group = -1 if len(ranks) == len(operations) else 1
+            group = -1 if whole else 1
             row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[kind], "bytes": size, "group": group}
             one = Operations.of([row])
             inside = set(ranks)
             operations = [one if rank in inside else nothing for rank, nothing in enumerate(operations)]
-        work = Workload(operations, self._network, self._system, groups={1: list(ranks)})
+        work = Workload(operations, network, system, groups={1: list(ranks)})
         return int(simulate(work).end_ns.max())
+
+    def _spanned(self, ranks: tuple[int, ...]) -> tuple[DimensionNetwork | InfraNetwork, System, int]:
+        """Give the first dimensions, which the ranks do not leave, as a network; and its first rank."""
+        network = self._network
+        if not isinstance(network, DimensionNetwork):
+            return network, self._system, 0
+        for dims in range(1, len(network.npus_count)):
+            inside = math.prod(network.npus_count[:dims])
+            if ranks[0] // inside == max(ranks) // inside == min(ranks) // inside:
+                part = DimensionNetwork(
+                    network.topology[:dims], network.npus_count[:dims], network.bandwidth[:dims],
+                    network.latency[:dims], network.where,
+                )  # fmt: skip
+                chosen = {key: each[:dims] for key, each in self._system.algorithms.items()}
+                return part, replace(self._system, algorithms=chosen), ranks[0] // inside * inside
+        return network, self._system, 0

@@ -147,7 +147,7 @@ class Costs:
         m, sequences = self.model, self.job.micro
         each = self.tokens // sequences
         halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
-        if self.job.attention == "flash" or each == 1:
+        if (self.job.attention == "flash" and not self.job.elementwise) or each == 1:
             if not m.is_latent:
                 kept = m.kv_heads // self.job.parallelism.tensor
                 wide = 0 if halves == 1 else (m.key_size + m.value_size) // halves

@@ -59,7 +59,7 @@ class Job:
         before the step ends, nothing of it overlapped (:mod:`astranb.workload.kernels.host`).
     elementwise : bool
         Whether norms, residuals and the softmax of attention are computations of their own, and not
-        kernels of their neighbours.
+        kernels of their neighbours; attention is ``unfused`` then.
     dropout : bool
         Whether to train with dropout.
     expert_imbalance : float

@@ -315,6 +315,7 @@ class Stage:
         core = c.attention(seen // parts)
         if self.job.recompute == "selective":
             p.compute(f"{name} core again", core.times(parts), g, again=True)
+            self._elementwise(f"{name} softmax again", c.softmax(seen), g, again=True)
         if parts == 1 and not self.job.elementwise:
             return self._half_back(f"{name} attn", g, c.queries(), core, c.output())
         g = self._open(f"{name} attn", g, back=True)
@@ -414,15 +415,18 @@ class Stage:
 
         Messages to other stages are added before, so that they do not wait for the sums.
         """
-        if not ends and "gradients" not in self.job.overlap and self.degrees.zero < 2:
+        behind = "gradients" in self.job.overlap or self.degrees.zero >= 2
+        if not ends and not behind:
             return
         kind = "reduce_scatter" if self.degrees.zero else "all_reduce"
+        last = () if behind else (self.program.computed,)
         for key, micro, wait in self._ready:
             held, size = self._held[key], self.job.bytes_each
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 if self.degrees.size(group) > 1 and count:
                     name = f"L{key} grads {micro}"
-                    sums = self.program.collect(kind, group, count * size, name, wait, background=True)
+                    after = (*wait, *last)
+                    sums = self.program.collect(kind, group, count * size, name, after, background=True)
                     self._reduced.extend(sums)
         self._ready.clear()
 

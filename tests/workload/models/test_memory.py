@@ -181,14 +181,14 @@ def test_a_full_pipeline_repeats(pipeline, times, interleave, data):
 
 
 def test_published_steps_fit():
-    """All that have run on a GPU fit in its memory, one row apart, which no figure of ours uses."""
+    """All that have run on a GPU fit in its memory, but those whose source does not give all of the plan."""
     over = []
     for row in rows():
         most = max(one.total for one in step_memory(row.model, row.job))
         if most > GPUS[row.fields["gpu"]].memory_bytes:
-            over.append(row.fields["id"])
-    assert [one for one in over if "26.02.01-llama3-70b-gb300" not in one] == []
-    assert len(rows()) >= 60
+            over.append(row)
+    assert [row.name for row in over if "not give" not in row.fields["note"]] == []
+    assert len(over) <= 6 < len(rows()) / 20
 
 
 def test_an_unknown_size_is_refused():
