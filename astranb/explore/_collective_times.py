@@ -84,9 +84,7 @@ class CollectiveTimes:
 
     def _run(self, kind: str, ranks: tuple[int, ...], size: int) -> int:
         whole = len(ranks) == self._network.npus
-        # All-to-alls are planned by how many dimensions there are, and run on all of them.
-        spanned = self._network, self._system, 0
-        network, system, first = spanned if kind == "all_to_all" else self._spanned(ranks)
+        network, system, first = self._spanned(ranks)
         ranks = tuple(rank - first for rank in ranks)
         operations = [Operations.of([])] * network.npus
         if kind == "message":

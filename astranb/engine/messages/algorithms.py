@@ -45,6 +45,7 @@ from typing import Final
 from astranb.core.jit import kernel
 
 from .bus import enter_bus
+from .ports import shared_by
 from .recording import record_stream
 from .tables import (
     ALL_GATHER,
@@ -281,7 +282,7 @@ def _send_next(m: MessageMachine, stream: int) -> None:
     here = s.npu
     if m.watch[0].noting == 1:
         record_stream(m, stream, s.sent + 1)
-    post_send_inline(m, here, dst, s.tag, size, 0)
+    post_send_inline(m, here, dst, s.tag, size, shared_by(m, stream))
     if m.config[0].folded == 1:
         # The NPU that sends to this one does the same as this one to the next.
         src = here

@@ -285,6 +285,8 @@ def _groups(
         for dim, (nodes, stride) in enumerate(zip(counts, np.cumprod([1, *counts]).tolist(), strict=False)):
             if len(set((ranks_of // stride % nodes).tolist())) > 1:
                 rows[row].outer = dim
+                sizes = set(np.unique(ranks_of // stride, return_counts=True)[1].tolist())
+                rows[row].rails = sizes.pop() if len(sizes) == 1 else 1
         for lane in range(lanes):
             streams[lane * many + row :: lanes * many] = number * 1_000_000 + lane * _BACKGROUND_CHUNKS
         flat += ranks

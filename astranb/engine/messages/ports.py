@@ -5,6 +5,10 @@ dimension that it crosses, in the order of sending; of its target, in the order 
 on at which its first byte could have come, as messages of several sources come in interleaved. So no
 NPU sends or receives faster than its links, whatever the algorithm. Links between are free.
 
+A ring of a group that has several ranks in each node stands for as many rings, as libraries make them: each
+leaves the node by the port of another of these ranks (NCCL's channels). So its messages between nodes
+occupy a port for their part of the bytes (:func:`shared_by`).
+
 Over an infrastructure, the ports of a route are its first and its last link, and its narrowest ones
 (as a NIC behind a PCIe link); NPUs that share one are not delayed by each other without congestion.
 
@@ -13,12 +17,27 @@ Over an infrastructure, the ports of a route are its first and its last link, an
 
 from __future__ import annotations
 
+from typing import Final
+
 from astranb.core.jit import kernel
 from astranb.net.astrasim2 import hops_in, port_of, wire_ns
 
-from .tables import MessageMachine
+from .tables import ALL_TO_ALL, KIND_BITS, NOBODY, RING_STEPS, MessageMachine
 
-__all__ = ["come_in", "leave", "pass_switch"]
+__all__ = ["come_in", "leave", "pass_switch", "shared_by"]
+
+_DIMS: Final = 64
+"""More dimensions than a network has."""
+
+
+@kernel
+def shared_by(m: MessageMachine, stream: int) -> int:
+    """Give the handler of a sender whom nobody notifies: how many ranks share the message, and where."""
+    s = m.streams[stream]
+    if m.config[0].ports == 0 or s.group < 0 or s.algorithm != RING_STEPS or s.collective == ALL_TO_ALL:
+        return NOBODY
+    g = m.groups[s.group]
+    return int(((g.rails * _DIMS + m.schedule[g.outer].links) << KIND_BITS) | NOBODY)
 
 
 @kernel
@@ -44,6 +63,9 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
     size = m.messages[row].bytes
     ends_ns = 0.0
     latency_ns = 0.0
+    shared = m.messages[row].sender
+    if shared & ((1 << KIND_BITS) - 1) != NOBODY:
+        shared = 0
     npu = dst if side == 1 else src
     if m.config[0].folded == 1:
         npu = 0
@@ -56,6 +78,8 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
             there = (dst // m.dims[dim].stride) % m.dims[dim].nodes
         if here != there:
             taken_ns = float(size) / m.dims[dim].rate_Bpns
+            if shared > 0 and dim >= (shared >> KIND_BITS) % _DIMS:
+                taken_ns /= (shared >> KIND_BITS) // _DIMS
             port = first + port_of(m.dims, dim, here, there)
             ends_ns = max(ends_ns, _occupy(m, port, taken_ns, ahead_ns))
             latency_ns += hops_in(m.dims, dim, here, there) * m.dims[dim].latency_ns
@@ -76,11 +100,15 @@ def _routed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[fl
         link, narrow_link = m.hops[r.first_hop + r.hops - 1].value, m.hops[r.last_narrow_hop].value
     taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
     ends_ns = max(0.0, float(_occupy(m, first + port, taken_ns, ahead_ns)))
+    shared = m.messages[row].sender
+    rails = 1
+    if shared & ((1 << KIND_BITS) - 1) == NOBODY and shared > 0 and narrow >= 0:
+        rails = (shared >> KIND_BITS) // _DIMS
     if narrow >= 0:
-        taken_ns = wire_ns(size, m.wires[narrow_link].rate_Bpns, m.wires[narrow_link].gap_ns)
+        taken_ns = wire_ns(size, m.wires[narrow_link].rate_Bpns, m.wires[narrow_link].gap_ns) / rails
         ends_ns = max(ends_ns, _occupy(m, first + narrow, taken_ns, ahead_ns))
     if side == 0:
-        ends_ns = max(ends_ns, wire_ns(size, r.rate_Bpns, r.gap_ns))
+        ends_ns = max(ends_ns, wire_ns(size, r.rate_Bpns, r.gap_ns) / rails)
     return ends_ns, float(r.latency_ns)
 
 

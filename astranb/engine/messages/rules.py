@@ -79,7 +79,8 @@ RULES: Final[Rules] = {
     "tails": each(maybe("streams"), "value", "newest"),
     "allocators": each(COUNT, "around", "first", "last"),
     "trees": {"value": COUNT},
-    "groups": {"first": fixed(until("members")), "count": fixed(COUNT), "outer": fixed(row("schedule"))},
+    "groups": {"first": fixed(until("members")), "count": fixed(COUNT), "outer": fixed(row("schedule")),
+        "rails": fixed(COUNT)},
     "members": {"value": fixed(row("npus"))},
     "group_streams": {"value": COUNT},
     "operations": {

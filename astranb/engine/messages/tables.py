@@ -177,8 +177,9 @@ GRANTS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8
 
 ALLOCATOR = np.dtype([("around", "i8"), ("first", "i8"), ("last", "i8")])
 COUNTER = np.dtype([("value", "i8")])
-GROUP = np.dtype([("first", "i8"), ("count", "i8"), ("outer", "i8")])
-"""Ranks in the list of members, and the last dimension in which they differ."""
+GROUP = np.dtype([("first", "i8"), ("count", "i8"), ("outer", "i8"), ("rails", "i8")])
+"""Ranks in the list of members; the last dimension in which they differ; and how many of them share
+a place in it, whose ports a ring uses alike."""
 
 PORT = np.dtype([("free_ns", "f8")])
 """Where an NPU's messages leave, or come in, one after another: when it has passed all of them."""
@@ -478,8 +479,8 @@ DTYPES: Final[dict[str, np.dtype]] = dict(
     zip(MessageMachine._fields, (
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
-        SERVER, PORT, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
-        WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER,
+        SERVER, PORT, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS,
+        TIMESTEP, PENDING, WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER,
     ), strict=True)
 )  # fmt: skip
 """The dtype of each table of the machine."""

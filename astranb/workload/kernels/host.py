@@ -30,7 +30,7 @@ class Host:
     Examples
     --------
     >>> HOSTS["h100-sxm"].update_ns(HostUpdate(sent=4 * 10**9, size=28 * 10**9)) / 1e6  # ms
-    800.3...
+    800.0
     """
 
     link_Bps: int  # noqa: N815 - unit in the name

@@ -93,7 +93,7 @@ class ModelStep:
     >>> from astranb.workload.models import workload
     >>> step = workload("gpt3-125m", Parallelism(data=2, tensor=2))
     >>> step.ranks, len(step.trace(0)), step.groups
-    (4, 118, {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]})
+    (4, 142, {1: [0, 1], 2: [2, 3], 3: [0, 2], 4: [1, 3]})
     """
 
     subject: ClassVar = "model"

@@ -76,6 +76,9 @@ def _least_ns(run):
         for column in (m.traffic.bytes, m.traffic.messages)
     )
     ports = [_PORTS.get(int(dim.kind), max(1, int(dim.nodes) - 1)) for dim in m.dims]
+    # The ring of a group leaves by the ports of all of its ranks in a node.
+    outer, rails = (int(m.groups[0][name]) for name in ("outer", "rails"))
+    ports = [each * (max(1, rails) if dim >= outer else 1) for dim, each in enumerate(ports)]
     return (sent / (m.dims.rate_Bpns * np.array(ports)) - count * m.config.congestion).max(initial=0.0)
 
 
@@ -142,6 +145,17 @@ def test_a_ring_of_messages_is_an_all_to_all_too():
     direct = _all_to_all(tiers, 1 << 26, range(0, 64, 4))
     ring = _all_to_all(tiers, 1 << 26, range(0, 64, 4), algorithm="ring")
     assert ring > 3 * direct
+
+
+@pytest.mark.parametrize("inside, nodes", [(4, 2), (2, 8), (8, 4)])
+def test_the_ring_of_a_group_leaves_a_node_by_the_ports_of_all_its_ranks(inside, nodes):
+    tiers = DimensionNetwork(["Switch", "Switch"], [8, nodes + 1], [335.0, 46.0], [650.0, 2700.0])
+    ranks = [node * 8 + rank * (8 // inside) for node in range(nodes) for rank in range(inside)]
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES["all_gather"], "bytes": 1 << 24, "group": 1}
+    operations = [Operations.of([row] if rank in ranks else []) for rank in range(tiers.npus)]
+    took = simulate(Workload(operations, tiers, _system(["ring"] * 2), groups={1: ranks})).end_ns.max()
+    needs = (len(ranks) - 1) * (1 << 24) / min(335.0, inside * 46.0)
+    assert needs <= took <= 1.25 * needs + len(ranks) * 6000
 
 
 def test_the_root_of_a_gather_receives_one_message_after_another():
