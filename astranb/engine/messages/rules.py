@@ -115,6 +115,7 @@ RULES: Final[Rules] = {
     "timers": {
         "time": COUNT, "kind": between(t.BUNDLE, t.SWITCH_DONE), **each(COUNT, "arg", "bytes"),
         "next": until("timers"), "later": maybe("timers"), "tail": row("timers"),
+        "set_ns": COUNT,
     },
     "messages": {
         **each(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
@@ -163,6 +164,7 @@ RULES: Final[Rules] = {
         **each(maybe("npus"), "src", "dst"), "operation": maybe("operations"), "route": maybe("routes"),
     },
     "drawn": {"value": FLAG},
+    "fold": dict.fromkeys(t.FOLDED.names or (), fixed(between(0, 0))),
 }  # fmt: skip
 
 _GROWING: Final = ("streams", "phases", "timers", "messages", "timesteps", "pending")

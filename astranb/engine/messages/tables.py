@@ -50,6 +50,8 @@ BUS_RECEIVED: Final = 6  # a request arrives at a side of it
 BUS_PROCESSED: Final = 7  # a request has been processed there
 SWITCH_DONE: Final = 8  # a switch has reduced a chunk
 
+AWAY_BITS: Final = 40
+"""Where few NPUs represent all, the distance of a message, or which of its peers it is for, is above these."""
 NATIVE_TAGS: Final = 500_000_000
 """Tags of messages of collectives begin here; those of sends and receives are lower."""
 CLEAR_TO_SEND_TAGS: Final = 1_000_000_000
@@ -86,7 +88,7 @@ CONFIG = np.dtype(
         ("same_order", "i8"),  # 1: all NPUs begin the chunks of a dimension in the same order
         ("max_phases", "i8"),
         ("local_group_ns", "i8"),
-        ("folded", "i8"),  # 1: one NPU represents all, and receives what it sends
+        ("folded", "i8"),  # 1: few NPUs represent all, and receive what these would be sent
         ("memory_shared_by", "i8"),  # NPUs of one remote memory, 0: each has its own
         ("reduce_Bps", "f8"),
         ("switch_ns", "i8"),  # time for a switch to reduce a chunk
@@ -285,6 +287,7 @@ TIMER = np.dtype(
         ("next", "i8"),
         ("later", "i8"),  # the first timer of another time
         ("tail", "i8"),
+        ("set_ns", "i8"),  # of the first of a list: when the list was put into the event queue
     ]
 )
 """A scheduled callback of an NPU; those of one time form a list."""
@@ -320,6 +323,21 @@ BUS = np.dtype(
 )
 """One side of an NPU's shared bus, or of the bus to its memory."""
 
+
+FOLDED = np.dtype(
+    [
+        ("rank", "i8"),  # of the NPU with this row's number
+        ("npu", "i8"),  # that represents the rank with this row's number
+        ("tied", "i8"),  # 1: what it does may depend on an order that is not the same for all
+        ("set_ns", "i8"),  # when a message entered its memory last,
+        ("due_ns", "i8"),  # when it is through,
+        ("operation", "i8"),  # and of which operation it is
+        ("came", "i8"),  # 1: it came from another NPU
+        ("put_ns", "i8"),  # when the event was put into the queue that let it enter
+        ("event_ns", "i8"),  # in the first row: when the event at hand was put into the queue
+    ]
+)
+"""NPUs that represent others."""
 
 WATCH = np.dtype(
     [
@@ -407,7 +425,7 @@ FLIGHT = np.dtype(
 ALL_LINKS: Final = -1
 ONE_LINK: Final = -2
 
-RECORDED: Final = ("watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn")
+RECORDED: Final = ("watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn", "fold")
 """The tables that are not part of the simulated state."""
 
 FIXED: Final = ("config", "implementations", "groups", "members", "children")
@@ -458,6 +476,7 @@ class MessageMachine(NamedTuple):
     moving: Records
     flights: Records
     drawn: Records  # of each rank: 1 where messages that it sends or gets are recorded
+    fold: Records  # of a run in which few NPUs represent all; else one row
 
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
@@ -465,7 +484,7 @@ DTYPES: Final[dict[str, np.dtype]] = dict(
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
-        WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER,
+        WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER, FOLDED,
     ), strict=True)
 )  # fmt: skip
 """The dtype of each table of the machine."""

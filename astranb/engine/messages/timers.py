@@ -32,6 +32,7 @@ def set_timer_inline(m: MessageMachine, npu: int, delay_ns: int, kind: int, arg:
         timers[row].tail = new
         return
     timers[new].tail = new
+    timers[new].set_ns = m.queue[0].now
     timers[new].later = m.npus[npu].timers
     m.npus[npu].timers = new
     put_event(m.queue, m.timesteps, m.pending, time, (npu << KIND_BITS) | TIMERS)

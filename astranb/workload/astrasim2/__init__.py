@@ -6,7 +6,7 @@ from .documents import read_memory, read_network, read_system
 from .kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
-from .operations import COLLECTIVE_NAMES, Operations
+from .operations import COLLECTIVE_NAMES, Operations, RankOperations
 from .system import DimensionAlgorithm, System
 from .workload import Workload, load
 
@@ -23,6 +23,7 @@ __all__ = [
     "InfraNetwork",
     "Memory",
     "Operations",
+    "RankOperations",
     "System",
     "Workload",
     "load",

@@ -16,7 +16,7 @@ from .documents import read_groups, read_json, read_memory, read_network, read_s
 from .kinds import COMPUTE
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
-from .operations import Operations
+from .operations import Operations, RankOperations
 from .system import System
 from .traces import check_peers, operations_of
 
@@ -60,7 +60,7 @@ class Workload:
         if self.system.roofline and not self.system.replay:
             return []
         computed = timed = 0
-        for one in {id(one): one for one in self.operations}.values():
+        for one in RankOperations.of(self.operations).patterns:
             on_device = one.rows[one.rows["kind"] == COMPUTE]
             computed += len(on_device)
             timed += int(np.count_nonzero(on_device["duration_ns"]))
