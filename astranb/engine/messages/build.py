@@ -162,13 +162,13 @@ def build(
         schedule=_schedule(network, links), grants=allocate(lanes * len(counts) * system.queues, t.GRANTS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         timesteps=allocate(_power(2 * many), TIMESTEP), pending=allocate(_power(2 * many), PENDING),
-        fold=allocate(1, t.FOLDED),
+        fold=allocate(1, t.FOLDED), meeting=allocate(1, t.TIE),
         **recording_tables(rows, config[0], links.dims, len(links.servers), many, record=record),
     )  # fmt: skip
     if fold is not None and frame:
         machine = machine._replace(places=fold.spread_places(places, len(rows)))
     elif fold is not None:
-        machine = machine._replace(fold=fold.table())
+        machine = machine._replace(fold=fold.table(), meeting=allocate(len(machine.messages), t.TIE))
     for name in ("head", "tail"):
         machine.buckets[name] = -1
     machine.timesteps.bucket = -1

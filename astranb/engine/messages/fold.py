@@ -141,19 +141,22 @@ class Fold:
         sizes = np.diff(first)[self.npu]
         children = np.array([len(one.deps) for one in self.operations.patterns])[self.operations.pattern]
 
+        # As whole numbers: NumPy would copy records field by field.
+        words = np.asarray(o).view(np.int64).reshape(len(o), -1)
+        at = {name: number for number, name in enumerate(t.OPERATION_ROW.names or ())}
+
         def operations() -> Iterator[np.ndarray]:
             listed = 0
             for rank, npu in enumerate(self.npu.tolist()):
-                rows = o[first[npu] : first[npu + 1]].copy()
+                rows = words[first[npu] : first[npu + 1]].copy()
                 plain = self.operations.patterns[self.operations.pattern[rank]].rows
-                rows.npu = rank
-                rows.tag = plain["tag"]
-                rows.peer = self.operations.peer_of(plain, rank)
-                named = plain["group"] >= 0
-                rows.group[named] = self.group_rows[rank][plain["group"][named]]
-                rows.first_child += listed - rows.first_child[:1]
+                rows[:, at["npu"]] = rank
+                rows[:, at["tag"]] = plain["tag"]
+                rows[:, at["peer"]] = self.operations.peer_of(plain, rank)
+                rows[:, at["group"]] = np.append(self.group_rows[rank], -1)[plain["group"]]
+                rows[:, at["first_child"]] += listed - rows[:1, at["first_child"]]
                 listed += int(children[rank])
-                yield rows
+                yield rows.reshape(-1).view(t.OPERATION_ROW)
 
         def listed() -> Iterator[np.ndarray]:
             known: dict[int, np.ndarray] = {}

@@ -40,7 +40,7 @@ from .tables import (
     TIMERS,
     MessageMachine,
 )
-from .ties import arrives, scheduled
+from .ties import arrives, scheduled, scheduled_message
 from .timers import drop_timers, set_timer, set_timer_inline
 from .transport import free_link, free_message, hop, resume
 
@@ -176,7 +176,7 @@ def _step(m: MessageMachine) -> bool:
     first = 0
     second = 0
     if kind == HOP:
-        scheduled(m, m.messages[row].at)
+        scheduled_message(m, row)
         if hop(m, row):
             # The sender is notified before the receiver.
             first = m.messages[row].sender

@@ -164,6 +164,7 @@ RULES: Final[Rules] = {
         **each(maybe("npus"), "src", "dst"), "operation": maybe("operations"), "route": maybe("routes"),
     },
     "drawn": {"value": FLAG},
+    "meeting": dict.fromkeys(t.TIE.names or (), fixed(between(0, 0))),
     "fold": dict.fromkeys(t.FOLDED.names or (), fixed(between(0, 0))),
 }  # fmt: skip
 

@@ -48,7 +48,7 @@ class MessageState(OperationEngine):
     units: ClassVar[Mapping[str, str]] = UNITS
     count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()
-    not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed", "flights", "drawn", "fold")
+    not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed", "flights", "drawn", "fold", "meeting")
     not_simulated: ClassVar[Sequence[str]] = t.RECORDED
 
     _few: MessageState | None = None

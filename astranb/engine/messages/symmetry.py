@@ -173,24 +173,26 @@ class _Classes:
         used = np.zeros(peers.shape, bool)
         for pattern, (_, positions) in enumerate(self.ranks.used):
             used[np.ix_(self.ranks.pattern == pattern, positions)] = True
-        # A peer may stand at several positions: the first of them tells what is sent to it from the rest.
-        same = (peers[:, :, None] == peers[:, None, :]) & used[:, None, :] & used[:, :, None]
-        labels[1] = np.argmax(same, axis=2)
-        for at in range(peers.shape[1]):
-            some = self.everyone[used[:, at]]
-            there = peers[some, at]
-            back = (peers[there] == some[:, None]) & used[there]
-            if not back.any(axis=1).all():
-                return False
-            labels[0][some, at] = np.argmax(back, axis=1)
-            self._constant(some, 2 * labels[0][some, at] + (there > some))
-            self._edge(some, there)
         self.labels = labels
+        ranks, at = np.nonzero(used)
+        there = peers[ranks, at]
+        # A peer may stand at several positions: the first of them tells what is sent to it from the rest.
+        pairs, first, which = np.unique(ranks * self.npus + there, return_index=True, return_inverse=True)
+        back = there * self.npus + ranks
+        found = np.searchsorted(pairs, back)
+        if len(pairs) and (pairs[np.minimum(found, len(pairs) - 1)] != back).any():
+            return False
+        labels[0][ranks, at], labels[1][ranks, at] = at[first[found]], at[first[which]]
+        for position in np.unique(at).tolist():
+            some = self.everyone[used[:, position]]
+            others = peers[some, position]
+            self._constant(some, 2 * labels[0][some, position] + (others > some))
+            self._edge(some, others)
         return True
 
     def _edge(self, ranks: np.ndarray, others: np.ndarray) -> None:
         self.edges.append((ranks, others))
-        self._constant(ranks, _distance(self.table, ranks, others))
+        self._constant(ranks, _distance(self.table, ranks, others, directed=not self.workload.compat))
 
     def _constant(self, ranks: np.ndarray, values: np.ndarray) -> None:
         column = np.full(self.npus, -1, np.int64)
@@ -314,16 +316,21 @@ def _sorted_rows(columns: list[np.ndarray]) -> np.ndarray:
     return np.unique(found, return_inverse=True)[1]
 
 
-def _distance(dims: Records, ranks: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Number the distances of ranks: those of two pairs are the same if they are in each dimension."""
+def _distance(dims: Records, ranks: np.ndarray, others: np.ndarray, *, directed: bool) -> np.ndarray:
+    """Number the distances of ranks: those of two pairs are the same if they are in each dimension.
+
+    If ``directed``, it counts too by which of its ends an NPU sends: in rings and meshes there are two of
+    them, and where all are connected, one to each other.
+    """
     found = np.zeros(len(ranks), np.int64)
     for dim in dims:
         here, there = (each // dim.stride % dim.nodes for each in (ranks, others))
-        hops = (here != there).astype(np.int64)
-        if dim.kind == RING:
-            ahead = (there - here) % dim.nodes
+        hops, ahead = (here != there).astype(np.int64), (there - here) % dim.nodes
+        if dim.kind == MESH:
+            hops = there - here if directed else np.abs(there - here)
+        elif dim.kind != SWITCH and directed:
+            hops = ahead
+        elif dim.kind == RING:
             hops = np.minimum(ahead, dim.nodes - ahead)
-        elif dim.kind == MESH:
-            hops = np.abs(there - here)
-        found = found * dim.nodes + hops
+        found = found * 2 * dim.nodes + hops
     return found

@@ -400,6 +400,15 @@ USED = np.dtype([("messages", "i8"), ("bytes", "i8"), ("busy_ns", "i8")])
 MOVING = np.dtype([("operation", "i8"), ("phase", "i8"), ("step", "i8"), ("queued_ns", "i8")])
 """A message under way, in the row of its number: what it belongs to, and when it came to its link."""
 
+TIE = np.dtype(
+    [
+        ("put_ns", "i8"),  # when its arrival was put into the event queue
+        ("met_ns", "i8"),  # when it arrived or was expected, whichever was first,
+        ("met_put_ns", "i8"),  # and when that event was put into the queue
+    ]
+)
+"""A message of a folded run, in the row of its number."""
+
 FLIGHT = np.dtype(
     [
         ("number", "i8"),  # of this row: another one than its place implies where it has been overwritten
@@ -425,7 +434,7 @@ FLIGHT = np.dtype(
 ALL_LINKS: Final = -1
 ONE_LINK: Final = -2
 
-RECORDED: Final = ("watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn", "fold")
+RECORDED: Final = ("watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn", "fold", "meeting")
 """The tables that are not part of the simulated state."""
 
 FIXED: Final = ("config", "implementations", "groups", "members", "children")
@@ -477,6 +486,7 @@ class MessageMachine(NamedTuple):
     flights: Records
     drawn: Records  # of each rank: 1 where messages that it sends or gets are recorded
     fold: Records  # of a run in which few NPUs represent all; else one row
+    meeting: Records  # of such a run, as many as messages
 
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
@@ -485,6 +495,7 @@ DTYPES: Final[dict[str, np.dtype]] = dict(
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP, PENDING,
         WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER, FOLDED,
+        TIE,
     ), strict=True)
 )  # fmt: skip
 """The dtype of each table of the machine."""
@@ -540,7 +551,7 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     """
     clock, queue = m.clock[0], m.queue[0]
     changed: dict[str, Records] = {}
-    recorded = len(m.moving) == len(m.messages)
+    along = {name: len(getattr(m, name)) == len(m.messages) for name in ("moving", "meeting")}
     for name, least in (("timers", margin), ("messages", margin), ("streams", streams)):
         rows, left, free = getattr(m, name), f"{name}_left", f"free_{name[:-1]}"
         if clock[left] < least:
@@ -550,9 +561,11 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     if "streams" in changed:
         changed["phases"] = allocate(len(changed["streams"]) * int(m.config[0].max_phases), PHASE)
         changed["phases"][: len(m.phases)] = m.phases
-    if recorded and "messages" in changed:
-        changed["moving"] = allocate(len(changed["messages"]), MOVING)
-        changed["moving"][: len(m.moving)] = m.moving
+    for name in along:
+        if along[name] and "messages" in changed:
+            old = getattr(m, name)
+            changed[name] = allocate(len(changed["messages"]), old.dtype)
+            changed[name][: len(old)] = old
     if queue.events_left < 2 * margin:
         count = 1 << (2 * len(m.pending) + 2 * margin - 1).bit_length()
         changed["pending"], queue.free_event = _longer(m.pending, count, queue.free_event)

@@ -16,7 +16,7 @@ from astranb.core.jit import kernel
 
 from .tables import KIND_BITS, STREAM, MessageMachine
 
-__all__ = ["arrives", "enters", "expects", "scheduled"]
+__all__ = ["arrives", "enters", "expects", "scheduled", "scheduled_message"]
 
 _MASK = (1 << KIND_BITS) - 1
 
@@ -26,6 +26,13 @@ def scheduled(m: MessageMachine, put_ns: int) -> None:
     """Remember when the event at hand was put into the queue."""
     if m.config[0].folded == 1:
         m.fold[0].event_ns = put_ns
+
+
+@kernel
+def scheduled_message(m: MessageMachine, row: int) -> None:
+    """Remember when the arrival of a message was put into the queue."""
+    if m.config[0].folded == 1:
+        m.fold[0].event_ns = m.meeting[row].put_ns
 
 
 @kernel(inline=False)
@@ -54,14 +61,21 @@ def enters(m: MessageMachine, npu: int, operation: int, delay_ns: int, came: int
     f.put_ns = put_ns
 
 
+@kernel
+def _meets(m: MessageMachine, row: int) -> None:
+    """A message has both arrived and been expected."""
+    meeting = m.meeting[row]
+    if meeting.met_ns == m.queue[0].now and meeting.met_put_ns == m.fold[0].event_ns:
+        m.fold[m.messages[row].dst].tied = 1
+
+
 @kernel(inline=False)
 def expects(m: MessageMachine, row: int) -> None:
     """A receive is posted: mark the NPU if that ties with the arrival of its message."""
-    message = m.messages[row]
-    if message.sent == 2 and message.heading == m.queue[0].now and message.at == m.fold[0].event_ns:
-        m.fold[message.dst].tied = 1
-    message.heading = m.queue[0].now
-    message.behind = m.fold[0].event_ns
+    if m.messages[row].sent == 2:
+        _meets(m, row)
+    m.meeting[row].met_ns = m.queue[0].now
+    m.meeting[row].met_put_ns = m.fold[0].event_ns
 
 
 @kernel(inline=False)
@@ -69,10 +83,9 @@ def arrives(m: MessageMachine, row: int) -> None:
     """A message arrives: mark its target if that ties with its receive, or with another message."""
     message = m.messages[row]
     if message.posted == 0:
-        message.heading = m.queue[0].now
+        expects(m, row)
         return
-    if message.heading == m.queue[0].now and message.behind == message.at:
-        m.fold[message.dst].tied = 1
+    _meets(m, row)
     if message.receiver & _MASK == STREAM:
         s = m.streams[message.receiver >> KIND_BITS]
         enters(m, s.npu, s.operation, s.delay_ns, 1)

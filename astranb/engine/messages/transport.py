@@ -252,7 +252,7 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
             here = m.fold[src].rank if folded else src
             delay = delay_ns(m.dims, here, dst, size, m.config[0].every_dim)
             if folded:
-                message.at = m.queue[0].now  # for ties: when it was put into the queue
+                m.meeting[row].put_ns = m.queue[0].now
         if m.watch[0].noting == 1:
             record_flight(m, row, ALL_LINKS, route, src, m.queue[0].now + delay)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
