@@ -85,7 +85,9 @@ class MessageEngine(MessageState):
     def copy(self, *, record: bool = True) -> Self:
         """An independent engine in the same state."""
         del record  # what is recorded is small
-        return type(self)(self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits)
+        return type(self)(
+            self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits
+        )
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
         """Handle events up to the limits."""
@@ -190,7 +192,7 @@ class MessageEngine(MessageState):
         """How long each rank's GPU has computed, summed; ASTRA-sim adds a computation when it begins."""
         if self.represented is not None:
             few, npu = self.represented
-            return few.computed_ps()[npu]
+            return np.asarray(few.computed_ps()[npu])
         m = self.machine
         rows: Any = m.operations[: self.about.own]
         running = np.flatnonzero(

@@ -94,7 +94,7 @@ class Fold:
                     each = folded_rows[field].reshape(simulated, -1)[self.npu]
                     rows[field] = each.reshape(-1)
         self._end_group_streams(folded, frame)
-        # Ranks that represent others have something to do, and each represents as many; the others start only.
+        # Ranks with operations represent as many each; the others only start.
         busy = np.array([len(one.rows) > 0 for one in self.operations.patterns])[self.operations.pattern]
         idle, represents = ranks - int(busy.sum()), self.represents
         steps = folded.clock[0].steps - int((~busy[self.ranks]).sum())

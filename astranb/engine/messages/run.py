@@ -73,6 +73,11 @@ class Run:
 
     workload: Workload | None
     congestion: bool
+    _fold: Fold | None
+    _few: Run | None
+    _machine: t.MessageMachine | None
+    _outline: t.MessageMachine | None
+    _call: Callable[[], int] | None
 
     def __init__(self, workload: Workload, *, congestion: bool = False, record: bool = False) -> None:
         self._begin(workload, congestion=congestion)
@@ -81,17 +86,12 @@ class Run:
                 self._fold = find_fold(workload, congestion=congestion)
                 self.restart()
                 return
-        self._fold = None
         self.machine = build(workload, congestion=congestion, record=record)
 
     def _begin(self, workload: Workload | None, *, congestion: bool) -> None:
         self.workload, self.congestion = workload, congestion
         self._limits = allocate(1, t.LIMITS)
-        self._fold: Fold | None = None
-        self._few: Run | None = None
-        self._machine: t.MessageMachine | None = None
-        self._outline: t.MessageMachine | None = None
-        self._call: Callable[[], int] | None = None
+        self._fold = self._few = self._machine = self._outline = self._call = None
 
     @classmethod
     def of_machine(cls, machine: t.MessageMachine) -> Run:
@@ -288,7 +288,9 @@ class Run:
 def _is_over(m: t.MessageMachine) -> bool:
     """Say whether all NPUs are done, nothing is left over, and no order was chance."""
     clock = m.clock[0]
-    free = all(int(clock[f"{name}_left"]) == len(getattr(m, name)) for name in ("timers", "messages", "streams"))
+    free = all(
+        int(clock[f"{name}_left"]) == len(getattr(m, name)) for name in ("timers", "messages", "streams")
+    )
     return free and int(clock.finished) == len(m.npus) and not m.fold.tied.any()
 
 

@@ -68,7 +68,7 @@ class MessageState(OperationEngine):
         self.fidelity = "congestion" if run.congestion else "analytical"
 
     @property
-    def about(self) -> About:  # type: ignore[override] - made when somebody looks at it
+    def about(self) -> About:  # type: ignore[override]
         """What does not change."""
         if self._about is None:
             workload = self.run.workload
@@ -82,7 +82,7 @@ class MessageState(OperationEngine):
         """Durations of operations before any edit."""
         if self._base_ns is None:
             self._base_ns = np.array(self.run.machine.operations.duration_ns)
-        return self._base_ns
+        return np.asarray(self._base_ns)
 
     @property
     def represented(self) -> tuple[OperationRun, np.ndarray] | None:

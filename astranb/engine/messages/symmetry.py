@@ -1,12 +1,12 @@
 """Symmetry: of ranks that do the same at the same time, one is simulated and represents all.
 
 Ranks are sorted into classes, as in the refinement of a graph's colours: at first ranks with the same
-operations are alike; then those are that, in each group and as each peer, have ranks of the same classes at
-the same distance in the network; and so on, until no class divides any more. In a run of all ranks, those of
-a class do the same at the same time: what one of them sends to a rank of another class, each of them sends
-to one rank of that class, which takes as long, and each rank of that class gets one. The proof is by induction
-over the events. So the first rank of each class is simulated, and gets the message that would be sent to
-another rank of its class. For a translation of ranks that maps groups to groups the classes are its orbits, but
+operations are alike; then those are that, in each group and as each peer, have ranks of the same classes
+at the same distance in the network; and so on, until no class divides any more. In a run of all ranks,
+those of a class do the same at the same time: what one of them sends to a rank of another class, each of
+them sends to one rank of that class, which takes as long, and each rank of that class gets one. The proof
+is by induction over the events. So the first rank of each class is simulated, and gets the message that would be sent
+to another rank of its class. For a translation of ranks that maps groups to groups the classes are its orbits, but
 no such map has to be found or believed.
 
 What a class needs beside:
@@ -167,7 +167,7 @@ class _Classes:
         return True
 
     def _peer_edges(self) -> bool:
-        """Join ranks with those to which they send or from which they receive; False: a message has no end."""
+        """Join ranks with those that they send to or receive from; False: a message has no end."""
         peers = self.ranks.peers
         labels = np.zeros((2, *peers.shape), np.int64)
         used = np.zeros(peers.shape, bool)

@@ -51,7 +51,7 @@ BUS_PROCESSED: Final = 7  # a request has been processed there
 SWITCH_DONE: Final = 8  # a switch has reduced a chunk
 
 AWAY_BITS: Final = 40
-"""Where few NPUs represent all, the distance of a message, or which of its peers it is for, is above these."""
+"""Where few NPUs represent all, a message's distance, or which peer it is for, is above these."""
 NATIVE_TAGS: Final = 500_000_000
 """Tags of messages of collectives begin here; those of sends and receives are lower."""
 CLEAR_TO_SEND_TAGS: Final = 1_000_000_000
@@ -434,7 +434,18 @@ FLIGHT = np.dtype(
 ALL_LINKS: Final = -1
 ONE_LINK: Final = -2
 
-RECORDED: Final = ("watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn", "fold", "meeting")
+RECORDED: Final = (
+    "watch",
+    "points",
+    "passed",
+    "traffic",
+    "used",
+    "moving",
+    "flights",
+    "drawn",
+    "fold",
+    "meeting",
+)
 """The tables that are not part of the simulated state."""
 
 FIXED: Final = ("config", "implementations", "groups", "members", "children")
@@ -561,8 +572,8 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     if "streams" in changed:
         changed["phases"] = allocate(len(changed["streams"]) * int(m.config[0].max_phases), PHASE)
         changed["phases"][: len(m.phases)] = m.phases
-    for name in along:
-        if along[name] and "messages" in changed:
+    for name, grows in along.items():
+        if grows and "messages" in changed:
             old = getattr(m, name)
             changed[name] = allocate(len(changed["messages"]), old.dtype)
             changed[name][: len(old)] = old

@@ -51,9 +51,9 @@ def enters(m: MessageMachine, npu: int, operation: int, delay_ns: int, came: int
     f = m.fold[npu]
     now = m.queue[0].now
     put_ns = m.fold[0].event_ns
-    if f.set_ns == now and f.due_ns == now + delay_ns and f.operation != operation:
-        if f.put_ns == put_ns and (came == 1 or f.came == 1):
-            f.tied = 1
+    same = f.set_ns == now and f.due_ns == now + delay_ns and f.put_ns == put_ns
+    if same and f.operation != operation and (came == 1 or f.came == 1):
+        f.tied = 1
     f.set_ns = now
     f.due_ns = now + delay_ns
     f.operation = operation

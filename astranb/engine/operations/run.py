@@ -224,7 +224,7 @@ class OperationRun(ABC):
 
     @property
     def represented(self) -> tuple[OperationRun, np.ndarray] | None:
-        """A run of ranks that represent all, and which of them represents each rank; None: all are simulated."""
+        """A run of ranks that represent all, and which one each rank; None: all are simulated."""
         return None
 
     def times_of(self, rank: int) -> tuple[np.ndarray, np.ndarray]:

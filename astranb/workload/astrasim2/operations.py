@@ -178,7 +178,8 @@ class RankOperations(Sequence[Operations]):
     Examples
     --------
     >>> swap = [{"kind": SEND, "bytes": 8, "peer": 0}, {"kind": RECV, "bytes": 8, "peer": 0}]
-    >>> pair = RankOperations.of([Operations.of([{**row, "peer": 1 - rank} for row in swap]) for rank in (0, 1)])
+    >>> ranks = [Operations.of([{**row, "peer": peer} for row in swap]) for peer in (1, 0)]
+    >>> pair = RankOperations.of(ranks)
     >>> len(pair), len(pair.patterns), pair.peers.tolist(), pair[0].rows["peer"].tolist()
     (2, 1, [[1], [0]], [1, 1])
     """
@@ -210,10 +211,10 @@ class RankOperations(Sequence[Operations]):
             known[id(one)] = numbers[key], groups, peers
         found = [known[id(one)] for one in operations]
         columns = []
-        for at in (1, 2):
-            table = np.full((len(found), max((len(each[at]) for each in found), default=0)), -1, np.int64)
-            for rank, each in enumerate(found):
-                table[rank, : len(each[at])] = each[at]
+        for lists in ([each[1] for each in found], [each[2] for each in found]):
+            table = np.full((len(found), max(map(len, lists), default=0)), -1, np.int64)
+            for rank, each in enumerate(lists):
+                table[rank, : len(each)] = each
             columns.append(table)
         return cls(patterns, np.array([each[0] for each in found], np.int64), *columns)
 
@@ -282,4 +283,4 @@ def _pattern(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         place[order] = np.arange(len(order))
         found[name][some] = place[which]
         lists.append(values[order])
-    return found, *lists
+    return found, lists[0], lists[1]
