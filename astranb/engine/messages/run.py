@@ -86,6 +86,7 @@ class Run:
                 self._fold = find_fold(workload, congestion=congestion)
                 self.restart()
                 return
+        self._fold = self._few = None
         self.machine = build(workload, congestion=congestion, record=record)
 
     def _begin(self, workload: Workload | None, *, congestion: bool) -> None:

@@ -5,9 +5,9 @@ operations are alike; then those are that, in each group and as each peer, have 
 at the same distance in the network; and so on, until no class divides any more. In a run of all ranks,
 those of a class do the same at the same time: what one of them sends to a rank of another class, each of
 them sends to one rank of that class, which takes as long, and each rank of that class gets one. The proof
-is by induction over the events. So the first rank of each class is simulated, and gets the message that would be sent
-to another rank of its class. For a translation of ranks that maps groups to groups the classes are its orbits, but
-no such map has to be found or believed.
+is by induction over the events. So the first rank of each class is simulated, and gets the message that
+would be sent to another rank of its class. For a translation of ranks that maps groups to groups the classes
+are its orbits, but no such map has to be found or believed.
 
 What a class needs beside:
 
