@@ -39,6 +39,7 @@ class _ServerGpus:
     times: KernelTimes | None
     precision: str
     spans_all: bool = False
+    offloads: bool = False
 
 
 def serve(

@@ -22,7 +22,7 @@ from astranb.core.errors import InputError, near
 
 from .gpus import PRECISIONS, Gpu
 from .host import HOSTS
-from .work import Attention, HostUpdate, Kernel, Product
+from .work import Attention, HostUpdate, Kernel, Product, Stream
 
 __all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "read_efficiency"]
 
@@ -230,10 +230,10 @@ class KernelTimes:
         """Give the bytes that a kernel reads and writes at least."""
         if isinstance(kernel, Stream):
             return kernel.size
-        if isinstance(kernel, HostUpdate):
-            return 0
         if isinstance(kernel, Attention):
             return 2 * kernel.numbers
+        if isinstance(kernel, HostUpdate):
+            return 0  # of the GPU's memory
         each = _NUMBER_BYTES[self._precision_of(kernel)]
         one = kernel
         return one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
