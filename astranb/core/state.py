@@ -10,9 +10,9 @@ import hashlib
 import io
 import math
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,16 @@ from .errors import InputError
 from .files import whole_file
 from .jit import Records
 
-__all__ = ["allocate", "digest", "free_bytes", "own", "read_tables", "require_bytes", "write_tables"]
+__all__ = [
+    "Parts",
+    "allocate",
+    "digest",
+    "free_bytes",
+    "own",
+    "read_tables",
+    "require_bytes",
+    "write_tables",
+]
 
 _LINE_BYTES = 64
 
@@ -47,12 +56,27 @@ def own(table: Any) -> Records:
     return copy
 
 
+class Parts(NamedTuple):
+    """A table that is made part by part, because it is large.
+
+    Attributes
+    ----------
+    rows : int
+        Of all parts.
+    made : callable
+        Gives the parts in their order, each a table.
+    """
+
+    rows: int
+    made: Callable[[], Iterable[Any]]
+
+
 def digest(tables: Iterable[tuple[str, Any]]) -> str:
     """Hash named tables in their order: 32 hex digits (BLAKE2b, 128 bits).
 
     Parameters
     ----------
-    tables : iterable of (str, ndarray)
+    tables : iterable of (str, ndarray or Parts)
         Names and lengths count, so that two tables cannot pass for one.
 
     Examples
@@ -65,9 +89,10 @@ def digest(tables: Iterable[tuple[str, Any]]) -> str:
     """
     state = hashlib.blake2b(digest_size=16)
     for name, table in tables:
-        rows = np.ascontiguousarray(table)
-        state.update(f"{name}:{len(rows)}:".encode())
-        state.update(rows.tobytes())
+        whole = table if isinstance(table, Parts) else Parts(len(table), lambda table=table: (table,))
+        state.update(f"{name}:{whole.rows}:".encode())
+        for part in whole.made():
+            state.update(np.ascontiguousarray(part).view(np.ndarray).view(np.uint8).data)
     return state.hexdigest()
 
 

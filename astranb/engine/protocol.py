@@ -110,6 +110,15 @@ class Movable(Protocol):
         ...
 
     @property
+    def begins_anew(self) -> bool:
+        """Whether it is at a start that :meth:`begin_anew` can go back to without a copy of it."""
+        ...
+
+    def begin_anew(self) -> None:
+        """Go back to the start."""
+        ...
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of the simulated state."""
         ...

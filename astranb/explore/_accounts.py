@@ -204,10 +204,8 @@ def _of_inference(step: ModelStep, took_ps: int) -> tuple[int | None, int | None
 
 def _times_of(sim: Simulation, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Give when the operations of a rank began and ended."""
-    engine: Any = sim.engine
-    start, end = engine.times_ps()
-    first, until = engine.about.start[rank : rank + 2].tolist()
-    return start[first:until], end[first:until]
+    found: tuple[np.ndarray, np.ndarray] = sim.engine.times_of(rank)
+    return found
 
 
 def _sorts(

@@ -33,12 +33,15 @@ class Checkpoint:
         For each table its pages; equal pages of different checkpoints are one object.
     new_bytes : int
         Bytes of the pages that no earlier checkpoint had.
+    anew : bool
+        Whether it has no pages, because it is a start that is made again.
     """
 
     counts: Mapping[str, int]
     edits: int
     pages: dict[str, list[bytes]]
     new_bytes: int
+    anew: bool = False
 
     @property
     def events(self) -> int:
@@ -67,6 +70,9 @@ class History:
         counts = machine.counts()
         last = self.checkpoints[-1] if self.checkpoints else None
         if last is not None and last.events == counts["events"] and last.edits == edits:
+            return
+        if last is None and machine.begins_anew:
+            self.checkpoints.append(Checkpoint(dict(counts), edits, {}, 0, anew=True))
             return
         new_bytes = 0
         pages: dict[str, list[bytes]] = {}
@@ -120,6 +126,11 @@ class History:
 
     def restore(self, machine: Movable, checkpoint: Checkpoint) -> None:
         """Put a machine back to a checkpoint and forget what came after."""
+        if checkpoint.anew:
+            machine.begin_anew()
+            self.forget_after(checkpoint.events)
+            self._latest = None
+            return
         machine.resize({name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()})
         for name, data in machine.kept().items():
             if name in checkpoint.pages:

@@ -184,6 +184,14 @@ class CacheLineState:
         """Do nothing: the tables never grow."""
 
     @property
+    def begins_anew(self) -> bool:
+        """Whether it is at a start that can be made again: here it is kept as a copy."""
+        return False
+
+    def begin_anew(self) -> None:
+        """Do nothing: the start is kept as a copy."""
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of the simulated state."""
         return self.machine.state_bytes

@@ -51,6 +51,7 @@ from .tables import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
+    AWAY_BITS,
     BROADCAST,
     BUNDLE,
     BUNDLE_REDUCED,
@@ -70,6 +71,7 @@ from .tables import (
     TREE,
     MessageMachine,
 )
+from .ties import enters
 from .timers import set_timer, set_timer_inline
 from .transport import (
     cross_link,
@@ -160,6 +162,8 @@ def _aim(m: MessageMachine, stream: int) -> None:
         else:
             index = (s.index - s.distance) % s.nodes
     s.packet_peer = _member(m, stream, index)
+    if m.config[0].folded == 1:
+        s.left = s.distance
 
 
 @kernel
@@ -258,10 +262,12 @@ def _send_next(m: MessageMachine, stream: int) -> None:
     if s.inserted == s.sent or s.to_send == 0 or s.free == 0:
         return
     size = s.message_bytes
+    away = 0
     if s.algorithm == HALVING:
         dst = s.packet_peer
         src = dst
         size = s.packet_bytes
+        away = s.left
     else:
         ahead = 1
         if s.algorithm == DIRECT:
@@ -279,15 +285,20 @@ def _send_next(m: MessageMachine, stream: int) -> None:
             down -= s.nodes
         dst = _member(m, stream, up)
         src = _member(m, stream, down)
+        away = up - s.index
     here = s.npu
+    tag = s.tag
     if m.watch[0].noting == 1:
         record_stream(m, stream, s.sent + 1)
-    post_send_inline(m, here, dst, s.tag, size, shared_by(m, stream))
     if m.config[0].folded == 1:
+        # An NPU that represents others sends as far as those that it represents receive from.
+        tag += (away % s.nodes) << AWAY_BITS
+    post_send_inline(m, here, dst, tag, size, shared_by(m, stream))
+    if m.config[0].folded == 1 and m.config[0].congestion == 1:
         # The NPU that sends to this one does the same as this one to the next.
         src = here
         here = dst
-    post_receive_inline(m, src, here, s.tag, size, (stream << KIND_BITS) | STREAM)
+    post_receive_inline(m, src, here, tag, size, (stream << KIND_BITS) | STREAM)
     s.to_send -= 1
     s.sent += 1
     s.free -= 1
@@ -704,6 +715,9 @@ def begin_phase(m: MessageMachine, stream: int) -> None:
     elif algorithm == ROOTED:
         _begin_rooted(m, stream)
     else:
+        if m.config[0].folded == 1:
+            s = m.streams[stream]
+            enters(m, s.npu, stream, 0)
         for _ in range(m.streams[stream].window):
             _insert(m, stream)
 

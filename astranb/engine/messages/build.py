@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -17,25 +16,24 @@ from astranb.net.astrasim2 import FULLY_CONNECTED, SWITCH
 from astranb.net.dimension_links import links_of_dimensions
 from astranb.workload.astrasim2 import (
     COLLECTIVE_NAMES,
-    DimensionAlgorithm,
     DimensionNetwork,
     InfraNetwork,
-    Memory,
-    Operations,
+    RankOperations,
     System,
     Workload,
 )
-from astranb.workload.astrasim2.durations import at_speed, durations_ns
+from astranb.workload.astrasim2.durations import at_speed
 from astranb.workload.astrasim2.kinds import INTER, INTRA
 
 from . import tables as t
 from .bus import LISTS, SIDES
+from .fold import Fold
+from .implementations import implementations_of
 from .network import Links, communicating_pairs, make_links
+from .operation_tables import BACKGROUND_CHUNKS, Chosen, group_rows, make_groups, make_operations
 
 __all__ = ["build", "margins", "recording_tables"]
 
-_BACKGROUND_CHUNKS: Final = 500_000
-"""Numbers of chunks in the background begin here, so that they differ from those of the first stream."""
 _MOST_POINTS: Final = 1024
 _MOST_PASSED: Final = 1 << 18
 """Recorded phases of chunks: 21 MB."""
@@ -44,7 +42,12 @@ _MOST_FLIGHTS: Final = 1 << 18
 
 
 def build(
-    workload: Workload, *, congestion: bool, record: bool = False, folded: bool = False
+    workload: Workload,
+    *,
+    congestion: bool,
+    record: bool = False,
+    fold: Fold | None = None,
+    frame: bool = False,
 ) -> t.MessageMachine:
     """Make the tables.
 
@@ -55,28 +58,35 @@ def build(
         Whether messages queue on links.
     record : bool
         Whether to record phases of chunks and traffic.
-    folded : bool
-        Whether the first NPU represents all (:mod:`.folding`).
+    fold : Fold, optional
+        Which ranks represent all others: only these have rows (:mod:`.folding`).
+    frame : bool
+        With ``fold``: all ranks have rows, but their operations are left out.
 
     Raises
     ------
     InputError
         The inputs do not fit together.
     """
-    operations, network, system, compat = (
-        workload.operations, workload.network, workload.system, workload.compat,
-    )  # fmt: skip
+    network, system, compat = workload.network, workload.system, workload.compat
     npus = network.npus
-    if len(operations) != npus:
+    if len(workload.operations) != npus:
         raise InputError(
-            f"{len(operations)} ranks for a network of {npus} NPUs",
+            f"{len(workload.operations)} ranks for a network of {npus} NPUs",
             where=network.where,
             hint="give as many traces as the network has NPUs",
         )
     counts = list(network.npus_count)
-    if folded:
-        operations = operations[:1]
-    rows, children, ready, places = _operations(operations, system, workload.memory, workload.groups)
+    groups: Sequence[tuple[int, Sequence[int]]] = list(workload.groups.items())
+    if fold is None:
+        ranks = RankOperations.of(workload.operations)
+        chosen = Chosen(np.arange(npus), group_rows(ranks, workload.groups, npus))
+        made = make_operations(ranks, chosen, system, workload.memory)
+    else:
+        made = make_operations(fold.operations, fold.chosen, system, workload.memory)
+        groups = groups if frame else fold.groups
+    rows, children, ready, places = made
+    owners = npus if fold is None or frame else len(fold.chosen.ranks)
     if compat and system.speeds:
         raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, hint="leave it out")
     for name, number in COLLECTIVE_NAMES.items():
@@ -85,13 +95,13 @@ def build(
             raise InputError(what, where=system.where, hint="leave it out")
     _apply_speeds(rows, system.speeds, npus, system.where)
     lanes = 1 + int((rows["place"] == t.ON_BACKGROUND).any())
-    group_rows, members, streams = _groups(workload.groups, counts, npus, lanes)
-    _find_roots(rows, group_rows, members, npus)
-    implementations = _implementations(system, counts, npus)
+    group_table, members, streams = make_groups(groups, counts, owners, npus, lanes)
+    _find_roots(rows, group_table, members, npus)
+    implementations = implementations_of(system, counts, npus)
     _check_algorithms(rows, implementations, network, system, compat=compat)
     routed = isinstance(network, InfraNetwork)
     pairs = (
-        communicating_pairs(rows, implementations, group_rows, members, npus, compat=compat)
+        communicating_pairs(rows, implementations, group_table, members, npus, compat=compat)
         if routed
         else set()
     )
@@ -101,7 +111,8 @@ def build(
     config.concurrent = -(-system.active_chunks // system.queues)
     config.queues, config.lanes, config.baseline = system.queues, lanes, system.baseline
     config.priority_step, config.rendezvous = system.policy, system.rendezvous
-    config.congestion, config.folded, config.routed, config.dims = congestion, folded, routed, len(counts)
+    config.congestion, config.routed, config.dims = congestion, routed, len(counts)
+    config.folded = fold is not None and not frame
     config.exact_chunks = config.every_dim = not compat
     config.cut_through, config.ports = congestion and not compat, links.ports
     config.max_phases = max(2 * len(counts), 1)
@@ -113,14 +124,14 @@ def build(
         # A size that is not a multiple makes more chunks than given.
         part = np.maximum(collectives["bytes"] // system.splits, 1)
         chunks = int(max((-(-collectives["bytes"] // part)).max(), system.splits)) + 1
-    npus = len(operations)
+    npus = owners
     clock = allocate(1, t.CLOCK)
     clock.cursor = -1
     queue = allocate(1, TIMESTEPS)
     queue.open = queue.latest = -1
     npu_rows = allocate(npus, t.NPU)
     npu_rows.timers = npu_rows.end_ns = -1
-    npu_rows.next_background = _BACKGROUND_CHUNKS
+    npu_rows.next_background = BACKGROUND_CHUNKS
     queues = allocate(npus * lanes * len(counts) * system.queues, t.QUEUE)
     queues.head = -1
     tails = allocate(len(queues), t.TAIL)
@@ -146,7 +157,7 @@ def build(
         config=config, clock=clock, dims=links.dims, implementations=implementations, npus=npu_rows,
         places=places, queues=queues, tails=tails, allocators=allocators,
         trees=allocate(npus * t.COLLECTIVES * len(counts), t.COUNTER),
-        groups=group_rows, members=members, group_streams=streams, operations=rows,
+        groups=group_table, members=members, group_streams=streams, operations=rows,
         children=children, ready=ready, memories=memories,
         streams=allocate(npus * chunks + chunks + 8, t.STREAM_ROW),
         phases=allocate((npus * chunks + chunks + 8) * int(config[0].max_phases), t.PHASE),
@@ -157,8 +168,16 @@ def build(
         schedule=_schedule(network, links), grants=allocate(lanes * len(counts) * system.queues, t.GRANTS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         timesteps=allocate(_power(2 * many), TIMESTEP), pending=allocate(_power(2 * many), PENDING),
+        fold=allocate(1, t.FOLDED), meeting=allocate(1, t.TIE), crossing=allocate(1, t.CROSSING),
         **recording_tables(rows, config[0], links.dims, len(links.servers), many, record=record),
     )  # fmt: skip
+    if fold is not None and frame:
+        machine = machine._replace(places=fold.spread_places(places, len(rows)))
+    elif fold is not None:
+        crossing = allocate(len(machine.ports), t.CROSSING)
+        crossing.at_ns = -1
+        meeting = allocate(len(machine.messages), t.TIE)
+        machine = machine._replace(fold=fold.table(), meeting=meeting, crossing=crossing)
     for name in ("head", "tail"):
         machine.buckets[name] = -1
     machine.timesteps.bucket = -1
@@ -239,128 +258,6 @@ def _schedule(network: DimensionNetwork | InfraNetwork, links: Links) -> Records
     return table
 
 
-def _implementations(system: System, counts: Sequence[int], npus: int) -> Records:
-    """Make the table of the algorithm of each collective in each dimension, -1 for none."""
-    count = len(counts)
-    strides = [1, *np.cumprod(counts).tolist()]
-    table = allocate(t.COLLECTIVES * count, t.IMPLEMENTATION)
-    table.algorithm = -1
-    # ASTRA-sim 2.0 has no algorithms of collectives with a root; NCCL scatters and gathers directly.
-    rings, direct = [DimensionAlgorithm(t.RING_STEPS)] * count, [DimensionAlgorithm(t.DIRECT)] * count
-    defaults = {t.BROADCAST: rings, t.REDUCE: rings, t.SCATTER: direct, t.GATHER: direct}
-    for collective, algorithms in (defaults | dict(system.algorithms)).items():
-        if len(algorithms) > count:
-            raise InputError(
-                f"{len(algorithms)} algorithms for a network of {count} dimensions",
-                where=system.where,
-                hint="give one for each dimension",
-            )
-        for dim, algorithm in enumerate(algorithms):
-            row = table[collective * count + dim]
-            row.algorithm, row.window = algorithm.number, algorithm.window
-            row.nodes, row.stride = counts[dim], strides[dim]
-            if algorithm.whole:
-                row.nodes, row.stride = npus, 1
-                break
-    return table
-
-
-def _groups(
-    groups: Mapping[int, Sequence[int]], counts: Sequence[int], npus: int, lanes: int
-) -> tuple[Records, Records, Records]:
-    """Make the tables of groups; the chunks of group G are numbered from G million, in each lane apart."""
-    rows = allocate(max(len(groups), 1), t.GROUP)
-    many = max(len(groups), 1)
-    streams = allocate(npus * lanes * many, t.COUNTER)
-    flat: list[int] = []
-    for row, (number, ranks) in enumerate(groups.items()):
-        if len(set(ranks)) != len(ranks) or not ranks or min(ranks) < 0 or max(ranks) >= npus:
-            raise InputError(
-                f"group {number} is not a list of different ranks below {npus}",
-                where="groups",
-                hint="list its ranks",
-            )
-        rows[row].first, rows[row].count = len(flat), len(ranks)
-        ranks_of = np.array(ranks)
-        for dim, (nodes, stride) in enumerate(zip(counts, np.cumprod([1, *counts]).tolist(), strict=False)):
-            if len(set((ranks_of // stride % nodes).tolist())) > 1:
-                rows[row].outer = dim
-                sizes = set(np.unique(ranks_of // stride, return_counts=True)[1].tolist())
-                rows[row].rails = sizes.pop() if len(sizes) == 1 else 1
-        for lane in range(lanes):
-            streams[lane * many + row :: lanes * many] = number * 1_000_000 + lane * _BACKGROUND_CHUNKS
-        flat += ranks
-    members = allocate(max(len(flat), 1), t.COUNTER)
-    members.value[: len(flat)] = flat
-    return rows, members, streams
-
-
-def _operations(
-    operations: Sequence[Operations], system: System, memory: Memory, groups: Mapping[int, Sequence[int]]
-) -> tuple[Records, Records, Records, Records]:
-    """Make the tables of all operations, of those that wait for each, and of those that can begin."""
-    parts = [(rank, one, -1) for rank, one in enumerate(operations)]
-    first = np.concatenate([[0], np.cumsum([len(one.rows) for one in operations])])
-    for rank, one in enumerate(operations):
-        parts += [(rank, own, int(first[rank]) + row) for row, own in one.custom.items()]
-    total = sum(len(one.rows) for _, one, _ in parts)
-    table = allocate(total, t.OPERATION_ROW)
-    table.custom = table.owner = table.next = -1
-    numbers = {number: row for row, number in enumerate(groups)}
-    npus = len(operations)
-    lists, at, listed = [], 0, 0
-    known: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-    for (_, owner), same in groupby(parts, key=lambda part: (id(part[1]), part[2])):
-        ranks, (one, *_) = zip(*[(rank, one) for rank, one, _ in same], strict=True)
-        if id(one) not in known:
-            known[id(one)] = (*one.children(), durations_ns(one.rows, system, memory))
-        start, children, durations = known[id(one)]
-        rows, count = one.rows, len(ranks)
-        part: Records = table[at : at + count * len(rows)].reshape(count, len(rows)).view(np.recarray)
-        for name in ("kind", "bytes", "peer", "tag", "collective", "involved", "priority"):
-            part[name] = rows[name]
-        part.npu, part.duration_ns = np.array(ranks)[:, None], durations
-        part.start_ns = part.end_ns = -1
-        part.place = np.select(
-            [
-                rows["on_cpu"] != 0,
-                rows["kind"] == t.COMPUTE,
-                rows["kind"] == t.RECV,
-                (rows["kind"] == t.COLLECTIVE) & (rows["stream"] > 0),
-            ],
-            [t.ON_CPU, t.ON_GPU, t.ON_NOTHING, t.ON_BACKGROUND],
-            t.ON_WIRE,
-        )
-        if system.replay:
-            part.kind = t.COMPUTE
-        part.waits = np.diff(one.dep_start)
-        copy = np.arange(count)[:, None]
-        part.first_child, part.children = start[:-1] + listed + copy * len(children), np.diff(start)
-        part.owner = owner
-        if owner >= 0:
-            table[owner].custom, table[owner].customs = at, len(rows)
-        part.group = _numbered(rows["group"], ranks, numbers, groups, npus)
-        part.involved[:, rows["group"] >= 0] = (1 << 62) - 1
-        lists.append((children + at + copy * len(rows)).reshape(-1))
-        at += count * len(rows)
-        listed += count * len(children)
-    flat = allocate(max(listed, 1), t.COUNTER)
-    flat.value[:listed] = np.concatenate(lists) if lists else []
-    places = allocate(npus * t.PLACES, t.PLACE)
-    own = int(first[-1])
-    key = table.npu[:own] * t.PLACES + table.place[:own]
-    counts = np.bincount(key, minlength=npus * t.PLACES)
-    places["first"] = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    ready = allocate(max(own, 1), t.COUNTER)
-    free = np.flatnonzero(table.waits[:own] == 0)
-    free = free[np.argsort(key[free], kind="stable")]
-    starts = np.bincount(key[free], minlength=npus * t.PLACES)
-    before = np.concatenate([[0], np.cumsum(starts)[:-1]])
-    ready.value[places["first"][key[free]] + np.arange(len(free)) - before[key[free]]] = free
-    places.ready = starts
-    return table, flat, ready, places
-
-
 def _find_roots(table: Records, groups: Records, members: Records, npus: int) -> None:
     """Set the root of each collective that has one; by default the first rank of its group."""
     rooted = (table.kind == t.COLLECTIVE) & (table.collective >= t.BROADCAST) & (table.custom < 0)
@@ -430,24 +327,3 @@ def _apply_speeds(table: Records, speeds: Mapping[int, Fraction], npus: int, whe
             raise InputError(f"npu-speed of rank {rank}, of {npus}", where=where, hint="name existing ranks")
         computes = (table.npu == rank) & np.isin(table.place, (t.ON_CPU, t.ON_GPU))
         table.duration_ns[computes] = at_speed(table.duration_ns[computes], speed)
-
-
-def _numbered(
-    named: np.ndarray,
-    ranks: Sequence[int],
-    numbers: Mapping[int, int],
-    groups: Mapping[int, Sequence[int]],
-    npus: int,
-) -> np.ndarray:
-    """Give the rows of the groups that operations name; -1 for all NPUs."""
-    row = {-1: -1}
-    for number in set(named[named >= 0].tolist()):
-        if number not in numbers:
-            raise InputError(f"rank {ranks[0]} names group {number}", where="groups", hint="describe it")
-        missing = set(ranks) - set(groups[number])
-        if missing:
-            raise InputError(
-                f"rank {min(missing)} is not in its group {number}", where="groups", hint="add it"
-            )
-        row[number] = numbers[number] if len(groups[number]) < npus else -1
-    return np.array([row[number] for number in named.tolist()], np.int64)

@@ -66,18 +66,21 @@ def _load(m: MessageMachine, stream: int) -> None:
     s.group = p.group
     s.direction = p.direction
     s.largest = p.bytes
+    rank = s.npu
+    if m.config[0].folded == 1:
+        rank = m.fold[s.npu].rank
     if p.collective == ALL_GATHER and m.config[0].intra == SMALLEST_FIRST:
         s.largest = p.bytes * p.nodes
     if p.group >= 0:
         s.delay_ns = m.config[0].local_group_ns
         first = m.groups[p.group].first
         s.index = 0
-        while m.members[first + s.index].value != s.npu:
+        while m.members[first + s.index].value != rank:
             s.index += 1
     else:
         s.delay_ns = m.config[0].endpoint_ns
-        s.index = (s.npu // p.stride) % p.nodes
-        s.origin = s.npu - s.index * p.stride
+        s.index = (rank // p.stride) % p.nodes
+        s.origin = rank - s.index * p.stride
     load_phase(m, stream, row)
 
 

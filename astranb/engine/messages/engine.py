@@ -86,7 +86,9 @@ class MessageEngine(MessageState):
     def copy(self, *, record: bool = True) -> Self:
         """An independent engine in the same state."""
         del record  # what is recorded is small
-        return type(self)(self.run.copy(), self.title, self.collective, self.about, self.base_ns, self.edits)
+        return type(self)(
+            self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits
+        )
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
         """Handle events up to the limits."""
@@ -95,18 +97,19 @@ class MessageEngine(MessageState):
         return int(self.run.go(steps=steps, closely=closely, **most))
 
     def finish(self) -> bool:
-        """Simulate one NPU for all where they do the same and nothing is recorded."""
-        if self.recording or self.edits or not self.run.folds:
-            return False
-        self.run.finish()
-        return True
+        """Simulate a few NPUs for all where they do the same and nothing is recorded."""
+        return not (self.recording or self.edits) and self.run.finish_folded()
+
+    def install(self, points: Sequence[Breakpoint]) -> list[Breakpoint]:
+        """Write breakpoints into the machine; without any, it need not be made."""
+        return super().install(points) if points or self.run.made else []
 
     def check(self, why: int) -> None:
         """Raise an error where no event is left before ``NEVER`` and a rank is not done."""
         del why
         if 0 <= self.run.next_ns < NEVER:
             return
-        if self.next_ps < 0 and self.machine.clock[0].finished < self.ranks:
+        if self.next_ps < 0 and self.run.outline.clock[0].finished < self.ranks:
             check_links(self.about, self.machine, self.edits)
         self.run.result()
 
@@ -188,6 +191,9 @@ class MessageEngine(MessageState):
 
     def computed_ps(self) -> np.ndarray:
         """How long each rank's GPU has computed, summed; ASTRA-sim adds a computation when it begins."""
+        if self.represented is not None:
+            few, npu = self.represented
+            return np.asarray(few.computed_ps()[npu])
         m = self.machine
         rows: Any = m.operations[: self.about.own]
         running = np.flatnonzero(

@@ -40,6 +40,7 @@ from .tables import (
     TIMERS,
     MessageMachine,
 )
+from .ties import arrives, scheduled, scheduled_message, scheduled_timer
 from .timers import drop_timers, set_timer, set_timer_inline
 from .transport import free_link, free_message, hop, resume
 
@@ -73,6 +74,8 @@ def _arrive(m: MessageMachine, row: int) -> int:
     m.clock[0].delivered += 1
     if m.watch[0].noting == 1:
         record(m, DELIVERED, message.dst, -1, message.src, -1)
+    if m.config[0].folded == 1 and m.config[0].congestion == 0:
+        arrives(m, row)
     if message.posted == 1:
         free_message(m, row)
         return int(message.receiver)
@@ -142,6 +145,7 @@ def _step(m: MessageMachine) -> bool:
     if clock[0].cursor >= 0:
         row = clock[0].cursor
         npu = clock[0].timer_npu
+        scheduled_timer(m, clock[0].head, row)
         _expire(m, npu, row)
         clock[0].cursor = m.timers[row].next
         if row != clock[0].head:
@@ -153,6 +157,7 @@ def _step(m: MessageMachine) -> bool:
         return True
     if clock[0].fired < len(m.npus):
         clock[0].fired += 1
+        scheduled(m, -1)
         start_npu(m, clock[0].fired - 1)
         return True
     what = next_event(m.queue, m.timesteps, m.pending)
@@ -171,6 +176,7 @@ def _step(m: MessageMachine) -> bool:
     first = 0
     second = 0
     if kind == HOP:
+        scheduled_message(m, row)
         if hop(m, row):
             # The sender is notified before the receiver.
             first = m.messages[row].sender
@@ -178,6 +184,7 @@ def _step(m: MessageMachine) -> bool:
     elif kind == FREE:
         free_link(m, row)
     else:
+        scheduled(m, m.queue[0].now)
         second = row
     for number in range(2):
         handler = first if number == 0 else second

@@ -25,8 +25,9 @@ from astranb.net.astrasim2 import (
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 from . import tables as t
+from .implementations import distances, group_algorithm
 
-__all__ = ["Links", "communicating_pairs", "make_links"]
+__all__ = ["Links", "communicating_pairs", "dimensions_of", "make_links"]
 
 _MOST_PAIRS: Final = 1 << 21
 
@@ -82,7 +83,7 @@ def make_links(
     """
     if isinstance(network, InfraNetwork):
         return _routed(network, pairs, congestion=congestion)
-    dims = _dimensions(network, compat=compat)
+    dims = dimensions_of(network, compat=compat)
     if compat and congestion and len(network.topology) > 1:
         raise InputError(
             f"ASTRA-sim 2.0 has no congestion in a network of {len(network.topology)} dimensions",
@@ -112,7 +113,7 @@ def _servers(count: int) -> Records:
     return servers
 
 
-def _dimensions(network: DimensionNetwork, *, compat: bool) -> Records:
+def dimensions_of(network: DimensionNetwork, *, compat: bool) -> Records:
     """Make the dimensions of links; ASTRA-sim 2.0 reads bandwidths as GiB/s."""
     rows: list[tuple[int, int, int, float, float]] = []
     stride = 1
@@ -184,28 +185,17 @@ def communicating_pairs(
         for row in chosen[collective]:
             if row.algorithm >= 0 and row.nodes > 1:
                 index = (all_of_them // row.stride) % row.nodes
-                for distance in _distances(int(row.algorithm), int(row.nodes)):
+                for distance in distances(int(row.algorithm), int(row.nodes)):
                     there = (index + distance) % row.nodes
                     keys.append(all_of_them * npus + all_of_them + (there - index) * row.stride)
     for number, collective in {(int(o.group), int(o.collective)) for o in table[own & (table.group >= 0)]}:
         group = group_rows[number]
         ranks = np.array(members.value[group.first : group.first + group.count])
-        ring = chosen.shape[1] > 1 and chosen[collective, 1].algorithm >= 0
-        algorithm = t.RING_STEPS if ring else int(chosen[collective, 0].algorithm)
-        if collective == t.ALL_TO_ALL and not compat:
-            algorithm = int(chosen[collective, group.outer if ring else 0].algorithm)
-        keys += [ranks * npus + np.roll(ranks, -away) for away in _distances(algorithm, len(ranks))]
+        outer = int(group.outer)
+        algorithm = group_algorithm(implementations, chosen.shape[1], collective, outer, compat=compat)
+        keys += [ranks * npus + np.roll(ranks, -away) for away in distances(algorithm, len(ranks))]
     flat = np.unique(np.concatenate(keys))
     sources, targets = np.divmod(flat, npus)
     differ = sources != targets
     pairs = set(zip(sources[differ].tolist(), targets[differ].tolist(), strict=True))
     return pairs | {(target, source) for source, target in pairs}
-
-
-def _distances(algorithm: int, nodes: int) -> list[int]:
-    """Give the distances of an algorithm's messages along a logical ring."""
-    if algorithm == t.RING_STEPS:
-        return [1]
-    if algorithm == t.HALVING:
-        return [1 << power for power in range((nodes - 1).bit_length())]
-    return list(range(1, nodes))

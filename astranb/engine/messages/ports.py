@@ -23,6 +23,7 @@ from astranb.core.jit import kernel
 from astranb.net.astrasim2 import hops_in, port_of, wire_ns
 
 from .tables import ALL_TO_ALL, KIND_BITS, NOBODY, RING_STEPS, MessageMachine
+from .ties import comes_in, leaves
 
 __all__ = ["come_in", "leave", "pass_switch", "shared_by"]
 
@@ -58,17 +59,18 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
     float, float
         In which time the last of them is free; and the latency of the way to the target.
     """
+    npu = m.messages[row].dst if side == 1 else m.messages[row].src
     src = m.messages[row].src
-    dst = m.messages[row].dst
+    dst = m.messages[row].at
     size = m.messages[row].bytes
     ends_ns = 0.0
     latency_ns = 0.0
     shared = m.messages[row].sender
     if shared & ((1 << KIND_BITS) - 1) != NOBODY:
         shared = 0
-    npu = dst if side == 1 else src
     if m.config[0].folded == 1:
-        npu = 0
+        # Of other ranks of these classes the distance is the same, and with it the ports.
+        src = m.fold[src].rank
     first = (2 * npu + side) * m.config[0].ports
     for dim in range(len(m.dims)):
         here = src
@@ -81,6 +83,10 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
             if shared > 0 and dim >= (shared >> KIND_BITS) % _DIMS:
                 taken_ns /= (shared >> KIND_BITS) // _DIMS
             port = first + port_of(m.dims, dim, here, there)
+            if m.config[0].folded == 1 and side == 0:
+                leaves(m, npu, port)
+            elif m.config[0].folded == 1:
+                comes_in(m, npu, port)
             ends_ns = max(ends_ns, _occupy(m, port, taken_ns, ahead_ns))
             latency_ns += hops_in(m.dims, dim, here, there) * m.dims[dim].latency_ns
     return ends_ns, latency_ns

@@ -117,6 +117,7 @@ RULES: Final[Rules] = {
     "timers": {
         "time": COUNT, "kind": between(t.BUNDLE, t.SWITCH_DONE), **each(COUNT, "arg", "bytes"),
         "next": until("timers"), "later": maybe("timers"), "tail": row("timers"),
+        **each(COUNT, "set_ns", "set_step"),
     },
     "messages": {
         **each(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
@@ -169,6 +170,9 @@ RULES: Final[Rules] = {
         **each(maybe("npus"), "src", "dst"), "operation": maybe("operations"), "route": maybe("routes"),
     },
     "drawn": {"value": FLAG},
+    "meeting": dict.fromkeys(t.TIE.names or (), fixed(between(0, 0))),
+    "fold": dict.fromkeys(t.FOLDED.names or (), fixed(between(0, 0))),
+    "crossing": dict.fromkeys(t.CROSSING.names or (), fixed(between(0, 0))),
 }  # fmt: skip
 
 _GROWING: Final = ("streams", "phases", "timers", "messages", "timesteps", "pending")
@@ -616,7 +620,7 @@ class _MessagesInUse:
         if c.ports:
             some = sent[(messages.dst[sent] >= 0) & (messages.dst[sent] < self.npus)]
             require(messages.heading[some] <= 1, "messages.heading")
-            require(not c.routed or (messages.at[some] < len(m.routes)).all(), "messages.at")
+            require(messages.at[some] < (len(m.routes) if c.routed else self.npus), "messages.at")
         if c.bus:
             self._check_bus()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -16,8 +18,9 @@ from astranb.workload.astrasim2 import Workload
 from . import tables as t
 from .build import build, margins, recording_tables
 from .deadlock import explain_deadlock, explain_too_late
-from .folding import foldable, unfold
+from .fold import Fold
 from .loop import ENTRY, waiting_ns
+from .symmetry import find_fold
 
 __all__ = ["Run", "RunResult", "simulate"]
 
@@ -68,58 +71,106 @@ class Run:
         The inputs do not fit together.
     """
 
-    workload: Workload
-    _folded: Run | None
+    workload: Workload | None
+    congestion: bool
+    _fold: Fold | None
+    _few: Run | None
+    _machine: t.MessageMachine | None
+    _outline: t.MessageMachine | None
     _call: Callable[[], int] | None
 
     def __init__(self, workload: Workload, *, congestion: bool = False, record: bool = False) -> None:
-        self.workload = workload
-        self._hold(build(workload, congestion=congestion, record=record))
-        if foldable(workload, congestion=congestion):
-            self._folded = Run.of_machine(build(workload, congestion=congestion, folded=True))
+        self._begin(workload, congestion=congestion)
+        if not record:
+            with suppress(InputError):  # which the tables of all ranks raise, too
+                self._fold = find_fold(workload, congestion=congestion)
+                self.restart()
+                return
+        self._fold = self._few = None
+        self.machine = build(workload, congestion=congestion, record=record)
 
-    def _hold(self, machine: t.MessageMachine) -> None:
-        self.machine = machine
-        self._margin, self._streams = margins(machine)
+    def _begin(self, workload: Workload | None, *, congestion: bool) -> None:
+        self.workload, self.congestion = workload, congestion
         self._limits = allocate(1, t.LIMITS)
-        self._folded = None
+        self._fold = self._few = self._machine = self._outline = self._call = None
 
     @classmethod
     def of_machine(cls, machine: t.MessageMachine) -> Run:
         """Continue from tables, without the workload that they were built from."""
         run = object.__new__(cls)
-        run._hold(machine)
+        run._begin(None, congestion=bool(machine.config[0].congestion))
+        run.machine = machine
         return run
+
+    def restart(self) -> None:
+        """Go back to the start of a run that has its workload."""
+        assert self.workload is not None  # noqa: S101 - of others the caller has a copy
+        self._machine = self._outline = self._call = None
+        if self._fold is None:
+            self.machine = build(self.workload, congestion=self.congestion)
+        else:
+            self._few = Run.of_machine(build(self.workload, congestion=self.congestion, fold=self._fold))
 
     @property
     def machine(self) -> t.MessageMachine:
-        """The tables."""
-        return self._machine
+        """The tables of all ranks; of a folded run they are made when somebody looks at them."""
+        if self._machine is None:
+            assert self.workload is not None  # noqa: S101 - without tables there is what they are made of
+            represented = self.represented
+            if represented is None:
+                self.machine = build(self.workload, congestion=self.congestion)
+            else:
+                few, fold = represented
+                self.machine = fold.whole(few.machine, self.outline)
+        return cast("t.MessageMachine", self._machine)
 
     @machine.setter
     def machine(self, machine: t.MessageMachine) -> None:
         """Continue with other tables."""
-        self._machine, self._call = machine, None
+        self._machine, self._call, self._outline = machine, None, None
+        self._margin, self._streams = margins(machine)
+
+    @property
+    def outline(self) -> t.MessageMachine:
+        """The tables of all ranks, without those of operations where nobody has looked at these."""
+        if self._machine is not None:
+            return self._machine
+        if self._outline is None:
+            assert self.workload is not None  # noqa: S101 - without tables there is what they are made of
+            self._outline = build(self.workload, congestion=self.congestion, fold=self._fold, frame=True)
+        return self._outline
+
+    @property
+    def represented(self) -> tuple[Run, Fold] | None:
+        """The run of the ranks that represent all, if it has ended and the tables of all are not made."""
+        if self._machine is not None or self._few is None or self._fold is None or self._few.events == 0:
+            return None
+        return self._few, self._fold
+
+    @property
+    def made(self) -> bool:
+        """Whether the tables of all ranks are made."""
+        return self._machine is not None
 
     @property
     def next_ns(self) -> int:
         """The time of the next event, -1 if none is left."""
-        return waiting_ns(self._machine)
+        return waiting_ns(self.outline)
 
     @property
     def now_ns(self) -> int:
         """The time of the last event."""
-        return int(self._machine.queue[0].now)
+        return int(self.outline.queue[0].now)
 
     @property
     def events(self) -> int:
         """The number of events handled."""
-        return int(self._machine.clock[0].steps)
+        return int(self.outline.clock[0].steps)
 
     @property
     def folds(self) -> bool:
-        """Whether :meth:`finish` simulates one NPU for all."""
-        return self.events == 0 and self._folded is not None
+        """Whether :meth:`finish` simulates a few NPUs for all."""
+        return self._fold is not None and self.events == 0
 
     def go(self, *, steps: int = _NEVER, closely: bool = False, **most: int) -> int:
         """Handle events until none is left or a limit is reached.
@@ -139,54 +190,79 @@ class Run:
         int
             Why it stopped: a number of :mod:`astranb.engine.stops`.
         """
-        limits = self._limits[0]
+        m, limits = self.machine, self._limits[0]
         limits.steps, limits.closely = steps, closely
         limits.margin, limits.streams = self._margin, self._streams
         for name in ("until_ns", "turns", "ended", "delivered", "phases"):
             limits[name] = most.get(name, _NEVER)
-        self._machine.watch[0].hit = -1
+        m.watch[0].hit = -1
         while True:
+            m = self.machine
             if self._call is None:
-                m = self._machine
                 words = tuple(np.asarray(table).view(np.int64) for table in (m.npus, m.operations, m.queues))
                 self._call = ENTRY.bind(self._limits, m, words)
             why = self._call()
-            clock = self._machine.clock[0]
+            clock = m.clock[0]
             if clock.no_route:
-                source, target = divmod(int(clock.no_route) - 1, len(self._machine.npus))
+                source, target = divmod(int(clock.no_route) - 1, len(m.npus))
                 raise InputError(
                     f"rank {source} sends to rank {target}, and there is no route",
                     hint="halvingDoubling needs 2, 4, 8, … NPUs",
                 )
             if why != GROW:
                 return why
-            self.machine = t.enlarge(self._machine, self._margin, self._streams)
+            self.machine = t.enlarge(m, self._margin, self._streams)
 
     def finish(self) -> None:
-        """Handle all events.
+        """Handle all events: see :meth:`finish_folded`, and :meth:`go`."""
+        if not self.finish_folded():
+            self.go()
 
-        From the start of the run, one NPU is simulated for all if they do the same (:mod:`.folding`);
-        the state and the number of events are the same.
+    def finish_folded(self) -> bool:
+        """From the start of a run, simulate a few NPUs for all if they do the same (:mod:`.symmetry`).
+
+        The state and the number of events are those of handling all events.
+
+        Returns
+        -------
+        bool
+            False: nothing was done.
         """
-        one = self._folded
-        if self.folds and one is not None and one.go() == ENDED and one.machine.clock[0].finished:
-            self.machine = unfold(one.machine, self._machine)
-        self._folded = None
-        self.go()
+        few, fold = self._few, self._fold
+        if not self.folds or few is None or fold is None:
+            return False
+        if few.go() == ENDED and _is_over(few.machine):
+            self._machine = None
+            self._outline = fold.end(few.machine, self.outline)
+            return True
+        self._fold = self._few = None
+        return False
 
     def record(self, *, on: bool) -> None:
         """Start or stop recording phases of chunks and traffic; drop what has been recorded."""
-        m = self._machine
+        m = self.machine
         tables = recording_tables(m.operations, m.config[0], m.dims, len(m.links), len(m.messages), record=on)
         self.machine = m._replace(**tables)
 
     def digest(self) -> str:
         """Hash everything simulated, but nothing recorded (32 hex digits)."""
-        return digest(t.simulated(self._machine).items())
+        represented = self.represented
+        if represented is None:
+            return digest(t.simulated(self.machine).items())
+        few, fold = represented
+        return digest({**t.simulated(self.outline), **fold.parts(few.machine)}.items())
 
     def copy(self) -> Run:
         """Give an independent run in the same state."""
-        return Run.of_machine(t.MessageMachine(*(own(table) for table in self._machine)))
+        other = object.__new__(Run)
+        other._begin(self.workload, congestion=self.congestion)
+        other._fold = self._fold
+        other._few = None if self._few is None else self._few.copy()
+        if self._machine is not None:
+            other.machine = _copied(self._machine)
+        elif self._outline is not None:
+            other._outline = _copied(self._outline)
+        return other
 
     def result(self) -> RunResult:
         """Read the results.
@@ -198,7 +274,7 @@ class Run:
         Deadlock
             An NPU is not done.
         """
-        m = self._machine
+        m = self.outline
         if self.next_ns >= NEVER:
             hint = "use smaller times and sizes, or faster links"
             raise InputError(explain_too_late(m), hint=hint)
@@ -208,6 +284,19 @@ class Run:
         compute = np.array(m.npus.compute_ns, np.int64)
         clock = m.clock[0]
         return RunResult(end, compute, end - compute, self.events, int(clock.messages), int(clock.bytes))
+
+
+def _is_over(m: t.MessageMachine) -> bool:
+    """Say whether all NPUs are done, nothing is left over, and no order was chance."""
+    clock = m.clock[0]
+    free = all(
+        int(clock[f"{name}_left"]) == len(getattr(m, name)) for name in ("timers", "messages", "streams")
+    )
+    return free and int(clock.finished) == len(m.npus) and not m.fold.tied.any()
+
+
+def _copied(machine: t.MessageMachine) -> t.MessageMachine:
+    return t.MessageMachine(*(own(table) for table in machine))
 
 
 def simulate(workload: Workload, *, congestion: bool = False) -> RunResult:

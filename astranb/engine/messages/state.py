@@ -13,7 +13,8 @@ from astranb.core.state import allocate
 from astranb.engine.edits import Edit
 from astranb.engine.operations.about import About
 from astranb.engine.operations.engine import OperationEngine
-from astranb.workload.astrasim2 import InfraNetwork
+from astranb.engine.operations.run import OperationRun
+from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
 
 from . import tables as t
 from .run import Run
@@ -47,8 +48,12 @@ class MessageState(OperationEngine):
     units: ClassVar[Mapping[str, str]] = UNITS
     count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()
-    not_kept: ClassVar[Sequence[str]] = (*t.FIXED, "points", "passed", "flights", "drawn")
+    not_kept: ClassVar[Sequence[str]] = (
+        *t.FIXED, "points", "passed", "flights", "drawn", "fold", "meeting", "crossing",
+    )  # fmt: skip
     not_simulated: ClassVar[Sequence[str]] = t.RECORDED
+
+    _few: MessageState | None = None
 
     def __init__(
         self,
@@ -60,15 +65,70 @@ class MessageState(OperationEngine):
         edits: Sequence[Edit] = (),
     ) -> None:
         self.run, self.title, self.collective = run, title, collective
-        self.about = _about_of(run) if about is None else about
-        self.base_ns = np.array(run.machine.operations.duration_ns) if base_ns is None else base_ns
+        self._about, self._base_ns = about, base_ns
         self.edits = list(edits)
-        self.fidelity = "congestion" if run.machine.config[0].congestion else "analytical"
+        self.fidelity = "congestion" if run.congestion else "analytical"
+
+    @property
+    def about(self) -> About:  # type: ignore[override]
+        """What does not change."""
+        if self._about is None:
+            workload = self.run.workload
+            assert workload is not None  # noqa: S101 - a run without one is given what is known about it
+            every = np.arange(len(workload.operations))
+            self._about = _about_of(self.run.machine, workload, every)
+        return self._about
+
+    @property
+    def base_ns(self) -> np.ndarray:
+        """Durations of operations before any edit."""
+        if self._base_ns is None:
+            self._base_ns = np.array(self.run.machine.operations.duration_ns)
+        return np.asarray(self._base_ns)
+
+    @property
+    def represented(self) -> tuple[OperationRun, np.ndarray] | None:
+        """A run of ranks that represent all, and which of them represents each rank."""
+        found = self.run.represented
+        if found is None:
+            return None
+        few, fold = found
+        if self._few is None or self._few.run is not few:
+            workload = self.run.workload
+            assert workload is not None  # noqa: S101 - a folded run has one
+            about = _about_of(few.machine, workload, fold.ranks)
+            self._few = type(self)(few, self.title, self.collective, about)
+        return self._few, fold.npu
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the start can be made again from the workload."""
+        return self.run.folds and not self.edits
+
+    def begin_anew(self) -> None:
+        """Go back to the start of the run."""
+        self.run.restart()
+
+    @property
+    def recording(self) -> bool:
+        """Whether phases of chunks and traffic are recorded."""
+        return bool(self.run.outline.watch[0].recording)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the simulated state; about, where its tables are not made."""
+        if self.run.made:
+            return super().state_bytes
+        workload = self.run.workload
+        assert workload is not None  # noqa: S101 - without tables there is what they are made of
+        ranks = RankOperations.of(workload.operations)
+        sizes = np.array([len(one.rows) for one in ranks.patterns])
+        return int(sizes[ranks.pattern].sum()) * t.OPERATION_ROW.itemsize
 
     @property
     def ranks(self) -> int:
         """How many ranks there are."""
-        return len(self.machine.npus)
+        return len(self.run.outline.npus)
 
     @property
     def now_ps(self) -> int:
@@ -83,7 +143,7 @@ class MessageState(OperationEngine):
 
     def count(self, name: str) -> int:
         """Give one of :attr:`count_names`."""
-        m = self.machine
+        m = self.run.outline
         if name == "now_ps":
             return self.now_ps
         if name == "turns":
@@ -112,20 +172,21 @@ class MessageState(OperationEngine):
 
     def ends_ps(self) -> np.ndarray:
         """When each rank was done."""
-        end = np.asarray(self.machine.npus.end_ns)
+        end = np.asarray(self.run.outline.npus.end_ns)
         return np.where(end >= 0, end * 1000, -1)
 
 
-def _about_of(run: Run) -> About:
-    """Gather what does not change in a run."""
-    m = run.machine
+def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> About:
+    """Gather what does not change in a run of some ranks."""
+    operations = RankOperations.of(workload.operations)
     rows = m.operations
     kind = np.array(rows.kind)
     name = np.full(len(rows), -1, np.int64)
     names: dict[str, int] = {}
     known: dict[int, np.ndarray] = {}
     at = 0
-    for one in run.workload.operations:
+    for pattern in operations.pattern[ranks].tolist():
+        one = operations.patterns[pattern]
         own = slice(at, at + len(one.rows))
         kind[own] = one.rows["kind"]
         if one.names is not None:
@@ -142,14 +203,14 @@ def _about_of(run: Run) -> About:
     child = np.asarray(m.children.value)[where]
     order = np.argsort(child, kind="stable")
     first = np.searchsorted(child[order], np.arange(len(rows) + 1))
-    network = run.workload.network
+    network = workload.network
     name_links = partial(_link_names, network, m.routes) if isinstance(network, InfraNetwork) else list
     about = About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
         list(network.link_topology), first, owner[order], int((rows.owner < 0).sum()), name_links,
         network.infra.name if isinstance(network, InfraNetwork) else "",
     )  # fmt: skip
-    about.footprint = run.workload.footprint
+    about.footprint = workload.footprint
     return about
 
 

@@ -50,6 +50,8 @@ BUS_RECEIVED: Final = 6  # a request arrives at a side of it
 BUS_PROCESSED: Final = 7  # a request has been processed there
 SWITCH_DONE: Final = 8  # a switch has reduced a chunk
 
+AWAY_BITS: Final = 40
+"""Where few NPUs represent all, a message's distance, or which peer it is for, is above these."""
 NATIVE_TAGS: Final = 500_000_000
 """Tags of messages of collectives begin here; those of sends and receives are lower."""
 CLEAR_TO_SEND_TAGS: Final = 1_000_000_000
@@ -88,7 +90,7 @@ CONFIG = np.dtype(
         ("same_order", "i8"),  # 1: all NPUs begin the chunks of a dimension in the same order
         ("max_phases", "i8"),
         ("local_group_ns", "i8"),
-        ("folded", "i8"),  # 1: one NPU represents all, and receives what it sends
+        ("folded", "i8"),  # 1: few NPUs represent all, and receive what these would be sent
         ("memory_shared_by", "i8"),  # NPUs of one remote memory, 0: each has its own
         ("reduce_Bps", "f8"),
         ("switch_ns", "i8"),  # time for a switch to reduce a chunk
@@ -292,6 +294,8 @@ TIMER = np.dtype(
         ("next", "i8"),
         ("later", "i8"),  # the first timer of another time
         ("tail", "i8"),
+        ("set_ns", "i8"),  # when it was set: the first of a list was put into the event queue then
+        ("set_step", "i8"),  # and at which event
     ]
 )
 """A scheduled callback of an NPU; those of one time form a list."""
@@ -308,7 +312,7 @@ MESSAGE = np.dtype(
         ("receiver", "i8"),
         ("next", "i8"),  # of its bucket, or of the unused rows
         ("behind", "i8"),  # the next message that waits for the same link
-        ("at", "i8"),  # NPU; on routes, the number of links ahead; without congestion, the route
+        ("at", "i8"),  # NPU; on routes, the number of links ahead; without congestion, the rank or route
         # Dimension and direction; on routes, the position in the list of links; without congestion
         # 1 where a message waits for a port of its target.
         ("heading", "i8"),
@@ -331,6 +335,28 @@ BUS = np.dtype(
 )
 """One side of an NPU's shared bus, or of the bus to its memory."""
 
+
+FOLDED = np.dtype(
+    [
+        ("rank", "i8"),  # of the NPU with this row's number
+        ("npu", "i8"),  # that represents the rank with this row's number
+        ("tied", "i8"),  # 1: what it does may depend on an order that is not the same for all
+        ("set_ns", "i8"),  # when a message entered its memory last,
+        ("due_ns", "i8"),  # when it is through,
+        ("operation", "i8"),  # of which operation and chunk it is,
+        ("stream", "i8"),
+        ("key", "i8"),  # and from whom it came (-1: several)
+        ("came", "i8"),  # 1: it came from another NPU
+        ("put_ns", "i8"),  # when the event was put into the queue that let it enter
+        # In the first row: when the event at hand was put into the queue; if it is a timer, when and at
+        # which event that was set (-1: it is none); if it is a message, from whom it comes.
+        ("event_ns", "i8"),
+        ("timer_ns", "i8"),
+        ("timer_step", "i8"),
+        ("sender", "i8"),
+    ]
+)
+"""NPUs that represent others."""
 
 WATCH = np.dtype(
     [
@@ -396,6 +422,27 @@ MOVING = np.dtype(
 """A message under way, in the row of its number: what it belongs to, when it came to its link, and
 where its flight is recorded (-1: nowhere)."""
 
+TIE = np.dtype(
+    [
+        ("put_ns", "i8"),  # when its arrival was put into the event queue
+        ("met_ns", "i8"),  # when it arrived or was expected, whichever was first,
+        ("met_put_ns", "i8"),  # and when that event was put into the queue
+    ]
+)
+"""A message of a folded run, in the row of its number."""
+
+CROSSING = np.dtype(
+    [
+        ("at_ns", "i8"),  # when a message came to the port last,
+        ("put_ns", "i8"),  # when the event was put into the queue that let it come,
+        ("set_ns", "i8"),  # when the timer was set, and at which event, if that was one
+        ("set_step", "i8"),
+        ("step", "i8"),  # at which event it came
+        ("key", "i8"),  # from whom it came
+    ]
+)
+"""A port of a folded run, in the row of its number."""
+
 FLIGHT = np.dtype(
     [
         ("number", "i8"),  # of this row: another one than its place implies where it has been overwritten
@@ -421,7 +468,19 @@ FLIGHT = np.dtype(
 ALL_LINKS: Final = -1
 ONE_LINK: Final = -2
 
-RECORDED: Final = ("watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn")
+RECORDED: Final = (
+    "watch",
+    "points",
+    "passed",
+    "traffic",
+    "used",
+    "moving",
+    "flights",
+    "drawn",
+    "fold",
+    "meeting",
+    "crossing",
+)
 """The tables that are not part of the simulated state."""
 
 FIXED: Final = ("config", "implementations", "groups", "members", "children")
@@ -473,14 +532,17 @@ class MessageMachine(NamedTuple):
     moving: Records
     flights: Records
     drawn: Records  # of each rank: 1 where messages that it sends or gets are recorded
+    fold: Records  # of a run in which few NPUs represent all; else one row
+    meeting: Records  # of such a run, as many as messages
+    crossing: Records  # of such a run, as many as ports
 
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
     zip(MessageMachine._fields, (
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
-        SERVER, PORT, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS,
-        TIMESTEP, PENDING, WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER,
+        SERVER, PORT, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP,
+        PENDING, WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER, FOLDED, TIE, CROSSING,
     ), strict=True)
 )  # fmt: skip
 """The dtype of each table of the machine."""
@@ -536,7 +598,7 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     """
     clock, queue = m.clock[0], m.queue[0]
     changed: dict[str, Records] = {}
-    recorded = len(m.moving) == len(m.messages)
+    along = {name: len(getattr(m, name)) == len(m.messages) for name in ("moving", "meeting")}
     for name, least in (("timers", margin), ("messages", margin), ("streams", streams)):
         rows, left, free = getattr(m, name), f"{name}_left", f"free_{name[:-1]}"
         if clock[left] < least:
@@ -546,9 +608,11 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
     if "streams" in changed:
         changed["phases"] = allocate(len(changed["streams"]) * int(m.config[0].max_phases), PHASE)
         changed["phases"][: len(m.phases)] = m.phases
-    if recorded and "messages" in changed:
-        changed["moving"] = allocate(len(changed["messages"]), MOVING)
-        changed["moving"][: len(m.moving)] = m.moving
+    for name, grows in along.items():
+        if grows and "messages" in changed:
+            old = getattr(m, name)
+            changed[name] = allocate(len(changed["messages"]), old.dtype)
+            changed[name][: len(old)] = old
     if queue.events_left < 2 * margin:
         count = 1 << (2 * len(m.pending) + 2 * margin - 1).bit_length()
         changed["pending"], queue.free_event = _longer(m.pending, count, queue.free_event)

@@ -49,6 +49,7 @@ from .tables import (
     SENDING,
     MessageMachine,
 )
+from .ties import expects
 
 __all__ = [
     "cross_link",
@@ -231,7 +232,9 @@ def hop(m: MessageMachine, row: int) -> bool:
     """A message has crossed a link; returns whether that was the last one."""
     message = m.messages[row]
     if m.config[0].congestion == 0:
-        if m.config[0].ports == 0 or message.src == message.dst or message.heading == 1:
+        # Over one link between an NPU and its switch; few NPUs that represent all send to each other.
+        one_link = message.src == message.dst and m.config[0].folded == 0
+        if m.config[0].ports == 0 or one_link or message.heading == 1:
             return True
         message.heading = 1
         waits_ns = come_in(m, row)
@@ -239,6 +242,8 @@ def hop(m: MessageMachine, row: int) -> bool:
             return True
         if m.watch[0].noting == 1:
             record_delayed(m, row, m.queue[0].now + waits_ns)
+        if m.config[0].folded == 1:
+            m.meeting[row].put_ns = m.queue[0].now
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP)
         return False
     if m.config[0].routed == 1:
@@ -279,7 +284,8 @@ def _route(m: MessageMachine, src: int, dst: int, tag: int) -> int:
 @kernel
 def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Put a message on the network; the handler is notified when it arrives."""
-    row = _matched(m, src, dst, tag, size, 0)
+    folded = m.config[0].folded == 1 and m.config[0].congestion == 0
+    row = _matched(m, src, m.fold[dst].npu if folded else dst, tag, size, 0)
     message = m.messages[row]
     message.sent = 1
     message.sender = handler
@@ -293,11 +299,14 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
         if m.config[0].routed == 1:
             route = _route(m, src, dst, tag)
         if m.config[0].ports > 0:
-            message.at = max(route, 0)
+            message.at = route if m.config[0].routed == 1 else dst
             message.heading = 0
             delay = leave(m, row)
         else:
-            delay = delay_ns(m.dims, src, dst, size, m.config[0].every_dim)
+            here = m.fold[src].rank if folded else src
+            delay = delay_ns(m.dims, here, dst, size, m.config[0].every_dim)
+        if folded:
+            m.meeting[row].put_ns = m.queue[0].now
         if m.watch[0].noting == 1:
             record_flight(m, row, ALL_LINKS, route, src, m.queue[0].now + delay)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
@@ -315,8 +324,11 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
 @kernel
 def _receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, handler: int) -> None:
     """Wait for a message; the handler is notified when it has arrived."""
-    row = _matched(m, src, dst, tag, size, 1)
+    folded = m.config[0].folded == 1 and m.config[0].congestion == 0
+    row = _matched(m, m.fold[src].npu if folded else src, dst, tag, size, 1)
     message = m.messages[row]
+    if folded:
+        expects(m, row)
     if message.sent == 2:
         free_message(m, row)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now, (handler << KIND_BITS) | LATE)

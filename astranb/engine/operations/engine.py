@@ -82,6 +82,14 @@ class OperationEngine(OperationRun):
 
     # Moving ------------------------------------------------------------------
 
+    @property
+    def begins_anew(self) -> bool:
+        """Whether it is at a start that can be made again: here it is kept as a copy."""
+        return False
+
+    def begin_anew(self) -> None:
+        """Do nothing: the start is kept as a copy."""
+
     @abstractmethod
     def copy(self, *, record: bool = True) -> Self:
         """An independent engine in the same state."""

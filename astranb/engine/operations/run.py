@@ -223,6 +223,20 @@ class OperationRun(ABC):
         """Tables of results that only this engine has, by name."""
 
     @property
+    def represented(self) -> tuple[OperationRun, np.ndarray] | None:
+        """A run of ranks that represent all, and which one each rank; None: all are simulated."""
+        return None
+
+    def times_of(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
+        """When each operation of a rank began and ended."""
+        if self.represented is not None:
+            few, npu = self.represented
+            return few.times_of(int(npu[rank]))
+        first, until = self.about.start[rank : rank + 2].tolist()
+        start, end = self.times_ps()
+        return start[first:until], end[first:until]
+
+    @property
     def machine(self) -> Any:
         """The tables as they are now; a table that grows is another one."""
         return self.run.machine

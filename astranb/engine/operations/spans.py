@@ -45,6 +45,9 @@ def tracks_of(kind: np.ndarray) -> np.ndarray:
 
 def shares(engine: OperationRun) -> dict[str, np.ndarray]:
     """How long each rank computed, communicated, and did so with nothing else to do: see :func:`divide`."""
+    if engine.represented is not None:
+        few, npu = engine.represented
+        return {name: part[npu] for name, part in shares(few).items()}
     spans, done = spans_of(engine), engine.ends_ps()
     end = np.where(done >= 0, done, engine.now_ps).astype(np.int64)
     return divide(spans.npu, spans.start_ps, spans.end_ps, spans.track, end)

@@ -7,7 +7,7 @@ from .footprint import Footprint
 from .kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
-from .operations import COLLECTIVE_NAMES, Operations
+from .operations import COLLECTIVE_NAMES, Operations, RankOperations
 from .system import DimensionAlgorithm, System
 from .workload import Workload, load
 
@@ -25,6 +25,7 @@ __all__ = [
     "InfraNetwork",
     "Memory",
     "Operations",
+    "RankOperations",
     "System",
     "Workload",
     "load",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from .kinds import (
     BROADCAST,
     COLLECTIVE,
     GATHER,
+    RECV,
     REDUCE,
     REDUCE_SCATTER,
     SCATTER,
+    SEND,
 )
 
-__all__ = ["COLLECTIVE_NAMES", "MOST_BYTES", "Operations"]
+__all__ = ["COLLECTIVE_NAMES", "MOST_BYTES", "Operations", "RankOperations"]
 
 MOST_BYTES: Final = 2**50
 """Most bytes of one operation: what many ranks send of it together still fits into an int64."""
@@ -153,3 +156,131 @@ class Operations:
         order = np.argsort(self.deps, kind="stable")
         start = np.searchsorted(self.deps[order], np.arange(len(self.rows) + 1))
         return start, waiting[order]
+
+
+@dataclass(frozen=True, eq=False)
+class RankOperations(Sequence[Operations]):
+    """The operations of all ranks: a few patterns, and the groups and peers that each rank has in its own.
+
+    What thousands of ranks do is as small as what a few do, and an item is made when it is asked for.
+
+    Parameters
+    ----------
+    patterns : sequence of Operations
+        In these, ``group`` of an operation, and ``peer`` of a message, is a position among the groups and
+        peers of a rank; -1: all ranks.
+    pattern : ndarray of int, shape (ranks,)
+        The pattern of each rank.
+    groups : ndarray of int, shape (ranks, positions)
+        Numbers of groups; -1: all ranks.
+    peers : ndarray of int, shape (ranks, positions)
+
+    Examples
+    --------
+    >>> swap = [{"kind": SEND, "bytes": 8, "peer": 0}, {"kind": RECV, "bytes": 8, "peer": 0}]
+    >>> ranks = [Operations.of([{**row, "peer": peer} for row in swap]) for peer in (1, 0)]
+    >>> pair = RankOperations.of(ranks)
+    >>> len(pair), len(pair.patterns), pair.peers.tolist(), pair[0].rows["peer"].tolist()
+    (2, 1, [[1], [0]], [1, 1])
+    """
+
+    patterns: Sequence[Operations]
+    pattern: np.ndarray
+    groups: np.ndarray
+    peers: np.ndarray
+
+    @classmethod
+    def of(cls, operations: Sequence[Operations]) -> RankOperations:
+        """Find the patterns of operations; ranks that share one object have one pattern."""
+        if isinstance(operations, cls):
+            return operations
+        known: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}
+        numbers: dict[Any, int] = {}
+        patterns: list[Operations] = []
+        for one in operations:
+            if id(one) in known:
+                continue
+            rows, groups, peers = _pattern(one.rows)
+            # What a custom collective does names ranks: it has no pattern.
+            named = (b"", ()) if one.names is None else (one.names.index.tobytes(), one.names.values)
+            custom = id(one) if one.custom else 0
+            key = (rows.tobytes(), one.dep_start.tobytes(), one.deps.tobytes(), named, custom)
+            if key not in numbers:
+                numbers[key] = len(patterns)
+                patterns.append(replace(one, rows=rows))
+            known[id(one)] = numbers[key], groups, peers
+        found = [known[id(one)] for one in operations]
+        columns = []
+        for lists in ([each[1] for each in found], [each[2] for each in found]):
+            table = np.full((len(found), max(map(len, lists), default=0)), -1, np.int64)
+            for rank, each in enumerate(lists):
+                table[rank, : len(each)] = each
+            columns.append(table)
+        return cls(patterns, np.array([each[0] for each in found], np.int64), *columns)
+
+    @cached_property
+    def used(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The positions of groups and peers that each pattern uses."""
+        found = []
+        for one in self.patterns:
+            groups, peers = one.rows["group"], one.rows["peer"][_has_peer(one.rows)]
+            found.append((np.unique(groups[groups >= 0]), np.unique(peers)))
+        return found
+
+    @cached_property
+    def _made(self) -> dict[Any, Operations]:
+        return {}
+
+    def __len__(self) -> int:
+        """Give the number of ranks."""
+        return len(self.pattern)
+
+    @overload
+    def __getitem__(self, rank: int) -> Operations: ...
+
+    @overload
+    def __getitem__(self, rank: slice) -> list[Operations]: ...
+
+    def __getitem__(self, rank: int | slice) -> Operations | list[Operations]:
+        """Give the operations of a rank; ranks that do the same share them."""
+        if isinstance(rank, slice):
+            return [self[one] for one in range(*rank.indices(len(self)))]
+        number = int(self.pattern[rank])
+        one, (groups, peers) = self.patterns[number], self.used[number]
+        key = (number, *self.groups[rank, groups].tolist(), *self.peers[rank, peers].tolist())
+        if key not in self._made:
+            rows = one.rows.copy()
+            rows["group"] = self.group_of(rows, rank)
+            rows["peer"] = self.peer_of(rows, rank)
+            self._made[key] = replace(one, rows=rows)
+        return self._made[key]
+
+    def group_of(self, rows: np.ndarray, ranks: Any) -> np.ndarray:
+        """Give the groups that operations of a pattern name, of some ranks of it."""
+        wide = np.concatenate([self.groups[ranks], np.full((*np.shape(ranks), 1), -1)], axis=-1)
+        return np.asarray(wide[..., rows["group"]])
+
+    def peer_of(self, rows: np.ndarray, ranks: Any) -> np.ndarray:
+        """Give the peers of messages of a pattern, of some ranks of it; of collectives the root."""
+        has = _has_peer(rows)
+        found = np.broadcast_to(rows["peer"], (*np.shape(ranks), len(rows))).copy()
+        found[..., has] = self.peers[ranks][..., rows["peer"][has]]
+        return found
+
+
+def _has_peer(rows: np.ndarray) -> np.ndarray:
+    """Say which operations are messages."""
+    return np.isin(rows["kind"], (SEND, RECV))
+
+
+def _pattern(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Replace groups and peers by their positions in the order in which they are first named."""
+    found, lists = rows.copy(), []
+    for name, some in (("group", rows["group"] >= 0), ("peer", _has_peer(rows))):
+        values, first, which = np.unique(rows[name][some], return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        found[name][some] = place[which]
+        lists.append(values[order])
+    return found, lists[0], lists[1]

@@ -17,7 +17,7 @@ from .footprint import Footprint
 from .kinds import COMPUTE
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
-from .operations import Operations
+from .operations import Operations, RankOperations
 from .system import System
 from .traces import check_peers, operations_of
 
@@ -64,7 +64,7 @@ class Workload:
         if self.system.roofline and not self.system.replay:
             return []
         computed = timed = 0
-        for one in {id(one): one for one in self.operations}.values():
+        for one in RankOperations.of(self.operations).patterns:
             on_device = one.rows[one.rows["kind"] == COMPUTE]
             computed += len(on_device)
             timed += int(np.count_nonzero(on_device["duration_ns"]))

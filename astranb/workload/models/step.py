@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from astranb.chakra import (
     write_ranks,
 )
 from astranb.core.errors import InputError
-from astranb.core.state import require_bytes
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
@@ -33,6 +32,7 @@ from astranb.workload.astrasim2 import (
     Footprint,
     InfraNetwork,
     Operations,
+    RankOperations,
     Workload,
 )
 from astranb.workload.kernels import DEFAULT_GPU, Kernel, KernelTimes, gpu_named
@@ -63,8 +63,6 @@ _COLLECTIVES: Final = {-1: 0} | {
 _OWN: Final = "own"
 _SAMPLES: Final = 32
 """Default pictures or samples of a microbatch of a rank."""
-_NODE_BYTES: Final = 500
-"""Bytes of an operation here and in the tables of a run."""
 
 
 class ModelStep:
@@ -235,34 +233,17 @@ class ModelStep:
         groups = json.dumps({str(number): ranks for number, ranks in self.groups.items()}).encode()
         return write_ranks(prefix, self.ranks, self.trace_bytes, {Path(f"{prefix}.groups.json"): groups})
 
-    def operations(self) -> list[Operations]:
-        """Give the operations of all ranks; ranks that do the same share them.
-
-        Raises
-        ------
-        InputError
-            They would not fit in memory.
-        """
-        hint = "take fewer ranks, microbatches or layers"
-        require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} operations", hint=hint)
-        known: dict[tuple[Any, ...], Operations] = {}
-        plain = [_plain(one, self._durations(one)) for one in self.stages]
-        names = [Distinct.of(one.names) for one in self.stages]
-        listed = []
-        for rank in range(self.ranks):
-            stage = self.parallelism.stage(rank)
-            rows, start, deps, group, peer = plain[stage]
-            numbers = [self._number[name][rank] for name in GROUPS]
-            peers = [self.parallelism.peer(at, rank) for at in range(len(PEERS))]
-            used = tuple(peers[at] for at in np.unique(peer[peer >= 0]).tolist())
-            key = (stage, *[numbers[at] for at in np.unique(group[group >= 0]).tolist()], *used)
-            if key not in known:
-                mine = rows.copy()
-                mine["group"] = np.array([*numbers, -1], np.int64)[group]
-                mine["peer"] = np.array([*peers, -1], np.int64)[peer]
-                known[key] = Operations(mine, start, deps, names=names[stage])
-            listed.append(known[key])
-        return listed
+    def operations(self) -> RankOperations:
+        """Give the operations of all ranks: a pattern for each stage."""
+        patterns = [_pattern(one, self._durations(one)) for one in self.stages]
+        ranks = range(self.ranks)
+        groups = np.array([self._number[name] for name in GROUPS], np.int64).T
+        used = {peer for one in self.stages for peer in one.peer if peer >= 0}
+        peers = np.full((self.ranks, len(PEERS)), -1, np.int64)
+        for at in used:
+            peers[:, at] = [self.parallelism.peer(at, rank) for rank in ranks]
+        stage = np.arange(self.ranks) // self.parallelism.per_stage
+        return RankOperations(patterns, stage, groups, peers)
 
     def on(self, network: DimensionNetwork | InfraNetwork | None = None, gpu: str | None = None) -> Workload:
         """Put the step on a cluster, as ``astranb run --model`` does.
@@ -356,10 +337,8 @@ class ModelStep:
         return made
 
 
-def _plain(
-    program: StageProgram, durations: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Give a stage's operations without the numbers of groups and peers."""
+def _pattern(program: StageProgram, durations: np.ndarray) -> Operations:
+    """Give a stage's operations, with positions in :data:`GROUPS` and :data:`PEERS`."""
     rows = np.zeros(len(program), Operations.of([]).rows.dtype)
     rows["involved"] = (1 << 62) - 1
     for name, column in (
@@ -370,11 +349,13 @@ def _plain(
         ("collective", [_COLLECTIVES[one] for one in program.collective]),
         ("duration_ns", durations),
         ("stream", program.background),
+        ("group", program.group),
+        ("peer", program.peer),
     ):
         rows[name] = column
     start = np.concatenate([[0], np.cumsum([len(each) for each in program.deps])]).astype(np.int64)
     deps = np.array([dep for each in program.deps for dep in each], np.int64)
-    return rows, start, deps, np.array(program.group), np.array(program.peer)
+    return Operations(rows, start, deps, names=Distinct.of(program.names))
 
 
 def workload(

@@ -1,17 +1,22 @@
-"""One NPU represents all where they are alike: the end is that of all NPUs, to the bit."""
+"""A few NPUs represent all that are alike: the end is that of all NPUs, to the bit."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.core.errors import Deadlock
+import astranb as anb
+from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import Run
-from astranb.engine.messages.folding import foldable
+from astranb.engine.messages.symmetry import find_fold
 from astranb.engine.stops import ENDED
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
     MEMORY,
+    RECV,
     SEND,
     DimensionNetwork,
     Memory,
@@ -19,9 +24,50 @@ from astranb.workload.astrasim2 import (
     System,
     Workload,
 )
+from astranb.workload.models import Parallelism, machine, workload
 
 SHAPES = ("Ring", "FullyConnected", "Switch")
 KEYS = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
+
+
+def assert_same(work, *, congestion=False):
+    """Run it folded and not; returns whether it was folded."""
+    few, each = (Run(work, congestion=congestion) for _ in range(2))
+    folded = few.finish_folded()
+    few.finish()
+    each.go()
+    assert few.digest() == each.digest()  # of tables that are made part by part
+    assert few.events == each.events
+    if each.outline.clock[0].finished < len(each.outline.npus):  # a deadlock of the system that was drawn
+        assert not folded
+        return False
+    ours, theirs = few.result(), each.result()
+    assert ours.end_ns.tolist() == theirs.end_ns.tolist()
+    assert ours.compute_ns.tolist() == theirs.compute_ns.tolist()
+    assert (ours.messages, ours.message_bytes) == (theirs.messages, theirs.message_bytes)
+    assert Run.of_machine(few.machine).digest() == each.digest()  # of whole tables
+    assert few.go() == ENDED  # nothing is left to happen
+    return folded
+
+
+@st.composite
+def systems(draw, algorithms):
+    """A system with the same algorithms for all collectives."""
+    document = {
+        "scheduling-policy": draw(st.sampled_from(["LIFO", "FIFO"])),
+        "endpoint-delay": draw(st.integers(1, 20)),
+        "active-chunks-per-dimension": draw(st.integers(1, 5)),
+        "preferred-dataset-splits": draw(st.integers(1, 6)),
+        "local-mem-bw": 100,
+        "collective-optimization": draw(st.sampled_from(["localBWAware", "baseline"])),
+        **draw(st.sampled_from([{}, {}, {"model-shared-bus": 1, "L": 7, "o": 3, "g": 5, "G": 0.02}])),
+    }
+    for key in KEYS:
+        plain = [a if a != "halvingDoubling" or key != "all-to-all" else "ring" for a in algorithms]
+        document[f"{key}-implementation"] = plain
+    return System.from_document(
+        document, queues=draw(st.sampled_from([1, 1, 2, 3])), rendezvous=draw(st.booleans())
+    )
 
 
 @st.composite
@@ -38,21 +84,7 @@ def symmetric(draw):
     network = DimensionNetwork(
         shapes, sizes, [50.0 + 7 * d for d in range(count)], [500.0 + d for d in range(count)]
     )
-    document = {
-        "scheduling-policy": draw(st.sampled_from(["LIFO", "FIFO"])),
-        "endpoint-delay": draw(st.integers(1, 20)),
-        "active-chunks-per-dimension": draw(st.integers(1, 5)),
-        "preferred-dataset-splits": draw(st.integers(1, 6)),
-        "local-mem-bw": 100,
-        "collective-optimization": draw(st.sampled_from(["localBWAware", "baseline"])),
-        **draw(st.sampled_from([{}, {}, {"model-shared-bus": 1, "L": 7, "o": 3, "g": 5, "G": 0.02}])),
-    }
-    for key in KEYS:
-        plain = [a if a != "halvingDoubling" or key != "all-to-all" else "ring" for a in algorithms]
-        document[f"{key}-implementation"] = plain
-    system = System.from_document(
-        document, queues=draw(st.sampled_from([1, 1, 2, 3])), rendezvous=draw(st.booleans())
-    )
+    system = draw(systems(algorithms))
     rows, deps = [], []
     for number in range(draw(st.integers(1, 6))):
         kind = draw(st.sampled_from([COLLECTIVE, COLLECTIVE, COMPUTE, MEMORY]))
@@ -76,16 +108,123 @@ def test_the_end_is_that_of_all_npus(step, congestion, compat):
     memory = Memory.from_document(
         {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
     )
-    inputs = ([one] * network.npus, network, system)
-    folded = Run(Workload(*inputs, memory=memory, compat=compat), congestion=congestion)
-    each = Run(Workload(*inputs, memory=memory, compat=compat), congestion=congestion)
-    folded.finish()
-    each.go()
-    assert folded.digest() == each.digest()
-    assert folded.result().end_ns.tolist() == each.result().end_ns.tolist()
-    assert folded.result().events == each.result().events
-    assert folded.result().message_bytes == each.result().message_bytes
-    assert folded.go() == ENDED  # nothing is left to happen
+    work = Workload([one] * network.npus, network, system, memory=memory, compat=compat)
+    assert_same(work, congestion=congestion)
+
+
+@st.composite
+def grouped(draw):
+    """Stages of ranks with groups along two axes: collectives of groups, messages between stages."""
+    halving = draw(st.booleans())
+    wide, deep, stages = (draw(st.sampled_from([2, 4] if halving else [2, 3, 4])) for _ in range(3))
+    per_stage = wide * deep
+    ranks = per_stage * stages
+    algorithm = "halvingDoubling" if halving else draw(st.sampled_from(["ring", "direct", "direct2"]))
+    nodes = draw(st.sampled_from([n for n in range(2, ranks + 1) if ranks % n == 0]))
+    sides = [nodes, ranks // nodes] if nodes < ranks else [ranks]
+    shapes = draw(st.lists(st.sampled_from(SHAPES), min_size=len(sides), max_size=len(sides)))
+    network = DimensionNetwork(shapes, sides, [50.0, 7.0][: len(sides)], [500.0, 900.0][: len(sides)])
+    system = draw(systems([algorithm] * draw(st.integers(1, len(sides)))))
+    groups, rows_of = {}, np.zeros((ranks, 2), int)
+    for stage in range(stages):
+        for at in range(deep):
+            groups[len(groups) + 1] = [stage * per_stage + at * wide + i for i in range(wide)]
+        for at in range(wide):
+            groups[len(groups) + 1] = [stage * per_stage + at + i * wide for i in range(deep)]
+    for number, members in groups.items():
+        axis = int(members[1] - members[0] != 1)
+        rows_of[members, axis] = number
+    durations = st.integers(0, 3).map(lambda n: 10 * n)  # often the same: ties
+    plan = []
+    for _ in range(draw(st.integers(1, 6))):
+        kind = draw(st.sampled_from([COLLECTIVE, COLLECTIVE, COMPUTE]))
+        row = {"kind": kind, "bytes": draw(st.sampled_from([1, 1000, 4096, 65536]))}
+        if kind == COLLECTIVE:
+            row |= {
+                "collective": draw(st.integers(0, 3)),
+                "axis": draw(st.integers(0, 1)),
+                "stream": draw(st.integers(0, 1)),
+            }
+        plan.append((row, [draw(durations) for _ in range(stages)]))
+    links = [draw(st.sets(st.integers(0, at - 1), max_size=2)) if at else set() for at in range(len(plan))]
+    sizes = draw(st.sampled_from([8, 4096]))
+    operations = []
+    for rank in range(ranks):
+        stage = rank // per_stage
+        rows, deps = [], []
+        if stage:
+            rows.append({"kind": RECV, "peer": rank - per_stage, "tag": 7, "bytes": sizes})
+            deps.append([])
+        first = len(rows)
+        for (row, took), linked in zip(plan, links, strict=True):
+            made = {k: v for k, v in row.items() if k != "axis"}
+            if row["kind"] == COLLECTIVE:
+                made["group"] = int(rows_of[rank, row["axis"]])
+            else:
+                made["duration_ns"] = took[stage]
+            rows.append(made)
+            deps.append([*range(first), *(first + at for at in sorted(linked))])
+        if stage + 1 < stages:
+            rows.append({"kind": SEND, "peer": rank + per_stage, "tag": 7, "bytes": sizes})
+            deps.append([len(rows) - 2])
+        operations.append(Operations.of(rows, deps))
+    return Workload(operations, network, system, groups=groups)
+
+
+@settings(max_examples=150)
+@given(grouped(), st.booleans())
+def test_the_end_of_groups_and_stages_is_that_of_all_ranks(work, compat):
+    assert_same(dataclasses.replace(work, compat=compat))
+
+
+@st.composite
+def steps(draw):
+    """A step of a model on a few nodes of the assumed cluster."""
+    tensor, context = (draw(st.sampled_from([1, 2])) for _ in range(2))
+    data, pipeline = draw(st.sampled_from([1, 2, 4, 8])), draw(st.sampled_from([1, 2, 4]))
+    experts = draw(st.booleans())
+    more = {"sequence": tensor > 1 and draw(st.booleans()), "zero": draw(st.integers(0, 3))}
+    if experts:
+        more |= {"expert": draw(st.sampled_from([n for n in (1, 2, 4, 8) if n <= data])), "zero": 0}
+    elif pipeline > 1:
+        more |= {"interleave": draw(st.sampled_from([1, 3]))}
+    degrees = Parallelism(data=data, tensor=tensor, context=context, pipeline=pipeline, **more)
+    model = "mixtral-8x7b" if experts else "gpt3-125m"
+    return workload(model, degrees, microbatches=pipeline, batch=data * pipeline, gpu="h100-sxm")
+
+
+def of_step(step):
+    cluster = machine(step)
+    return Workload(step.operations(), cluster.network, cluster.system, groups=step.groups)
+
+
+@settings(max_examples=40)
+@given(steps())
+def test_the_end_of_a_step_is_that_of_all_ranks(step):
+    work = of_step(step)
+    assert_same(work)
+
+
+@pytest.mark.parametrize(
+    "model, degrees, count",
+    [
+        ("gpt3-125m", {"data": 8}, 1),
+        ("gpt3-6.7b", {"data": 4, "tensor": 8, "pipeline": 4, "zero": 1}, 4),
+        ("gpt3-125m", {"data": 8, "tensor": 2, "pipeline": 2}, 8),  # four places of a replica in a node
+        (
+            "gpt3-125m",
+            {"data": 8, "tensor": 4, "context": 2},
+            2,
+        ),  # keys and values go round: no two are alike
+        ("mixtral-8x7b", {"data": 32, "expert": 8, "pipeline": 2}, 16),
+    ],
+)
+def test_how_many_ranks_represent_a_step(model, degrees, count):
+    work = of_step(workload(model, Parallelism(**degrees), gpu="h100-sxm"))
+    fold = find_fold(work, congestion=False)
+    assert fold is not None
+    assert len(fold.ranks) == count
+    assert assert_same(work)
 
 
 RING = System.from_document(
@@ -101,31 +240,73 @@ ONE = Operations.of([{"kind": COLLECTIVE, "bytes": 4096}])
 
 
 def test_what_is_alike_is_folded():
-    assert foldable(Workload([ONE] * 4, FOUR, RING), congestion=False)
-    assert foldable(Workload([ONE] * 4, FOUR, RING), congestion=True)
+    for congestion in (False, True):
+        fold = find_fold(Workload([ONE] * 4, FOUR, RING), congestion=congestion)
+        assert fold is not None
+        assert fold.ranks.tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [[{"kind": SEND, "bytes": 8, "peer": 1}], [{"kind": COLLECTIVE, "bytes": 8, "group": 1}]],
-    ids=["message", "group"],
-)
-def test_what_names_ranks_is_not_folded(rows):
-    assert not foldable(Workload([Operations.of(rows)] * 4, FOUR, RING), congestion=False)
+def test_ranks_beside_a_group_are_one_more_class():
+    one = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 3}])
+    network = DimensionNetwork(["Switch"], [8], [50.0], [500.0])
+    operations = [one if rank % 2 else Operations.of([]) for rank in range(8)]
+    work = Workload(operations, network, RING, groups={3: [1, 3, 5, 7]})
+    fold = find_fold(work, congestion=False)
+    assert fold is not None
+    assert fold.npu.tolist() == [0, 1] * 4
+    assert assert_same(work)
 
 
 def test_what_differs_or_shares_is_not_folded():
-    other = Operations.of([{"kind": COLLECTIVE, "bytes": 4096}])
-    assert not foldable(Workload([ONE, ONE, ONE, other], FOUR, RING), congestion=False)
+    other = Operations.of([{"kind": COLLECTIVE, "bytes": 4097}])
+    assert not find_fold(Workload([ONE, ONE, ONE, other], FOUR, RING), congestion=False)
     pool = Memory.from_document({"memory-type": "MEMORY_POOL", "remote-mem-latency": 1, "remote-mem-bw": 1})
     load = Operations.of([{"kind": MEMORY, "bytes": 4096}])
-    assert not foldable(Workload([load] * 4, FOUR, RING, pool), congestion=False)
+    assert not find_fold(Workload([load] * 4, FOUR, RING, pool), congestion=False)
     scattered = Operations.of([{"kind": COLLECTIVE, "collective": 3, "bytes": 4096}])
-    assert not foldable(Workload([scattered] * 4, FOUR, RING), congestion=True)  # several senders on a link
+    senders = Workload([scattered] * 4, FOUR, RING)  # several on a link
+    assert not find_fold(senders, congestion=True)
     tree = System.from_document(
         {"all-reduce-implementation": ["doubleBinaryTree"], "preferred-dataset-splits": 1}
     )
-    assert not foldable(Workload([ONE] * 4, FOUR, tree), congestion=False)
+    assert not find_fold(Workload([ONE] * 4, FOUR, tree), congestion=False)
+
+
+def test_groups_are_not_folded_with_congestion():
+    two = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 1}])
+    four = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 2}])
+    work = Workload([two, two, four, four], FOUR, RING, groups={1: [0, 1], 2: [2, 3]})
+    assert find_fold(work, congestion=False)
+    assert not find_fold(work, congestion=True)
+
+
+def test_what_cannot_be_told_apart_is_not_folded():
+    """Two groups of the same ranks whose numbers differ by 500 have the same tags."""
+    rows = [
+        {"kind": COLLECTIVE, "bytes": 4096, "group": 1},
+        {"kind": COLLECTIVE, "bytes": 4096, "group": 501},
+    ]
+    network = DimensionNetwork(["Switch"], [8], [50.0], [500.0])
+    operations = [Operations.of(rows) if rank < 4 else Operations.of([]) for rank in range(8)]
+    four = list(range(4))
+    assert not find_fold(Workload(operations, network, RING, groups={1: four, 501: four}), congestion=False)
+    rows[1]["group"] = 2
+    operations = [Operations.of(rows) if rank < 4 else Operations.of([]) for rank in range(8)]
+    work = Workload(operations, network, RING, groups={1: four, 2: four})
+    assert find_fold(work, congestion=False)
+    assert assert_same(work)
+
+
+def test_a_tie_gives_the_folded_run_up():
+    """A message that takes no time arrives when its receive is posted: which is first differs."""
+    quick = DimensionNetwork(["Switch"], [8], [1e9], [0.0])
+    operations = [
+        Operations.of([{"kind": COLLECTIVE, "bytes": 8, "group": 1 + rank // 4}]) for rank in range(8)
+    ]
+    groups = {1: [0, 1, 2, 3], 2: [4, 5, 6, 7]}
+    work = Workload(operations, quick, RING, groups=groups)
+    assert find_fold(work, congestion=False)
+    assert_same(work)
 
 
 def test_a_deadlock_is_reported_by_all_npus():
@@ -138,9 +319,65 @@ def test_a_deadlock_is_reported_by_all_npus():
         run.result()
 
 
+def test_a_message_without_its_end_is_reported_by_all_ranks():
+    rows = [Operations.of([{"kind": RECV, "bytes": 8, "peer": rank ^ 1}]) for rank in range(4)]
+    run = Run(Workload(rows, FOUR, RING))
+    run.finish()
+    with pytest.raises(Deadlock, match="4 of 4 ranks"):
+        run.result()
+
+
+def test_a_group_that_is_missing_is_reported():
+    with pytest.raises(InputError, match="rank 0 names group 1"):
+        Run(Workload([Operations.of([{"kind": COLLECTIVE, "bytes": 8, "group": 1}])] * 4, FOUR, RING))
+
+
 def test_sixteen_thousand_npus_end_in_no_time():
     network = DimensionNetwork(["Ring"], [16384], [50.0], [500.0])
     run = Run(Workload([ONE] * 16384, network, RING))
     run.finish()
     assert run.events > 1e9
     assert len(set(run.result().end_ns.tolist())) == 1
+
+
+def test_tables_of_all_ranks_are_made_when_somebody_looks():
+    step = workload("gpt3-125m", Parallelism(data=4, tensor=2, pipeline=2), gpu="h100-sxm")
+    sim, other = (anb.Simulation(None, step, record=False) for _ in range(2))
+    sim.run()
+    rows, hashed = sim.result.per_rank(), sim.state_hash()
+    found = anb.explore.account(sim, step), sim.result.breakdown()
+    assert not sim.engine.run.made
+    other.step(1)  # all ranks from here
+    other.run()
+    assert other.engine.run.made
+    assert (other.result.per_rank(), other.state_hash()) == (rows, hashed)
+    assert (anb.explore.account(other, step), other.result.breakdown()) == found
+    assert sim.inspect("rank[3]")["state"] == other.inspect("rank[3]")["state"]
+    assert sim.engine.run.made
+    assert sim.state_hash() == hashed
+
+
+def test_a_folded_run_goes_back_forks_and_is_saved(tmp_path):
+    step = workload("gpt3-125m", Parallelism(data=4, tensor=2, pipeline=2), gpu="h100-sxm")
+    sim, other = (anb.Simulation(None, step, record=False) for _ in range(2))
+    sim.run()
+    end = sim.state_hash()
+    fork = sim.fork()
+    assert fork.state_hash() == end
+    sim.back(10)
+    other.step(sim.events)
+    assert sim.state_hash() == other.state_hash()
+    fork.reset()
+    assert fork.events == 0
+    assert not fork.engine.run.made
+    fork.run()
+    assert fork.state_hash() == end
+    fork.save(tmp_path / "end.npz")
+    loaded = anb.Simulation.load(tmp_path / "end.npz")
+    assert loaded.state_hash() == end
+    loaded.back(10)
+    assert loaded.state_hash() == sim.state_hash()
+    fork.reset()
+    fork.set("rank[1].speed", 0.5)
+    fork.run()
+    assert fork.result.time_ps > sim.result.time_ps
