@@ -266,8 +266,8 @@ def _memory_lines(subject: Subject, step: Any) -> list[str]:
 
 def _limit_bytes(subject: Subject) -> int:
     """Return the memory of a GPU that the step is held against."""
-    engine: Any = subject.sim.engine
-    return int(engine.about.footprint.limit_bytes)
+    # Not that of the engine: its description of all operations would be made for it.
+    return int(subject.inputs.what.footprint.limit_bytes)
 
 
 def _shares(parts: dict[str, int], whole: int) -> str:

@@ -101,7 +101,7 @@ def test_congestion_makes_no_collective_much_faster(work):
         free = simulate(work)
     except InputError:
         reject()
-    assert simulate(work, congestion=True).end_ns.max() >= 0.5 * free.end_ns.max()
+    assert simulate(work, congestion=True).end_ns.max() >= 0.5 * free.end_ns.max() - 1000
 
 
 def _all_to_all(network, size, ranks=None, algorithm="direct", **options):
