@@ -89,9 +89,9 @@ def digest(tables: Iterable[tuple[str, Any]]) -> str:
     """
     state = hashlib.blake2b(digest_size=16)
     for name, table in tables:
-        whole = table if isinstance(table, Parts) else Parts(len(table), lambda table=table: (table,))
-        state.update(f"{name}:{whole.rows}:".encode())
-        for part in whole.made():
+        rows, parts = (table.rows, table.made()) if isinstance(table, Parts) else (len(table), (table,))
+        state.update(f"{name}:{rows}:".encode())
+        for part in parts:
             state.update(np.ascontiguousarray(part).view(np.ndarray).view(np.uint8).data)
     return state.hexdigest()
 

@@ -125,7 +125,8 @@ def grouped(draw):
     shapes = draw(st.lists(st.sampled_from(SHAPES), min_size=len(sides), max_size=len(sides)))
     network = DimensionNetwork(shapes, sides, [50.0, 7.0][: len(sides)], [500.0, 900.0][: len(sides)])
     system = draw(systems([algorithm] * draw(st.integers(1, len(sides)))))
-    groups, rows_of = {}, np.zeros((ranks, 2), int)
+    groups: dict[int, list[int]] = {}
+    rows_of = np.zeros((ranks, 2), int)
     for stage in range(stages):
         for at in range(deep):
             groups[len(groups) + 1] = [stage * per_stage + at * wide + i for i in range(wide)]
@@ -151,7 +152,8 @@ def grouped(draw):
     operations = []
     for rank in range(ranks):
         stage = rank // per_stage
-        rows, deps = [], []
+        rows: list[dict[str, int]] = []
+        deps: list[list[int]] = []
         if stage:
             rows.append({"kind": RECV, "peer": rank - per_stage, "tag": 7, "bytes": sizes})
             deps.append([])
