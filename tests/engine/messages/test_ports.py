@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from astranb.core.errors import InputError
+from astranb.core.errors import Deadlock, InputError
 from astranb.engine.messages import Run, simulate
 from astranb.net.astrasim2 import MESH, RING, SWITCH
 from astranb.workload.astrasim2 import (
@@ -87,10 +87,11 @@ def _least_ns(run):
 def test_no_collective_is_faster_than_the_bytes_that_leave_by_a_port(work, congestion):
     try:
         run = Run(work, congestion=congestion, record=True)
-    except InputError:
-        reject()  # an algorithm that cannot do this collective
-    run.go()
-    assert run.result().end_ns.max() >= _least_ns(run) - 1
+        run.go()
+        took_ns = run.result().end_ns.max()
+    except (InputError, Deadlock):
+        reject()  # an algorithm that cannot do this collective, or not with so many ranks of a group
+    assert took_ns >= _least_ns(run) - 1
 
 
 @settings(max_examples=100, deadline=None)
@@ -99,7 +100,7 @@ def test_congestion_makes_no_collective_much_faster(work):
     """Orders of chunks may differ, and with them who waits; but links between are free without congestion."""
     try:
         free = simulate(work)
-    except InputError:
+    except (InputError, Deadlock):
         reject()
     assert simulate(work, congestion=True).end_ns.max() >= 0.5 * free.end_ns.max() - 1000
 
