@@ -3,7 +3,9 @@
 A message occupies a port for its bytes at the bandwidth of the port's link: of its source in each
 dimension that it crosses, in the order of sending; of its target, in the order of arrival, from the time
 on at which its first byte could have come, as messages of several sources come in interleaved. So no
-NPU sends or receives faster than its links, whatever the algorithm. Links between are free.
+NPU sends or receives faster than its links, whatever the algorithm. Links between are free. Over links a
+message leaves by those of its first dimension alone, and other NPUs pass it on in the next: where all send
+alike that is the same, and otherwise its source, or target, passes too much.
 
 A ring of a group that has several ranks in each node stands for as many rings, as libraries make them: each
 leaves the node by the port of another of these ranks (NCCL's channels). So its messages between nodes
