@@ -246,7 +246,7 @@ def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
         peer = degrees.peer(role, rank)
         other, (start_ps, _) = step.stages[degrees.stage(peer)], _times_of(sim, peer)
         for row, kind in enumerate(other.kind):
-            # What is sent in the other direction has other tags.
+            # Messages in the other direction have other tags.
             if kind == NodeType.COMM_SEND and other.tag[row] in tags and _kind(other, row) == "pipeline":
                 found[tags[other.tag[row]]] = int(start_ps[row])
     return found

@@ -183,7 +183,7 @@ class _Classes:
         self.labels = labels
         ranks, at = np.nonzero(used)
         there = peers[ranks, at]
-        # A peer may stand at several positions: the first of them tells what is sent to it from the rest.
+        # A peer may have several positions: the first one distinguishes its messages from the others.
         pairs, first, which = np.unique(ranks * self.npus + there, return_index=True, return_inverse=True)
         back = there * self.npus + ranks
         found = np.searchsorted(pairs, back)
