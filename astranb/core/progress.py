@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,13 @@ _hearers: list[Callable[[str], None]] = []
 
 
 def visible() -> bool:
-    """Whether somebody can see progress: a terminal, or a Jupyter kernel."""
+    """Whether somebody can see progress: a terminal, or a Jupyter kernel.
+
+    ``TQDM_DISABLE``, the variable of tqdm, hides it: outputs of a notebook then do not depend on how
+    fast the machine is.
+    """
+    if os.environ.get("TQDM_DISABLE"):
+        return False
     ipython = sys.modules.get("IPython")
     return sys.stderr.isatty() or (ipython is not None and ipython.get_ipython() is not None)
 

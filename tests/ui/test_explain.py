@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
 import astranb as anb
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import TIMEOUT_S, Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 from tests.ui.test_export import alone, open_page
 from tests.ui.test_workbench import SHOW, button
 
@@ -110,12 +111,19 @@ def test_a_dot_on_the_picture_is_a_line(page: Page, lab: Lab) -> None:
     bench = page.locator(".anb-workbench").first
     expect(bench).to_have_attribute("data-dots", re.compile(r"[1-9]\d*"))
     canvas = bench.locator(".anb-picture > canvas")
-    for x, y in page.evaluate(ALONE):
-        canvas.click(position={"x": x, "y": y})
-        page.wait_for_timeout(150)  # the kernel tells which line it is
-        if str(evaluate(page, "workbench._selection")).startswith("line["):
-            break
-    becomes(page, "workbench.selected.kind == 'line'")
+
+    def a_line_is_selected() -> bool:
+        for x, y in page.evaluate(ALONE):  # where the dots are now: panels that open late move them
+            canvas.click(position={"x": x, "y": y})
+            page.wait_for_timeout(150)  # the kernel tells which line it is
+            if str(evaluate(page, "workbench._selection")).startswith("line["):
+                return True
+        return False
+
+    until = time.monotonic() + TIMEOUT_S
+    while not a_line_is_selected():
+        assert time.monotonic() < until, "no dot that was clicked selected its line"
+    assert evaluate(page, "workbench.selected.kind == 'line'")
     inspector = bench.get_by_role("region", name="Inspector")
     expect(inspector.get_by_role("list", name="Route of this line")).to_contain_text("->")
     screenshot(page, "explain-dot")

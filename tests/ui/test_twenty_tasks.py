@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.harness import (
     REPOSITORY,
     Lab,
+    becomes,
     evaluate,
     on_link,
     open_notebook,
@@ -124,8 +125,9 @@ def watch_and_stop(mouse: Mouse) -> None:
 @task(3)
 def take_the_last_line_back(mouse: Mouse) -> None:
     mouse.press("Line")
-    expect(mouse.bench).not_to_have_attribute("data-events", "0")
-    before = mouse.bench.get_attribute("data-events") or ""
+    becomes(mouse.page, "sim.counts['line'] == 1 and not workbench.session.running")
+    before = str(evaluate(mouse.page, "sim.events"))
+    expect(mouse.bench).to_have_attribute("data-events", before)
     mouse.press("Line")
     expect(mouse.bench).not_to_have_attribute("data-events", before)
     mouse.press("Back")
