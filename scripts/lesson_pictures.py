@@ -15,19 +15,19 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from PIL import Image
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.ui.harness import REPOSITORY, chromium, open_notebook, run_cell, serve, set_theme, wait_idle
+from tests.ui.harness import REPOSITORY, Theme, chromium, open_notebook, run_cell, serve, set_theme, wait_idle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FOLDER = REPOSITORY / "docs" / "lessons"
 WIDTH, COLOURS, MOST_HEIGHT, TIMEOUT_S = 820, 256, 760, 120
-THEMES: tuple[tuple[Literal["light", "dark"], str], ...] = (("light", ".png"), ("dark", ".dark.png"))
+THEMES: tuple[tuple[Theme, str], ...] = (("light", ".png"), ("dark", ".dark.png"))
 SHOWS = ".anb-workbench, .anb-editor, .jp-RenderedSVG, canvas"
 """Elements of a cell's output that are shown as a picture."""
 NOT_TEXT = ".jp-OutputArea-child:not(:has(.jp-RenderedText))"

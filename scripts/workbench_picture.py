@@ -12,7 +12,6 @@ import io
 import sys
 import tempfile
 from pathlib import Path
-from typing import Literal
 
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
@@ -21,6 +20,7 @@ from astranb.core.colours import KIND_COLOURS, OKABE_ITO
 from tests.ui.harness import (
     REPOSITORY,
     TIMEOUT_S,
+    Theme,
     chromium,
     evaluate,
     open_notebook,
@@ -39,7 +39,7 @@ CELLS = (
     ),
     "workbench = anb.Workbench(sim)\nworkbench",
 )
-THEMES: tuple[tuple[Literal["light", "dark"], str], ...] = (("light", ""), ("dark", ".dark"))
+THEMES: tuple[tuple[Theme, str], ...] = (("light", ""), ("dark", ".dark"))
 ON, BACK = 34, 10
 """Frames forward and back."""
 STEP_NS, BACK_NS = 180, 600

@@ -33,6 +33,9 @@ PICTURES = REPOSITORY / "build" / "ui"
 LAB = (sys.executable, "-c", "import sys, astranb.cli.lab as lab; sys.exit(lab.command(sys.argv[1:]))")
 """What `astranb lab` runs."""
 
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("dark", "light")
+
 TIMEOUT_S = 60
 """How long anything may take before the test fails."""
 
@@ -374,7 +377,7 @@ def becomes(page: Page, expression: str) -> None:
         page.wait_for_timeout(50)
 
 
-def set_theme(page: Page, theme: Literal["light", "dark"]) -> None:
+def set_theme(page: Page, theme: Theme) -> None:
     """Change JupyterLab's theme and wait until the page shows it.
 
     Parameters

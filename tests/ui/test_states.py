@@ -6,12 +6,10 @@ part stands out of the workbench, and no text is wider than what it stands in.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from .harness import Lab, evaluate, open_notebook, run_all, screenshot, set_theme
+from .harness import THEMES, Lab, evaluate, open_notebook, run_all, screenshot, set_theme
 
 _RUN = """
 import astranb as anb
@@ -64,7 +62,7 @@ _WRONG = """() => {
 }"""
 
 
-@pytest.mark.parametrize("gpus", [8, 64, 1024])
+@pytest.mark.parametrize("gpus", [8, pytest.param(64, marks=pytest.mark.slow), 1024])
 def test_pictures_of_the_states_in_use(page: Page, lab: Lab, gpus: int) -> None:
     page.set_viewport_size({"width": 1400, "height": 1250})
     page.set_default_timeout(60_000)
@@ -75,8 +73,7 @@ def test_pictures_of_the_states_in_use(page: Page, lab: Lab, gpus: int) -> None:
     bench.scroll_into_view_if_needed()
     for state, (selection, panels) in _STATES[gpus].items():
         evaluate(page, f"[workbench.select({selection!r}), setattr(workbench, '_panels', {panels!r})] and 0")
-        themes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-        for theme in themes:
+        for theme in THEMES:
             set_theme(page, theme)
             page.wait_for_timeout(700)  # the kernel answers what the panels ask
             screenshot(page, f"state-{gpus}-{state}-{theme}")
