@@ -11,13 +11,13 @@ import numpy as np
 
 from astranb.core.colours import MEMORY_COLOURS, Colours
 from astranb.core.errors import InputError
-from astranb.core.extras import needs_extra
-from astranb.core.files import whole_file
-from astranb.core.svg import Circle, Picture, Polygon, Shape, SvgBox, SvgLine, Text, to_svg
+from astranb.core.svg import Circle, Picture, Polygon, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time
 from astranb.engine.operations.footprint import footprint_of, fullest_in, fullest_rank, held_by
 from astranb.engine.operations.run import OperationRun
 from astranb.sim import Simulation
+
+from .svg_files import svg_of
 
 if TYPE_CHECKING:
     from IPython.display import SVG
@@ -124,18 +124,7 @@ def memory(
     >>> text[:4], "activations" in text
     ('<svg', True)
     """
-    text = to_svg(memory_picture(sim, rank, dark=dark))
-    if path is None:
-        with needs_extra("export.memory"):
-            from IPython.display import SVG
-
-        return SVG(text)  # type: ignore[no-untyped-call]
-    if Path(path).suffix.lower() != ".svg":
-        what = f"unknown file extension {Path(path).suffix!r}"
-        raise InputError(what, where=str(path), hint="use .svg")
-    with whole_file(Path(path)) as file:
-        file.write(text.encode())
-    return Path(path)
+    return svg_of(memory_picture(sim, rank, dark=dark), path, "export.memory")
 
 
 def memory_picture(
