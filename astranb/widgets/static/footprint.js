@@ -61,7 +61,7 @@ export function createFootprint(store, theme) {
       context.fillStyle = theme.faint;
       context.fillRect(GUTTER, at, panel.width - GUTTER, 1);
       context.fillStyle = theme.dim;
-      context.fillText(k ? `${bytes / chart.unit[0]}` : chart.unit[1], GUTTER - 5, Math.min(panel.room - 6, at));
+      context.fillText(k ? `${Number((bytes / chart.unit[0]).toPrecision(6))}` : chart.unit[1], GUTTER - 5, Math.min(panel.room - 6, at));
     });
     drawLimit(context, chart);
   }
@@ -69,8 +69,10 @@ export function createFootprint(store, theme) {
   function drawLimit(context, chart) {
     if (!chart.shows_limit) return;
     const at = y(chart, chart.limit_bytes);
-    context.fillStyle = LIMIT_COLOUR;
-    context.fillRect(GUTTER, Math.round(at) - 1, panel.width - GUTTER, 1.5);
+    for (const [colour, thick] of /** @type {[string, number][]} */ ([[theme.back, 4], [LIMIT_COLOUR, 2]])) {
+      context.fillStyle = colour;
+      context.fillRect(GUTTER, Math.round(at) - thick / 2, panel.width - GUTTER, thick);
+    }
     context.textAlign = "left";
     write(context, `the GPU has ${size(chart, chart.limit_bytes)}`, GUTTER + 4, Math.max(LINE / 2 - 2, at - LINE / 2));
   }
@@ -136,7 +138,8 @@ export function createFootprint(store, theme) {
     if (tabled === reply) return;
     tabled = reply;
     settle(title, chart ? `Memory of rank ${chart.rank} (stage ${chart.stage})${reply?.options.rank === null ? ", the fullest: select a rank to see its own" : ""}` : "GPU memory");
-    settle(panel.note, chart && !reply?.exact ? "of many changes the fullest moments" : "");
+    const over = chart && chart.limit_bytes > 0 && sum(chart.peak) > chart.limit_bytes;
+    settle(panel.note, [over ? "more than the GPU has" : "", reply?.exact === false ? "of many changes the fullest moments" : ""].filter(Boolean).join(" · "));
     if (chart) fill(chart);
   }
   /** @param {MemoryChart} chart */

@@ -144,10 +144,9 @@ export function createReplayed(recording, workload, buffersOf) {
    */
   function footprint(options, now) {
     const { from, to, columns, rank: asked, at_ps: moment } = /** @type {Window & { rank: number | null, at_ps: number | null }} */ (/** @type {object} */ (options));
-    const rank = asked ?? fullest;
-    const why = absent || (rank < ranks ? "" : `this page holds ranks 0 to ${ranks - 1}`);
-    const about = { from, to, columns, now_ps: now, exact: true, absent: why };
-    if (why) return [{ ...about, chart: null }, pack("footprint", {})];
+    const about = { from, to, columns, now_ps: now, exact: true, absent };
+    if (absent) return [{ ...about, chart: null }, pack("footprint", {})];
+    const rank = asked === null || asked >= ranks ? fullest : asked; // the page may hold the first ranks only
     const held = heldBy(rank, now);
     /** @type {(at: number) => number} the last change up to a time */
     const until = (at) => Math.max(0, held.findLastIndex(({ time: since }) => since <= at));
