@@ -16,7 +16,7 @@ from .errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["locked", "remove_unfinished", "whole_file", "whole_files", "write_frames"]
+__all__ = ["locked", "made_folder", "remove_unfinished", "whole_file", "whole_files", "write_frames"]
 
 
 @contextmanager
@@ -155,6 +155,28 @@ def whole_files(
 _WRITING = ".writing-"
 
 
+def made_folder(folder: str | Path) -> Path:
+    """Make a folder where it is missing.
+
+    Raises
+    ------
+    InputError
+        It cannot be made.
+
+    Examples
+    --------
+    >>> made_folder(Path(tempfile.mkdtemp()) / "tables" / "run").is_dir()
+    True
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "name a folder that can be made"
+        raise InputError(error.strerror or str(error), where=str(folder), hint=hint) from None
+    return place
+
+
 def write_frames(folder: str | Path, frames: Mapping[str, pd.DataFrame]) -> list[str]:
     """Write frames as ``NAME.csv`` into a folder, which is made where it is missing.
 
@@ -168,12 +190,7 @@ def write_frames(folder: str | Path, frames: Mapping[str, pd.DataFrame]) -> list
     InputError
         They cannot be written there.
     """
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = "name a folder that can be made"
-        raise InputError(error.strerror or str(error), where=str(folder), hint=hint) from error
+    place = made_folder(folder)
     written = [name for name, frame in frames.items() if len(frame)]
     with whole_files(stale=[place / f"{name}.csv" for name in frames if name not in written]) as add:
         for name in written:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from astranb.core.columns import aligned
 from astranb.core.errors import InputError
+from astranb.core.text_table import aligned
 from astranb.core.units import format_time
 from astranb.workload.models import Cluster, Job, ModelStep, Parallelism, Transformer, machine
 from astranb.workload.models.fits import fullest, options_of

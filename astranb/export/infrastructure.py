@@ -12,13 +12,13 @@ from astranb.core.colours import Colours
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
-from astranb.core.svg import to_svg
 from astranb.core.units import format_bandwidth, format_time
 from astranb.infragraph import Infra, resolve
 from astranb.net import compile_fabric
 
 from .layout import lay_out
 from .map import joined, map_of
+from .svg_files import svg_of
 
 if TYPE_CHECKING:
     from IPython.display import SVG
@@ -71,21 +71,9 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
     ('<svg', 5, True)
     """
     known = infra if isinstance(infra, Infra) else resolve(str(infra))
-    ending = Path(path).suffix.lower() if path is not None else ".svg"
-    if ending == ".html" and path is not None:
+    if path is not None and Path(path).suffix.lower() == ".html":
         return pyvis(known, path, dark=dark)
-    if ending != ".svg":
-        raise InputError(f"unknown file extension {ending!r}", where=str(path), hint="use .svg or .html")
-
-    text = to_svg(map_of(known, dark=dark))
-    if path is None:
-        with needs_extra("export.draw"):
-            from IPython.display import SVG
-
-        return SVG(text)  # type: ignore[no-untyped-call]
-    with whole_file(Path(path)) as file:
-        file.write(text.encode())
-    return Path(path)
+    return svg_of(map_of(known, dark=dark), path, "export.draw", hint="use .svg or .html")
 
 
 def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -10,18 +11,18 @@ import numpy as np
 
 from astranb.core.colours import MEMORY_COLOURS, Colours
 from astranb.core.errors import InputError
-from astranb.core.extras import needs_extra
-from astranb.core.files import whole_file
-from astranb.core.svg import Circle, Picture, Polygon, Shape, SvgBox, SvgLine, Text, to_svg
+from astranb.core.svg import Circle, Picture, Polygon, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time
 from astranb.engine.operations.footprint import footprint_of, fullest_in, fullest_rank, held_by
 from astranb.engine.operations.run import OperationRun
 from astranb.sim import Simulation
 
+from .svg_files import svg_of
+
 if TYPE_CHECKING:
     from IPython.display import SVG
 
-__all__ = ["memory", "memory_picture"]
+__all__ = ["MemoryAxis", "memory", "memory_picture"]
 
 _WIDTH, _HEIGHT = 900.0, 360.0
 _LEFT, _RIGHT, _TOP, _FOOT = 64.0, 14.0, 44.0, 64.0
@@ -31,6 +32,50 @@ _LIMIT, _LIMIT_COLOUR = "memory of the GPU", "#d55e00"
 _HEADROOM = 1.12
 _FAR = 4
 """A limit this many times above the peak is named but not drawn: the areas would be flat."""
+
+
+@dataclass(frozen=True)
+class MemoryAxis:
+    """The bytes that a chart of memory reaches up to, and its marks.
+
+    Parameters
+    ----------
+    most_bytes : int
+        What is held at the fullest moment.
+    limit_bytes : int
+        The memory of the GPU; 0 where it is not known.
+
+    Examples
+    --------
+    >>> axis = MemoryAxis(60_000_000_000, 80_000_000_000)
+    >>> axis.shows_limit, axis.unit, [round(one / 1e9) for one in axis.ticks]
+    (True, (1000000000.0, 'GB'), [0, 20, 40, 60, 80])
+    """
+
+    most_bytes: int
+    limit_bytes: int
+
+    @property
+    def shows_limit(self) -> bool:
+        """Whether the memory of the GPU is a line of the chart."""
+        return 0 < self.limit_bytes <= _FAR * self.most_bytes
+
+    @property
+    def top_bytes(self) -> float:
+        """The upper end."""
+        return _HEADROOM * max(1, self.most_bytes, self.limit_bytes if self.shows_limit else 0)
+
+    @property
+    def unit(self) -> tuple[float, str]:
+        """Bytes of the unit in which sizes are written, and its name."""
+        return (1e9, "GB") if self.top_bytes >= 2e9 else (1e6, "MB")
+
+    @property
+    def ticks(self) -> list[float]:
+        """Marks in bytes, from 0 on."""
+        unit, _ = self.unit
+        step = _nice(self.top_bytes / unit / 5) * unit
+        return [number * step for number in range(int(self.top_bytes / step) + 1)]
 
 
 @overload
@@ -79,18 +124,7 @@ def memory(
     >>> text[:4], "activations" in text
     ('<svg', True)
     """
-    text = to_svg(memory_picture(sim, rank, dark=dark))
-    if path is None:
-        with needs_extra("export.memory"):
-            from IPython.display import SVG
-
-        return SVG(text)  # type: ignore[no-untyped-call]
-    if Path(path).suffix.lower() != ".svg":
-        what = f"unknown file extension {Path(path).suffix!r}"
-        raise InputError(what, where=str(path), hint="use .svg")
-    with whole_file(Path(path)) as file:
-        file.write(text.encode())
-    return Path(path)
+    return svg_of(memory_picture(sim, rank, dark=dark), path, "export.memory")
 
 
 def memory_picture(
@@ -115,8 +149,8 @@ def memory_picture(
     colours = Colours.of(dark)
     most = int(held[peak].sum())
     limit = found.limit_bytes
-    near = 0 < limit <= _FAR * most
-    chart = _Chart(end, (max(most, limit) if near else most) * _HEADROOM)
+    axis = MemoryAxis(most, limit)
+    chart = _Chart(end, axis)
     if len(times) > _COLUMNS:
         edges = np.unique(np.linspace(0, end, _COLUMNS + 1).astype(np.int64))
         times, held = edges[:-1], held[fullest_in(times, held, edges)]
@@ -125,7 +159,7 @@ def memory_picture(
         for part, points in chart.areas(times, held)
     ]
     marks: list[Shape] = []
-    if near:
+    if axis.shows_limit:
         y = chart.y(limit)
         marks.append(SvgLine(_LEFT, y, _WIDTH - _RIGHT, y, _LIMIT_COLOUR, 1.5, _LIMIT))
         words = f"{_LIMIT}: {chart.size(limit)}"
@@ -138,7 +172,7 @@ def memory_picture(
         Text(x + (-8 if side == "end" else 8), y - 6, words, 12, colours.ink, side, bold=True),
     ]
     title = f"Memory of rank {chosen} (stage {int(found.table[chosen])}) of {sim.engine.title}"
-    if limit and not near:
+    if limit and not axis.shows_limit:
         title += f"; the GPU has {chart.size(limit)}"
     caption = (
         Text(12, 18, title, 13, colours.ink, room=_WIDTH - 24),
@@ -154,9 +188,9 @@ _Corners = tuple[tuple[float, float], ...]
 class _Chart:
     """From times and bytes to places."""
 
-    def __init__(self, end_ps: int, top_bytes: float) -> None:
-        self.end_ps, self.top = end_ps, top_bytes
-        self.unit, self.name = (1e9, "GB") if top_bytes >= 2e9 else (1e6, "MB")
+    def __init__(self, end_ps: int, axis: MemoryAxis) -> None:
+        self.end_ps, self.ticks, self.top = end_ps, axis.ticks, axis.top_bytes
+        self.unit, self.name = axis.unit
 
     def x(self, time_ps: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * time_ps / self.end_ps
@@ -180,11 +214,10 @@ class _Chart:
                 yield part, tuple(map(tuple, outline.tolist()))
 
     def grid(self, colours: Colours) -> Iterator[Shape]:
-        step = _nice(self.top / self.unit / 5) * self.unit
-        for number in range(int(self.top / step) + 1):
-            y = self.y(number * step)
+        for tick in self.ticks:
+            y = self.y(tick)
             yield SvgLine(_LEFT, y, _WIDTH - _RIGHT, y, colours.faint, 1)
-            yield Text(_LEFT - 6, y + 4, f"{number * step / self.unit:g}", 11, colours.dim, "end")
+            yield Text(_LEFT - 6, y + 4, f"{tick / self.unit:g}", 11, colours.dim, "end")
         yield Text(_LEFT - 6, _TOP - 4, self.name, 11, colours.dim, "end")
         for part in range(5):
             at = self.end_ps * part // 4

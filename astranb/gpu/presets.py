@@ -443,6 +443,17 @@ _B200: Numbers = {
     "graph_ps": ("1.26 us", "taken from H200"),
 }
 
+_GB200: Numbers = {
+    **{name: (value, f"as B200: {source}") for name, (value, source) in _B200.items()},
+    "hbm_Bps": ("8 TB/s", "576 TB/s for 72 GPUs, NVIDIA GB200 NVL72 data sheet"),
+    "hbm_bytes": (186 * 10**9, "13.4 TB for 72 GPUs, NVIDIA GB200 NVL72 data sheet"),
+}
+_GB300: Numbers = {
+    **_GB200,
+    "hbm_Bps": ("8 TB/s", "576 TB/s for 72 GPUs, NVIDIA GB300 NVL72 data sheet"),
+    "hbm_bytes": (278 * 10**9, "20 TB for 72 GPUs, NVIDIA GB300 NVL72 data sheet"),
+}
+
 _MI300X: Numbers = {
     **_H100,
     "sms": (304, "304 CUs, AMD Instinct MI300X data sheet"),
@@ -519,6 +530,8 @@ _SHIPPED = (
     _preset("h100-sxm", _H100),
     _preset("a100-sxm", _A100),
     _preset("h200-sxm", _H200),
+    _preset("gb200", _GB200),  # in front of b200: a cluster's name is searched for these
+    _preset("gb300", _GB300),
     _preset("b200-sxm", _B200),
     _preset("mi300x", _MI300X, "CU"),
     _preset("generic", _GENERIC, "CU"),

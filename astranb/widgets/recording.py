@@ -13,9 +13,11 @@ from astranb.core.errors import InputError
 from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
 from astranb.engine.operations.about import KINDS, STATES, About
+from astranb.engine.operations.footprint import fullest_rank
 
 from .feed import AnyFeed, LineFeed, Message, OperationFeed, pack
 from .views import answers_of
+from .views.footprint import axes
 from .views.graph import laid_out
 from .views.ranks import KINDS as KINDS_OF_TRACKS
 from .views.ranks import index_of
@@ -160,6 +162,7 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
         "operations": columns.add(*operations),
         "edges": columns.add(*pack("recorded_parents", first=first, parent=parents)),
         "spans": spans,
+        "footprint": _footprint(feed, ranks, columns),
         "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
         "doing": columns.message(answers_of(feed)["doing"](feed, {})),
         "ranks": ranks, "tracks": len(feed.tracks), "dims": len(about.topology),
@@ -180,6 +183,24 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     kept = "all ranks" if ranks == sim.ranks else f"the first {ranks:,} of {sim.ranks:,} ranks"
     caption = f"This page holds the operations of {kept}; Event and Cycle step through their begins and ends."
     return PlayedRecording(fields, _objects(about, ranks), feed.title, caption)
+
+
+def _footprint(feed: OperationFeed, ranks: int, columns: Columns) -> dict[str, Any]:
+    """What changes the memory of the ranks that a page holds, with which of their operations."""
+    engine, found = feed.sim.engine, feed.sim.engine.about.footprint
+    if found is None:
+        return {"absent": engine.absent["memory"], "axes": [], "fullest": 0, "buffers": []}
+    changes = pack(
+        "recorded_footprint",
+        table=found.table[:ranks],
+        held=found.held[:, found.used],
+        first=found.first,
+        operation=found.operation,
+        at_end=found.at_end,
+        change=found.change[:, found.used],
+    )
+    fullest = fullest_rank(engine, ranks)
+    return {"absent": "", "axes": axes(found), "fullest": fullest, "buffers": columns.add(*changes)}
 
 
 def _inside(name: str, ranks: int) -> bool:

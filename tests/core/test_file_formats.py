@@ -57,7 +57,9 @@ READERS = [
 
 
 @pytest.fixture
-def sample(tmp_path):
+def sample(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what is converted is written there
+
     def make(key):
         text = SAMPLES[key]
         file = tmp_path / f"{key.replace(' ', '_')}.file"

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.document import DocumentNode, DocumentSource
 from astranb.core.errors import InputError
+from astranb.engine.cacheline.assumptions import presets_of
 from astranb.gpu import PRESETS, preset, read_measured, write_preset
 from astranb.gpu.presets import NUMBERS, preset_of
+from astranb.net import compile_fabric
 
 MEASURED: dict[str, Any] = {
     "format": "astranb-gpu-microbench",
@@ -213,3 +215,11 @@ def test_arbitrary_rows(row):
 
 def test_the_documents_are_json():
     assert read_measured(json.loads(json.dumps(MEASURED))) == read_measured(MEASURED)
+
+
+@pytest.mark.parametrize("infra, gpu", [("dgx-gb200", "gb200"), ("dgx-h100", "h100-sxm")])
+def test_an_infrastructure_suggests_its_gpu(infra, gpu):
+    machine = anb.infragraph.blueprint(infra)
+    found, notes = presets_of(machine, compile_fabric(machine.expand()), None)
+    assert {one.name for one in found} == {gpu}
+    assert gpu in notes[0]

@@ -120,7 +120,7 @@ def test_panels_keep_the_sizes_that_they_were_given(page: Page, lab: Lab) -> Non
     becomes(page, f"workbench._sizes.get('side') == {width - 3 * 16}")
     bench.get_by_role("separator", name="Height of SMs and blocks").focus()
     page.keyboard.press("ArrowUp")
-    becomes(page, "workbench._sizes['blocks'] == 134")
+    becomes(page, "workbench._sizes.get('blocks') == 134")
 
     evaluate(page, "workbench.save('sized.anb')")
     page.evaluate("""() => {

@@ -9,6 +9,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
+from astranb.workload.models.memory import MEMORY_PARTS
 from tests.engine.operations.support import HOSTILE, hostile
 from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
 from tests.ui.test_export import alone, open_page, save_picture, shows
@@ -174,6 +175,109 @@ def test_a_page_plays_operations_and_timelines_alone(alone: Page, tmp_path: Path
     alone.emulate_media(color_scheme="dark")
     alone.wait_for_timeout(300)
     screenshot(alone, "workload-page-dark")
+
+
+MEMORY = """import astranb as anb
+from astranb.workload.models import Parallelism, workload
+step = workload("gpt3-1.3b", Parallelism(pipeline=2), batch=8, microbatches=4, gpu="a100-sxm")
+sim = anb.Simulation(None, step)"""
+
+
+def memory_row(sim: Any, rank: int, at_ps: float) -> str:
+    """What the table of GPU memory shows of a rank at a time: GB by parts, their sum, and its share."""
+    frame = sim.result.to_dataframe("memory").query(f"rank == {rank} and time_ps <= {int(at_ps)}")
+    held = frame.iloc[-1]
+    sizes = [f"{held[name] / 1e9:.1f}" for name in (*MEMORY_PARTS, "total") if name != "cache"]
+    return " ".join([*sizes, f"{held['total'] / sim.engine.about.footprint.limit_bytes:.0%}"])
+
+
+def cells(panel: Locator, row: int) -> str:
+    return " ".join(panel.locator("tbody tr").nth(row).locator("td").all_inner_texts())
+
+
+def test_memory_is_shown_over_time_up_to_the_cursor(page: Page, lab: Lab) -> None:
+    scope: dict[str, Any] = {}
+    exec(MEMORY, scope)
+    sim = scope["sim"]
+    sim.run()
+    page.set_viewport_size({"width": 1400, "height": 1500})
+    open_notebook(page, lab, [MEMORY, SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", "0")
+    press(bench, "GPU memory")
+    panel = bench.locator(".anb-footprint")
+    expect(panel).to_have_attribute("data-rank", "0")
+    expect(panel.locator("h4")).to_contain_text("Memory of rank 0 (stage 0), the fullest")
+    assert cells(panel, 0) == memory_row(sim, 0, 0)
+    # Half of the run: what is behind it is no part of the picture.
+    half = sim.now_ps // 2
+    evaluate(page, f"sim.run(until={half}) and None")
+    expect(bench).to_have_attribute("data-cursor", re.compile(r"[1-9]\d+"))
+    expect(panel).to_have_attribute("data-asked", "false")
+    assert cells(panel, 0) == memory_row(sim, 0, half)
+    press(bench, "End")
+    expect(panel.locator(".anb-moment")).to_have_attribute("data-ps", str(sim.now_ps))
+    assert cells(panel, 0) == memory_row(sim, 0, sim.now_ps)
+    # A click moves the cursor there, as far as is simulated.
+    canvas = panel.locator("canvas")
+    box = canvas.bounding_box()
+    assert box
+    canvas.click(position={"x": 62 + (box["width"] - 62) * 0.25, "y": box["height"] / 2})
+    expect(panel.locator(".anb-moment")).not_to_have_attribute("data-ps", str(sim.now_ps))
+    expect(panel.locator(".anb-moment")).to_have_attribute("data-late", "false")
+    shown = float(str(bench.get_attribute("data-cursor")))
+    assert 0.1 < shown / sim.now_ps < 0.4
+    assert cells(panel, 0) == memory_row(sim, 0, shown)
+    frame = sim.result.to_dataframe("memory").query("rank == 0")
+    fullest = int(frame["time_ps"][frame["total"].idxmax()])
+    panel.get_by_role("button", name=re.compile("^peak at")).click()
+    shows(bench, fullest)
+    expect(panel.locator(".anb-moment")).to_have_attribute("data-ps", str(fullest))
+    assert cells(panel, 0) == cells(panel, 1) == memory_row(sim, 0, fullest)
+    # The selected rank, in the part of time that the timelines show.
+    evaluate(page, f"workbench.select('rank[1].op[3]') or workbench.zoom({fullest}, {half})")
+    expect(panel).to_have_attribute("data-rank", "1")
+    expect(panel).to_have_attribute("data-view", f"{fullest} {half}")
+    expect(panel.locator("h4")).to_have_text("Memory of rank 1 (stage 1)")
+    screenshot(page, "workload-memory-light")
+    set_theme(page, "dark")
+    page.wait_for_timeout(300)
+    screenshot(page, "workload-memory-dark")
+
+
+def test_a_page_knows_the_memory_of_any_moment(alone: Page, tmp_path: Path) -> None:
+    scope: dict[str, Any] = {}
+    exec(MEMORY, scope)
+    sim = scope["sim"]
+    sim.run()
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    press(bench, "GPU memory")
+    panel = bench.locator(".anb-footprint")
+    press(bench, "End")
+    expect(panel).to_have_attribute("data-rank", "0")
+    fullest = sim.result.to_dataframe("memory").query("rank == 0")["total"].max()
+    expect(panel.locator("tbody tr").nth(1)).to_contain_text(f"{fullest / 1e9:.1f}")
+    for part in (1, 0.7, 0.3):
+        moment = int(part * sim.now_ps)
+        bench.get_by_label("View cursor").fill(str(part))
+        expect(panel.locator(".anb-moment")).to_have_attribute("data-late", "false")
+        shown = float(str(bench.get_attribute("data-cursor")))
+        assert abs(shown - moment) < sim.now_ps / 100
+        expect(panel).to_have_attribute("data-asked", "false")
+        assert cells(panel, 0) == memory_row(sim, 0, shown)
+    screenshot(alone, "workload-memory-page")
+
+
+def test_a_run_without_figures_of_memory_says_why(alone: Page, tmp_path: Path) -> None:
+    sim = slow()
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    press(bench, "GPU memory")
+    panel = bench.locator(".anb-footprint")
+    expect(panel).to_contain_text("only steps of transformers, by messages, say what ranks hold in memory")
+    expect(panel.locator("canvas")).to_be_hidden()
+    screenshot(alone, "workload-memory-none")
 
 
 def test_names_of_operations_are_text(alone: Page, tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ MORE: dict[str, dict[str, Any]] = {
     "activity": {"from": 0, "to": 1_000_000, "columns": 20},
     "aggregate": {"from": 0, "to": 1_000_000},
     "breaks": {},
+    "footprint": {"from": 0, "to": 1_000_000, "columns": 20},
     "complete": {"text": ""},
     "cell": {"rank": 0, "buffer": "output", "chunk": 0, "column": 0},
     "graph": {"rank": 0},

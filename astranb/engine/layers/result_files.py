@@ -7,8 +7,7 @@ import io
 from pathlib import Path
 from typing import Final
 
-from astranb.core.errors import InputError
-from astranb.core.files import whole_files
+from astranb.core.files import made_folder, whole_files
 
 from .result import LayerResult
 
@@ -124,11 +123,7 @@ def write_tables(
     InputError
         The files cannot be written.
     """
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=str(folder), hint="name a folder") from None
+    place = made_folder(folder)
     files = []
     with whole_files() as add:
         for name, placed in result_tables(result, run_name, row=row, rows=rows).items():

@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb.engine.edits import Edit
 from astranb.engine.operations.engine import OperationEngine
-from astranb.engine.operations.run import recent
+from astranb.engine.operations.run import EVERY, recent
 
 from . import tables as t
 from .about import about_of
@@ -111,10 +111,11 @@ class LayerState(OperationEngine):
     def resize(self, sizes: Mapping[str, int]) -> None:
         """Do nothing: no table ever grows."""
 
-    def times_ps(self) -> tuple[np.ndarray, np.ndarray]:
-        """When each operation began and ended."""
-        rows: Any = self.machine.operations
-        return np.asarray(rows.begun_ps)[self.program.at], np.asarray(rows.ended_ps)[self.program.at]
+    def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
+        """When each operation, or some of them, began and ended; -1: not yet."""
+        every: Any = self.machine.operations
+        at = self.program.at[rows]
+        return np.asarray(every.begun_ps)[at], np.asarray(every.ended_ps)[at]
 
     def progress(self, row: int) -> tuple[int, int]:
         """How many chunks of an operation are done, of how many."""

@@ -13,7 +13,7 @@ from astranb.core.state import allocate
 from astranb.engine.edits import Edit
 from astranb.engine.operations.about import About
 from astranb.engine.operations.engine import OperationEngine
-from astranb.engine.operations.run import OperationRun
+from astranb.engine.operations.run import EVERY, OperationRun
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
 
 from . import tables as t
@@ -164,10 +164,10 @@ class MessageState(OperationEngine):
         """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
         return str(self.run.digest())
 
-    def times_ps(self) -> tuple[np.ndarray, np.ndarray]:
-        """When each of the ranks' operations began and ended."""
-        rows: Any = self.machine.operations[: self.about.own]
-        start, end = np.asarray(rows.start_ns), np.asarray(rows.end_ns)
+    def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
+        """When each of the ranks' operations, or of some of them, began and ended; -1: not yet."""
+        some: Any = self.machine.operations[: self.about.own][rows]
+        start, end = np.asarray(some.start_ns), np.asarray(some.end_ns)
         return np.where(start >= 0, start * 1000, -1), np.where(end >= 0, end * 1000, -1)
 
     def ends_ps(self) -> np.ndarray:

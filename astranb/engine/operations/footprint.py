@@ -44,20 +44,17 @@ def footprint_of(engine: OperationRun, where: str) -> Footprint:
     return found
 
 
-def fullest_rank(engine: OperationRun) -> int:
-    """Give the first of the ranks that hold most at their fullest moment; 0 where nothing is known."""
+def fullest_rank(engine: OperationRun, ranks: int | None = None) -> int:
+    """Give the first rank, of all or of so many, that ever holds most; 0 where nothing is known."""
     found = engine.about.footprint
-    if found is None:
-        return 0
-    return found.ranks_of_tables()[int(np.argmax(found.peaks().sum(axis=1)))]
+    return 0 if found is None else int(np.argmax(found.peaks().sum(axis=1)[found.table[:ranks]]))
 
 
 def held_by(engine: OperationRun, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Give what a rank has held so far: times in ps, and from each on the bytes by parts."""
     found = footprint_of(engine, "memory")
-    start, end = engine.times_ps()
     first, until = engine.about.start[rank : rank + 2].tolist()
-    return found.over_time(rank, start[first:until], end[first:until])
+    return found.over_time(rank, *engine.times_ps(slice(first, until)))
 
 
 def fullest_in(times: np.ndarray, held: np.ndarray, edges: np.ndarray) -> np.ndarray:

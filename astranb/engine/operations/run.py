@@ -15,7 +15,10 @@ from astranb.engine.edits import Edit
 from .about import About
 from .flights import LinkGraph, Recorded
 
-__all__ = ["OperationRun", "Spans", "recent"]
+__all__ = ["EVERY", "OperationRun", "Spans", "recent"]
+
+EVERY = slice(None)
+"""All rows."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,8 @@ class OperationRun(ABC):
         """What an edit is about as it is now, in the unit of the edit's field."""
 
     @abstractmethod
-    def times_ps(self) -> tuple[np.ndarray, np.ndarray]:
-        """When each of the ranks' operations began and ended."""
+    def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
+        """When each of the ranks' operations, or of some of them, began and ended; -1: not yet."""
 
     @abstractmethod
     def states(self, rows: Any) -> Any:

@@ -28,6 +28,7 @@ export const COLUMNS = /** @type {const} */ ({
   "device": {
     "state": "u1", "blocks": "u4", "requests": "u4", "l2": "f4", "l2_queue": "f4", "hbm": "f4", "hbm_queue": "f4"
   },
+  "footprint": { "time": "f8", "held": "f8" },
   "held": { "rank": "i4", "share": "u1", "final": "u1", "bundles": "u1" },
   "inside": { "sms": "u2", "l2": "u1", "hbm": "u1", "out": "u1" },
   "tracks": {
@@ -42,6 +43,9 @@ export const COLUMNS = /** @type {const} */ ({
   },
   "traffic": { "cells": "f4" },
   "where": { "gpu": "i4", "block": "i4", "state": "i4", "op": "i4", "ops": "i4", "part": "i4", "line": "i4" },
+  "recorded_footprint": {
+    "table": "u4", "held": "f8", "first": "u4", "operation": "u4", "at_end": "u1", "change": "f8"
+  },
   "recorded_flights": { "time": "f8", "event": "f8", "kind": "u1", "link": "u4" },
   "recorded_steps": { "time": "f8", "event": "f8", "ends": "u1", "operation": "u4" },
   "recorded_operations": {

@@ -10,6 +10,7 @@ import { createCompare } from "./compare.js";
 import { createEvents } from "./events.js";
 import { createExplain } from "./explain.js";
 import { createExposed } from "./exposed.js";
+import { createFootprint } from "./footprint.js";
 import { createGraph } from "./graph.js";
 import { createHeat } from "./heat.js";
 import { createInspector } from "./inspector.js";
@@ -61,6 +62,7 @@ const OF_OPERATIONS = [
   ["side", "explain", "Explain", createExplain],
   ["below", "result", "Result", createResult, "ended"],
   ["below", "tracks", "Timeline", createRanks, true],
+  ["below", "footprint", "GPU memory", createFootprint],
   ["below", "events", "Events", createEvents],
   ["below", "compare", "Comparison", createCompare],
 ];

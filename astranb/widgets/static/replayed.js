@@ -107,6 +107,58 @@ export function createReplayed(recording, workload, buffersOf) {
     return Uint8Array.from(busy, (share) => Math.min(255, Math.round(255 * share)));
   }
 
+  const { axes, fullest, absent, buffers } = workload.footprint;
+  const memory = unpack("recorded_footprint", buffersOf(buffers));
+  /**
+   * What a rank has held up to a time: from which moments on, and the bytes by parts; changes at one time are one.
+   * @param {number} rank
+   * @param {number} now
+   */
+  function heldBy(rank, now) {
+    const table = memory.table[rank];
+    const parts = axes[table].parts.length;
+    /** @type {(column: Float64Array, row: number) => number[]} */
+    const take = (column, at) => [...column.subarray(at * parts, (at + 1) * parts)];
+    /** @type {Pair[]} when, and the number of the change */
+    const changes = [];
+    for (let k = memory.first[table]; k < memory.first[table + 1]; k++) {
+      const by = own[rank][memory.operation[k]];
+      const at = memory.at_end[k] ? end[by] : start[by];
+      if (at <= now) changes.push([at, k]);
+    }
+    const held = [{ time: 0, bytes: take(memory.held, table) }];
+    for (const [at, k] of changes.sort((a, b) => a[0] - b[0])) {
+      const last = held[held.length - 1];
+      const change = take(memory.change, k);
+      const bytes = last.bytes.map((one, part) => one + change[part]);
+      if (last.time === at) last.bytes = bytes;
+      else held.push({ time: at, bytes });
+    }
+    return held;
+  }
+  /**
+   * What a rank holds in memory, as views/footprint.py answers; every change is drawn.
+   * @param {Options} options
+   * @param {number} now
+   * @returns {Sent}
+   */
+  function footprint(options, now) {
+    const { from, to, columns, rank: asked, at_ps: moment } = /** @type {Window & { rank: number | null, at_ps: number | null }} */ (/** @type {object} */ (options));
+    const about = { from, to, columns, now_ps: now, exact: true, absent };
+    if (absent) return [{ ...about, chart: null }, pack("footprint", {})];
+    const rank = asked === null || asked >= ranks ? fullest : asked; // the page may hold the first ranks only
+    const held = heldBy(rank, now);
+    /** @type {(at: number) => number} the last change up to a time */
+    const until = (at) => Math.max(0, held.findLastIndex(({ time: since }) => since <= at));
+    /** @type {(bytes: number[]) => number} */
+    const sum = (bytes) => bytes.reduce((all, one) => all + one, 0);
+    const peak = held.reduce((most, one) => (sum(one.bytes) > sum(most.bytes) ? one : most));
+    const chart = { ...axes[memory.table[rank]], rank, at: held[until(moment ?? now)].bytes, peak_ps: peak.time, peak: peak.bytes };
+    const shown = held.slice(until(from)).filter(({ time: since }, k) => !k || since < to);
+    const bytes = chart.parts.flatMap((_, part) => shown.map((one) => one.bytes[part]));
+    return [{ ...about, chart }, pack("footprint", { time: shown.map((one) => one.time), held: bytes })];
+  }
+
   /** @param {number} k @param {number} at */
   const stateAt = (k, at) => (end[k] <= at ? DONE : start[k] <= at ? RUNNING : ready[k] <= at ? READY : WAITING);
   /** @param {number} k @param {number} state */
@@ -165,7 +217,7 @@ export function createReplayed(recording, workload, buffersOf) {
     return ends.length;
   }
   return {
-    answers: { tracks, graph, doing },
+    answers: { tracks, graph, doing, footprint },
     operation,
     moments: { time, event },
     narration: (k) => `rank ${npu[row[k]]} ${ends[k] ? "ends" : "begins"} ${texts[text[row[k]]]}`,

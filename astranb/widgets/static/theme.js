@@ -27,6 +27,12 @@ export const timeColour = (name) => TIME_COLOURS[name.split(":")[0]];
 // fence, copy engine, semaphore, issue or data. Details of a class differ in height.
 export const TRACK_COLOURS = ["issue", "data", "compute", "signal", "data", "data", "fence", "semaphore", "semaphore", "issue or data"].map((name) => TIME_COLOURS[name]);
 export const TRACK_HEIGHTS = [1, 0.84, 1, 1, 0.67, 0.5, 0.5, 0.2, 0.34, 0.67];
+// By what memory is for (MEMORY_COLOURS of core/colours.py), and the memory of the GPU.
+/** @type {Record<string, string>} */
+export const MEMORY_COLOURS = {
+  weights: "#0072b2", gradients: "#e69f00", optimizer: "#009e73", activations: "#cc79a7", cache: "#56b4e9", buffers: "#8c8c8c",
+};
+export const LIMIT_COLOUR = "#d55e00";
 export const RANK_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
 // A fill, and the ink that can be read on it.
 export const PHASE_COLOURS = [

@@ -275,6 +275,24 @@ export interface SourcePart {
   shipped: boolean;
 }
 
+/** What a rank holds in memory by `parts`: bytes at the cursor, and at the fullest moment so far. */
+export interface MemoryChart extends MemoryAxis {
+  rank: number;
+  at: number[];
+  peak_ps: number;
+  peak: number[];
+}
+/** What does not change while the ranks of a stage run. */
+export interface MemoryAxis {
+  stage: number;
+  parts: string[];
+  limit_bytes: number;
+  shows_limit: boolean;
+  top_bytes: number;
+  ticks: number[];
+  unit: [bytes: number, name: string];
+}
+
 export interface Answers {
   activity: Window & { first: number; last: number; exact: boolean; bin_ps: number; bundles: number[] };
   aggregate: {
@@ -354,6 +372,8 @@ export interface Answers {
     slots: number;
   };
   difference: { other: false } | ({ other: true } & Difference);
+  /** Where nothing is known of the run there is no chart; `exact`: every change, else the fullest moment of each column. */
+  footprint: Window & { now_ps: number; exact: boolean; absent: string; chart: MemoryChart | null };
   fork: { made: boolean };
   graph: {
     rank: number;
@@ -776,6 +796,8 @@ export interface RecordedWorkload {
   ranks: number;
   tracks: number;
   dims: number;
+  /** Of each table of the footprint its axis; the fullest rank; columns: `recorded_footprint`. */
+  footprint: { absent: string; axes: MemoryAxis[]; fullest: number; buffers: number[] };
   /** What each rank does when, as `doing` answers, and the message itself. */
   doing: Recorded<object>;
 }

@@ -56,6 +56,11 @@ class Footprint:
     change: np.ndarray
     limit_bytes: int = 0
 
+    @property
+    def used(self) -> np.ndarray:
+        """The numbers of the parts that any rank ever holds."""
+        return np.flatnonzero(self.held.any(axis=0) | self.change.any(axis=0))
+
     def ranks_of_tables(self) -> list[int]:
         """Give the first rank of each table."""
         return [int(rank) for rank in np.unique(self.table, return_index=True)[1]]

@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass, fields
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from astranb.core.columns import aligned
+from astranb.core.text_table import aligned
 
 from .costs import Costs
 from .job import Job

@@ -8,7 +8,7 @@ memory (:func:`cache_blocks`). :func:`astranb.explore.serve` answers the request
 from __future__ import annotations
 
 from .batch import Batch
-from .cache import blocks_of, cache_blocks, token_bytes
+from .kv_cache import blocks_of, cache_blocks, token_bytes
 from .policy import ServingPolicy
 from .requests import ARRIVALS, Request, RequestTrace, read_requests, requests_of
 
