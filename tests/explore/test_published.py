@@ -59,7 +59,7 @@ def test_the_whole_table_is_what_the_command_prints() -> None:
 
 
 def test_every_row_is_in_the_page() -> None:
-    assert re.findall(r"^\| ([\w.-]+) \| \d+ [abgh]+\d+, ", of_page(), re.MULTILINE) == [
+    assert re.findall(r"^\| ([\w.-]+) \| \d+ \w+, ", of_page(), re.MULTILINE) == [
         row.name for kind in KINDS for row in rows() if row.kind == kind
     ]
 
@@ -77,7 +77,7 @@ def test_rows_that_chose_no_number_are_as_near_as_promised() -> None:
     assert len(blind) >= 30
     assert sum(map(abs, blind)) / len(blind) <= 0.10
     assert max(map(abs, blind)) <= 0.25
-    other = errors("visible")
+    other = errors("visible, NeMo and Megatron-Bridge")
     assert len(other) >= 30
     assert sum(map(abs, other)) / len(other) <= 0.10
     assert max(map(abs, other)) <= 0.25
@@ -95,7 +95,8 @@ def test_the_summary_adds_up() -> None:
 
 def test_blind_rows_keep_their_first_prediction() -> None:
     first = [row for row in rows() if row.fields["first_s"]]
-    assert first == [row for row in rows() if row.fields["use"] == "blind"]
+    once_blind = ("blind", "visible, PyTorch FSDP", "visible, experts")
+    assert first == [row for row in rows() if row.kind.startswith(once_blind)]
     assert len(first) == 86
 
 

@@ -10,7 +10,7 @@ from astranb.workload.kernels import PRECISIONS
 
 from .parallelism import Parallelism
 
-__all__ = ["ATTENTION", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
+__all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
 
 _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
@@ -20,6 +20,7 @@ _LIMITS: Final = {
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "full")
 ATTENTION: Final = ("flash", "unfused")
+LIBRARIES: Final = ("megatron", "pytorch")
 OVERLAPS: Final = ("tensor", "gradients", "parameters")
 OFFLOADS: Final = ("none", "optimizer")
 
@@ -57,6 +58,10 @@ class Job:
         What the host's memory holds: ``none``, or ``optimizer``: its state, which the host's cores update.
         Gradients go there and parameters come back over the host's link, after the last backward pass and
         before the step ends, nothing of it overlapped (:mod:`astranb.workload.kernels.host`).
+    library : str
+        Whose kernels are around the matrices: ``megatron`` (Megatron-LM with Transformer Engine, and compiled
+        PyTorch: one for a norm, an activation, positions) or ``pytorch`` (PyTorch without compilation: one
+        for each operation in it, FlashAttention-2, an optimizer of many passes; :mod:`.costs`).
     elementwise : bool
         Whether norms, residuals and the softmax of attention are computations of their own, and not
         kernels of their neighbours; attention is ``unfused`` then.
@@ -69,7 +74,8 @@ class Job:
     optimizer_bytes : int
         Bytes of the optimizer's state per parameter: 12 for Adam with a copy in float32.
     gradient_bytes : int
-        Bytes of a parameter's gradient in memory.
+        Bytes of a parameter's gradient, in memory and as replicas sum it: 4 for PyTorch's FSDP with
+        ``reduce_dtype`` float32.
     cache_bytes : int
         Bytes of a number in the cache of keys and values: 2 for bfloat16, 1 for fp8.
 
@@ -102,6 +108,7 @@ class Job:
     overlap: tuple[str, ...] = ("gradients", "parameters")
     offload: str = "none"
     cache_bytes: int = 2
+    library: str = "megatron"
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -110,7 +117,7 @@ class Job:
             object.__setattr__(self, "recompute", "full" if self.recompute else "none")
         for name, known in (
             ("mode", MODES), ("recompute", RECOMPUTE), ("attention", ATTENTION), ("offload", OFFLOADS),
-            ("precision", PRECISIONS),
+            ("precision", PRECISIONS), ("library", LIBRARIES),
         ):  # fmt: skip
             value = str(getattr(self, name))
             if value not in known:

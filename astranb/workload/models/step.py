@@ -376,6 +376,8 @@ def workload(
     overlap: Sequence[str] = ("gradients", "parameters"),
     offload: str = "none",
     cache_bytes: int = 2,
+    library: str = "megatron",
+    gradient_bytes: int = 2,
     gpu: str | KernelTimes | None = None,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
@@ -405,7 +407,7 @@ def workload(
         Whether dropout is one, too.
     expert_imbalance : float
         Load of the busiest expert of a layer, relative to the mean.
-    attention, precision, overlap, offload, cache_bytes
+    attention, precision, overlap, offload, cache_bytes, library, gradient_bytes
         As :class:`Job` describes them.
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
@@ -466,6 +468,8 @@ def workload(
         overlap=tuple(overlap),
         offload=offload,
         cache_bytes=cache_bytes,
+        library=library,
+        gradient_bytes=gradient_bytes,
     )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
