@@ -39,7 +39,7 @@ _FLAGS: Final = {
 _CHOICES: Final = {
     "recompute": ("none, selective (attention) or full (layers; without a value) (default: none)", "full"),
     "library": ("megatron (fused kernels) or pytorch (not compiled) (default: megatron)", None),
-    "attention": ("flash (one kernel) or unfused (default: flash)", None),
+    "attention": ("flash (one kernel), flash1 (its first version) or unfused (default: flash)", None),
     "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
     "offload": ("what the host's memory holds: none or optimizer (default: none)", None),
 }

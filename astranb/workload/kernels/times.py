@@ -279,8 +279,10 @@ class KernelTimes:
             parts = _PARTS_NS * one.keys / (one.keys + 1024)
             return self._moved_ns(self._moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
         part = gpu.attention_back if one.is_backward else gpu.attention
-        if one.portable and gpu.attention_2:
+        if one.version and gpu.attention_2:
             part = gpu.attention_2
+        if one.version == 1:
+            part /= _SINCE_TRITON
         # Short sequences fill the pipelines of a tile less; a causal mask halves what a query sees of them.
         rows = one.sequences * one.heads * one.queries
         seen = 2 * one.pairs / rows
@@ -291,6 +293,9 @@ class KernelTimes:
         return max(computed, self._moved_ns(self._moved(one))) + gpu.kernel_ns
 
 
+_SINCE_TRITON: Final = 1.8
+"""How many times as fast FlashAttention-2 is as the first version in Triton: the middle of 1.3 to 2.5 (Dao
+2023, arXiv 2307.08691, section 4.1)."""
 _DIAGONAL: Final = 128
 """Rows of a tile of attention."""
 _PARTS_NS: Final = 5000

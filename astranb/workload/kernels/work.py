@@ -87,8 +87,8 @@ class Attention:
     kept_size : int
         Numbers of two bytes that a head keeps of a token; 0: those of a key and a value. (Latent vectors
         are both; in fp8 there are half as many.)
-    portable : bool
-        Whether the kernel is one for all GPUs (FlashAttention-2), and not made for this one.
+    version : int
+        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Attention:
     causal: bool = True
     is_backward: bool = False
     kept_size: int = 0
-    portable: bool = False
+    version: int = 0
 
     sort = "attention"
     launches = 1

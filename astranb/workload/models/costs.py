@@ -184,21 +184,23 @@ class Costs:
     def _attention(self, seen: int, heads: int) -> tuple[Kernel, ...]:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
-        each, portable = self.tokens // sequences, self.job.library == "pytorch"
+        each, version = self.tokens // sequences, 2 if self.job.library == "pytorch" else 0
+        if self.job.attention == "flash1":
+            version = 1
         halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
-        if (self.job.attention == "flash" and not self.job.elementwise) or each == 1:
+        if (self.job.attention != "unfused" and not self.job.elementwise) or each == 1:
             if not m.is_latent:
                 kept = m.kv_heads // self.job.parallelism.tensor
                 wide = 0 if halves == 1 else (m.key_size + m.value_size) // halves
                 return (
                     Attention(
                         sequences, each, seen, heads, kept, m.key_size, m.value_size, kept_size=wide,
-                        portable=portable,
+                        version=version,
                     ),
                 )  # fmt: skip
             if each > 1:
                 sizes = heads, heads, m.key_size, m.value_size
-                return (Attention(sequences, each, seen, *sizes, portable=portable),)
+                return (Attention(sequences, each, seen, *sizes, version=version),)
             # Latent vectors are read once for all heads, as keys and as values.
             wide = m.kv_rank + m.rope_size
             return (Attention(sequences, 1, seen, heads, 1, wide, m.kv_rank, kept_size=wide // halves),)

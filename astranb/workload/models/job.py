@@ -19,7 +19,7 @@ _LIMITS: Final = {
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "full")
-ATTENTION: Final = ("flash", "unfused")
+ATTENTION: Final = ("flash", "flash1", "unfused")
 LIBRARIES: Final = ("megatron", "pytorch")
 OVERLAPS: Final = ("tensor", "gradients", "parameters")
 OFFLOADS: Final = ("none", "optimizer")
@@ -47,7 +47,8 @@ class Job:
         What backward passes compute again: ``none``, ``selective`` (the core of attention; Korthikanti et
         al. 2022, arXiv 2205.05198), ``full`` (the forward pass of their layer); True is ``full``.
     attention : str
-        ``flash``: in one kernel (FlashAttention); ``unfused``: with its scores in memory.
+        ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``unfused``:
+        with its scores in memory.
     precision : str
         Of products with parameters: ``bf16``, ``fp16`` or ``fp8``.
     overlap : tuple of str
