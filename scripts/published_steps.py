@@ -299,6 +299,7 @@ KINDS: Final = {
     "visible, PyTorch FSDP": "not used, but visible: FSDP in PyTorch, not compiled",
     "visible, experts": "not used, but visible: mixture of experts",
     "blind, NeMo and Megatron-Bridge": "blind: NeMo, Megatron-Bridge",
+    "blind, PyTorch FSDP": "blind: FSDP in PyTorch, not compiled",
     "blind, experts": "blind: mixture of experts",
     "other": "plan not given completely",
 }
