@@ -77,6 +77,7 @@ MODELS: Final = TRANSFORMERS | {one.name: one for one in _OTHERS}
 _PLAN: Final = (
     "gpu", "precision", "model", "tensor", "pipeline", "context", "expert", "interleave", "data_sharding",
     "microbatch", "sequence", "recompute", "attention", "overlap", "library", "gradient_bytes", "launch",
+    "dispatch_node",
 )  # fmt: skip
 
 
@@ -155,7 +156,7 @@ class Row:
             degrees, one("sequence"), one("batch"), micro, recompute=self.fields["recompute"],
             attention=self.fields["attention"], precision=self.fields["precision"], overlap=flags,
             dropout=self.fields["attention"] == "unfused", library=self.fields["library"],
-            gradient_bytes=one("gradient_bytes"),
+            gradient_bytes=one("gradient_bytes"), dispatch_node=one("dispatch_node"),
         )  # fmt: skip
 
     @property
@@ -213,7 +214,7 @@ class Row:
             self.model, job.parallelism, batch=job.batch, microbatches=job.microbatches,
             sequence=job.sequence, recompute=job.recompute, attention=job.attention,
             precision=job.precision, overlap=job.overlap, dropout=job.dropout, library=job.library,
-            gradient_bytes=job.gradient_bytes, gpu=self.times,
+            gradient_bytes=job.gradient_bytes, dispatch_node=job.dispatch_node, gpu=self.times,
         )  # fmt: skip
 
 
@@ -300,7 +301,6 @@ KINDS: Final = {
     "visible, experts": "not used, but visible: mixture of experts",
     "blind, NeMo and Megatron-Bridge": "blind: NeMo, Megatron-Bridge",
     "blind, PyTorch FSDP": "blind: FSDP in PyTorch, not compiled",
-    "blind, experts": "blind: mixture of experts",
     "other": "plan not given completely",
 }
 """The sorts of rows, in the order of the page."""

@@ -31,6 +31,7 @@ _NUMBERS: Final = {
     "seq": ("sequence", "tokens in a sequence (default: the model's)"),
     "tokens": ("tokens", "decode: tokens to generate (default: 1)"),
     "gradient-bytes": ("gradient_bytes", "of a gradient in sums over replicas and in memory (default: 2)"),
+    "dispatch-node": ("dispatch_node", "a node's GPUs: send tokens to it once (default: to each expert)"),
 }
 _FLAGS: Final = {
     "elementwise": "norms, residuals and softmax as operations of their own, nothing fused",

@@ -27,7 +27,7 @@ from scripts.published_steps import (
 QUICK = (
     "sc21-7.5b", "korthikanti-22b", "nemo-llama2-70b-64", "long-llama2-7b", "mlperf-b200-n8",
     "foundry-mpt-7b-a100-2048", "titan-llama2-13b", "dgxc-llama3-8b-fp8-8", "bridge-25.11-llama3-405b-b200",
-    "megatron-mixtral", "foundry-mpt-1b-a100-8192", "bridge-26.08-qwen3-30b",
+    "megatron-mixtral", "foundry-mpt-7b-h100-1024", "bridge-26.08-qwen3-30b",
 )  # fmt: skip
 """Rows of every sort that are predicted in a moment."""
 

@@ -280,8 +280,22 @@ class Costs:
     def dispatched(self) -> int:
         """Bytes of a microbatch's tokens that are dispatched to the busiest rank's experts."""
         degrees = self.job.parallelism
-        even = self.model.top_k * self.activation // (degrees.tensor if degrees.sequence else 1)
-        return int(self.load * even)
+        size = self.activation // (degrees.tensor if degrees.sequence else 1)
+        return int(self.load * self.copies * size)
+
+    @property
+    def copies(self) -> Fraction:
+        """How often a token is sent, on average: to each of its experts, or to each place that has some.
+
+        Places are the nodes of the group, or its ranks where it has one node. Of ``n`` places one has none of
+        ``k`` experts with probability ``(1 - 1 / n) ** k``.
+        """
+        degrees, top_k = self.job.parallelism, self.model.top_k
+        if not self.job.dispatch_node:
+            return Fraction(top_k)
+        nodes = -(-degrees.expert * degrees.tensor * degrees.context // self.job.dispatch_node)
+        places = min(nodes, degrees.expert) if nodes > 1 else degrees.expert
+        return places * (1 - (1 - Fraction(1, places)) ** top_k)
 
     def embedding(self) -> Cost:
         """The look-up of words, and the addition of positions."""

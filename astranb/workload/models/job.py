@@ -15,7 +15,7 @@ __all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE
 _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
     "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
-    "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2,
+    "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2, "dispatch_node": 1 << 20,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "full")
@@ -70,6 +70,9 @@ class Job:
         Whether to train with dropout.
     expert_imbalance : float
         Tokens of the busiest expert of a layer, relative to the mean.
+    dispatch_node : int
+        GPUs of a node: a token is sent once to each node that has some of its experts, and to each GPU inside
+        its own, as DeepEP and HybridEP do; 0: once to each expert, by a plain all-to-all.
     bytes_each : int
         Bytes of a parameter, activation or gradient: 2 for bfloat16.
     optimizer_bytes : int
@@ -110,6 +113,7 @@ class Job:
     offload: str = "none"
     cache_bytes: int = 2
     library: str = "megatron"
+    dispatch_node: int = 0
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -128,8 +132,9 @@ class Job:
                 raise InputError(f"no overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
         for name, most in _LIMITS.items():
             value = getattr(self, name)
-            if not 1 <= value <= most:
-                raise InputError(f"{value} is out of range", where=name, hint=f"take 1 to {most}")
+            least = 0 if name == "dispatch_node" else 1
+            if not least <= value <= most:
+                raise InputError(f"{value} is out of range", where=name, hint=f"take {least} to {most}")
         if self.batch % (degrees.data * self.microbatches):
             step = degrees.data * self.microbatches
             what = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -195,3 +197,17 @@ def test_gradients_are_summed_in_their_own_numbers(zero):
             sum(program.size[row] for row, name in enumerate(program.names) if "grads" in name)
         )  # fmt: skip
     assert sums[1] == 2 * sums[0] > 0
+
+
+@pytest.mark.parametrize("expert, node", [(4, 8), (8, 8), (8, 4), (8, 2), (4, 0)])
+def test_a_token_is_sent_once_to_each_place_that_has_its_experts(expert, node):
+    """Against every choice of experts, each with any other, as in the closed form."""
+    model = tiny(experts=8, top_k=2, expert_ffn=32)
+    job = Job(Parallelism(data=expert, expert=expert), model.sequence, expert, dispatch_node=node)
+    nodes = expert // node if node and expert > node else 0
+    places = nodes or expert
+    choices = list(product(range(places), repeat=2))
+    mean = sum(len(set(choice)) for choice in choices) / len(choices)
+    costs = Costs(model, job)
+    assert float(costs.copies) == pytest.approx(mean if node else 2)
+    assert costs.dispatched == pytest.approx(float(costs.copies) * costs.activation, abs=1)
