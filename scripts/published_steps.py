@@ -301,6 +301,7 @@ KINDS: Final = {
     "visible, experts": "not used, but visible: mixture of experts",
     "blind, NeMo and Megatron-Bridge": "blind: NeMo, Megatron-Bridge",
     "blind, PyTorch FSDP": "blind: FSDP in PyTorch, not compiled",
+    "blind, experts": "blind: mixture of experts",
     "other": "plan not given completely",
 }
 """The sorts of rows, in the order of the page."""
