@@ -190,9 +190,8 @@ class Row:
     @property
     def times(self) -> KernelTimes:
         """The times of kernels on the GPU."""
-        return KernelTimes(
-            GPUS[self.fields["gpu"]], self.fields["precision"], launch=self.fields["launch"]
-        )  # fmt: skip
+        fields = self.fields
+        return KernelTimes(GPUS[fields["gpu"]], fields["precision"], launch=fields["launch"])
 
     def predicted_s(self) -> float:
         """The estimated time of a step."""
@@ -315,6 +314,11 @@ _TOGETHER: Final = {
     ),
     "all blind, dense": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP"),
     "all blind": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP", "blind, experts"),
+    "all not used, dense": tuple(
+        f"{use}, {group}"
+        for use in ("visible", "blind")
+        for group in ("NeMo and Megatron-Bridge", "PyTorch FSDP")
+    ),
 }
 
 

@@ -72,11 +72,16 @@ def errors(*kinds: str) -> list[float]:
 
 
 def test_rows_that_chose_no_number_are_as_near_as_promised() -> None:
-    """At least 30, within 10 % on average and 25 % at most."""
-    blind = errors("blind, NeMo and Megatron-Bridge")
-    assert len(blind) >= 30
-    assert sum(map(abs, blind)) / len(blind) <= 0.10
-    assert max(map(abs, blind)) <= 0.25
+    """At least 30, within 10 % on average and 25 % at most; experts are further off."""
+    nemo, pytorch = "blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP"
+    for kinds in ((nemo,), (nemo, pytorch)):
+        blind = errors(*kinds)
+        assert len(blind) >= 30
+        assert sum(map(abs, blind)) / len(blind) <= 0.10
+        assert max(map(abs, blind)) <= 0.25
+    experts = errors("blind, experts")
+    assert len(experts) >= 8
+    assert sum(map(abs, experts)) / len(experts) <= 0.25
     other = errors("visible, NeMo and Megatron-Bridge")
     assert len(other) >= 30
     assert sum(map(abs, other)) / len(other) <= 0.10
@@ -111,7 +116,7 @@ def test_a_row_has_one_published_figure_and_a_source() -> None:
     "name, published, near",
     [
         ("H100 over A100, GPT-3 175B, bf16", 3.31, 0.15),
-        ("H100 over A100, MPT-7B, FSDP", 2.29, 0.35),
+        ("H100 over A100, MPT-7B, FSDP", 2.29, 0.2),
         ("B200 over H100, GPT-3 175B, fp8", 2.04, 0.15),
         ("GB200 over H100, Llama-3 405B, bf16", 2.08, 0.2),
         ("GB200 over H100, Llama-3 405B, fp8", 1.98, 0.25),
