@@ -69,6 +69,7 @@ _OTHERS: Final = (
     _experts("grok1", 64, 6144, 48, 8, 32768, 131072, 8, 2),
     _mpt("mpt-1b", 24, 2048, 16), _mpt("mpt-3b", 32, 2560, 20),
     _gpt("gpt2-xl", 48, 1600, 25, 50304),
+    Transformer("qwen2.5-7b", 28, 3584, 28, 18944, 152064, 2048, kv_heads=4, gated=True, norm="rms"),
 )  # fmt: skip
 MODELS: Final = TRANSFORMERS | {one.name: one for one in _OTHERS}
 """Models of the tables: sizes of the papers, of NeMo's configurations, and our own."""
@@ -106,6 +107,8 @@ class Row:
             return use
         if self.number("expert") > 1:
             return f"{use}, experts"
+        if "tprimat" in self.fields["source"]:
+            return f"{use}, run by others"
         pytorch = self.fields["library"] == "pytorch"
         return f"{use}, {'PyTorch FSDP' if pytorch else 'NeMo and Megatron-Bridge'}"
 
@@ -300,6 +303,7 @@ KINDS: Final = {
     "visible, experts": "not used, but visible: mixture of experts",
     "blind, NeMo and Megatron-Bridge": "blind: NeMo, Megatron-Bridge",
     "blind, PyTorch FSDP": "blind: FSDP in PyTorch, not compiled",
+    "blind, run by others": "blind: Megatron-LM and NeMo, run by others",
     "blind, experts": "blind: mixture of experts",
     "other": "plan not given completely",
 }
@@ -312,12 +316,19 @@ _TOGETHER: Final = {
         "visible, NeMo and Megatron-Bridge",
         "blind, NeMo and Megatron-Bridge",
     ),
-    "all blind, dense": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP"),
-    "all blind": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP", "blind, experts"),
-    "all not used, dense": tuple(
-        f"{use}, {group}"
-        for use in ("visible", "blind")
-        for group in ("NeMo and Megatron-Bridge", "PyTorch FSDP")
+    "all blind, dense": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP", "blind, run by others"),
+    "all blind": (
+        "blind, NeMo and Megatron-Bridge",
+        "blind, PyTorch FSDP",
+        "blind, run by others",
+        "blind, experts",
+    ),
+    "all not used, dense": (
+        "visible, NeMo and Megatron-Bridge",
+        "visible, PyTorch FSDP",
+        "blind, NeMo and Megatron-Bridge",
+        "blind, PyTorch FSDP",
+        "blind, run by others",
     ),
 }
 
