@@ -67,6 +67,9 @@ _OTHERS: Final = (
     _experts("qwen3-30b", 48, 2048, 32, 4, 768, 151936, 128, 8),
     _experts("qwen3-235b", 94, 4096, 64, 4, 1536, 151936, 128, 8),
     _experts("grok1", 64, 6144, 48, 8, 32768, 131072, 8, 2),
+    _mpt("mpt-1b", 24, 2048, 16), _mpt("mpt-3b", 32, 2560, 20),
+    _gpt("gpt2-xl", 48, 1600, 25, 50304),
+    Transformer("qwen2.5-7b", 28, 3584, 28, 18944, 152064, 2048, kv_heads=4, gated=True, norm="rms"),
 )  # fmt: skip
 MODELS: Final = TRANSFORMERS | {one.name: one for one in _OTHERS}
 """Models of the tables: sizes of the papers, of NeMo's configurations, and our own."""
@@ -74,7 +77,8 @@ MODELS: Final = TRANSFORMERS | {one.name: one for one in _OTHERS}
 
 _PLAN: Final = (
     "gpu", "precision", "model", "tensor", "pipeline", "context", "expert", "interleave", "data_sharding",
-    "microbatch", "sequence", "recompute", "attention", "overlap",
+    "microbatch", "sequence", "recompute", "attention", "overlap", "library", "gradient_bytes", "launch",
+    "dispatch_node",
 )  # fmt: skip
 
 
@@ -83,8 +87,9 @@ class Row:
     """One published step.
 
     Its ``use`` says what its figure was for: ``choose`` (numbers of the model were chosen with it),
-    ``visible`` (it could be seen while the model was built), ``blind`` (its first prediction was made
-    before anybody had compared the two) or ``other`` (its plan is not given completely).
+    ``visible`` (it could be seen while the model was built; if it has a first prediction, it was blind
+    before), ``blind`` (its first prediction was made before anybody had compared the two) or ``other`` (its
+    plan is not given completely).
     """
 
     fields: dict[str, str]
@@ -98,12 +103,14 @@ class Row:
     def kind(self) -> str:
         """The table of the page that it is in."""
         use = self.fields["use"]
-        if use != "blind":
+        if use not in ("visible", "blind"):
             return use
         if self.number("expert") > 1:
-            return "blind, experts"
-        pytorch = any(name in self.fields["source"] for name in ("llm-foundry", "torchtitan"))
-        return "blind, PyTorch FSDP" if pytorch else "blind, NeMo and Megatron-Bridge"
+            return f"{use}, experts"
+        if "tprimat" in self.fields["source"]:
+            return f"{use}, run by others"
+        pytorch = self.fields["library"] == "pytorch"
+        return f"{use}, {'PyTorch FSDP' if pytorch else 'NeMo and Megatron-Bridge'}"
 
     @property
     def plan(self) -> tuple[str, ...]:
@@ -151,7 +158,8 @@ class Row:
         return Job(
             degrees, one("sequence"), one("batch"), micro, recompute=self.fields["recompute"],
             attention=self.fields["attention"], precision=self.fields["precision"], overlap=flags,
-            dropout=self.fields["attention"] == "unfused",
+            dropout=self.fields["attention"] == "unfused", library=self.fields["library"],
+            gradient_bytes=one("gradient_bytes"), dispatch_node=one("dispatch_node"),
         )  # fmt: skip
 
     @property
@@ -182,9 +190,15 @@ class Row:
         job = self.job
         return self.model.layers * job.microbatches * job.parallelism.per_stage
 
+    @property
+    def times(self) -> KernelTimes:
+        """The times of kernels on the GPU."""
+        fields = self.fields
+        return KernelTimes(GPUS[fields["gpu"]], fields["precision"], launch=fields["launch"])
+
     def predicted_s(self) -> float:
         """The estimated time of a step."""
-        times = KernelTimes(GPUS[self.fields["gpu"]], self.job.precision)
+        times = self.times
         return estimate_step(self.model, self.job, times, network_of(times, self.job)).step_ns / 1e9
 
     def simulated_s(self) -> float:
@@ -201,8 +215,8 @@ class Row:
         return workload(
             self.model, job.parallelism, batch=job.batch, microbatches=job.microbatches,
             sequence=job.sequence, recompute=job.recompute, attention=job.attention,
-            precision=job.precision, overlap=job.overlap, dropout=job.dropout,
-            gpu=KernelTimes(GPUS[self.fields["gpu"]], job.precision),
+            precision=job.precision, overlap=job.overlap, dropout=job.dropout, library=job.library,
+            gradient_bytes=job.gradient_bytes, dispatch_node=job.dispatch_node, gpu=self.times,
         )  # fmt: skip
 
 
@@ -284,9 +298,12 @@ def of_plans(found: Iterable[Compared]) -> list[float]:
 
 KINDS: Final = {
     "choose": "used to choose numbers",
-    "visible": "not used, but visible",
+    "visible, NeMo and Megatron-Bridge": "not used, but visible: NeMo, Megatron-Bridge",
+    "visible, PyTorch FSDP": "not used, but visible: FSDP in PyTorch, not compiled",
+    "visible, experts": "not used, but visible: mixture of experts",
     "blind, NeMo and Megatron-Bridge": "blind: NeMo, Megatron-Bridge",
     "blind, PyTorch FSDP": "blind: FSDP in PyTorch, not compiled",
+    "blind, run by others": "blind: Megatron-LM and NeMo, run by others",
     "blind, experts": "blind: mixture of experts",
     "other": "plan not given completely",
 }
@@ -295,9 +312,24 @@ KINDS: Final = {
 _NEW: Final = ("blind: NeMo, Megatron-Bridge, new plans",)
 _TOGETHER: Final = {
     _NEW[0]: ("blind, NeMo and Megatron-Bridge",),
-    "not used, NeMo and Megatron-Bridge": ("visible", "blind, NeMo and Megatron-Bridge"),
-    "all blind, dense": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP"),
-    "all blind": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP", "blind, experts"),
+    "not used, NeMo and Megatron-Bridge": (
+        "visible, NeMo and Megatron-Bridge",
+        "blind, NeMo and Megatron-Bridge",
+    ),
+    "all blind, dense": ("blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP", "blind, run by others"),
+    "all blind": (
+        "blind, NeMo and Megatron-Bridge",
+        "blind, PyTorch FSDP",
+        "blind, run by others",
+        "blind, experts",
+    ),
+    "all not used, dense": (
+        "visible, NeMo and Megatron-Bridge",
+        "visible, PyTorch FSDP",
+        "blind, NeMo and Megatron-Bridge",
+        "blind, PyTorch FSDP",
+        "blind, run by others",
+    ),
 }
 
 
@@ -307,7 +339,7 @@ def summary(found: list[Compared]) -> list[str]:
         "| steps | rows | mean error | worst | bias | plans | mean | worst | first mean | first worst |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    seen = {one.row.plan for one in found if one.row.kind in ("choose", "visible")}
+    seen = {one.row.plan for one in found if one.row.fields["use"] in ("choose", "visible")}
     for title, kinds in {**{title: (kind,) for kind, title in KINDS.items()}, **_TOGETHER}.items():
         each = [one for one in found if one.row.kind in kinds]
         if title in _NEW:
@@ -378,10 +410,10 @@ def changes(found: list[Compared]) -> list[str]:
 
 def listing(found: list[Compared], kind: str) -> list[str]:
     """Write the table of the rows of a sort."""
-    blind = kind.startswith("blind")
+    firsts = any(one.row.kind == kind and one.first is not None for one in found)
     lines = [
-        "| row | GPUs | model | plan | batch | published s | predicted s | error |" + " first |" * blind,
-        "|---|---|---|---|---|---|---|---|" + "---|" * blind,
+        "| row | GPUs | model | plan | batch | published s | predicted s | error |" + " first |" * firsts,
+        "|---|---|---|---|---|---|---|---|" + "---|" * firsts,
     ]
     for one in found:
         f = one.row.fields
@@ -392,7 +424,7 @@ def listing(found: list[Compared], kind: str) -> list[str]:
             f"| {f['model']}, {int(f['sequence']):,} | {one.row.plan_text} | {f['batch']} "
             f"| {one.row.measured_s():.3f} | {one.predicted_s:.3f} | {one.error:+.1%} |"
         )
-        lines.append(line + (f" {one.first:+.1%} |" if blind else ""))
+        lines.append(line + ("" if one.first is None else f" {one.first:+.1%} |"))
     return lines
 
 

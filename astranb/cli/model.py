@@ -30,6 +30,8 @@ _NUMBERS: Final = {
     "microbatches": ("microbatches", "parts of a replica's batch (default: 4 per pipeline stage)"),
     "seq": ("sequence", "tokens in a sequence (default: the model's)"),
     "tokens": ("tokens", "decode: tokens to generate (default: 1)"),
+    "gradient-bytes": ("gradient_bytes", "of a gradient in sums over replicas and in memory (default: 2)"),
+    "dispatch-node": ("dispatch_node", "a node's GPUs: send tokens to it once (default: to each expert)"),
 }
 _FLAGS: Final = {
     "elementwise": "norms, residuals and softmax as operations of their own, nothing fused",
@@ -37,7 +39,8 @@ _FLAGS: Final = {
 }
 _CHOICES: Final = {
     "recompute": ("none, selective (attention) or full (layers; without a value) (default: none)", "full"),
-    "attention": ("flash (one kernel) or unfused (default: flash)", None),
+    "library": ("megatron (fused kernels) or pytorch (not compiled) (default: megatron)", None),
+    "attention": ("flash (one kernel), flash1 (its first version) or unfused (default: flash)", None),
     "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
     "offload": ("what the host's memory holds: none or optimizer (default: none)", None),
 }
@@ -115,7 +118,7 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})
     numbers = given(
         args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES, cache_bytes="cache_precision",
-        **{parameter: name for name, (parameter, _) in _NUMBERS.items()},
+        **{parameter: name.replace("-", "_") for name, (parameter, _) in _NUMBERS.items()},
     )  # fmt: skip
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))

@@ -146,6 +146,21 @@ def test_element_wise_operations_and_experts(tmp_path, capsys):
     assert "--expert-imbalance needs --model" in capsys.readouterr().err
 
 
+def test_pytorch_without_compilation_is_slower_and_deepep_sends_less(capsys):
+    def took(model: str, *more: str) -> int:
+        assert main(["run", "--model", model, "--json", *more]) == 0
+        return int(json.loads(capsys.readouterr().out)["time_ps"])
+
+    dense = ["llama3-8b", "--dp=8", "--zero=3", "--recompute"]
+    fused, eager = took(*dense), took(*dense, "--library=pytorch")
+    summed = took(*dense, "--library=pytorch", "--gradient-bytes=4")
+    assert fused < eager < summed < took(*dense, "--library=pytorch", "--attention=flash1")
+    experts = ["mixtral-8x7b", "--dp=16", "--ep=8", "--memory-limit=none"]
+    assert took(*experts, "--dispatch-node=8") < took(*experts)
+    assert main(["run", "--model=llama3-8b", "--library=jax"]) == 2
+    assert "unknown library 'jax'" in capsys.readouterr().err
+
+
 def test_a_gpu_is_fitted_to_timings_of_its_kernels(tmp_path, capsys):
     """Kernels that take twice as long make a step that computes longer; the report has the errors."""
     rows = ["gpu,kernel,precision,shape,ns"]

@@ -27,7 +27,7 @@ from scripts.published_steps import (
 QUICK = (
     "sc21-7.5b", "korthikanti-22b", "nemo-llama2-70b-64", "long-llama2-7b", "mlperf-b200-n8",
     "foundry-mpt-7b-a100-2048", "titan-llama2-13b", "dgxc-llama3-8b-fp8-8", "bridge-25.11-llama3-405b-b200",
-    "megatron-mixtral",
+    "megatron-mixtral", "foundry-mpt-7b-h100-1024", "bridge-26.02.01-qwen3-30b-b200", "tprimat",
 )  # fmt: skip
 """Rows of every sort that are predicted in a moment."""
 
@@ -59,7 +59,7 @@ def test_the_whole_table_is_what_the_command_prints() -> None:
 
 
 def test_every_row_is_in_the_page() -> None:
-    assert re.findall(r"^\| ([\w.-]+) \| \d+ [abgh]+\d+, ", of_page(), re.MULTILINE) == [
+    assert re.findall(r"^\| ([\w.-]+) \| \d+ \w+, ", of_page(), re.MULTILINE) == [
         row.name for kind in KINDS for row in rows() if row.kind == kind
     ]
 
@@ -72,12 +72,17 @@ def errors(*kinds: str) -> list[float]:
 
 
 def test_rows_that_chose_no_number_are_as_near_as_promised() -> None:
-    """At least 30, within 10 % on average and 25 % at most."""
-    blind = errors("blind, NeMo and Megatron-Bridge")
-    assert len(blind) >= 30
-    assert sum(map(abs, blind)) / len(blind) <= 0.10
-    assert max(map(abs, blind)) <= 0.25
-    other = errors("visible")
+    """At least 30, within 10 % on average and 25 % at most; experts are further off."""
+    nemo, pytorch = "blind, NeMo and Megatron-Bridge", "blind, PyTorch FSDP"
+    for kinds in ((nemo,), (nemo, pytorch)):
+        blind = errors(*kinds)
+        assert len(blind) >= 30
+        assert sum(map(abs, blind)) / len(blind) <= 0.10
+        assert max(map(abs, blind)) <= 0.25
+    experts = errors("blind, experts")
+    assert len(experts) >= 8
+    assert sum(map(abs, experts)) / len(experts) <= 0.25
+    other = errors("visible, NeMo and Megatron-Bridge")
     assert len(other) >= 30
     assert sum(map(abs, other)) / len(other) <= 0.10
     assert max(map(abs, other)) <= 0.25
@@ -95,8 +100,8 @@ def test_the_summary_adds_up() -> None:
 
 def test_blind_rows_keep_their_first_prediction() -> None:
     first = [row for row in rows() if row.fields["first_s"]]
-    assert first == [row for row in rows() if row.fields["use"] == "blind"]
-    assert len(first) == 86
+    assert {row.name for row in rows() if row.fields["use"] == "blind"} <= {row.name for row in first}
+    assert len(first) == 154
 
 
 def test_a_row_has_one_published_figure_and_a_source() -> None:
@@ -111,7 +116,7 @@ def test_a_row_has_one_published_figure_and_a_source() -> None:
     "name, published, near",
     [
         ("H100 over A100, GPT-3 175B, bf16", 3.31, 0.15),
-        ("H100 over A100, MPT-7B, FSDP", 2.29, 0.35),
+        ("H100 over A100, MPT-7B, FSDP", 2.29, 0.2),
         ("B200 over H100, GPT-3 175B, fp8", 2.04, 0.15),
         ("GB200 over H100, Llama-3 405B, bf16", 2.08, 0.2),
         ("GB200 over H100, Llama-3 405B, fp8", 1.98, 0.25),

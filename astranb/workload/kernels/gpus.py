@@ -40,6 +40,9 @@ class Gpu:
         Part of the peak that full tiles of large products achieve, by precision.
     attention, attention_back : float
         Part of the bfloat16 peak that long causal attention achieves, forward and backward.
+    attention_2 : float
+        Part that FlashAttention-2 achieves where its kernels, made for A100, miss what the GPU can do; 0: as
+        the other kernels.
     half_keys : int
         Keys at which attention achieves half of that.
     stream, feed : float
@@ -78,6 +81,7 @@ class Gpu:
     decode_ns: int = 6000
     graph_ns: int = 1260
     stream_ns: int = STREAM_NS
+    attention_2: float = 0.0
     source: str = ""
     fitted: str = ""
 
@@ -99,7 +103,7 @@ def _parts(bf16: float, fp8: float = 0.0) -> dict[str, float]:
 
 _H100: Final = Gpu(
     "h100-sxm", 132, 3350 * 10**9, 81_559 << 20,
-    _tera(bf16=989, fp8=1979), _parts(0.86, 0.73), 0.66, 0.58, 700, 0.88, 0.79, 2500,
+    _tera(bf16=989, fp8=1979), _parts(0.86, 0.73), 0.66, 0.58, 700, 0.88, 0.79, 2500, attention_2=0.35,
     source="NVIDIA H100 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved",
 )  # fmt: skip
 _B200: Final = Gpu(

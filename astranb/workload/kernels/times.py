@@ -201,7 +201,7 @@ class KernelTimes:
         """Give how long the GPU waits for a computation's launches: what these take more than the kernels."""
         if not self.launch_ns:
             return 0
-        launches = sum(getattr(one, "launches", 1) for one in kernels)
+        launches = sum(one.launches * (1 + self._casts(one)) for one in kernels)
         return max(0, launches * self.launch_ns - sum(map(self.kernel_ns, kernels)))
 
     def kernel_ns(self, kernel: Kernel) -> int:
@@ -218,6 +218,10 @@ class KernelTimes:
                 took = self._moved_ns(kernel.size) + kernel.launches * self.gpu.kernel_ns
             found = self._known[kernel] = max(1, round(took))
         return found
+
+    def _casts(self, kernel: Kernel) -> bool:
+        """Say whether a kernel's input is cast to fp8 before, by another kernel."""
+        return isinstance(kernel, Product) and kernel.cast and self._precision_of(kernel) == "fp8"
 
     def _precision_of(self, one: Product) -> str:
         return "bf16" if one.plain and self.precision == "fp8" else self.precision
@@ -264,7 +268,7 @@ class KernelTimes:
                     took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
                 best = min(best, took)
         took = max(best, self._fed_ns(self._moved(one))) + gpu.kernel_ns
-        if precision == "fp8" and one.cast:
+        if self._casts(one):
             took += self._moved_ns(_CAST_BYTES * one.m * one.k * one.copies) + gpu.kernel_ns
         return took
 
@@ -275,6 +279,10 @@ class KernelTimes:
             parts = _PARTS_NS * one.keys / (one.keys + 1024)
             return self._moved_ns(self._moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
         part = gpu.attention_back if one.is_backward else gpu.attention
+        if one.version and gpu.attention_2:
+            part = gpu.attention_2
+        if one.version == 1:
+            part /= _SINCE_TRITON
         # Short sequences fill the pipelines of a tile less; a causal mask halves what a query sees of them.
         rows = one.sequences * one.heads * one.queries
         seen = 2 * one.pairs / rows
@@ -285,6 +293,9 @@ class KernelTimes:
         return max(computed, self._moved_ns(self._moved(one))) + gpu.kernel_ns
 
 
+_SINCE_TRITON: Final = 1.8
+"""How many times as fast FlashAttention-2 is as the first version in Triton: the middle of 1.3 to 2.5 (Dao
+2023, arXiv 2307.08691, section 4.1)."""
 _DIAGONAL: Final = 128
 """Rows of a tile of attention."""
 _PARTS_NS: Final = 5000

@@ -34,6 +34,8 @@ class Product:
     bias : bool
         Whether a vector is added to each row of the output: while it is written, without a kernel of its own;
         the vector's gradient is a sum over the output's, in a pass that reads it.
+    launches : int
+        Kernels. (Training libraries launch a product for each expert; those of inference one for all.)
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Product:
     plain: bool = False
     cast: bool = True
     bias: bool = False
+    launches: int = 1
 
     @property
     def sort(self) -> str:
@@ -84,6 +87,8 @@ class Attention:
     kept_size : int
         Numbers of two bytes that a head keeps of a token; 0: those of a key and a value. (Latent vectors
         are both; in fp8 there are half as many.)
+    version : int
+        Of FlashAttention: 2 (one for all GPUs), 1 (in Triton, from before 2); 0: the best for this GPU.
 
     Examples
     --------
@@ -101,8 +106,10 @@ class Attention:
     causal: bool = True
     is_backward: bool = False
     kept_size: int = 0
+    version: int = 0
 
     sort = "attention"
+    launches = 1
 
     @property
     def pairs(self) -> int:
@@ -219,7 +226,8 @@ def expert_kernels(
         Bytes of a number between the kernels.
     cast : bool
         Whether inputs are cast to fp8 by kernels of their own, as in training, where a transposed copy is
-        kept; otherwise the permutation and the activation write fp8.
+        kept; otherwise the permutation and the activation write fp8. In training each expert has kernels of
+        its own, one after another on the host (``GroupedLinear`` of Transformer Engine).
 
     Examples
     --------
@@ -228,12 +236,12 @@ def expert_kernels(
     """
     used, matrices = max(1, min(experts, tokens)), 2 if gated else 1
     each = max(1, -(-tokens // used))
-    moved = Stream(2 * tokens * hidden * number_bytes)
+    moved, launches = Stream(2 * tokens * hidden * number_bytes), used if cast else 1
     return (
         moved,
-        Product(each, matrices * width, hidden, used, cast=cast),
+        Product(each, matrices * width, hidden, used, cast=cast, launches=launches),
         Stream((matrices + 1) * tokens * width * number_bytes),
-        Product(each, hidden, width, used, cast=cast),
+        Product(each, hidden, width, used, cast=cast, launches=launches),
         moved,
     )
 

@@ -8,7 +8,8 @@ each number of a query's head and of a value's, the mask not subtracted (Narayan
 libraries fuse. A layer has two norms (a read and a write of each number), two residual additions (two
 reads, a write; dropout besides), rotary positions (queries and keys, read and written), and the
 activation of the MLP (its inputs read, its output written); the vocabulary's loss passes over the logits
-in bfloat16 and in float32 (:data:`_LOSS_BYTES`). Operations and bytes beside them are the roofline's.
+in bfloat16 and in float32. PyTorch without compilation has a pass for each operation in these
+(:data:`_PASSES`). Operations and bytes beside them are the roofline's.
 
 With ``elementwise``, norms, residuals, the softmax of attention and dropout are operations of their own,
 each a pass over memory, as without fusion. For each number a layer norm takes 8 operations (sum;
@@ -23,7 +24,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels
 
@@ -36,11 +37,46 @@ __all__ = ["Costs"]
 _NORM_FLOPS: Final = {"layer": 8, "rms": 4}
 _SOFTMAX_FLOPS: Final = 5
 _DROPOUT_FLOPS: Final = 2
-_NORM_PASSES: Final = 2
-_RESIDUAL_PASSES: Final = 3
-_LOSS_BYTES: Final = 14
-"""Per logit: bfloat16 read, float32 written (6), read for the maximum (4), exponentials (4 of 8, the sums
-fused), as Megatron-LM's vocabulary-parallel cross entropy does; half of that backward."""
+_INFERENCE_BYTES: Final = 8
+"""Per number, of a residual addition and a norm in one kernel: two read, two written."""
+
+
+class _Pass(NamedTuple):
+    """Bytes per number that an operation reads and writes, forward and backward, and its kernels."""
+
+    forward: int
+    backward: int
+    launches: int = 1
+
+
+_FUSED: Final = {
+    "layer": _Pass(4, 6), "rms": _Pass(4, 6), "residual": _Pass(6, 9), "positions": _Pass(4, 6),
+    "gated": _Pass(6, 9), "plain": _Pass(4, 6), "loss": _Pass(14, 7, 4),
+}  # fmt: skip
+_PASSES: Final = {
+    "megatron": _FUSED,
+    "pytorch": _FUSED | {
+        "layer": _Pass(4, 10), "rms": _Pass(36, 76, 6), "residual": _Pass(6, 6),
+        "positions": _Pass(20, 20, 3), "gated": _Pass(10, 18, 2), "loss": _Pass(18, 22, 4),
+    },
+}  # fmt: skip
+"""By library. Numbers are of queries and keys for positions, of the output for activations, logits for
+losses.
+
+Megatron-LM's loss reads bfloat16 and writes float32 (6), reads it for the maximum (4), and writes
+exponentials (4 of 8, the sums fused), as its vocabulary-parallel cross entropy does. PyTorch's kernels read
+and write, of bfloat16 (2 bytes) and float32 (4), as torchtitan's Llama of 2024 calls them
+(torchtitan/models/llama/model.py and norms.py of github.com/pytorch/torchtitan 0413364):
+
+- RMS norm: cast (6), square (8), mean (4), product (8), cast (6), weights (4); backward the same for the
+  weights (4, and 8 for their own gradient), cast (6), product (8, and 16 for the mean's), mean and square
+  (16), addition of both (12), cast (6);
+- positions: cast (6), complex product (8), cast (6);
+- SwiGLU: SiLU (4) and product (6); backward two products (12) and SiLU's (6);
+- residual: addition (6); backward two gradients are added (6);
+- loss: cast (6), maximum and sum (4), difference (8); backward the loss's (4), the softmax's (12), cast (6).
+
+A layer norm is one kernel; backward one for its input (6) and one for its parameters (4)."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +127,15 @@ class Costs:
         )
         return Cost(2 * self.tokens * parameters, size, kernels=kernels + then)
 
-    def _passes(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
-        """Passes over memory in one fused kernel."""
-        return (Stream(numbers * passes * self.job.bytes_each),)
+    def _passes(self, numbers: int, name: str) -> tuple[Kernel, ...]:
+        """The library's passes over memory of one of :data:`_PASSES`."""
+        one = _PASSES[self.job.library][name]
+        size = numbers * one.forward * self.job.bytes_each // 2
+        return (Stream(size, one.launches, one.backward / one.forward),)
 
-    def _fused(self, numbers: int, passes: int) -> tuple[Kernel, ...]:
+    def _fused(self, numbers: int, name: str) -> tuple[Kernel, ...]:
         """The same, unless they are operations of their own."""
-        return () if self.job.elementwise else self._passes(numbers, passes)
+        return () if self.job.elementwise else self._passes(numbers, name)
 
     def around(self) -> Cost:
         """The residual addition and the norm between two halves of layers, fused.
@@ -106,10 +144,11 @@ class Costs:
         fp8, with scales that are known before (vLLM's fused_add_rms_norm, TensorRT-LLM's rmsnorm plugin).
         """
         if self.job.mode != "training":
-            return Cost(0, 0, kernels=self._fused(self._between, _NORM_PASSES + _RESIDUAL_PASSES - 1))
+            size = self._between * _INFERENCE_BYTES * self.job.bytes_each // 2
+            return Cost(0, 0, kernels=() if self.job.elementwise else (Stream(size),))
         mask = self._between if self.job.dropout and not self.job.elementwise else 0
         extra = (Stream(mask),) if mask else ()
-        kernels = self._fused(self._between, _NORM_PASSES) + self._fused(self._between, _RESIDUAL_PASSES)
+        kernels = self._fused(self._between, self.model.norm) + self._fused(self._between, "residual")
         return Cost(0, 0, kernels=kernels + extra)
 
     def queries(self) -> Cost:
@@ -120,11 +159,11 @@ class Costs:
             return self._products(
                 (m.hidden, m.q_rank), (m.hidden, m.kv_rank + m.rope_size), (m.q_rank, heads * m.key_size),
                 (m.kv_rank, heads * (m.head_size + m.v_size)),
-                then=self._fused(self.tokens * heads * m.key_size, 2),
+                then=self._fused(self.tokens * heads * m.key_size, "positions"),
             )  # fmt: skip
         wide = (m.heads * m.key_size + m.cache_width) // t
         turned = self.tokens * (m.heads + m.kv_heads) * m.key_size // t
-        then = () if m.positions else self._fused(turned, 2)
+        then = () if m.positions else self._fused(turned, "positions")
         return self._products((m.hidden, wide), then=then)
 
     def output(self) -> Cost:
@@ -145,17 +184,23 @@ class Costs:
     def _attention(self, seen: int, heads: int) -> tuple[Kernel, ...]:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
-        each = self.tokens // sequences
+        each, version = self.tokens // sequences, 2 if self.job.library == "pytorch" else 0
+        if self.job.attention == "flash1":
+            version = 1
         halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
-        if (self.job.attention == "flash" and not self.job.elementwise) or each == 1:
+        if (self.job.attention != "unfused" and not self.job.elementwise) or each == 1:
             if not m.is_latent:
                 kept = m.kv_heads // self.job.parallelism.tensor
                 wide = 0 if halves == 1 else (m.key_size + m.value_size) // halves
                 return (
-                    Attention(sequences, each, seen, heads, kept, m.key_size, m.value_size, kept_size=wide),
-                )
+                    Attention(
+                        sequences, each, seen, heads, kept, m.key_size, m.value_size, kept_size=wide,
+                        version=version,
+                    ),
+                )  # fmt: skip
             if each > 1:
-                return (Attention(sequences, each, seen, heads, heads, m.key_size, m.value_size),)
+                sizes = heads, heads, m.key_size, m.value_size
+                return (Attention(sequences, each, seen, *sizes, version=version),)
             # Latent vectors are read once for all heads, as keys and as values.
             wide = m.kv_rank + m.rope_size
             return (Attention(sequences, 1, seen, heads, 1, wide, m.kv_rank, kept_size=wide // halves),)
@@ -176,7 +221,9 @@ class Costs:
         m, part = self.model, width // self.job.parallelism.tensor
         matrices = 2 if m.gated else 1
         shape = (m.hidden, matrices * part)
-        opening = self._products(shape, then=self._passes(self.tokens * part, matrices + 1))
+        opening = self._products(
+            shape, then=self._passes(self.tokens * part, "gated" if m.gated else "plain")
+        )
         return opening, self._products((part, m.hidden))
 
     def around_experts(self) -> Cost:
@@ -233,8 +280,22 @@ class Costs:
     def dispatched(self) -> int:
         """Bytes of a microbatch's tokens that are dispatched to the busiest rank's experts."""
         degrees = self.job.parallelism
-        even = self.model.top_k * self.activation // (degrees.tensor if degrees.sequence else 1)
-        return int(self.load * even)
+        size = self.activation // (degrees.tensor if degrees.sequence else 1)
+        return int(self.load * self.copies * size)
+
+    @property
+    def copies(self) -> Fraction:
+        """How often a token is sent, on average: to each of its experts, or to each place that has some.
+
+        Places are the nodes of the group, or its ranks where it has one node. Of ``n`` places one has none of
+        ``k`` experts with probability ``(1 - 1 / n) ** k``.
+        """
+        degrees, top_k = self.job.parallelism, self.model.top_k
+        if not self.job.dispatch_node:
+            return Fraction(top_k)
+        nodes = -(-degrees.expert * degrees.tensor * degrees.context // self.job.dispatch_node)
+        places = min(nodes, degrees.expert) if nodes > 1 else degrees.expert
+        return places * (1 - (1 - Fraction(1, places)) ** top_k)
 
     def embedding(self) -> Cost:
         """The look-up of words, and the addition of positions."""
@@ -253,7 +314,7 @@ class Costs:
         numbers = self.words * m.hidden + tokens * (m.hidden + self.words)
         kernels: tuple[Kernel, ...] = (Product(tokens, self.words, m.hidden, plain=True),)
         if job.mode == "training":
-            kernels += (Stream(_LOSS_BYTES * tokens * self.words, launches=4, back=0.5),)
+            kernels += self._passes(tokens * self.words, "loss")
         return Cost(2 * tokens * m.hidden * self.words, numbers * job.bytes_each, kernels=kernels)
 
     @property

@@ -10,16 +10,17 @@ from astranb.workload.kernels import PRECISIONS
 
 from .parallelism import Parallelism
 
-__all__ = ["ATTENTION", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
+__all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
 
 _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
     "sequence": 1 << 24, "batch": 1 << 24, "microbatches": 1 << 16, "tokens": 1 << 12, "bytes_each": 8,
-    "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2,
+    "optimizer_bytes": 64, "gradient_bytes": 8, "cache_bytes": 2, "dispatch_node": 1 << 20,
 }  # fmt: skip
 MODES: Final = ("training", "prefill", "decode")
 RECOMPUTE: Final = ("none", "selective", "full")
-ATTENTION: Final = ("flash", "unfused")
+ATTENTION: Final = ("flash", "flash1", "unfused")
+LIBRARIES: Final = ("megatron", "pytorch")
 OVERLAPS: Final = ("tensor", "gradients", "parameters")
 OFFLOADS: Final = ("none", "optimizer")
 
@@ -46,7 +47,8 @@ class Job:
         What backward passes compute again: ``none``, ``selective`` (the core of attention; Korthikanti et
         al. 2022, arXiv 2205.05198), ``full`` (the forward pass of their layer); True is ``full``.
     attention : str
-        ``flash``: in one kernel (FlashAttention); ``unfused``: with its scores in memory.
+        ``flash``: in one kernel (FlashAttention); ``flash1``: by its first version, in Triton; ``unfused``:
+        with its scores in memory.
     precision : str
         Of products with parameters: ``bf16``, ``fp16`` or ``fp8``.
     overlap : tuple of str
@@ -57,6 +59,10 @@ class Job:
         What the host's memory holds: ``none``, or ``optimizer``: its state, which the host's cores update.
         Gradients go there and parameters come back over the host's link, after the last backward pass and
         before the step ends, nothing of it overlapped (:mod:`astranb.workload.kernels.host`).
+    library : str
+        Whose kernels are around the matrices: ``megatron`` (Megatron-LM with Transformer Engine, and compiled
+        PyTorch: one for a norm, an activation, positions) or ``pytorch`` (PyTorch without compilation: one
+        for each operation in it, FlashAttention-2, an optimizer of many passes; :mod:`.costs`).
     elementwise : bool
         Whether norms, residuals and the softmax of attention are computations of their own, and not
         kernels of their neighbours; attention is ``unfused`` then.
@@ -64,12 +70,16 @@ class Job:
         Whether to train with dropout.
     expert_imbalance : float
         Tokens of the busiest expert of a layer, relative to the mean.
+    dispatch_node : int
+        GPUs of a node: a token is sent once to each node that has some of its experts, and to each GPU inside
+        its own, as DeepEP and HybridEP do; 0: once to each expert, by a plain all-to-all.
     bytes_each : int
         Bytes of a parameter, activation or gradient: 2 for bfloat16.
     optimizer_bytes : int
         Bytes of the optimizer's state per parameter: 12 for Adam with a copy in float32.
     gradient_bytes : int
-        Bytes of a parameter's gradient in memory.
+        Bytes of a parameter's gradient, in memory and as replicas sum it: 4 for PyTorch's FSDP with
+        ``reduce_dtype`` float32.
     cache_bytes : int
         Bytes of a number in the cache of keys and values: 2 for bfloat16, 1 for fp8.
 
@@ -102,6 +112,8 @@ class Job:
     overlap: tuple[str, ...] = ("gradients", "parameters")
     offload: str = "none"
     cache_bytes: int = 2
+    library: str = "megatron"
+    dispatch_node: int = 0
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -110,7 +122,7 @@ class Job:
             object.__setattr__(self, "recompute", "full" if self.recompute else "none")
         for name, known in (
             ("mode", MODES), ("recompute", RECOMPUTE), ("attention", ATTENTION), ("offload", OFFLOADS),
-            ("precision", PRECISIONS),
+            ("precision", PRECISIONS), ("library", LIBRARIES),
         ):  # fmt: skip
             value = str(getattr(self, name))
             if value not in known:
@@ -120,8 +132,9 @@ class Job:
                 raise InputError(f"no overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
         for name, most in _LIMITS.items():
             value = getattr(self, name)
-            if not 1 <= value <= most:
-                raise InputError(f"{value} is out of range", where=name, hint=f"take 1 to {most}")
+            least = 0 if name == "dispatch_node" else 1
+            if not least <= value <= most:
+                raise InputError(f"{value} is out of range", where=name, hint=f"take {least} to {most}")
         if self.batch % (degrees.data * self.microbatches):
             step = degrees.data * self.microbatches
             what = (

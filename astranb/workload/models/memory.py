@@ -282,7 +282,7 @@ class StageMemory:
     def _scores(self) -> int:
         """Bytes of unfused attention's scores."""
         job = self.job
-        if job.attention == "flash" or job.mode == "decode":
+        if job.attention != "unfused" or job.mode == "decode":
             return 0
         numbers = self.costs.tokens * job.sequence * self.model.heads // self.degrees.tensor
         return numbers * (job.bytes_each + ((1 + job.bytes_each) if job.dropout else 0))

@@ -20,6 +20,10 @@ __all__ = ["Stage"]
 _PREVIOUS: Final = PEERS.index("previous stage")
 _BEHIND: Final = PEERS.index("previous in context")
 _BEFORE: Final = PEERS.index("next in context")
+_FOREACH_BYTES: Final = 92
+"""Per parameter that PyTorch's AdamW and the clipping of gradients read and write where no kernel fuses
+them, in float32: decay (8), both moments (12, 8, 12), root, division, addition (8 each), step (16); norm (4),
+scaling (8) (torch/optim/adamw.py, ``_multi_tensor_adamw``, and ``clip_grad_norm_``)."""
 _OPTIMIZER_FLOPS: Final = 12
 """Operations of Adam on a parameter, about; its time is that of the memory."""
 
@@ -139,13 +143,15 @@ class Stage:
         for one in self._held.values():
             held = held.plus(one)
         if self.model.tied and degrees.pipeline > 1 and {EMBEDDING, HEAD} & set(self._held):
-            words = self.costs.words * self.model.hidden * size
+            words = self.costs.words * self.model.hidden * self.job.gradient_bytes
             self._reduced.extend(p.collect("all_reduce", "ends", words, "ends grads", self._reduced))
         shared, own = degrees.size("data"), degrees.size("expert data")
         part = held if degrees.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
         count = part.shared + part.experts
         # Its state is read and written; gradients are read, parameters written.
         touched = count * (2 * self.job.optimizer_bytes + 2 * size)
+        if self.job.library == "pytorch":
+            touched = count * _FOREACH_BYTES
         wait = [*self._reduced, *self._late]
         cost = Cost(_OPTIMIZER_FLOPS * count, touched, vector=True, kernels=(optimizer_pass(touched),))
         if self.job.offload == "optimizer":
@@ -421,7 +427,7 @@ class Stage:
         kind = "reduce_scatter" if self.degrees.zero else "all_reduce"
         last = () if behind else (self.program.computed,)
         for key, micro, wait in self._ready:
-            held, size = self._held[key], self.job.bytes_each
+            held, size = self._held[key], self.job.gradient_bytes
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 if self.degrees.size(group) > 1 and count:
                     name = f"L{key} grads {micro}"

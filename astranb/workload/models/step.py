@@ -376,6 +376,9 @@ def workload(
     overlap: Sequence[str] = ("gradients", "parameters"),
     offload: str = "none",
     cache_bytes: int = 2,
+    library: str = "megatron",
+    gradient_bytes: int = 2,
+    dispatch_node: int = 0,
     gpu: str | KernelTimes | None = None,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
@@ -405,7 +408,7 @@ def workload(
         Whether dropout is one, too.
     expert_imbalance : float
         Load of the busiest expert of a layer, relative to the mean.
-    attention, precision, overlap, offload, cache_bytes
+    attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node
         As :class:`Job` describes them.
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
@@ -466,6 +469,9 @@ def workload(
         overlap=tuple(overlap),
         offload=offload,
         cache_bytes=cache_bytes,
+        library=library,
+        gradient_bytes=gradient_bytes,
+        dispatch_node=dispatch_node,
     )
     check(known, job)
     stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]

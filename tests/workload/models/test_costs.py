@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra import NodeType
 from astranb.core.errors import InputError
-from astranb.workload.kernels import Product
+from astranb.workload.kernels import GPUS, Attention, KernelTimes, Product, Stream
 from astranb.workload.models import Job, Parallelism, workload
 from astranb.workload.models.costs import Costs
 from astranb.workload.models.library import TRANSFORMERS
@@ -145,3 +147,67 @@ def test_few_tokens_go_to_few_experts():
     assert [used(tokens) for tokens in (1, 2, 4, 64)] == [2, 4, 6, 8]  # 2, 3.5, 5.5 and 8, rounded up
     assert used(1, expert=4) == 2  # of four ranks' tokens
     assert used(64, expert=4) == 2
+
+
+def moved(library: str, **changes) -> dict[str, int]:
+    """Bytes of the passes over memory of a step, by sort."""
+    step = workload(tiny(**changes), Parallelism(data=2), batch=2, library=library)
+    found: dict[str, int] = {}
+    for row in step.stages[0].kernels:
+        for one in row:
+            if isinstance(one, Stream):
+                found[one.sort] = found.get(one.sort, 0) + one.size
+    return found
+
+
+def test_pytorch_without_compilation_passes_over_memory_once_for_each_operation():
+    """The passes that fused kernels save, of RMS norms, SwiGLU, positions and the loss, by hand."""
+    changes = {"norm": "rms", "gated": True, "vocab": 512}
+    model = tiny(**changes)
+    tokens, layers = model.sequence, model.layers
+    eager, fused = moved("pytorch", **changes), moved("megatron", **changes)
+    turned = tokens * (model.heads + model.kv_heads) * model.head_size
+    more = layers * (2 * tokens * model.hidden * (36 + 76 - 10 + 12 - 15) + turned * (40 - 10))
+    more += layers * tokens * model.ffn * (28 - 15) + tokens * 512 * (40 - 21)
+    assert eager["element-wise"] - fused["element-wise"] == more
+    assert eager["optimizer"] / fused["optimizer"] == pytest.approx(92 / 28)
+
+
+def test_pytorch_takes_an_attention_that_is_made_for_all_gpus():
+    times = {
+        name: [KernelTimes(GPUS[name]).kernel_ns(Attention(1, 8192, 8192, 32, 8, 128, 128, version=one))
+               for one in (0, 2, 1)]
+        for name in ("a100-sxm", "h100-sxm")
+    }  # fmt: skip
+    assert times["a100-sxm"][0] == times["a100-sxm"][1]
+    # Dao 2023, arXiv 2307.08691: 2 is 1.3 to 2.5 times as fast as the first version in Triton.
+    for _, second, first in times.values():
+        assert 1.3 <= first / second <= 2.5
+    # Shah et al. 2024, arXiv 2407.08608: FlashAttention-2 reaches 35 % of an H100's peak, and 3 up to 75 %.
+    assert 1.5 <= times["h100-sxm"][1] / times["h100-sxm"][0] <= 2.0
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_gradients_are_summed_in_their_own_numbers(zero):
+    sums = []
+    for size in (2, 4):
+        step = workload(tiny(), Parallelism(data=4, zero=zero), batch=4, gradient_bytes=size)
+        program = step.stages[0]
+        sums.append(
+            sum(program.size[row] for row, name in enumerate(program.names) if "grads" in name)
+        )  # fmt: skip
+    assert sums[1] == 2 * sums[0] > 0
+
+
+@pytest.mark.parametrize("expert, node", [(4, 8), (8, 8), (8, 4), (8, 2), (4, 0)])
+def test_a_token_is_sent_once_to_each_place_that_has_its_experts(expert, node):
+    """Against every choice of experts, each with any other, as in the closed form."""
+    model = tiny(experts=8, top_k=2, expert_ffn=32)
+    job = Job(Parallelism(data=expert, expert=expert), model.sequence, expert, dispatch_node=node)
+    nodes = expert // node if node and expert > node else 0
+    places = nodes or expert
+    choices = list(product(range(places), repeat=2))
+    mean = sum(len(set(choice)) for choice in choices) / len(choices)
+    costs = Costs(model, job)
+    assert float(costs.copies) == pytest.approx(mean if node else 2)
+    assert costs.dispatched == pytest.approx(float(costs.copies) * costs.activation, abs=1)
