@@ -29,6 +29,8 @@ _ARRIVAL: Final = 0
 _ITERATION: Final = 1
 _TRANSFER: Final = 2
 _ROLES: Final = ("all", "prefill", "decode")
+_LARGE_BYTES: Final = 1 << 30
+"""An all-reduce for which the algorithms for large messages are taken."""
 
 
 @dataclass
@@ -104,14 +106,18 @@ def serve(
     ranks = policy.copies * tensor
     kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
     cluster = machine(_ServerGpus(ranks, times, times.precision), system, network, all_reduce=kind)
-    one = cluster
+    between = CollectiveTimes(cluster.network, cluster.system)
+    inside = between
     if network is None:
         # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
-        one = machine(_ServerGpus(tensor, times, times.precision), system, all_reduce=kind)
+        gpus = _ServerGpus(tensor, times, times.precision)
+        few, large = (
+            machine(gpus, system, all_reduce=kind, message_bytes=size) for size in (0, _LARGE_BYTES)
+        )
+        larger = CollectiveTimes(large.network, large.system)
+        inside = CollectiveTimes(few.network, few.system, larger)
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
-    between = CollectiveTimes(cluster.network, cluster.system)
-    inside = between if one is cluster else CollectiveTimes(one.network, one.system)
     iterations = BatchTimes(known, job, times, inside, policy.host_ns)
     run = _Run(policy, requests, blocks, iterations, between, tensor, token_bytes(known, job))
     run.all()
@@ -197,7 +203,7 @@ class _Run:
         """Answer all requests."""
         trace = self._trace
         for number in range(min(trace.users or len(trace.requests), len(trace.requests))):
-            self._add(self.requests["arrival_ns"][number], _ARRIVAL, number)
+            self._ask(number, self.requests["arrival_ns"][number])
         self._next = trace.users
         while self._queue:
             now = self._queue[0][0]
@@ -218,6 +224,11 @@ class _Run:
     def _add(self, when: int, kind: int, what: Any) -> None:
         heapq.heappush(self._queue, (when, self._sequence, kind, what))
         self._sequence += 1
+
+    def _ask(self, number: int, now: int) -> None:
+        """Let a request arrive; the scheduler sees it later."""
+        self.requests["arrival_ns"][number] = now
+        self._add(now + self._policy.admission_ns(self._trace.requests[number].prompt), _ARRIVAL, number)
 
     def _preempted(self, one: Sequence) -> None:
         self.requests["preemptions"][one.number] += 1
@@ -254,8 +265,7 @@ class _Run:
             self.requests["end_ns"][one.number] = now
             self.requests["instance"][one.number] = on.number
             if self._next and self._next < len(self._trace.requests):
-                self.requests["arrival_ns"][self._next] = now
-                self._add(now, _ARRIVAL, self._next)
+                self._ask(self._next, now)
                 self._next += 1
         for one in ready:
             if self.requests["first_token_ns"][one.number] < 0:

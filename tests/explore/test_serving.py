@@ -52,6 +52,7 @@ def cases(draw):
         block_size=draw(st.integers(1, 20)), reserve_output=draw(st.booleans()),
         watermark=draw(st.sampled_from([0.0, 0.1])), instances=1 if split[0] else draw(st.integers(1, 3)),
         prefill_instances=split[0], decode_instances=split[1], host_ns=draw(st.sampled_from([0, 5000])),
+        front_ns=draw(st.sampled_from([0, 300_000])),
     )  # fmt: skip
     longest = max(blocks_of(one.prompt + one.output, policy.block_size) for one in listed)
     blocks = longest + draw(st.integers(0, 40))
@@ -73,7 +74,8 @@ def test_laws(case):
     assert found.blocks == blocks
     columns = found.per_request()
     # Every request is answered, in the order of its own times.
-    assert (columns["begin_ns"] >= columns["arrival_ns"]).all()
+    front = [policy.admission_ns(one.prompt) for one in trace.requests]
+    assert (columns["begin_ns"] >= columns["arrival_ns"] + front).all()
     assert (columns["first_token_ns"] > columns["begin_ns"]).all()
     assert (columns["end_ns"] >= columns["first_token_ns"]).all()
     assert (columns["ttft_ns"] <= columns["latency_ns"]).all()
@@ -170,13 +172,17 @@ def test_one_request_is_a_prefill_and_decoding_steps():
     first = step_ns(mode="prefill", sequence=prompt)
     steps = [step_ns(mode="decode", sequence=prompt + token) for token in range(output - 1)]
     trace = RequestTrace([Request(0, prompt, output)])
-    found = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=0), gpu=times)
+    found = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=0, front_ns=0), gpu=times)
     assert found.requests["first_token_ns"] == [first]
     assert found.requests["end_ns"] == [first + sum(steps)]
     # All of its tokens in one step, which is simulated.
     assert sum(steps) == step_ns(mode="decode", sequence=prompt, tokens=output - 1)
-    later = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=7), gpu=times)
+    later = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=7, front_ns=0), gpu=times)
     assert later.requests["end_ns"] == [first + sum(steps) + 7 * output]
+    behind = ServingPolicy(host_ns=7, front_ns=1000)
+    asked = serve("llama3-8b", trace, policy=behind, gpu=times)
+    assert asked.requests["begin_ns"] == [behind.admission_ns(prompt)] == [1000 + 1500 * prompt]
+    assert asked.requests["end_ns"] == [later.requests["end_ns"][0] + behind.admission_ns(prompt)]
 
 
 @settings(max_examples=30, deadline=None)
