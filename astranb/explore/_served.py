@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["Iteration", "Served"]
 
 _PERCENTILES: Final = (50, 90, 99)
+_TABLES: Final = ("requests", "iterations", "gaps")
+_TITLES: Final = {
+    "ttft_ns": "time to first token",
+    "tpot_ns": "time per output token",
+    "itl_ns": "between two tokens",
+    "latency_ns": "end to end",
+    "queue_ns": "waiting to begin",
+}
 
 
 class Iteration(NamedTuple):
@@ -81,6 +89,8 @@ class Served:
         token), ``begin_ns`` (of its first iteration), ``first_token_ns``, ``end_ns``, ``preemptions``,
         ``transfer_ns`` (waiting for the network and sending its keys and values).
     iterations : list of Iteration
+    gaps : tuple of ndarray
+        Times between two tokens of a request, ascending, and how often each occurs.
     transfer_bytes : int
         Keys and values that were sent between instances, of all ranks.
     assumed : list of str
@@ -95,6 +105,7 @@ class Served:
     blocks: int
     requests: dict[str, list[int]]
     iterations: list[Iteration]
+    gaps: tuple[np.ndarray, np.ndarray]
     transfer_bytes: int
     assumed: list[str]
 
@@ -135,12 +146,12 @@ class Served:
         return found
 
     def to_dataframe(self, what: str = "requests") -> pd.DataFrame:
-        """Give a frame with a row for each request, or for each iteration.
+        """Give a frame with a row for each request, each iteration, or each time between two tokens.
 
         Parameters
         ----------
         what : str
-            ``requests`` or ``iterations``.
+            ``requests``, ``iterations`` or ``gaps``.
 
         Raises
         ------
@@ -153,21 +164,35 @@ class Served:
             return pd.DataFrame(self.per_request()).rename_axis("request")
         if what == "iterations":
             return pd.DataFrame(self.iterations, columns=list(Iteration._fields)).rename_axis("iteration")
-        raise InputError(f"no table {what[:40]!r}", where="serve", hint="take requests or iterations")
+        if what == "gaps":
+            return pd.DataFrame(dict(zip(("gap_ns", "tokens"), self.gaps, strict=True)))
+        raise InputError(f"no table {what[:40]!r}", where="serve", hint=f"take {', '.join(_TABLES)}")
 
     def write_frames(self, folder: str | Path) -> list[str]:
-        """Write both frames as ``requests.csv`` and ``iterations.csv`` into a folder."""
-        return write_frames(folder, {name: self.to_dataframe(name) for name in ("requests", "iterations")})
+        """Write the frames as ``requests.csv``, ``iterations.csv`` and ``gaps.csv`` into a folder."""
+        return write_frames(folder, {name: self.to_dataframe(name) for name in _TABLES})
 
     def percentiles(self, name: str) -> dict[str, float | None]:
-        """Give the mean and percentiles 50, 90 and 99 of a column, as ``ttft_ns``; None: it has no values."""
-        values = self.per_request()[name].astype(float)
-        values = values[~np.isnan(values)]
+        """Give the mean and percentiles 50, 90 and 99 of a column, as ``ttft_ns``; None: it has no values.
+
+        ``itl_ns``, the time between two tokens, counts each token; the columns of requests each request.
+        """
+        if name == "itl_ns":
+            values, counts = self.gaps
+        else:
+            column = self.per_request()[name].astype(float)
+            values = np.sort(column[~np.isnan(column)])
+            counts = np.ones(len(values), np.int64)
         if not len(values):
             return dict.fromkeys(("mean", *(f"p{each}" for each in _PERCENTILES)))
-        cuts = np.percentile(values, _PERCENTILES)
+        # As numpy.percentile does, between the two values around each place.
+        ends = np.cumsum(counts)
+        places = np.array(_PERCENTILES) / 100 * (ends[-1] - 1)
+        below = values[np.searchsorted(ends, np.floor(places), side="right")]
+        above = values[np.searchsorted(ends, np.ceil(places), side="right")]
+        cuts = below + (above - below) * (places % 1)
         found = {f"p{each}": float(cut) for each, cut in zip(_PERCENTILES, cuts, strict=True)}
-        return {"mean": float(values.mean()), **found}
+        return {"mean": float((values * counts).sum() / ends[-1]), **found}
 
     def time_ns(self) -> dict[str, int]:
         """Give the time of all instances by part, with ``idle``."""
@@ -224,7 +249,7 @@ class Served:
             "requests_per_s": self.requests_per_s,
             "output_tokens_per_s": given,
             "output_tokens_per_s_per_gpu": given / self.gpus,
-            **{name: self.percentiles(name) for name in ("ttft_ns", "tpot_ns", "latency_ns", "queue_ns")},
+            **{name: self.percentiles(name) for name in _TITLES},
             "iterations": len(self.iterations),
             "mean_decodes": self.mean_decodes,
             "preemptions": sum(preempted),
@@ -253,10 +278,7 @@ class Served:
             f"{self.model} on {self.gpus} x {self.gpu}, {kind}: {count:,} requests in {took}",
             f"{rates}, {given / self.gpus:,.0f} per GPU",
         ]
-        for name, title in (
-            ("ttft_ns", "time to first token"), ("tpot_ns", "time per output token"),
-            ("latency_ns", "end to end"), ("queue_ns", "waiting to begin"),
-        ):  # fmt: skip
+        for name, title in _TITLES.items():
             found = self.percentiles(name)
             cells = ", ".join(
                 f"{key} {format_time(round(value * 1000))}"

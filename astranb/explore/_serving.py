@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from astranb.core.errors import InputError
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
 from astranb.workload.models import Job, Parallelism, Transformer, machine
@@ -124,7 +126,7 @@ def serve(
     used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
     assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
     return Served(
-        known.name, times.gpu.name, ranks, policy, requests, blocks, run.requests, run.iterations,
+        known.name, times.gpu.name, ranks, policy, requests, blocks, run.requests, run.iterations, run.gaps,
         run.transfer_bytes * tensor, assumed,
     )  # fmt: skip
 
@@ -221,6 +223,18 @@ class _Run:
                 if not one.scheduler.is_busy:
                     self._begin(one, now)
 
+    @property
+    def gaps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times between two tokens of a request, ascending, and how often each occurs."""
+        values, counts = (
+            np.concatenate(each)
+            for each in zip(*(one.scheduler.gaps() for one in self._instances), strict=True)
+        )
+        known, where = np.unique(values[counts > 0], return_inverse=True)
+        summed = np.zeros(len(known), np.int64)
+        np.add.at(summed, where, counts[counts > 0])
+        return known, summed
+
     def _add(self, when: int, kind: int, what: Any) -> None:
         heapq.heappush(self._queue, (when, self._sequence, kind, what))
         self._sequence += 1
@@ -258,7 +272,7 @@ class _Run:
         self._add(end, _ITERATION, on)
 
     def _end(self, on: _Instance, now: int) -> None:
-        done, ready = on.scheduler.end()
+        done, ready = on.scheduler.end(now)
         for one in done:
             first = self.requests["first_token_ns"]
             first[one.number] = now if first[one.number] < 0 else first[one.number]

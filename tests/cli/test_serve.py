@@ -30,14 +30,14 @@ def test_every_option_reaches_the_policy(capsys):
         capsys, "serve", "--model", "llama3-70b", "--gpu", "h200", "--tp", "4", "--precision", "fp8",
         "--cache-precision", "fp8", "--requests", POISSON, "--max-batch", "16", "--token-budget", "512",
         "--no-chunked-prefill", "--block-size", "32", "--reserve-output", "--watermark", "0.05",
-        "--memory-fraction", "0.8", "--instances", "2", "--host-time", "20 us", "--launch", "graph",
-        "--memory-limit", "100GB", "--json",
+        "--memory-fraction", "0.8", "--instances", "2", "--host-time", "20 us",
+        "--front-end-time", "1 ms", "--launch", "graph", "--memory-limit", "100GB", "--json",
     )  # fmt: skip
     assert code == 0
     found = json.loads(out)
     policy = ServingPolicy(
         16, 512, chunked_prefill=False, block_size=32, reserve_output=True, watermark=0.05,
-        memory_fraction=0.8, instances=2, host_ns=20_000,
+        memory_fraction=0.8, instances=2, host_ns=20_000, front_ns=1_000_000,
     )  # fmt: skip
     from astranb.workload.kernels import GPUS, KernelTimes
 
@@ -63,7 +63,14 @@ def test_prompts_and_decoding_apart(capsys):
 def test_the_text_names_what_limits(capsys):
     code, out, _ = run(capsys, "serve", "--model", "llama3-8b", "--requests", POISSON)
     assert code == 0
-    for words in ("requests/s", "time to first token", "time per output token", "keys and values", "limit:"):
+    for words in (
+        "requests/s",
+        "time to first token",
+        "time per output token",
+        "between two tokens",
+        "keys and values",
+        "limit:",
+    ):
         assert words in out
 
 

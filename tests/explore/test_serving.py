@@ -108,6 +108,17 @@ def test_laws(case):
     assert sum(found.time_ns().values()) == policy.copies * found.duration_ns
     assert min(found.time_ns().values()) >= 0
     assert found.limit in {*PARTS, "idle"}
+    # Times between two tokens: one for each token after the first, and together all of the time.
+    gaps, counts = found.gaps
+    assert counts.sum() == sum(one.output - 1 for one in trace.requests)
+    assert (gaps * counts).sum() == (columns["end_ns"] - columns["first_token_ns"]).sum()
+    if len(gaps):
+        assert gaps.min() > 0
+        assert (np.diff(gaps) > 0).all()
+        assert counts.min() > 0
+        each = np.repeat(gaps, counts)
+        cuts = dict(zip(("p50", "p90", "p99"), np.percentile(each, (50, 90, 99)), strict=True))
+        assert found.percentiles("itl_ns") == pytest.approx({"mean": each.mean(), **cuts})
     # The same again.
     again = served(trace, policy, blocks, tensor)
     assert (again.requests, again.iterations) == (found.requests, found.iterations)
@@ -137,11 +148,12 @@ def test_blocks_are_conserved(data, batch, size, chunked, reserve, lengths):
     scheduler.waiting.extend(every)
     done: list[Sequence] = []
     given_tokens: Counter[Sequence] = Counter()
+    clock = 0
     for _ in range(20_000):
         if scheduler.begin() is None:
             break
         assert 0 <= scheduler.free <= total
-        ended, ready = scheduler.end()
+        ended, ready = scheduler.end(clock := clock + 1)
         for one in ready:
             scheduler.join(one)
         for one in ended:
@@ -266,13 +278,27 @@ def test_tables(tmp_path):
     assert len(found.to_dataframe("iterations")) == len(found.iterations)
     with pytest.raises(InputError, match="no table"):
         found.to_dataframe("blocks")
-    assert found.write_frames(tmp_path) == ["requests", "iterations"]
+    assert found.write_frames(tmp_path) == ["requests", "iterations", "gaps"]
+    assert (found.to_dataframe("gaps")["tokens"].sum()) == 12 * 7
     assert (tmp_path / "requests.csv").read_text().count("\n") == 13
+
+
+def test_a_prompt_makes_the_tokens_beside_it_late():
+    """The first request has a token in every iteration; one of them computes the prompt of the second."""
+    trace = RequestTrace([Request(0, 16, 5), Request(1, 4000, 2)])
+    found = serve("llama3-8b", trace, policy=ServingPolicy(1 << 4, 1 << 14, front_ns=0))
+    spans = Counter(one.end_ns - one.begin_ns for one in found.iterations if one.decodes)
+    with_prompt = next(one for one in found.iterations if one.prompts and one.decodes)
+    both = next(one for one in found.iterations if one.decodes == 2)
+    spans[both.end_ns - both.begin_ns] += 1
+    assert with_prompt.decodes == 1
+    assert dict(zip(*(each.tolist() for each in found.gaps), strict=True)) == spans
 
 
 def test_single_tokens_have_no_time_per_token():
     found = served(requests_of("offline:prompt=20,output=1,count=4"), ServingPolicy())
-    assert found.percentiles("tpot_ns") == dict.fromkeys(("mean", "p50", "p90", "p99"))
+    for name in ("tpot_ns", "itl_ns"):
+        assert found.percentiles(name) == dict.fromkeys(("mean", "p50", "p90", "p99"))
     assert "no request has a second token" in found.text()
 
 
