@@ -107,7 +107,10 @@ def serve(
     check(known, replace(job, sequence=longest))
     ranks = policy.copies * tensor
     kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
-    cluster = machine(_ServerGpus(ranks, times, times.precision), system, network, all_reduce=kind)
+    cluster = machine(
+        _ServerGpus(ranks, times, times.precision), system, network, all_reduce=kind,
+        message_bytes=_LARGE_BYTES,
+    )  # fmt: skip
     between = CollectiveTimes(cluster.network, cluster.system)
     inside = between
     if network is None:
@@ -118,6 +121,8 @@ def serve(
         )
         larger = CollectiveTimes(large.network, large.system)
         inside = CollectiveTimes(few.network, few.system, larger)
+        if tensor > 1:
+            cluster.assumed.append(f"all-reduces of few tokens: {few.assumed[0]}")
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
     iterations = BatchTimes(known, job, times, inside, policy.host_ns)
