@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 _SHARED: Final = (
-    "--model", "--tp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency", "--kernels",
+    "--model", "--tp", "--pp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency",
+    "--kernels",
 )  # fmt: skip
 _Options: TypeAlias = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]
 _MACHINE: _Options = (
@@ -33,7 +34,7 @@ _MACHINE: _Options = (
 )
 _COUNT: Final[dict[str, Any]] = {"type": whole(1, 1 << 24), "metavar": "N"}
 _POLICY: _Options = (
-    (("--instances",), "copies of the model, of --tp GPUs each (default: 1)", _COUNT),
+    (("--instances",), "copies of the model, of --tp times --pp GPUs each (default: 1)", _COUNT),
     (
         ("--disaggregate",),
         "P copies compute prompts, D others decode (default: each both)",
@@ -127,7 +128,8 @@ def _serve(args: argparse.Namespace) -> Report:
         raise InputError("--dimensions needs --infra", where="serve", hint="leave it out")
     times = times_of(args, args.gpu or DEFAULT_GPU)
     found = serve(
-        args.model, requests_of(args.requests), tensor=args.tp or 1, policy=_policy(args), gpu=times,
+        args.model, requests_of(args.requests), tensor=args.tp or 1, pipeline=args.pp or 1,
+        policy=_policy(args), gpu=times,
         system=args.system, network=network_of(args), limit_bytes=_limit(args),
         **given(args, "expert_imbalance", cache_bytes="cache_precision"),
     )  # fmt: skip

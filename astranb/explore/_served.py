@@ -50,7 +50,7 @@ class Iteration(NamedTuple):
         Why the first of these waits; "": none does.
     blocks : int
         Blocks of keys and values in use.
-    matrices_ns, attention_ns, elementwise_ns, tensor_ns, host_ns : int
+    matrices_ns, attention_ns, elementwise_ns, tensor_ns, host_ns, pipeline_ns : int
         Its time by part.
     """
 
@@ -69,6 +69,7 @@ class Iteration(NamedTuple):
     elementwise_ns: int
     tensor_ns: int
     host_ns: int
+    pipeline_ns: int
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class Served:
     model, gpu : str
     gpus : int
         Of all instances.
+    stages : int
+        Stages of an instance, and batches that are on their way through them.
     policy : ServingPolicy
     trace : RequestTrace
     blocks : int
@@ -100,6 +103,7 @@ class Served:
     model: str
     gpu: str
     gpus: int
+    stages: int
     policy: ServingPolicy
     trace: RequestTrace
     blocks: int
@@ -113,6 +117,11 @@ class Served:
     def duration_ns(self) -> int:
         """From the first arrival to the last token."""
         return max(self.requests["end_ns"]) - min(self.requests["arrival_ns"])
+
+    @property
+    def batches(self) -> int:
+        """Batches that are computed at once: one for each stage of each instance."""
+        return self.policy.copies * self.stages
 
     @property
     def output_tokens(self) -> int:
@@ -200,7 +209,7 @@ class Served:
             name: sum(getattr(one, f"{name.replace('-', '')}_ns") for one in self.iterations)
             for name in PARTS
         }
-        return {**found, "idle": self.policy.copies * self.duration_ns - sum(found.values())}
+        return {**found, "idle": self.batches * self.duration_ns - sum(found.values())}
 
     def waits_ns(self) -> dict[str, int]:
         """Give for how long requests waited at an instance, by reason."""
@@ -242,6 +251,7 @@ class Served:
             "gpu": self.gpu,
             "gpus": self.gpus,
             "instances": self.policy.copies,
+            "stages": self.stages,
             "requests": len(preempted),
             "prompt_tokens": self.trace.prompt_tokens,
             "output_tokens": self.output_tokens,
@@ -272,6 +282,7 @@ class Served:
         count, copies = len(self.requests["end_ns"]), self.policy.copies
         split = f"{self.policy.prefill_instances} prefill and {self.policy.decode_instances} decode instances"
         kind = split if self.policy.prefill_instances else f"{copies} instance{'s' * (copies > 1)}"
+        kind += f" of {self.stages} stages" if self.stages > 1 else ""
         took = format_time(self.duration_ns * 1000)
         rates = f"{self.requests_per_s:,.4g} requests/s, {given:,.0f} output tokens/s"
         lines = [
@@ -301,7 +312,7 @@ class Served:
 
     def explain(self) -> list[str]:
         """Say what limits the server, and what to change, in a few lines."""
-        whole = self.policy.copies * self.duration_ns
+        whole = self.batches * self.duration_ns
         parts = sorted(self.time_ns().items(), key=lambda one: -one[1])
         listed = ", ".join(f"{name} {took / whole:.1%}" for name, took in parts if took > whole / 2000)
         lines = [f"time of instances: {listed}; {self.mean_decodes:.1f} decoding sequences in an iteration"]
@@ -326,6 +337,7 @@ _REMEDIES: Final = {
     "element-wise": "larger batches spread the cost of kernels",
     "tensor": "a smaller tensor degree and more instances",
     "host": "larger batches, or a faster host",
+    "pipeline": "fewer stages and more instances",
 }
 _ROOM: Final = {
     "batch": "raise --max-batch, or add instances",

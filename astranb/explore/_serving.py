@@ -14,10 +14,10 @@ from astranb.core.errors import InputError
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
 from astranb.workload.models import Job, Parallelism, Transformer, machine
 from astranb.workload.models.library import find_model
-from astranb.workload.models.pipeline import check
-from astranb.workload.serving import RequestTrace, ServingPolicy, cache_blocks, token_bytes
+from astranb.workload.models.pipeline import TOKEN_BYTES, check
+from astranb.workload.serving import Batch, RequestTrace, ServingPolicy, cache_blocks, token_bytes
 
-from ._batch_times import BatchTimes
+from ._batch_times import BatchTimes, IterationTime
 from ._collective_times import CollectiveTimes
 from ._scheduler import Scheduler, Sequence
 from ._served import Iteration, Served
@@ -51,6 +51,7 @@ def serve(
     requests: RequestTrace,
     *,
     tensor: int = 1,
+    pipeline: int = 1,
     policy: ServingPolicy | None = None,
     gpu: str | KernelTimes = DEFAULT_GPU,
     precision: str = "bf16",
@@ -68,7 +69,10 @@ def serve(
         A name in :data:`astranb.workload.models.TRANSFORMERS`, a file, or a model.
     requests : RequestTrace
     tensor : int
-        GPUs of an instance, by tensor parallelism.
+        GPUs of a stage of an instance, by tensor parallelism.
+    pipeline : int
+        Stages of an instance. So many batches are on their way through them, each with its own requests and
+        blocks; the limits of the policy are those of a batch.
     policy : ServingPolicy, optional
     gpu : str or KernelTimes
     precision : str
@@ -100,17 +104,18 @@ def serve(
     policy = policy or ServingPolicy()
     times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
     job = Job(
-        Parallelism(tensor=tensor), 1, 1, mode="decode", precision=times.precision, cache_bytes=cache_bytes,
-        expert_imbalance=expert_imbalance,
+        Parallelism(tensor=tensor, pipeline=pipeline), 1, 1, mode="decode", precision=times.precision,
+        cache_bytes=cache_bytes, expert_imbalance=expert_imbalance,
     )  # fmt: skip
     longest = max(one.prompt + one.output for one in requests.requests)
     check(known, replace(job, sequence=longest))
-    ranks = policy.copies * tensor
-    kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
-    cluster = machine(
-        _ServerGpus(ranks, times, times.precision), system, network, all_reduce=kind,
-        message_bytes=_LARGE_BYTES,
-    )  # fmt: skip
+    if pipeline > 1 and policy.prefill_instances:
+        what = "disaggregated instances have one stage"
+        raise InputError(what, where="pipeline", hint="leave one of them out")
+    ranks = policy.copies * tensor * pipeline
+    kind = "ring" if tensor == 1 or tensor & (tensor - 1) else "halvingDoubling"
+    gpus = _ServerGpus(ranks, times, times.precision)
+    cluster = machine(gpus, system, network, all_reduce="ring" if network is None else kind)
     between = CollectiveTimes(cluster.network, cluster.system)
     inside = between
     if network is None:
@@ -121,26 +126,34 @@ def serve(
         )
         larger = CollectiveTimes(large.network, large.system)
         inside = CollectiveTimes(few.network, few.system, larger)
+        cluster.assumed[1:] = large.assumed[1:]
         if tensor > 1:
-            cluster.assumed.append(f"all-reduces of few tokens: {few.assumed[0]}")
+            cluster.assumed[1:1] = [
+                f"{size} all-reduces: {one.assumed[0]}" for size, one in (("small", few), ("large", large))
+            ]
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
-    iterations = BatchTimes(known, job, times, inside, policy.host_ns)
-    run = _Run(policy, requests, blocks, iterations, between, tensor, token_bytes(known, job))
+    stages = [
+        BatchTimes(known, job, times, inside, 0 if stage else policy.host_ns, stage)
+        for stage in range(pipeline)
+    ]
+    run = _Run(policy, requests, blocks, stages, between, tensor, token_bytes(known, job))
     run.all()
     used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
     assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
     return Served(
-        known.name, times.gpu.name, ranks, policy, requests, blocks, run.requests, run.iterations, run.gaps,
-        run.transfer_bytes * tensor, assumed,
+        known.name, times.gpu.name, ranks, pipeline, policy, requests, blocks, run.requests, run.iterations,
+        run.gaps, run.transfer_bytes * tensor, assumed,
     )  # fmt: skip
 
 
 class _Instance:
-    """A copy of the model, and what it does."""
+    """A copy of the model, or one of the batches in its pipeline, and what it does."""
 
-    def __init__(self, number: int, role: str, scheduler: Scheduler) -> None:
+    def __init__(self, number: int, role: str, scheduler: Scheduler, free_ns: list[int]) -> None:
         self.number, self.role, self.scheduler = number, role, scheduler
+        self.free_ns = free_ns
+        """When each stage has computed what has begun; the batches of a copy share it."""
         self.link_free_ns = 0
         self.incoming: deque[tuple[Sequence, _Instance]] = deque()
 
@@ -157,12 +170,12 @@ class _Run:
         policy: ServingPolicy,
         trace: RequestTrace,
         blocks: int,
-        times: BatchTimes,
+        stages: list[BatchTimes],
         network: CollectiveTimes,
         tensor: int,
         each_bytes: int,
     ) -> None:
-        self._policy, self._trace, self._times, self._network = policy, trace, times, network
+        self._policy, self._trace, self._stages, self._network = policy, trace, stages, network
         self._tensor, self._token_bytes = tensor, each_bytes
         count = len(trace.requests)
         listed = trace.requests
@@ -176,13 +189,16 @@ class _Run:
         self.iterations: list[Iteration] = []
         self.transfer_bytes = 0
         split = policy.prefill_instances
+        many = len(stages)
+        free_ns = [[0] * many for _ in range(policy.copies)]
         self._instances = [
             _Instance(
                 number,
                 _ROLES[0] if not split else _ROLES[1] if number < split else _ROLES[2],
                 Scheduler(policy, blocks, self._preempted),
+                free_ns[number // many],
             )
-            for number in range(policy.copies)
+            for number in range(policy.copies * many)
         ]
         self._first = [one for one in self._instances if one.role != "decode"]
         self._second = [one for one in self._instances if one.role == "decode"]
@@ -262,7 +278,7 @@ class _Run:
         batch = scheduler.begin()
         if batch is None:
             return
-        took = self._times.time(batch)
+        took = self._through(on, batch, now)
         end = now + took.total
         for one in scheduler.computing:
             if self.requests["begin_ns"][one.number] < 0:
@@ -275,6 +291,23 @@ class _Run:
             )
         )  # fmt: skip
         self._add(end, _ITERATION, on)
+
+    def _through(self, on: _Instance, batch: Batch, now: int) -> IterationTime:
+        """Take a batch through all stages, each of which computes one batch after another."""
+        parts = [stage.time(batch) for stage in self._stages]
+        if len(parts) == 1:
+            return parts[0]
+        many, when = len(parts), now
+        first = on.number // many * many * self._tensor
+        for stage, part in enumerate(parts):
+            when = on.free_ns[stage] = max(when, on.free_ns[stage]) + part.total
+            # The last stage sends the tokens to the first one.
+            last = stage == many - 1
+            size = TOKEN_BYTES * batch.outputs if last else self._stages[stage].sent_bytes(batch)
+            target = first + (0 if last else (stage + 1) * self._tensor)
+            when += self._network.message_ns(first + stage * self._tensor, target, size) if size else 0
+        found = IterationTime(*map(sum, zip(*parts, strict=True)))
+        return found._replace(pipeline=when - now - found.total)
 
     def _end(self, on: _Instance, now: int) -> None:
         done, ready = on.scheduler.end(now)

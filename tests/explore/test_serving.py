@@ -26,16 +26,19 @@ MODEL = tiny()
 """So small that a GPU's memory is cut down, to have few blocks."""
 
 
-def limit_for(blocks, policy, tensor=1):
+def limit_for(blocks, policy, tensor=1, pipeline=1):
     """Give the memory in which this number of blocks fits."""
     from astranb.workload.models import Job
     from astranb.workload.models.memory import rank_memory
     from astranb.workload.serving import token_bytes
 
-    job = Job(Parallelism(tensor=tensor), policy.token_budget, 1, mode="prefill")
-    held = rank_memory(MODEL, job, 0)
-    each = policy.block_size * token_bytes(MODEL, job)
-    return int((held.weights + held.buffers + (blocks + 0.5) * each) / policy.memory_fraction) + 1
+    job = Job(Parallelism(tensor=tensor, pipeline=pipeline), policy.token_budget, 1, 1, mode="prefill")
+    needed = []
+    for stage in range(pipeline):
+        held = rank_memory(MODEL, job, stage)
+        each = policy.block_size * token_bytes(MODEL, job, stage)
+        needed.append(held.weights + held.buffers + (blocks * pipeline + 0.5) * each)
+    return int(max(needed) / policy.memory_fraction) + 1
 
 
 @st.composite
@@ -58,19 +61,20 @@ def cases(draw):
     blocks = longest + draw(st.integers(0, 40))
     if policy.watermark:
         blocks = blocks * 5 // 4 + 2
-    return trace, policy, blocks, draw(st.sampled_from([1, 2]))
+    pipeline = 1 if split[0] else draw(st.sampled_from([1, 1, 2]))
+    return trace, policy, blocks, {"tensor": draw(st.sampled_from([1, 2])), "pipeline": pipeline}
 
 
-def served(trace, policy, blocks=None, tensor=1):
-    limit = None if blocks is None else limit_for(blocks, policy, tensor)
-    return serve(MODEL, trace, tensor=tensor, policy=policy, limit_bytes=limit)
+def served(trace, policy, blocks=None, **degrees):
+    limit = None if blocks is None else limit_for(blocks, policy, **degrees)
+    return serve(MODEL, trace, **degrees, policy=policy, limit_bytes=limit)
 
 
 @settings(max_examples=60, deadline=None)
 @given(cases())
 def test_laws(case):
-    trace, policy, blocks, tensor = case
-    found = served(trace, policy, blocks, tensor)
+    trace, policy, blocks, degrees = case
+    found = served(trace, policy, blocks, **degrees)
     assert found.blocks == blocks
     columns = found.per_request()
     # Every request is answered, in the order of its own times.
@@ -95,7 +99,7 @@ def test_laws(case):
         assert one.begin_ns >= ends[one.instance]
         assert one.end_ns > one.begin_ns
         ends[one.instance] = one.end_ns
-        assert one.end_ns - one.begin_ns == sum(one[-5:])
+        assert one.end_ns - one.begin_ns == sum(one[-6:])
         # Limits of the policy and the memory.
         assert one.decodes + one.prompts <= policy.max_batch
         recomputed = not policy.chunked_prefill and one.prompts == 1
@@ -105,7 +109,7 @@ def test_laws(case):
         assert one.waits_for in {*REASONS, ""}
         assert bool(one.waits_for) <= bool(one.waiting)
     # Time is all accounted for.
-    assert sum(found.time_ns().values()) == policy.copies * found.duration_ns
+    assert sum(found.time_ns().values()) == found.batches * found.duration_ns
     assert min(found.time_ns().values()) >= 0
     assert found.limit in {*PARTS, "idle"}
     # Times between two tokens: one for each token after the first, and together all of the time.
@@ -120,7 +124,7 @@ def test_laws(case):
         cuts = dict(zip(("p50", "p90", "p99"), np.percentile(each, (50, 90, 99)), strict=True))
         assert found.percentiles("itl_ns") == pytest.approx({"mean": each.mean(), **cuts})
     # The same again.
-    again = served(trace, policy, blocks, tensor)
+    again = served(trace, policy, blocks, **degrees)
     assert (again.requests, again.iterations) == (found.requests, found.iterations)
     assert again.document() == found.document()
     if policy.prefill_instances:
@@ -223,6 +227,40 @@ def test_blocks_that_run_out_preempt_the_request_that_came_last():
     assert reserved.requests["preemptions"] == [0, 0]
     assert reserved.requests["begin_ns"][1] == reserved.requests["end_ns"][0]
     assert reserved.waits_ns().keys() == {"memory"}
+
+
+def test_a_pipeline_is_a_step_of_prefill_and_steps_of_decode():
+    times = KernelTimes(GPUS["h100-sxm"])
+    prompt, output = 300, 4
+
+    def step_ns(**more):
+        sim = anb.Simulation(
+            None, workload("llama3-8b", Parallelism(pipeline=4), gpu=times, microbatches=1, **more)
+        )
+        sim.run()
+        return sim.result.time_ps // 1000
+
+    trace = RequestTrace([Request(0, prompt, output)])
+    policy = ServingPolicy(host_ns=0, front_ns=0)
+    found = serve("llama3-8b", trace, pipeline=4, policy=policy, gpu=times)
+    assert found.gpus == 4
+    # The first stage hears of a token in a message, which a prefill by itself does not send.
+    first, last = found.requests["first_token_ns"][0], found.requests["end_ns"][0]
+    assert 0 < first - step_ns(mode="prefill", sequence=prompt) < 10_000
+    steps = step_ns(mode="decode", sequence=prompt, tokens=output - 1)
+    assert last - first == pytest.approx(steps, rel=2e-3)
+
+
+def test_batches_fill_the_stages_of_a_pipeline():
+    policy = ServingPolicy(16, host_ns=0, front_ns=0)
+    text = "offline:prompt=200,output=100,count={}"
+    alone = serve("llama3-8b", requests_of(text.format(16)), pipeline=4, policy=policy)
+    four = serve("llama3-8b", requests_of(text.format(64)), pipeline=4, policy=policy)
+    assert four.output_tokens_per_s > 3.5 * alone.output_tokens_per_s
+    # No stage computes two batches at once.
+    busy = sum(one.end_ns - one.begin_ns - one.pipeline_ns for one in four.iterations)
+    assert busy <= 4 * four.duration_ns
+    assert alone.time_ns()["pipeline"] < four.time_ns()["pipeline"]
 
 
 def test_chunks_of_prompts_do_not_stall_decoding():

@@ -122,8 +122,8 @@ class ModelStep:
     def all_reduce(self) -> str:
         """The algorithm of all-reduces that libraries for this kind of step take."""
         generates = self.plan is not None and self.plan[1].mode != "training"
-        even = self.parallelism.tensor & (self.parallelism.tensor - 1) == 0
-        return "halvingDoubling" if generates and even else "ring"
+        parts = self.parallelism.tensor
+        return "halvingDoubling" if generates and parts > 1 and not parts & (parts - 1) else "ring"
 
     @property
     def message_bytes(self) -> int:
