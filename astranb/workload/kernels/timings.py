@@ -18,7 +18,7 @@ from astranb.core.errors import InputError, near
 
 from .gpus import PRECISIONS
 from .times import KernelTimes
-from .work import Attention, Kernel, Product, Stream, expert_kernels
+from .work import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 
 __all__ = ["COLUMNS", "FACTS", "KERNELS", "KernelTiming", "read_facts", "read_timings"]
 
@@ -104,7 +104,8 @@ class KernelTiming:
             return (Product(one["m"], one["n"], one["k"], has("copies", 1), cast=cast),)
         if self.kernel == "experts":
             tokens, gated = one["tokens"] * one["top"], bool(has("gated", 1))
-            return expert_kernels(tokens, one["hidden"], one["width"], one["experts"], gated=gated)
+            used = experts_used(one["tokens"], one["top"], one["experts"])
+            return expert_kernels(tokens, one["hidden"], one["width"], used, gated=gated)
         if self.kernel == "pass":
             return (Stream(one["bytes"]),)
         if self.kernel in ("attention", "attention backward", "prompt", "decode"):
