@@ -39,6 +39,7 @@ class Iteration(NamedTuple):
     Attributes
     ----------
     instance : int
+        Its number; of instances of several stages, that of the batch in their pipelines.
     begin_ns, end_ns : int
     decodes, seen_tokens : int
         Sequences of which a token is computed, and the tokens that these attend to.
