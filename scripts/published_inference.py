@@ -44,6 +44,11 @@ class Row:
         return self.number("tensor")
 
     @property
+    def is_online(self) -> bool:
+        """Whether requests come from a client over HTTP."""
+        return self.fields["kind"] == "poisson" or "NIM" in self.fields["source"]
+
+    @property
     def trace(self) -> RequestTrace:
         """The requests."""
         f, count = self.fields, self.number("requests")
@@ -64,6 +69,7 @@ class Row:
         return ServingPolicy(
             batch, budget, chunked_prefill=not static, reserve_output=whole,
             memory_fraction=1.0 if static else 0.95, watermark=0.0,
+            front_ns=ServingPolicy.front_ns if self.is_online else 0,
         )  # fmt: skip
 
     def served(self) -> Served:

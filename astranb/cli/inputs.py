@@ -216,8 +216,9 @@ def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
 
     step = workload_of(args, args.gpu or DEFAULT_GPU)
     return step, machine(
-        step, args.system, network_of(args), all_reduce=step.all_reduce, **_system_options(args)
-    )
+        step, args.system, network_of(args), all_reduce=step.all_reduce, message_bytes=step.message_bytes,
+        **_system_options(args),
+    )  # fmt: skip
 
 
 def _memory_limit(args: argparse.Namespace, step: ModelStep) -> int:

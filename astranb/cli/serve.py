@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes, time_ps
@@ -19,8 +19,61 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 _SHARED: Final = (
-    "--model", "--tp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency", "--kernels",
+    "--model", "--tp", "--pp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency",
+    "--kernels",
 )  # fmt: skip
+_Options: TypeAlias = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]
+_MACHINE: _Options = (
+    (("--gpu",), "GPU preset (default: h100-sxm)", {}),
+    (("--launch",), "how kernels are launched: none, graph or stream (default: none)", {}),
+    (("--memory-limit",), "memory of a GPU (default: the GPU's)", {"metavar": "SIZE"}),
+    (("--network",), "network.yml of ASTRA-sim 2.0, of all GPUs", {"metavar": "FILE"}),
+    (("--infra",), "InfraGraph file, or blueprint, of all GPUs", {}),
+    (("--dimensions",), "GPUs in each dimension, with --infra", {"metavar": "8x4"}),
+    (("--system",), "system.json of ASTRA-sim 2.0", {"metavar": "FILE"}),
+)
+_COUNT: Final[dict[str, Any]] = {"type": whole(1, 1 << 24), "metavar": "N"}
+_POLICY: _Options = (
+    (("--instances",), "copies of the model, of --tp times --pp GPUs each (default: 1)", _COUNT),
+    (
+        ("--disaggregate",),
+        "P copies compute prompts, D others decode (default: each both)",
+        {"metavar": "P:D"},
+    ),
+    (("--max-batch",), "requests that a copy works on at once (default: 256)", _COUNT),
+    (("--token-budget",), "tokens of an iteration, at most (default: 8192)", _COUNT),
+    (
+        ("--chunked-prefill",),
+        "compute prompts in parts, in iterations that decode too (default: yes)",
+        {"action": argparse.BooleanOptionalAction, "default": None},
+    ),
+    (("--block-size",), "tokens of a block of keys and values (default: 16)", _COUNT),
+    (
+        ("--reserve-output",),
+        "admit a request only when there are blocks for all of its tokens: no preemptions (default: no)",
+        {"action": "store_true", "default": None},
+    ),
+    (
+        ("--watermark",),
+        "part of the blocks kept free at admission (default: 0.01)",
+        {"type": float, "metavar": "F"},
+    ),
+    (
+        ("--memory-fraction",),
+        "part of a GPU's memory to use (default: 0.9)",
+        {"type": positive, "metavar": "F"},
+    ),
+    (
+        ("--host-time",),
+        "of the host between two iterations, as '200 us' (default: 1.3 ms)",
+        {"metavar": "TIME"},
+    ),
+    (
+        ("--front-end-time",),
+        "of the server before a request is scheduled, besides its tokenizer; 0: none (default: 6.4 ms)",
+        {"metavar": "TIME"},
+    ),
+)
 _EXAMPLE: Final = "poisson:rate=4,prompt=1024,output=256,count=500,seed=1"
 _USAGE: Final = "astranb serve --model MODEL --requests REQUESTS [options]"
 
@@ -45,61 +98,21 @@ def add_commands(commands: Any) -> None:
         "lognormal(MEDIAN:SIGMA)), count=, seed=; or a file REQUESTS.csv (arrival_s,prompt,output)",
     )
     model = parser.add_argument_group("the model and its GPUs", "example: --model llama3-70b --tp 8")
-    for flags, text, more in MODEL_OPTIONS:
-        if flags[0] in _SHARED:
-            model.add_argument(*flags, help=text, **{**more, "required": flags[0] == "--model"})
-    model.add_argument("--gpu", help="GPU preset (default: h100-sxm)")
-    model.add_argument("--launch", help="how kernels are launched: none, graph or stream (default: none)")
-    model.add_argument("--memory-limit", metavar="SIZE", help="memory of a GPU (default: the GPU's)")
-    model.add_argument("--network", metavar="FILE", help="network.yml of ASTRA-sim 2.0, of all GPUs")
-    model.add_argument("--infra", help="InfraGraph file, or blueprint, of all GPUs")
-    model.add_argument("--dimensions", metavar="8x4", help="GPUs in each dimension, with --infra")
-    model.add_argument("--system", metavar="FILE", help="system.json of ASTRA-sim 2.0")
     policy = parser.add_argument_group("the policy", "example: --max-batch 128 --token-budget 2048")
-    count = whole(1, 1 << 24)
-    policy.add_argument(
-        "--instances", type=count, metavar="N", help="copies of the model, of --tp GPUs each (default: 1)"
-    )
-    policy.add_argument(
-        "--disaggregate", metavar="P:D", help="P copies compute prompts, D others decode (default: each both)"
-    )
-    policy.add_argument(
-        "--max-batch", type=count, metavar="N", help="requests that a copy works on at once (default: 256)"
-    )
-    policy.add_argument(
-        "--token-budget", type=count, metavar="N", help="tokens of an iteration, at most (default: 8192)"
-    )
-    policy.add_argument(
-        "--chunked-prefill",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="compute prompts in parts, in iterations that decode too (default: yes)",
-    )
-    policy.add_argument(
-        "--block-size", type=count, metavar="N", help="tokens of a block of keys and values (default: 16)"
-    )
-    policy.add_argument(
-        "--reserve-output",
-        action="store_true",
-        default=None,
-        help="admit a request only when there are blocks for all of its tokens: no preemptions (default: no)",
-    )
-    policy.add_argument(
-        "--watermark",
-        type=float,
-        metavar="F",
-        help="part of the blocks kept free at admission (default: 0.01)",
-    )
-    policy.add_argument(
-        "--memory-fraction", type=positive, metavar="F", help="part of a GPU's memory to use (default: 0.9)"
-    )
-    policy.add_argument(
-        "--host-time",
-        metavar="TIME",
-        help="of the host between two iterations, as '200 us' (default: 1.3 ms)",
-    )
+    shared = [
+        (flags, text, {**more, "required": flags[0] == "--model"})
+        for flags, text, more in MODEL_OPTIONS
+        if flags[0] in _SHARED
+    ]
+    for group, options in ((model, [*shared, *_MACHINE]), (policy, _POLICY)):
+        for flags, text, more in options:
+            group.add_argument(*flags, help=text, **more)
     files = parser.add_argument_group("results", "example: --frames results")
-    files.add_argument("--frames", metavar="DIR", help="write requests.csv and iterations.csv")
+    files.add_argument(
+        "--frames",
+        metavar="DIR",
+        help="write requests.csv, iterations.csv and gaps.csv (times between two tokens)",
+    )
 
 
 def _serve(args: argparse.Namespace) -> Report:
@@ -115,7 +128,8 @@ def _serve(args: argparse.Namespace) -> Report:
         raise InputError("--dimensions needs --infra", where="serve", hint="leave it out")
     times = times_of(args, args.gpu or DEFAULT_GPU)
     found = serve(
-        args.model, requests_of(args.requests), tensor=args.tp or 1, policy=_policy(args), gpu=times,
+        args.model, requests_of(args.requests), tensor=args.tp or 1, pipeline=args.pp or 1,
+        policy=_policy(args), gpu=times,
         system=args.system, network=network_of(args), limit_bytes=_limit(args),
         **given(args, "expert_imbalance", cache_bytes="cache_precision"),
     )  # fmt: skip
@@ -136,8 +150,10 @@ def _policy(args: argparse.Namespace) -> ServingPolicy:
         args, "instances", "max_batch", "token_budget", "chunked_prefill", "block_size", "reserve_output",
         "watermark", "memory_fraction",
     )  # fmt: skip
-    if args.host_time is not None:
-        options["host_ns"] = time_ps(args.host_time, where="--host-time") // 1000
+    for field, flag in (("host_ns", "--host-time"), ("front_ns", "--front-end-time")):
+        value = getattr(args, flag[2:].replace("-", "_"))
+        if value is not None:
+            options[field] = time_ps(value, where=flag) // 1000
     if args.disaggregate is not None:
         parts = args.disaggregate.split(":")
         if len(parts) != 2 or not all(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from astranb.workload.kernels import Kernel
 from astranb.workload.models.costs import Costs
 from astranb.workload.models.program import Cost
+from astranb.workload.models.weights import EMBEDDING, HEAD, units
 
 from ._collective_times import CollectiveTimes
 
@@ -26,6 +27,7 @@ PARTS: Final = {
     "element-wise": "norms, residuals, activations",
     "tensor": "sums and gathers of tensor parallelism",
     "host": "the host between two iterations",
+    "pipeline": "waiting for stages, and messages between them",
 }
 """What an iteration's time is spent on, and what each means."""
 
@@ -41,6 +43,7 @@ class IterationTime(NamedTuple):
     elementwise: int
     tensor: int
     host: int = 0
+    pipeline: int = 0
 
     @property
     def total(self) -> int:
@@ -60,7 +63,7 @@ class _Fixed:
 
 
 class BatchTimes:
-    """The times of iterations of one instance of a model.
+    """The times of iterations of one stage of an instance of a model.
 
     An iteration is what a step of ``astranb run --mode prefill`` or ``decode`` is: each layer's two halves,
     each followed by the sum of tensor parallelism, between the embedding and the head. All tokens pass
@@ -72,16 +75,26 @@ class BatchTimes:
     ----------
     model : Transformer
     job : Job
-        Gives parallelism (tensor alone), precision and the bytes of numbers.
+        Gives parallelism (tensor and pipeline), precision and the bytes of numbers.
     times : KernelTimes
     network : CollectiveTimes
     host_ns : int
         What the host takes between two iterations.
+    stage : int
+        Its number, from 0.
     """
 
     def __init__(
-        self, model: Transformer, job: Job, times: KernelTimes, network: CollectiveTimes, host_ns: int = 0
+        self,
+        model: Transformer,
+        job: Job,
+        times: KernelTimes,
+        network: CollectiveTimes,
+        host_ns: int = 0,
+        stage: int = 0,
     ) -> None:
+        (self._units,) = units(model, job.parallelism, stage)
+        self._layers = [unit for unit in self._units if unit >= 0]
         self._model, self._times, self._network, self._host_ns = model, times, network, host_ns
         self._job = replace(job, mode="decode", sequence=1, batch=1, microbatches=1, tokens=1)
         self._ranks = range(job.parallelism.tensor)
@@ -94,7 +107,7 @@ class BatchTimes:
         """Give the time of an iteration."""
         fixed = self._of_tokens(batch.tokens)
         around = self._computed(fixed.half.plus(self._attention(batch)), rest="attention")
-        layers = self._model.layers
+        layers = len(self._layers)
         head = self._head(batch.outputs)
         return IterationTime(
             fixed.outside.matrices + layers * around.matrices + head.matrices,
@@ -103,6 +116,10 @@ class BatchTimes:
             fixed.outside.tensor + head.tensor,
             self._host_ns,
         )
+
+    def sent_bytes(self, batch: Batch) -> int:
+        """Give the bytes that each rank sends to the next stage."""
+        return self._costs(batch.tokens).message
 
     def _costs(self, tokens: int) -> Costs:
         return Costs(self._model, replace(self._job, batch=tokens))
@@ -132,14 +149,15 @@ class BatchTimes:
     def _without_attention(self, tokens: int) -> _Fixed:
         m, c = self._model, self._costs(tokens)
         sums = self._network.collective_ns("all_reduce", self._ranks, c.activation)
-        whole = IterationTime(0, 0, 0, 2 * m.layers * sums)
-        if m.vocab:
+        layers = len(self._layers)
+        whole = IterationTime(0, 0, 0, 2 * layers * sums)
+        if EMBEDDING in self._units:
             whole = _added(whole, self._computed(c.embedding()), 1)._replace(tensor=whole.tensor + sums)
-        with_experts = sum(map(m.has_experts, range(m.layers)))
-        if with_experts < m.layers:
+        with_experts = sum(map(m.has_experts, self._layers))
+        if with_experts < layers:
             opening, closing = c.mlp()
             half = c.around().plus(opening).plus(closing)
-            whole = _added(whole, self._computed(half), m.layers - with_experts)
+            whole = _added(whole, self._computed(half), layers - with_experts)
         if with_experts:
             for one in (c.around().plus(c.around_experts()), c.experts()):
                 whole = _added(whole, self._computed(one), with_experts)
@@ -150,7 +168,7 @@ class BatchTimes:
         found = self._heads.get(outputs)
         if found is None:
             found = IterationTime(0, 0, 0, 0)
-            if outputs and self._model.vocab:
+            if outputs and HEAD in self._units:
                 c = self._costs(outputs)
                 size = outputs * c.words * self._job.bytes_each
                 gathered = self._network.collective_ns("all_gather", self._ranks, size)

@@ -34,6 +34,8 @@ class CollectiveTimes:
     ----------
     network : DimensionNetwork or InfraNetwork
     system : System
+    other : CollectiveTimes, optional
+        Of other algorithms for the same collectives: the faster ones are taken.
 
     Examples
     --------
@@ -45,8 +47,13 @@ class CollectiveTimes:
     True
     """
 
-    def __init__(self, network: DimensionNetwork | InfraNetwork, system: System) -> None:
-        self._network, self._system = network, system
+    def __init__(
+        self,
+        network: DimensionNetwork | InfraNetwork,
+        system: System,
+        other: CollectiveTimes | None = None,
+    ) -> None:
+        self._network, self._system, self._other = network, system, other
         self._known: dict[tuple[str, tuple[int, ...], int], int] = {}
 
     def collective_ns(self, kind: str, ranks: Sequence[int], size: int) -> int:
@@ -61,7 +68,10 @@ class CollectiveTimes:
         size : int
             Bytes of each rank's input.
         """
-        return self._at(kind, tuple(ranks), size) if len(ranks) > 1 else 0
+        if len(ranks) < 2:
+            return 0
+        own = self._at(kind, tuple(ranks), size)
+        return own if self._other is None else min(own, self._other.collective_ns(kind, ranks, size))
 
     def message_ns(self, source: int, target: int, size: int) -> int:
         """Give the time of a message, from its sending to its receipt."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from astranb.workload.serving import Batch, ServingPolicy, blocks_of
 
 __all__ = ["REASONS", "Scheduler", "Sequence"]
@@ -39,6 +41,8 @@ class Sequence:
     joined : int
         The instance's decoding step at which it did; -1: it does not decode.
     preemptions : int
+    last_ns : int
+        When it gave its last token, if not in the decoding steps since it joined; -1: it has given none.
     """
 
     number: int
@@ -49,6 +53,7 @@ class Sequence:
     given: int = 0
     joined: int = -1
     preemptions: int = 0
+    last_ns: int = -1
 
     def __post_init__(self) -> None:
         """Begin with the prompt."""
@@ -105,6 +110,9 @@ class Scheduler:
         self._boundaries: Counter[int] = Counter()
         self._ends: dict[int, dict[Sequence, None]] = {}
         self._now: _Plan | None = None
+        self._step_ns: list[int] = []
+        self._gaps: Counter[int] = Counter()
+        self._spans: Counter[int] = Counter()
 
     @property
     def is_busy(self) -> bool:
@@ -173,6 +181,11 @@ class Scheduler:
         """Take a sequence out of those that decode; gives the tokens that it has in memory."""
         size = self._policy.block_size
         tokens = one.computed + self._step - one.joined
+        if self._step > one.joined:
+            self._gaps[self._step_ns[one.joined] - one.last_ns] += 1
+            self._spans[one.joined + 1] += 1
+            self._spans[self._step] -= 1
+            one.last_ns = self._step_ns[-1]
         self.decodes -= 1
         self._tokens -= tokens
         self._boundaries[(one.computed - one.joined) % size] -= 1
@@ -282,8 +295,33 @@ class Scheduler:
             break
         return room
 
-    def end(self) -> tuple[list[Sequence], list[Sequence]]:
+    def gaps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Give the times from a token to the next one of its request, in ns, and how often each occurs.
+
+        Sequences that have left count. Nothing is kept for each token: all that decode have the same steps.
+        """
+        among = np.zeros(len(self._step_ns) + 1, np.int64)
+        for step, change in self._spans.items():
+            among[step] += change
+        steps = np.diff(np.array(self._step_ns, np.int64))
+        values = np.concatenate([np.fromiter(self._gaps, np.int64), steps])
+        counts = np.concatenate([np.fromiter(self._gaps.values(), np.int64), np.cumsum(among)[1:-1]])
+        return values, counts
+
+    def _give(self, one: Sequence, now: int) -> None:
+        """Give the token that follows a prompt."""
+        one.given += 1
+        if one.last_ns >= 0:
+            self._gaps[now - one.last_ns] += 1
+        one.last_ns = now
+
+    def end(self, now: int) -> tuple[list[Sequence], list[Sequence]]:
         """End the iteration.
+
+        Parameters
+        ----------
+        now : int
+            Nanoseconds.
 
         Returns
         -------
@@ -298,6 +336,7 @@ class Scheduler:
         done: list[Sequence] = []
         if plan.batch.decodes:
             self._step += 1
+            self._step_ns.append(now)
             self._tokens += self.decodes
             for one in self._ends.pop(self._step, {}):
                 self._leave(one)
@@ -308,7 +347,7 @@ class Scheduler:
             one.computed += count
             if one.computed == one.prefill:
                 self._prompts.pop(one)
-                one.given += 1
+                self._give(one, now)
                 if one.given == one.output:
                     self._remove(one, one.prefill)
                     done.append(one)

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["Iteration", "Served"]
 
 _PERCENTILES: Final = (50, 90, 99)
+_TABLES: Final = ("requests", "iterations", "gaps")
+_TITLES: Final = {
+    "ttft_ns": "time to first token",
+    "tpot_ns": "time per output token",
+    "itl_ns": "between two tokens",
+    "latency_ns": "end to end",
+    "queue_ns": "waiting to begin",
+}
 
 
 class Iteration(NamedTuple):
@@ -31,6 +39,7 @@ class Iteration(NamedTuple):
     Attributes
     ----------
     instance : int
+        Its number; of instances of several stages, that of the batch in their pipelines.
     begin_ns, end_ns : int
     decodes, seen_tokens : int
         Sequences of which a token is computed, and the tokens that these attend to.
@@ -42,7 +51,7 @@ class Iteration(NamedTuple):
         Why the first of these waits; "": none does.
     blocks : int
         Blocks of keys and values in use.
-    matrices_ns, attention_ns, elementwise_ns, tensor_ns, host_ns : int
+    matrices_ns, attention_ns, elementwise_ns, tensor_ns, host_ns, pipeline_ns : int
         Its time by part.
     """
 
@@ -61,6 +70,7 @@ class Iteration(NamedTuple):
     elementwise_ns: int
     tensor_ns: int
     host_ns: int
+    pipeline_ns: int
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ class Served:
     model, gpu : str
     gpus : int
         Of all instances.
+    stages : int
+        Stages of an instance, and batches that are on their way through them.
     policy : ServingPolicy
     trace : RequestTrace
     blocks : int
@@ -81,6 +93,8 @@ class Served:
         token), ``begin_ns`` (of its first iteration), ``first_token_ns``, ``end_ns``, ``preemptions``,
         ``transfer_ns`` (waiting for the network and sending its keys and values).
     iterations : list of Iteration
+    gaps : tuple of ndarray
+        Times between two tokens of a request, ascending, and how often each occurs.
     transfer_bytes : int
         Keys and values that were sent between instances, of all ranks.
     assumed : list of str
@@ -90,11 +104,13 @@ class Served:
     model: str
     gpu: str
     gpus: int
+    stages: int
     policy: ServingPolicy
     trace: RequestTrace
     blocks: int
     requests: dict[str, list[int]]
     iterations: list[Iteration]
+    gaps: tuple[np.ndarray, np.ndarray]
     transfer_bytes: int
     assumed: list[str]
 
@@ -102,6 +118,11 @@ class Served:
     def duration_ns(self) -> int:
         """From the first arrival to the last token."""
         return max(self.requests["end_ns"]) - min(self.requests["arrival_ns"])
+
+    @property
+    def batches(self) -> int:
+        """Batches that are computed at once: one for each stage of each instance."""
+        return self.policy.copies * self.stages
 
     @property
     def output_tokens(self) -> int:
@@ -135,12 +156,12 @@ class Served:
         return found
 
     def to_dataframe(self, what: str = "requests") -> pd.DataFrame:
-        """Give a frame with a row for each request, or for each iteration.
+        """Give a frame with a row for each request, each iteration, or each time between two tokens.
 
         Parameters
         ----------
         what : str
-            ``requests`` or ``iterations``.
+            ``requests``, ``iterations`` or ``gaps``.
 
         Raises
         ------
@@ -153,21 +174,35 @@ class Served:
             return pd.DataFrame(self.per_request()).rename_axis("request")
         if what == "iterations":
             return pd.DataFrame(self.iterations, columns=list(Iteration._fields)).rename_axis("iteration")
-        raise InputError(f"no table {what[:40]!r}", where="serve", hint="take requests or iterations")
+        if what == "gaps":
+            return pd.DataFrame(dict(zip(("gap_ns", "tokens"), self.gaps, strict=True)))
+        raise InputError(f"no table {what[:40]!r}", where="serve", hint=f"take {', '.join(_TABLES)}")
 
     def write_frames(self, folder: str | Path) -> list[str]:
-        """Write both frames as ``requests.csv`` and ``iterations.csv`` into a folder."""
-        return write_frames(folder, {name: self.to_dataframe(name) for name in ("requests", "iterations")})
+        """Write the frames as ``requests.csv``, ``iterations.csv`` and ``gaps.csv`` into a folder."""
+        return write_frames(folder, {name: self.to_dataframe(name) for name in _TABLES})
 
     def percentiles(self, name: str) -> dict[str, float | None]:
-        """Give the mean and percentiles 50, 90 and 99 of a column, as ``ttft_ns``; None: it has no values."""
-        values = self.per_request()[name].astype(float)
-        values = values[~np.isnan(values)]
+        """Give the mean and percentiles 50, 90 and 99 of a column, as ``ttft_ns``; None: it has no values.
+
+        ``itl_ns``, the time between two tokens, counts each token; the columns of requests each request.
+        """
+        if name == "itl_ns":
+            values, counts = self.gaps
+        else:
+            column = self.per_request()[name].astype(float)
+            values = np.sort(column[~np.isnan(column)])
+            counts = np.ones(len(values), np.int64)
         if not len(values):
             return dict.fromkeys(("mean", *(f"p{each}" for each in _PERCENTILES)))
-        cuts = np.percentile(values, _PERCENTILES)
+        # As numpy.percentile does, between the two values around each place.
+        ends = np.cumsum(counts)
+        places = np.array(_PERCENTILES) / 100 * (ends[-1] - 1)
+        below = values[np.searchsorted(ends, np.floor(places), side="right")]
+        above = values[np.searchsorted(ends, np.ceil(places), side="right")]
+        cuts = below + (above - below) * (places % 1)
         found = {f"p{each}": float(cut) for each, cut in zip(_PERCENTILES, cuts, strict=True)}
-        return {"mean": float(values.mean()), **found}
+        return {"mean": float((values * counts).sum() / ends[-1]), **found}
 
     def time_ns(self) -> dict[str, int]:
         """Give the time of all instances by part, with ``idle``."""
@@ -175,7 +210,7 @@ class Served:
             name: sum(getattr(one, f"{name.replace('-', '')}_ns") for one in self.iterations)
             for name in PARTS
         }
-        return {**found, "idle": self.policy.copies * self.duration_ns - sum(found.values())}
+        return {**found, "idle": self.batches * self.duration_ns - sum(found.values())}
 
     def waits_ns(self) -> dict[str, int]:
         """Give for how long requests waited at an instance, by reason."""
@@ -217,6 +252,7 @@ class Served:
             "gpu": self.gpu,
             "gpus": self.gpus,
             "instances": self.policy.copies,
+            "stages": self.stages,
             "requests": len(preempted),
             "prompt_tokens": self.trace.prompt_tokens,
             "output_tokens": self.output_tokens,
@@ -224,7 +260,7 @@ class Served:
             "requests_per_s": self.requests_per_s,
             "output_tokens_per_s": given,
             "output_tokens_per_s_per_gpu": given / self.gpus,
-            **{name: self.percentiles(name) for name in ("ttft_ns", "tpot_ns", "latency_ns", "queue_ns")},
+            **{name: self.percentiles(name) for name in _TITLES},
             "iterations": len(self.iterations),
             "mean_decodes": self.mean_decodes,
             "preemptions": sum(preempted),
@@ -247,16 +283,14 @@ class Served:
         count, copies = len(self.requests["end_ns"]), self.policy.copies
         split = f"{self.policy.prefill_instances} prefill and {self.policy.decode_instances} decode instances"
         kind = split if self.policy.prefill_instances else f"{copies} instance{'s' * (copies > 1)}"
+        kind += f" of {self.stages} stages" if self.stages > 1 else ""
         took = format_time(self.duration_ns * 1000)
         rates = f"{self.requests_per_s:,.4g} requests/s, {given:,.0f} output tokens/s"
         lines = [
             f"{self.model} on {self.gpus} x {self.gpu}, {kind}: {count:,} requests in {took}",
             f"{rates}, {given / self.gpus:,.0f} per GPU",
         ]
-        for name, title in (
-            ("ttft_ns", "time to first token"), ("tpot_ns", "time per output token"),
-            ("latency_ns", "end to end"), ("queue_ns", "waiting to begin"),
-        ):  # fmt: skip
+        for name, title in _TITLES.items():
             found = self.percentiles(name)
             cells = ", ".join(
                 f"{key} {format_time(round(value * 1000))}"
@@ -279,7 +313,7 @@ class Served:
 
     def explain(self) -> list[str]:
         """Say what limits the server, and what to change, in a few lines."""
-        whole = self.policy.copies * self.duration_ns
+        whole = self.batches * self.duration_ns
         parts = sorted(self.time_ns().items(), key=lambda one: -one[1])
         listed = ", ".join(f"{name} {took / whole:.1%}" for name, took in parts if took > whole / 2000)
         lines = [f"time of instances: {listed}; {self.mean_decodes:.1f} decoding sequences in an iteration"]
@@ -304,6 +338,7 @@ _REMEDIES: Final = {
     "element-wise": "larger batches spread the cost of kernels",
     "tensor": "a smaller tensor degree and more instances",
     "host": "larger batches, or a faster host",
+    "pipeline": "fewer stages and more instances",
 }
 _ROOM: Final = {
     "batch": "raise --max-batch, or add instances",

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from astranb.core.errors import InputError
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
 from astranb.workload.models import Job, Parallelism, Transformer, machine
 from astranb.workload.models.library import find_model
-from astranb.workload.models.pipeline import check
-from astranb.workload.serving import RequestTrace, ServingPolicy, cache_blocks, token_bytes
+from astranb.workload.models.pipeline import TOKEN_BYTES, check
+from astranb.workload.serving import Batch, RequestTrace, ServingPolicy, cache_blocks, token_bytes
 
-from ._batch_times import BatchTimes
+from ._batch_times import BatchTimes, IterationTime
 from ._collective_times import CollectiveTimes
 from ._scheduler import Scheduler, Sequence
 from ._served import Iteration, Served
@@ -29,6 +31,8 @@ _ARRIVAL: Final = 0
 _ITERATION: Final = 1
 _TRANSFER: Final = 2
 _ROLES: Final = ("all", "prefill", "decode")
+_LARGE_BYTES: Final = 1 << 30
+"""An all-reduce for which the algorithms for large messages are taken."""
 
 
 @dataclass
@@ -47,6 +51,7 @@ def serve(
     requests: RequestTrace,
     *,
     tensor: int = 1,
+    pipeline: int = 1,
     policy: ServingPolicy | None = None,
     gpu: str | KernelTimes = DEFAULT_GPU,
     precision: str = "bf16",
@@ -64,7 +69,10 @@ def serve(
         A name in :data:`astranb.workload.models.TRANSFORMERS`, a file, or a model.
     requests : RequestTrace
     tensor : int
-        GPUs of an instance, by tensor parallelism.
+        GPUs of a stage of an instance, by tensor parallelism.
+    pipeline : int
+        Stages of an instance. So many batches are on their way through them, each with its own requests and
+        blocks; the limits of the policy are those of a batch.
     policy : ServingPolicy, optional
     gpu : str or KernelTimes
     precision : str
@@ -96,38 +104,56 @@ def serve(
     policy = policy or ServingPolicy()
     times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
     job = Job(
-        Parallelism(tensor=tensor), 1, 1, mode="decode", precision=times.precision, cache_bytes=cache_bytes,
-        expert_imbalance=expert_imbalance,
+        Parallelism(tensor=tensor, pipeline=pipeline), 1, 1, mode="decode", precision=times.precision,
+        cache_bytes=cache_bytes, expert_imbalance=expert_imbalance,
     )  # fmt: skip
     longest = max(one.prompt + one.output for one in requests.requests)
     check(known, replace(job, sequence=longest))
-    ranks = policy.copies * tensor
-    kind = "ring" if tensor & (tensor - 1) else "halvingDoubling"
-    cluster = machine(_ServerGpus(ranks, times, times.precision), system, network, all_reduce=kind)
-    one = cluster
+    if pipeline > 1 and policy.prefill_instances:
+        what = "disaggregated instances have one stage"
+        raise InputError(what, where="pipeline", hint="leave one of them out")
+    ranks = policy.copies * tensor * pipeline
+    kind = "ring" if tensor == 1 or tensor & (tensor - 1) else "halvingDoubling"
+    gpus = _ServerGpus(ranks, times, times.precision)
+    cluster = machine(gpus, system, network, all_reduce="ring" if network is None else kind)
+    between = CollectiveTimes(cluster.network, cluster.system)
+    inside = between
     if network is None:
         # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
-        one = machine(_ServerGpus(tensor, times, times.precision), system, all_reduce=kind)
+        gpus = _ServerGpus(tensor, times, times.precision)
+        few, large = (
+            machine(gpus, system, all_reduce=kind, message_bytes=size) for size in (0, _LARGE_BYTES)
+        )
+        larger = CollectiveTimes(large.network, large.system)
+        inside = CollectiveTimes(few.network, few.system, larger)
+        cluster.assumed[1:] = large.assumed[1:]
+        if tensor > 1:
+            cluster.assumed[1:1] = [
+                f"{size} all-reduces: {one.assumed[0]}" for size, one in (("small", few), ("large", large))
+            ]
     limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
     blocks = cache_blocks(known, job, policy, limit)
-    between = CollectiveTimes(cluster.network, cluster.system)
-    inside = between if one is cluster else CollectiveTimes(one.network, one.system)
-    iterations = BatchTimes(known, job, times, inside, policy.host_ns)
-    run = _Run(policy, requests, blocks, iterations, between, tensor, token_bytes(known, job))
+    stages = [
+        BatchTimes(known, job, times, inside, 0 if stage else policy.host_ns, stage)
+        for stage in range(pipeline)
+    ]
+    run = _Run(policy, requests, blocks, stages, between, tensor, token_bytes(known, job))
     run.all()
     used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
     assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
     return Served(
-        known.name, times.gpu.name, ranks, policy, requests, blocks, run.requests, run.iterations,
-        run.transfer_bytes * tensor, assumed,
+        known.name, times.gpu.name, ranks, pipeline, policy, requests, blocks, run.requests, run.iterations,
+        run.gaps, run.transfer_bytes * tensor, assumed,
     )  # fmt: skip
 
 
 class _Instance:
-    """A copy of the model, and what it does."""
+    """A copy of the model, or one of the batches in its pipeline, and what it does."""
 
-    def __init__(self, number: int, role: str, scheduler: Scheduler) -> None:
+    def __init__(self, number: int, role: str, scheduler: Scheduler, free_ns: list[int]) -> None:
         self.number, self.role, self.scheduler = number, role, scheduler
+        self.free_ns = free_ns
+        """When each stage has computed what has begun; the batches of a copy share it."""
         self.link_free_ns = 0
         self.incoming: deque[tuple[Sequence, _Instance]] = deque()
 
@@ -144,12 +170,12 @@ class _Run:
         policy: ServingPolicy,
         trace: RequestTrace,
         blocks: int,
-        times: BatchTimes,
+        stages: list[BatchTimes],
         network: CollectiveTimes,
         tensor: int,
         each_bytes: int,
     ) -> None:
-        self._policy, self._trace, self._times, self._network = policy, trace, times, network
+        self._policy, self._trace, self._stages, self._network = policy, trace, stages, network
         self._tensor, self._token_bytes = tensor, each_bytes
         count = len(trace.requests)
         listed = trace.requests
@@ -163,13 +189,16 @@ class _Run:
         self.iterations: list[Iteration] = []
         self.transfer_bytes = 0
         split = policy.prefill_instances
+        many = len(stages)
+        free_ns = [[0] * many for _ in range(policy.copies)]
         self._instances = [
             _Instance(
                 number,
                 _ROLES[0] if not split else _ROLES[1] if number < split else _ROLES[2],
                 Scheduler(policy, blocks, self._preempted),
+                free_ns[number // many],
             )
-            for number in range(policy.copies)
+            for number in range(policy.copies * many)
         ]
         self._first = [one for one in self._instances if one.role != "decode"]
         self._second = [one for one in self._instances if one.role == "decode"]
@@ -197,7 +226,7 @@ class _Run:
         """Answer all requests."""
         trace = self._trace
         for number in range(min(trace.users or len(trace.requests), len(trace.requests))):
-            self._add(self.requests["arrival_ns"][number], _ARRIVAL, number)
+            self._ask(number, self.requests["arrival_ns"][number])
         self._next = trace.users
         while self._queue:
             now = self._queue[0][0]
@@ -215,9 +244,26 @@ class _Run:
                 if not one.scheduler.is_busy:
                     self._begin(one, now)
 
+    @property
+    def gaps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times between two tokens of a request, ascending, and how often each occurs."""
+        values, counts = (
+            np.concatenate(each)
+            for each in zip(*(one.scheduler.gaps() for one in self._instances), strict=True)
+        )
+        known, where = np.unique(values[counts > 0], return_inverse=True)
+        summed = np.zeros(len(known), np.int64)
+        np.add.at(summed, where, counts[counts > 0])
+        return known, summed
+
     def _add(self, when: int, kind: int, what: Any) -> None:
         heapq.heappush(self._queue, (when, self._sequence, kind, what))
         self._sequence += 1
+
+    def _ask(self, number: int, now: int) -> None:
+        """Let a request arrive; the scheduler sees it later."""
+        self.requests["arrival_ns"][number] = now
+        self._add(now + self._policy.admission_ns(self._trace.requests[number].prompt), _ARRIVAL, number)
 
     def _preempted(self, one: Sequence) -> None:
         self.requests["preemptions"][one.number] += 1
@@ -232,7 +278,7 @@ class _Run:
         batch = scheduler.begin()
         if batch is None:
             return
-        took = self._times.time(batch)
+        took = self._through(on, batch, now)
         end = now + took.total
         for one in scheduler.computing:
             if self.requests["begin_ns"][one.number] < 0:
@@ -246,16 +292,32 @@ class _Run:
         )  # fmt: skip
         self._add(end, _ITERATION, on)
 
+    def _through(self, on: _Instance, batch: Batch, now: int) -> IterationTime:
+        """Take a batch through all stages, each of which computes one batch after another."""
+        parts = [stage.time(batch) for stage in self._stages]
+        if len(parts) == 1:
+            return parts[0]
+        many, when = len(parts), now
+        first = on.number // many * many * self._tensor
+        for stage, part in enumerate(parts):
+            when = on.free_ns[stage] = max(when, on.free_ns[stage]) + part.total
+            # The last stage sends the tokens to the first one.
+            last = stage == many - 1
+            size = TOKEN_BYTES * batch.outputs if last else self._stages[stage].sent_bytes(batch)
+            target = first + (0 if last else (stage + 1) * self._tensor)
+            when += self._network.message_ns(first + stage * self._tensor, target, size) if size else 0
+        found = IterationTime(*map(sum, zip(*parts, strict=True)))
+        return found._replace(pipeline=when - now - found.total)
+
     def _end(self, on: _Instance, now: int) -> None:
-        done, ready = on.scheduler.end()
+        done, ready = on.scheduler.end(now)
         for one in done:
             first = self.requests["first_token_ns"]
             first[one.number] = now if first[one.number] < 0 else first[one.number]
             self.requests["end_ns"][one.number] = now
             self.requests["instance"][one.number] = on.number
             if self._next and self._next < len(self._trace.requests):
-                self.requests["arrival_ns"][self._next] = now
-                self._add(now, _ARRIVAL, self._next)
+                self._ask(self._next, now)
                 self._next += 1
         for one in ready:
             if self.requests["first_token_ns"][one.number] < 0:

@@ -27,27 +27,27 @@ def test_the_answer_is_that_of_the_library(capsys):
 
 def test_every_option_reaches_the_policy(capsys):
     code, out, _ = run(
-        capsys, "serve", "--model", "llama3-70b", "--gpu", "h200", "--tp", "4", "--precision", "fp8",
-        "--cache-precision", "fp8", "--requests", POISSON, "--max-batch", "16", "--token-budget", "512",
-        "--no-chunked-prefill", "--block-size", "32", "--reserve-output", "--watermark", "0.05",
-        "--memory-fraction", "0.8", "--instances", "2", "--host-time", "20 us", "--launch", "graph",
-        "--memory-limit", "100GB", "--json",
+        capsys, "serve", "--model", "llama3-70b", "--gpu", "h200", "--tp", "4", "--pp", "2", "--precision",
+        "fp8", "--cache-precision", "fp8", "--requests", POISSON, "--max-batch", "16", "--token-budget",
+        "512", "--no-chunked-prefill", "--block-size", "32", "--reserve-output", "--watermark", "0.05",
+        "--memory-fraction", "0.8", "--instances", "2", "--host-time", "20 us", "--front-end-time", "1 ms",
+        "--launch", "graph", "--memory-limit", "100GB", "--json",
     )  # fmt: skip
     assert code == 0
     found = json.loads(out)
     policy = ServingPolicy(
         16, 512, chunked_prefill=False, block_size=32, reserve_output=True, watermark=0.05,
-        memory_fraction=0.8, instances=2, host_ns=20_000,
+        memory_fraction=0.8, instances=2, host_ns=20_000, front_ns=1_000_000,
     )  # fmt: skip
     from astranb.workload.kernels import GPUS, KernelTimes
 
     times = KernelTimes(GPUS["h200-sxm"], "fp8", launch="graph")
     expected = serve(
-        "llama3-70b", requests_of(POISSON), tensor=4, policy=policy, gpu=times, cache_bytes=1,
+        "llama3-70b", requests_of(POISSON), tensor=4, pipeline=2, policy=policy, gpu=times, cache_bytes=1,
         limit_bytes=100 * 10**9,
     )  # fmt: skip
     assert found == expected.document()
-    assert found["gpus"] == 8
+    assert found["gpus"] == 16
 
 
 def test_prompts_and_decoding_apart(capsys):
@@ -63,7 +63,14 @@ def test_prompts_and_decoding_apart(capsys):
 def test_the_text_names_what_limits(capsys):
     code, out, _ = run(capsys, "serve", "--model", "llama3-8b", "--requests", POISSON)
     assert code == 0
-    for words in ("requests/s", "time to first token", "time per output token", "keys and values", "limit:"):
+    for words in (
+        "requests/s",
+        "time to first token",
+        "time per output token",
+        "between two tokens",
+        "keys and values",
+        "limit:",
+    ):
         assert words in out
 
 
@@ -92,6 +99,11 @@ def test_a_file_of_requests_and_files_of_results(capsys, tmp_path):
         (("--model", "llama3-8b", "--requests", "offline", "--disaggregate", "0:1"), "'0:1' is not P:D"),
         (("--model", "llama3-8b", "--requests", "offline", "--disaggregate", "9999:1"), "out of range"),
         (("--model", "llama3-8b", "--requests", "offline", "--max-batch", "0"), "--max-batch"),
+        (
+            ("--model", "llama3-8b", "--requests", "offline", "--pp", "2", "--disaggregate", "1:1"),
+            "disaggregated instances have one stage",
+        ),
+        (("--model", "llama3-8b", "--requests", "offline", "--pp", "99"), "99 stages"),
         (("--model", "llama3-8b", "--requests", "offline", "--max-batch", "9000"), "token_budget"),
         (("--model", "llama3-8b", "--requests", "offline", "--cache-precision", "int4"), "'int4'"),
         (("--model", "llama3-8b", "--requests", "offline", "--gpu", "a100", "--precision", "fp8"), "no fp8"),

@@ -18,11 +18,14 @@ from tests.workload.models.support import tiny
 
 def batch_times(model, tensor, times, cache_bytes=2):
     step = workload(model, Parallelism(tensor=tensor), mode="decode", gpu=times, sequence=16)
-    cluster = machine(step, all_reduce=step.all_reduce)
+    few, large = (
+        machine(step, all_reduce=step.all_reduce, message_bytes=size) for size in (1 << 10, 1 << 30)
+    )
     job = Job(
         Parallelism(tensor=tensor), 1, 1, mode="decode", precision=times.precision, cache_bytes=cache_bytes
     )
-    return BatchTimes(model, job, times, CollectiveTimes(cluster.network, cluster.system))
+    larger = CollectiveTimes(large.network, large.system)
+    return BatchTimes(model, job, times, CollectiveTimes(few.network, few.system, larger))
 
 
 def simulated_ns(model, tensor, times, **more):

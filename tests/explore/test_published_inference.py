@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from astranb.workload.kernels import GPUS
 from astranb.workload.models.library import TRANSFORMERS
 from scripts.published_inference import rows
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve_a_model.md"
 
 
 def test_every_row_has_a_source_and_can_be_read():
@@ -33,3 +38,22 @@ def test_a_published_measurement_is_predicted(name):
     (row,) = (one for one in rows() if one.fields["id"] == name)
     measured, predicted = row.times()
     assert predicted == pytest.approx(measured, rel=0.15)
+
+
+def test_the_page_has_the_first_errors_of_the_blind_rows():
+    """Counts, means and worst ones of the page are those of the table: nobody has to believe them."""
+    found: dict[str, list[float]] = {name: [] for name in ("throughput", "token", "first", "together")}
+    for row in rows():
+        f = row.fields
+        if f["use"] == "blind":
+            first = "together" if f["kind"] == "closed" and row.number("batch") > 1 else "first"
+            unit = f["unit"]
+            kind = "throughput" if "tokens/s" in unit else first if "first" in unit else "token"
+            found[kind].append(abs(float(f["first_error"].rstrip("%"))))
+    said = re.findall(
+        r"^\| (\d+): .* \| blind \| ([\d.]+) % \| (\d+) % \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    for (count, mean, worst), errors in zip(said, found.values(), strict=True):
+        assert int(count) == len(errors)
+        assert float(mean) == pytest.approx(sum(errors) / len(errors), abs=0.05 if "." in mean else 0.5)
+        assert abs(int(worst) - max(errors)) <= 0.5

@@ -26,16 +26,19 @@ MODEL = tiny()
 """So small that a GPU's memory is cut down, to have few blocks."""
 
 
-def limit_for(blocks, policy, tensor=1):
+def limit_for(blocks, policy, tensor=1, pipeline=1):
     """Give the memory in which this number of blocks fits."""
     from astranb.workload.models import Job
     from astranb.workload.models.memory import rank_memory
     from astranb.workload.serving import token_bytes
 
-    job = Job(Parallelism(tensor=tensor), policy.token_budget, 1, mode="prefill")
-    held = rank_memory(MODEL, job, 0)
-    each = policy.block_size * token_bytes(MODEL, job)
-    return int((held.weights + held.buffers + (blocks + 0.5) * each) / policy.memory_fraction) + 1
+    job = Job(Parallelism(tensor=tensor, pipeline=pipeline), policy.token_budget, 1, 1, mode="prefill")
+    needed = []
+    for stage in range(pipeline):
+        held = rank_memory(MODEL, job, stage)
+        each = policy.block_size * token_bytes(MODEL, job, stage)
+        needed.append(held.weights + held.buffers + (blocks * pipeline + 0.5) * each)
+    return int(max(needed) / policy.memory_fraction) + 1
 
 
 @st.composite
@@ -52,28 +55,31 @@ def cases(draw):
         block_size=draw(st.integers(1, 20)), reserve_output=draw(st.booleans()),
         watermark=draw(st.sampled_from([0.0, 0.1])), instances=1 if split[0] else draw(st.integers(1, 3)),
         prefill_instances=split[0], decode_instances=split[1], host_ns=draw(st.sampled_from([0, 5000])),
+        front_ns=draw(st.sampled_from([0, 300_000])),
     )  # fmt: skip
     longest = max(blocks_of(one.prompt + one.output, policy.block_size) for one in listed)
     blocks = longest + draw(st.integers(0, 40))
     if policy.watermark:
         blocks = blocks * 5 // 4 + 2
-    return trace, policy, blocks, draw(st.sampled_from([1, 2]))
+    pipeline = 1 if split[0] else draw(st.sampled_from([1, 1, 2]))
+    return trace, policy, blocks, {"tensor": draw(st.sampled_from([1, 2])), "pipeline": pipeline}
 
 
-def served(trace, policy, blocks=None, tensor=1):
-    limit = None if blocks is None else limit_for(blocks, policy, tensor)
-    return serve(MODEL, trace, tensor=tensor, policy=policy, limit_bytes=limit)
+def served(trace, policy, blocks=None, **degrees):
+    limit = None if blocks is None else limit_for(blocks, policy, **degrees)
+    return serve(MODEL, trace, **degrees, policy=policy, limit_bytes=limit)
 
 
 @settings(max_examples=60, deadline=None)
 @given(cases())
 def test_laws(case):
-    trace, policy, blocks, tensor = case
-    found = served(trace, policy, blocks, tensor)
+    trace, policy, blocks, degrees = case
+    found = served(trace, policy, blocks, **degrees)
     assert found.blocks == blocks
     columns = found.per_request()
     # Every request is answered, in the order of its own times.
-    assert (columns["begin_ns"] >= columns["arrival_ns"]).all()
+    front = [policy.admission_ns(one.prompt) for one in trace.requests]
+    assert (columns["begin_ns"] >= columns["arrival_ns"] + front).all()
     assert (columns["first_token_ns"] > columns["begin_ns"]).all()
     assert (columns["end_ns"] >= columns["first_token_ns"]).all()
     assert (columns["ttft_ns"] <= columns["latency_ns"]).all()
@@ -93,7 +99,7 @@ def test_laws(case):
         assert one.begin_ns >= ends[one.instance]
         assert one.end_ns > one.begin_ns
         ends[one.instance] = one.end_ns
-        assert one.end_ns - one.begin_ns == sum(one[-5:])
+        assert one.end_ns - one.begin_ns == sum(one[-6:])
         # Limits of the policy and the memory.
         assert one.decodes + one.prompts <= policy.max_batch
         recomputed = not policy.chunked_prefill and one.prompts == 1
@@ -103,11 +109,22 @@ def test_laws(case):
         assert one.waits_for in {*REASONS, ""}
         assert bool(one.waits_for) <= bool(one.waiting)
     # Time is all accounted for.
-    assert sum(found.time_ns().values()) == policy.copies * found.duration_ns
+    assert sum(found.time_ns().values()) == found.batches * found.duration_ns
     assert min(found.time_ns().values()) >= 0
     assert found.limit in {*PARTS, "idle"}
+    # Times between two tokens: one for each token after the first, and together all of the time.
+    gaps, counts = found.gaps
+    assert counts.sum() == sum(one.output - 1 for one in trace.requests)
+    assert (gaps * counts).sum() == (columns["end_ns"] - columns["first_token_ns"]).sum()
+    if len(gaps):
+        assert gaps.min() > 0
+        assert (np.diff(gaps) > 0).all()
+        assert counts.min() > 0
+        each = np.repeat(gaps, counts)
+        cuts = dict(zip(("p50", "p90", "p99"), np.percentile(each, (50, 90, 99)), strict=True))
+        assert found.percentiles("itl_ns") == pytest.approx({"mean": each.mean(), **cuts})
     # The same again.
-    again = served(trace, policy, blocks, tensor)
+    again = served(trace, policy, blocks, **degrees)
     assert (again.requests, again.iterations) == (found.requests, found.iterations)
     assert again.document() == found.document()
     if policy.prefill_instances:
@@ -135,11 +152,12 @@ def test_blocks_are_conserved(data, batch, size, chunked, reserve, lengths):
     scheduler.waiting.extend(every)
     done: list[Sequence] = []
     given_tokens: Counter[Sequence] = Counter()
+    clock = 0
     for _ in range(20_000):
         if scheduler.begin() is None:
             break
         assert 0 <= scheduler.free <= total
-        ended, ready = scheduler.end()
+        ended, ready = scheduler.end(clock := clock + 1)
         for one in ready:
             scheduler.join(one)
         for one in ended:
@@ -170,13 +188,17 @@ def test_one_request_is_a_prefill_and_decoding_steps():
     first = step_ns(mode="prefill", sequence=prompt)
     steps = [step_ns(mode="decode", sequence=prompt + token) for token in range(output - 1)]
     trace = RequestTrace([Request(0, prompt, output)])
-    found = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=0), gpu=times)
+    found = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=0, front_ns=0), gpu=times)
     assert found.requests["first_token_ns"] == [first]
     assert found.requests["end_ns"] == [first + sum(steps)]
     # All of its tokens in one step, which is simulated.
     assert sum(steps) == step_ns(mode="decode", sequence=prompt, tokens=output - 1)
-    later = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=7), gpu=times)
+    later = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=7, front_ns=0), gpu=times)
     assert later.requests["end_ns"] == [first + sum(steps) + 7 * output]
+    behind = ServingPolicy(host_ns=7, front_ns=1000)
+    asked = serve("llama3-8b", trace, policy=behind, gpu=times)
+    assert asked.requests["begin_ns"] == [behind.admission_ns(prompt)] == [1000 + 1500 * prompt]
+    assert asked.requests["end_ns"] == [later.requests["end_ns"][0] + behind.admission_ns(prompt)]
 
 
 @settings(max_examples=30, deadline=None)
@@ -205,6 +227,40 @@ def test_blocks_that_run_out_preempt_the_request_that_came_last():
     assert reserved.requests["preemptions"] == [0, 0]
     assert reserved.requests["begin_ns"][1] == reserved.requests["end_ns"][0]
     assert reserved.waits_ns().keys() == {"memory"}
+
+
+def test_a_pipeline_is_a_step_of_prefill_and_steps_of_decode():
+    times = KernelTimes(GPUS["h100-sxm"])
+    prompt, output = 300, 4
+
+    def step_ns(**more):
+        sim = anb.Simulation(
+            None, workload("llama3-8b", Parallelism(pipeline=4), gpu=times, microbatches=1, **more)
+        )
+        sim.run()
+        return sim.result.time_ps // 1000
+
+    trace = RequestTrace([Request(0, prompt, output)])
+    policy = ServingPolicy(host_ns=0, front_ns=0)
+    found = serve("llama3-8b", trace, pipeline=4, policy=policy, gpu=times)
+    assert found.gpus == 4
+    # The first stage hears of a token in a message, which a prefill by itself does not send.
+    first, last = found.requests["first_token_ns"][0], found.requests["end_ns"][0]
+    assert 0 < first - step_ns(mode="prefill", sequence=prompt) < 10_000
+    steps = step_ns(mode="decode", sequence=prompt, tokens=output - 1)
+    assert last - first == pytest.approx(steps, rel=2e-3)
+
+
+def test_batches_fill_the_stages_of_a_pipeline():
+    policy = ServingPolicy(16, host_ns=0, front_ns=0)
+    text = "offline:prompt=200,output=100,count={}"
+    alone = serve("llama3-8b", requests_of(text.format(16)), pipeline=4, policy=policy)
+    four = serve("llama3-8b", requests_of(text.format(64)), pipeline=4, policy=policy)
+    assert four.output_tokens_per_s > 3.5 * alone.output_tokens_per_s
+    # No stage computes two batches at once.
+    busy = sum(one.end_ns - one.begin_ns - one.pipeline_ns for one in four.iterations)
+    assert busy <= 4 * four.duration_ns
+    assert alone.time_ns()["pipeline"] < four.time_ns()["pipeline"]
 
 
 def test_chunks_of_prompts_do_not_stall_decoding():
@@ -260,13 +316,27 @@ def test_tables(tmp_path):
     assert len(found.to_dataframe("iterations")) == len(found.iterations)
     with pytest.raises(InputError, match="no table"):
         found.to_dataframe("blocks")
-    assert found.write_frames(tmp_path) == ["requests", "iterations"]
+    assert found.write_frames(tmp_path) == ["requests", "iterations", "gaps"]
+    assert (found.to_dataframe("gaps")["tokens"].sum()) == 12 * 7
     assert (tmp_path / "requests.csv").read_text().count("\n") == 13
+
+
+def test_a_prompt_makes_the_tokens_beside_it_late():
+    """The first request has a token in every iteration; one of them computes the prompt of the second."""
+    trace = RequestTrace([Request(0, 16, 5), Request(1, 4000, 2)])
+    found = serve("llama3-8b", trace, policy=ServingPolicy(1 << 4, 1 << 14, front_ns=0))
+    spans = Counter(one.end_ns - one.begin_ns for one in found.iterations if one.decodes)
+    with_prompt = next(one for one in found.iterations if one.prompts and one.decodes)
+    both = next(one for one in found.iterations if one.decodes == 2)
+    spans[both.end_ns - both.begin_ns] += 1
+    assert with_prompt.decodes == 1
+    assert dict(zip(*(each.tolist() for each in found.gaps), strict=True)) == spans
 
 
 def test_single_tokens_have_no_time_per_token():
     found = served(requests_of("offline:prompt=20,output=1,count=4"), ServingPolicy())
-    assert found.percentiles("tpot_ns") == dict.fromkeys(("mean", "p50", "p90", "p99"))
+    for name in ("tpot_ns", "itl_ns"):
+        assert found.percentiles(name) == dict.fromkeys(("mean", "p50", "p90", "p99"))
     assert "no request has a second token" in found.text()
 
 

@@ -12,7 +12,7 @@ from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
 from .host import HOSTS, Host
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
-from .work import SORTS, Attention, HostUpdate, Kernel, Product, Stream, expert_kernels
+from .work import SORTS, Attention, HostUpdate, Kernel, Product, Stream, expert_kernels, experts_used
 
 __all__ = [
     "DEFAULT_GPU",
@@ -33,6 +33,7 @@ __all__ = [
     "Product",
     "Stream",
     "expert_kernels",
+    "experts_used",
     "fit_gpu",
     "gpu_named",
     "gpu_of_file",

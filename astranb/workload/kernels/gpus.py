@@ -54,6 +54,9 @@ class Gpu:
     graph_ns, stream_ns : int
         From the launch of a kernel to that of the next, in a CUDA graph and one after another from a
         framework on the host: :data:`STREAM_NS`.
+    fp8_tiles : tuple of (int, int, float)
+        Rows, columns and the part of the largest tile's rate of the tiles of products in fp8 of two rows or
+        more, where these never split ``k``; empty: they are like other products.
     source : str
         Where the peaks are from.
     fitted : str
@@ -82,6 +85,7 @@ class Gpu:
     graph_ns: int = 1260
     stream_ns: int = STREAM_NS
     attention_2: float = 0.0
+    fp8_tiles: tuple[tuple[int, int, float], ...] = ()
     source: str = ""
     fitted: str = ""
 
@@ -130,6 +134,9 @@ _ALL: Final = (
     Gpu(
         "mi300x", 304, 5300 * 10**9, 196_592 << 20,
         _tera(bf16=1307, fp8=2615), _parts(0.48, 0.38), 0.38, 0.28, 1000, 0.78, 0.70, 3500, graph_ns=2050,
+        # Those of AITER's tuned configurations (github.com/ROCm/aiter 082a563), all with splitK 0; the parts
+        # those of n=7168 k=2048. A single row has a kernel that splits k (vLLM's wvSplitKQ).
+        fp8_tiles=((16, 64, 0.28), (64, 64, 0.73), (128, 128, 1.0)),
         source="AMD Instinct MI300X data sheet",
     ),
 )  # fmt: skip

@@ -31,7 +31,7 @@ _TILES: Final = (
 )  # fmt: skip
 """Rows, columns, and the part of the largest tile's rate that a tile achieves: it reads more for each
 operation."""
-_SPLITS: Final = (1, 2, 3, 4, 6, 8)
+_SPLITS: Final[tuple[int, ...]] = (1, 2, 3, 4, 6, 8)
 _SHORTEST: Final = 512
 """A part of a split ``k`` takes at least as long as one of this."""
 _DRAIN: Final = 160
@@ -256,9 +256,13 @@ class KernelTimes:
         precision = self._precision_of(one)
         rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
         best = float("inf")
-        for rows, columns, part in _TILES:
+        choices = [(tile, _SPLITS) for tile in _TILES]
+        if gpu.fp8_tiles and precision == "fp8":
+            alone = choices if one.m == 1 else []
+            choices = [*alone, *((tile, (1,)) for tile in gpu.fp8_tiles)]
+        for (rows, columns, part), splits in choices:
             tiles = -(-one.m // rows) * -(-one.n // columns) * one.copies
-            for split in _SPLITS:
+            for split in splits:
                 if split > 1 and tiles >= gpu.sms:
                     break
                 waves = -(-tiles * split // gpu.sms)

@@ -18,7 +18,7 @@ from astranb.core.errors import InputError, near
 
 from .gpus import PRECISIONS
 from .times import KernelTimes
-from .work import Attention, Kernel, Product, Stream, expert_kernels
+from .work import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 
 __all__ = ["COLUMNS", "FACTS", "KERNELS", "KernelTiming", "read_facts", "read_timings"]
 
@@ -30,7 +30,7 @@ _ATTENTION: Final = ("sequences", "queries", "keys", "heads", "kept_heads", "siz
 KERNELS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "gemm": (("m", "n", "k"), ("copies",)),
     "linear": (("m", "n", "k"), ("copies",)),
-    "experts": (("tokens", "hidden", "width", "experts", "top"), ("gated",)),
+    "experts": (("tokens", "hidden", "width", "experts", "top"), ("gated", "random")),
     "attention": (_ATTENTION, ("causal",)),
     "attention backward": (_ATTENTION, ("causal",)),
     "prompt": (_ATTENTION, ()),
@@ -44,7 +44,8 @@ KERNELS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 ``gemm`` is a product of matrices alone, ``linear`` in fp8 with the cast of its input, ``experts`` all that
 the experts of a rank do, ``prompt`` attention with what comes before it in serving (positions rotated, keys
 and values stored), ``decode`` attention of one token of each sequence, ``pass`` a pass over memory,
-and a launch that of a number of empty kernels one after another."""
+and a launch that of a number of empty kernels one after another. Tokens are spread over experts evenly, or
+with ``random=1`` at random."""
 
 FACTS: Final[Mapping[str, tuple[str, float, float, float]]] = {
     "sms": ("sms", 1, 1, 4096),
@@ -104,7 +105,10 @@ class KernelTiming:
             return (Product(one["m"], one["n"], one["k"], has("copies", 1), cast=cast),)
         if self.kernel == "experts":
             tokens, gated = one["tokens"] * one["top"], bool(has("gated", 1))
-            return expert_kernels(tokens, one["hidden"], one["width"], one["experts"], gated=gated)
+            used = (
+                experts_used(one["tokens"], one["top"], one["experts"]) if has("random") else one["experts"]
+            )
+            return expert_kernels(tokens, one["hidden"], one["width"], used, gated=gated)
         if self.kernel == "pass":
             return (Stream(one["bytes"]),)
         if self.kernel in ("attention", "attention backward", "prompt", "decode"):

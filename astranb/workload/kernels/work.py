@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-__all__ = ["SORTS", "Attention", "HostUpdate", "Kernel", "Product", "Stream", "expert_kernels"]
+__all__ = [
+    "SORTS",
+    "Attention",
+    "HostUpdate",
+    "Kernel",
+    "Product",
+    "Stream",
+    "expert_kernels",
+    "experts_used",
+]
 
 SORTS: Final = ("matrices", "attention", "element-wise", "optimizer", "host", "launches")
 """What time counts as in a report: that of kernels, and what computations wait for their launches."""
@@ -195,6 +205,20 @@ class HostUpdate:
     def backward(self) -> tuple[Kernel, ...]:
         """Give nothing: it has no backward pass."""
         return ()
+
+
+def experts_used(tokens: int, top: int, experts: int, parts: int = 1) -> int:
+    """Give the experts of one of several parts that some token goes to, on average, rounded up.
+
+    Each token leaves one out with ``1 - top / experts``.
+
+    Examples
+    --------
+    >>> [experts_used(tokens, 2, 8) for tokens in (1, 2, 4, 64)]
+    [2, 4, 6, 8]
+    """
+    left_out = (1 - top / experts) ** tokens
+    return max(1, math.ceil(experts // parts * (1 - left_out) - 1e-9))
 
 
 def expert_kernels(

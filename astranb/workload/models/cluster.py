@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -59,6 +59,7 @@ def machine(
     network: str | Path | DimensionNetwork | InfraNetwork | None = None,
     *,
     all_reduce: str = "ring",
+    message_bytes: int = 0,
     **options: Any,
 ) -> Cluster:
     """Return the cluster that a model runs on: described by files, or that of its GPU.
@@ -73,6 +74,9 @@ def machine(
         The algorithm of all-reduces without a system file; a ring where it cannot be done. Inference takes
         ``halvingDoubling``: its libraries have all-reduces of few steps, which take 4 to 8 µs for 16 KiB
         on 2 to 8 GPUs (github.com/ai-dynamo/aiconfigurator 67f90e7, custom_allreduce_perf), a ring 18.
+    message_bytes : int
+        Bytes that most of those all-reduces have, where the network is that of the GPU: small ones begin
+        sooner, large ones achieve more bandwidth (:meth:`Interconnect.all_reduce`).
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
@@ -91,7 +95,11 @@ def machine(
     times = step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
     described: DimensionNetwork | InfraNetwork
     if network is None:
-        described, text = _two_tiers(ranks, INTERCONNECTS[times.gpu.name])
+        links = INTERCONNECTS[times.gpu.name]
+        if all_reduce != "ring":
+            bandwidth, step_ns = links.all_reduce(message_bytes, _node(ranks, links))
+            links = replace(links, inside_Bps=bandwidth, inside_ns=step_ns)
+        described, text = _two_tiers(ranks, links)
         assumed.append(f"{text}; replace with --network FILE")
     else:
         described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
@@ -131,9 +139,14 @@ def machine(
     return Cluster(described, settings, times.peak_flops, assumed)
 
 
+def _node(ranks: int, links: Interconnect) -> int:
+    """Return the number of GPUs of each node."""
+    return next(count for count in range(min(links.per_node, ranks), 0, -1) if ranks % count == 0)
+
+
 def _two_tiers(ranks: int, links: Interconnect) -> tuple[DimensionNetwork, str]:
     """Return nodes of GPUs, connected by switches, and what they are; a message has two hops."""
-    node = next(count for count in range(min(links.per_node, ranks), 0, -1) if ranks % count == 0)
+    node = _node(ranks, links)
     inside, between = links.inside_Bps / 1e9, links.between_Bps / 1e9
     text = (
         f"{node} GPUs per node at {inside:g} GB/s of {links.inside_peak_Bps / 1e9:g} "

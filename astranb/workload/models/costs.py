@@ -21,12 +21,11 @@ one read, one write and a mask of one byte (Korthikanti et al. 2022, arXiv 2205.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels
+from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 
 from .job import Job
 from .program import Cost
@@ -255,13 +254,9 @@ class Costs:
 
     @property
     def used_experts(self) -> int:
-        """Experts of a rank that some token goes to, on average, rounded up: all but with few tokens.
-
-        Of all tokens of the ranks that share the experts, each leaves one out with ``1 - top_k / experts``.
-        """
-        m, degrees = self.model, self.job.parallelism
-        left_out = (1 - m.top_k / m.experts) ** (self.tokens * degrees.expert)
-        return max(1, math.ceil(m.experts // degrees.expert * (1 - left_out) - 1e-9))
+        """Experts of a rank that some token of those that share them goes to: all but with few tokens."""
+        m, parts = self.model, self.job.parallelism.expert
+        return experts_used(self.tokens * parts, m.top_k, m.experts, parts)
 
     @property
     def load(self) -> Fraction:

@@ -13,7 +13,7 @@ from .transformer import Transformer
 
 __all__ = ["Pass", "check", "one_forward_one_backward", "stage_program"]
 
-_TOKEN_BYTES = 4
+TOKEN_BYTES = 4
 
 
 class Pass(NamedTuple):
@@ -131,7 +131,7 @@ def _decode(writer: Stage, job: Job) -> None:
     """Add the generation of tokens: those of the last stage are sent back to the first one."""
     many = job.parallelism.pipeline > 1
     first, last = writer.is_first(0), writer.is_last(0)
-    size = _TOKEN_BYTES * job.micro
+    size = TOKEN_BYTES * job.micro
     after: dict[int, tuple[int, ...]] = {}
     for token in range(job.tokens):
         for micro in range(job.microbatches):

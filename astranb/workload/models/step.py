@@ -39,6 +39,7 @@ from astranb.workload.kernels import DEFAULT_GPU, Kernel, KernelTimes, gpu_named
 
 from .cluster import machine
 from .convolutional import data_parallel
+from .costs import Costs
 from .dlrm import Dlrm, recommendation
 from .footprint import step_footprint
 from .job import Job
@@ -121,8 +122,13 @@ class ModelStep:
     def all_reduce(self) -> str:
         """The algorithm of all-reduces that libraries for this kind of step take."""
         generates = self.plan is not None and self.plan[1].mode != "training"
-        even = self.parallelism.tensor & (self.parallelism.tensor - 1) == 0
-        return "halvingDoubling" if generates and even else "ring"
+        parts = self.parallelism.tensor
+        return "halvingDoubling" if generates and parts > 1 and not parts & (parts - 1) else "ring"
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes that a tensor-parallel all-reduce sums: the activations between two layers."""
+        return 0 if self.plan is None else Costs(*self.plan).activation
 
     @property
     def nodes(self) -> int:
@@ -269,7 +275,7 @@ class ModelStep:
                 self.parallelism, self.stages, self.tokens, times, self.unit, self.title, self.precision,
                 self.plan,
             )  # fmt: skip
-        cluster = machine(step, network=network, all_reduce=step.all_reduce)
+        cluster = machine(step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes)
         operations = step.operations()
         return Workload(
             operations, cluster.network, cluster.system, groups=self.groups, title=self.title,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from astranb.core.errors import InputError
 from astranb.workload.models import Job, Transformer
 from astranb.workload.models.memory import rank_memory
+from astranb.workload.models.weights import chunks
 
 from .policy import ServingPolicy
 
@@ -24,8 +25,8 @@ def blocks_of(tokens: int, block_size: int) -> int:
     return -(-tokens // block_size)
 
 
-def token_bytes(model: Transformer, job: Job) -> int:
-    """Give the bytes of a token's keys and values of all layers, on one rank.
+def token_bytes(model: Transformer, job: Job, stage: int = 0) -> int:
+    """Give the bytes of a token's keys and values of a stage's layers, on one rank.
 
     Examples
     --------
@@ -34,11 +35,13 @@ def token_bytes(model: Transformer, job: Job) -> int:
     40960
     """
     wide = model.cache_width // (1 if model.is_latent else job.parallelism.tensor)
-    return model.layers * wide * job.cache_bytes
+    return sum(map(len, chunks(model, job.parallelism, stage))) * wide * job.cache_bytes
 
 
 def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_bytes: int) -> int:
     """Give the number of blocks that fit beside the weights and the buffers of the largest iteration.
+
+    Each batch that is on its way through a pipeline has its own ones, as in vLLM 0.
 
     Parameters
     ----------
@@ -62,10 +65,13 @@ def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_byte
     23
     """
     largest = replace(job, mode="prefill", sequence=policy.token_budget, batch=1, microbatches=1, tokens=1)
-    held = rank_memory(model, largest, 0)
-    usable = int(limit_bytes * policy.memory_fraction)
-    rest = usable - held.weights - held.buffers
-    blocks = rest // (policy.block_size * token_bytes(model, job))
+    usable, stages = int(limit_bytes * policy.memory_fraction), job.parallelism.pipeline
+    found = []
+    for stage in range(stages):
+        held = rank_memory(model, largest, stage)
+        rest = usable - held.weights - held.buffers
+        found.append((rest // (policy.block_size * token_bytes(model, job, stage)) // stages, held))
+    blocks, held = min(found, key=lambda one: one[0])
     if blocks < 1:
         what = (
             f"a rank of {model.name} needs {held.weights / 1e9:,.1f} GB for weights and "

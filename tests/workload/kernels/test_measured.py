@@ -17,7 +17,7 @@ FOUND = compared(ROWS)
 
 BOUNDS = {
     "gemm bf16": (0.25, 0.50),
-    "gemm fp8": (0.20, 0.60),
+    "gemm fp8": (0.15, 0.70),
     "linear fp8": (0.25, 0.80),
     "experts bf16": (0.30, 0.60),
     "experts fp8": (0.25, 0.90),
