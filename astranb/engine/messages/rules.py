@@ -613,6 +613,14 @@ class _MessagesInUse:
         sent = rows[(messages.sent[rows] == 1) & ~is_grant[rows]]
         self._handlers(messages.sender[rows[messages.dst[rows] >= 0]], "messages.sender")
         self._handlers(messages.receiver[rows[messages.dst[rows] >= 0]], "messages.receiver")
+        shared = rows[(messages.dst[rows] >= 0) & (messages.sender[rows] & _MASK == t.NOBODY)]
+        number = messages.sender[shared] >> t.KIND_BITS
+        for group in np.unique(number[number > 0]).tolist():
+            one = m.groups[group - 1]
+            inside = np.isin(
+                messages.dst[shared[number == group]], m.members.value[one["first"] :][: one["count"]]
+            )
+            require(inside, "messages.dst")
         queued = np.array([one for found in waiting for one in found], np.int64)
         if c.congestion and c.routed:
             self._check_hops(np.unique(queued))
