@@ -65,8 +65,9 @@ DIMENSION = np.dtype(
 )
 """One dimension of the network; the first is the one whose neighbours have neighbouring ranks."""
 
-SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8")])
-"""One directed link with congestion: whether it sends, and which messages wait."""
+SERVER = np.dtype([("busy", "i8"), ("head", "i8"), ("tail", "i8"), ("free_ns", "f8")])
+"""One directed link with congestion: whether it sends, which messages wait, and, where nodes cut through,
+when it has sent the bytes of those that do not."""
 
 DOWN: Final = 2
 """Added to ``busy``: 1 where a link sends; whatever is not 0 takes in nothing."""

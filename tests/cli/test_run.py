@@ -265,7 +265,7 @@ def test_astrasim_files_on_an_infrastructure(tmp_path, capsys):
     for more in (["--fidelity=analytical"], ["--fidelity=congestion"], ["--dimensions=4x8"]):
         assert main([*command, clos, "--json", *more]) == 0
         times.append(json.loads(capsys.readouterr().out)["time_ps"])
-    assert times[0] < times[1]
+    assert times[0] == times[1]  # rings through all NICs share the links between switches evenly
     assert times[2] != times[0]
     for more, message in (
         ([clos, "--network=n.yml"], "--infra and --network exclude each other"),

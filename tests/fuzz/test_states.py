@@ -124,6 +124,15 @@ def _workload(
     )
 
 
+def _divided() -> Workload:
+    """The ring of a group that divides its messages between nodes over the links of its two ranks there."""
+    row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES["all_gather"], "bytes": 2048, "group": 1}
+    ranks = [Operations.of([row] if rank % 3 else []) for rank in range(9)]
+    network = DimensionNetwork(["Switch", "Ring"], [3, 3], [50, 25], [5, 10])
+    system = System.from_document({"all-gather-implementation": ["ring"] * 2, "preferred-dataset-splits": 2})
+    return Workload(ranks, network, system, groups={1: [1, 2, 4, 5, 7, 8]})
+
+
 def _edited(sim: anb.Simulation, *changes: tuple[int, str, Any]) -> anb.Simulation:
     """Stop at breakpoints, and make changes at numbers of events."""
     for events, path, value in changes:
@@ -166,6 +175,8 @@ WORKLOADS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
         (300, 900),
     ),
     "workload": (lambda: anb.Simulation(None, _workload(), fidelity="congestion"), (0, 60, 150)),
+    "workload, divided": (lambda: anb.Simulation(None, _divided(), fidelity="congestion"), (0, 60, 150)),
+    "workload, divided ports": (lambda: anb.Simulation(None, _divided(), fidelity="analytical"), (60,)),
     "workload, bus": (
         lambda: anb.Simulation(
             None,

@@ -102,6 +102,7 @@ def _bring_up(machine: t.MessageMachine, link: int) -> None:
     one = machine.links[link]
     if one.busy & DOWN:
         one.busy &= ~DOWN
+        one.free_ns = max(float(one.free_ns), float(machine.queue[0].now))  # it has sent nothing until now
         if one.busy == 0:
             free_link(machine, link)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from astranb.core.jit import Records
 from astranb.core.state import Parts, allocate
+from astranb.net.astrasim2 import FULLY_CONNECTED
 from astranb.workload.astrasim2 import RankOperations
 
 from . import tables as t
@@ -95,6 +96,7 @@ class Fold:
                     each = folded_rows[field].reshape(simulated, -1)[self.npu]
                     rows[field] = each.reshape(-1)
         self._end_group_streams(folded, frame)
+        self._end_links(folded, frame)
         # Ranks with operations represent as many each; the others only start.
         busy = np.array([len(one.rows) > 0 for one in self.operations.patterns])[self.operations.pattern]
         idle, represents = ranks - int(busy.sum()), self.represents
@@ -113,6 +115,16 @@ class Fold:
         """How many ranks each rank with operations represents."""
         busy = np.array([len(one.rows) > 0 for one in self.operations.patterns])[self.operations.pattern]
         return int(busy.sum()) // max(1, int(busy[self.ranks].sum()))
+
+    def _end_links(self, folded: t.MessageMachine, frame: t.MessageMachine) -> None:
+        """Say until when the links of each rank have sent: with congestion there is one class of ranks."""
+        if frame.config[0].congestion:
+            ranks, free_ns = len(self.npu), folded.links.free_ns
+            if frame.dims[0].kind == FULLY_CONNECTED:
+                spread = np.stack([np.roll(free_ns[:ranks], rank) for rank in range(ranks)])
+            else:  # one of its links each way is used
+                spread = np.repeat(free_ns.reshape(2, ranks).max(axis=1), ranks)
+            frame.links.free_ns = spread.reshape(-1)
 
     def _end_group_streams(self, folded: t.MessageMachine, frame: t.MessageMachine) -> None:
         """Count the chunks that each rank has numbered in its groups."""

@@ -60,16 +60,19 @@ def outer_dimension(ranks: Sequence[int], counts: Sequence[int]) -> int:
 
 
 def rails_of(ranks: Sequence[int], counts: Sequence[int]) -> int:
-    """Give how many of some ranks share each place in the last dimension in which they differ; else 1.
+    """Give how many ranks in a row share each place in the last dimension in which they differ; else 1.
 
     Examples
     --------
     >>> rails_of([0, 1], [8, 4]), rails_of([0, 1, 8, 9], [8, 4]), rails_of([0, 1, 8], [8, 4])
     (1, 2, 1)
+    >>> rails_of([0, 8, 1, 9], [8, 4])  # its ring leaves a place by each rank anyhow
+    1
     """
-    stride = math.prod(counts[: outer_dimension(ranks, counts)])
-    shares = np.unique(np.asarray(ranks) // stride, return_counts=True)[1]
-    return int(shares[0]) if (shares == shares[0]).all() else 1
+    places = np.asarray(ranks) // math.prod(counts[: outer_dimension(ranks, counts)])
+    found, shares = np.unique(places, return_counts=True)
+    passed_once = np.count_nonzero(np.diff(places)) + 1 == len(found)
+    return int(shares[0]) if passed_once and (shares == shares[0]).all() else 1
 
 
 def group_algorithm(implementations: Records, dims: int, collective: int, outer: int, *, compat: bool) -> int:

@@ -119,6 +119,7 @@ def make_groups(
     """
     many = max(len(groups), 1)
     rows = allocate(many, t.GROUP)
+    rows.rails = 1
     streams = allocate(ranks * lanes * many, t.COUNTER)
     flat: list[int] = []
     for row, (number, members) in enumerate(groups):

@@ -9,7 +9,8 @@ alike that is the same, and otherwise its source, or target, passes too much.
 
 A ring of a group that has several ranks in each node stands for as many rings, as libraries make them: each
 leaves the node by the port of another of these ranks (NCCL's channels). So its messages between nodes
-occupy a port for their part of the bytes (:func:`shared_by`).
+occupy a port for their part of the bytes (:func:`shared_by`). With congestion they occupy the links of all of
+these ranks so.
 
 Over an infrastructure, the ports of a route are its first and its last link, and its narrowest ones
 (as a NIC behind a PCIe link); NPUs that share one are not delayed by each other without congestion.
@@ -27,20 +28,28 @@ from astranb.net.astrasim2 import hops_in, port_of, wire_ns
 from .tables import ALL_TO_ALL, KIND_BITS, NOBODY, RING_STEPS, MessageMachine
 from .ties import comes_in, leaves
 
-__all__ = ["come_in", "leave", "pass_switch", "shared_by"]
+__all__ = ["come_in", "leave", "pass_switch", "rails_in", "shared_by"]
 
-_DIMS: Final = 64
-"""More dimensions than a network has."""
+_MASK: Final = (1 << KIND_BITS) - 1
 
 
 @kernel
 def shared_by(m: MessageMachine, stream: int) -> int:
-    """Give the handler of a sender whom nobody notifies: how many ranks share the message, and where."""
+    """Give the handler of a sender whom nobody notifies: above the low bits 1 + the group of a ring."""
     s = m.streams[stream]
-    if m.config[0].ports == 0 or s.group < 0 or s.algorithm != RING_STEPS or s.collective == ALL_TO_ALL:
+    alone = m.config[0].ports == 0 and m.config[0].cut_through == 0
+    if alone or s.group < 0 or s.algorithm != RING_STEPS or s.collective == ALL_TO_ALL:
         return NOBODY
-    g = m.groups[s.group]
-    return int(((g.rails * _DIMS + m.schedule[g.outer].links) << KIND_BITS) | NOBODY)
+    return int(((s.group + 1) << KIND_BITS) | NOBODY)
+
+
+@kernel
+def rails_in(m: MessageMachine, sender: int, dim: int) -> int:
+    """Give how many ranks share a sender's message in a dimension of links; 1 where it is no group's ring."""
+    if sender & _MASK != NOBODY or sender >> KIND_BITS == 0:
+        return 1
+    g = m.groups[(sender >> KIND_BITS) - 1]
+    return int(g.rails) if dim >= m.schedule[g.outer].links else 1
 
 
 @kernel
@@ -67,9 +76,7 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
     size = m.messages[row].bytes
     ends_ns = 0.0
     latency_ns = 0.0
-    shared = m.messages[row].sender
-    if shared & ((1 << KIND_BITS) - 1) != NOBODY:
-        shared = 0
+    sender = m.messages[row].sender
     if m.config[0].folded == 1:
         # Of other ranks of these classes the distance is the same, and with it the ports.
         src = m.fold[src].rank
@@ -81,9 +88,7 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
             here = (src // m.dims[dim].stride) % m.dims[dim].nodes
             there = (dst // m.dims[dim].stride) % m.dims[dim].nodes
         if here != there:
-            taken_ns = float(size) / m.dims[dim].rate_Bpns
-            if shared > 0 and dim >= (shared >> KIND_BITS) % _DIMS:
-                taken_ns /= (shared >> KIND_BITS) // _DIMS
+            taken_ns = float(size) / m.dims[dim].rate_Bpns / rails_in(m, sender, dim)
             port = first + port_of(m.dims, dim, here, there)
             if m.config[0].folded == 1 and side == 0:
                 leaves(m, npu, port)
@@ -108,10 +113,7 @@ def _routed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[fl
         link, narrow_link = m.hops[r.first_hop + r.hops - 1].value, m.hops[r.last_narrow_hop].value
     taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
     ends_ns = max(0.0, float(_occupy(m, first + port, taken_ns, ahead_ns)))
-    shared = m.messages[row].sender
-    rails = 1
-    if shared & ((1 << KIND_BITS) - 1) == NOBODY and shared > 0 and narrow >= 0:
-        rails = (shared >> KIND_BITS) // _DIMS
+    rails = rails_in(m, m.messages[row].sender, 0) if narrow >= 0 else 1
     if narrow >= 0:
         taken_ns = wire_ns(size, m.wires[narrow_link].rate_Bpns, m.wires[narrow_link].gap_ns) / rails
         ends_ns = max(ends_ns, _occupy(m, first + narrow, taken_ns, ahead_ns))
@@ -127,14 +129,14 @@ def leave(m: MessageMachine, row: int) -> int:
         ends_ns, latency_ns = _routed(m, row, 0, 0.0)
     else:
         ends_ns, latency_ns = _crossed(m, row, 0, 0.0)
-    m.messages[row].last_ns = m.queue[0].now + int(latency_ns)
+    m.messages[row].first_ns = m.queue[0].now + int(latency_ns)
     return int(latency_ns + ends_ns)
 
 
 @kernel
 def come_in(m: MessageMachine, row: int) -> int:
     """Let a message in by the ports of its target; returns how many nanoseconds it waits for them."""
-    ahead_ns = float(m.queue[0].now - m.messages[row].last_ns)
+    ahead_ns = float(m.queue[0].now - m.messages[row].first_ns)
     if m.config[0].routed == 1:
         ends_ns, _ = _routed(m, row, 1, ahead_ns)
     else:
@@ -144,17 +146,7 @@ def come_in(m: MessageMachine, row: int) -> int:
 
 @kernel(inline=False)
 def pass_switch(m: MessageMachine, npu: int, heading: int, size: int) -> int:
-    """Let a message pass the port between an NPU and its switch; returns in which time it arrives.
-
-    Parameters
-    ----------
-    m : MessageMachine
-    npu : int
-    heading : int
-        Twice the dimension, and 1 more from the switch to the NPU.
-    size : int
-        Bytes.
-    """
+    """Occupy the port by which :func:`.cross_link` sends; returns in how many nanoseconds it arrives."""
     d = m.dims[heading >> 1]
     port = (2 * npu + (heading & 1)) * m.config[0].ports + d.first_port
     return int(d.latency_ns + _occupy(m, port, float(size) / d.rate_Bpns, 0.0))

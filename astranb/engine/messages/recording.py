@@ -128,8 +128,10 @@ def record_queued(m: MessageMachine, row: int) -> None:
 
 
 @kernel(inline=False)
-def record_flight(m: MessageMachine, row: int, link: int, route: int, at: int, end_ns: int) -> None:
-    """Record a message that begins to cross a link, or all its links; ``at`` is the rank where it begins."""
+def record_flight(
+    m: MessageMachine, row: int, link: int, route: int, at: int, size: int, start_ns: int, end_ns: int
+) -> None:
+    """Record a message that crosses a link, or all its links; ``at`` is the rank where it begins."""
     watch = m.watch[0]
     if watch.recording == 0:
         return
@@ -144,12 +146,12 @@ def record_flight(m: MessageMachine, row: int, link: int, route: int, at: int, e
     flight.src = message.src
     flight.dst = message.dst
     flight.tag = message.tag
-    flight.bytes = message.bytes
+    flight.bytes = size
     flight.operation = moving.operation
     flight.phase = moving.phase
     flight.step = moving.step
     flight.queued_ns = moving.queued_ns
-    flight.start_ns = m.queue[0].now
+    flight.start_ns = max(start_ns, moving.queued_ns)
     flight.end_ns = end_ns
     moving.flight = watch.flights
     watch.flights += 1
@@ -166,14 +168,16 @@ def record_delayed(m: MessageMachine, row: int, end_ns: int) -> None:
 
 
 @kernel(inline=False)
-def record_link(m: MessageMachine, link: int, row: int, free_ns: int, arrival_ns: int) -> None:
-    """Record a message that begins to cross a link: when the link is free again, and when it arrives."""
+def record_link(
+    m: MessageMachine, link: int, row: int, size: int, starts_ns: int, taken_ns: int, arrival_ns: int
+) -> None:
+    """Record bytes of a message on a link: from when on, what of the link they take, and when they arrive."""
     if m.watch[0].recording == 1:
         m.used[link].messages += 1
-        m.used[link].bytes += m.messages[row].bytes
-        m.used[link].busy_ns += free_ns - m.queue[0].now
+        m.used[link].bytes += size
+        m.used[link].busy_ns += taken_ns
         at = m.messages[row].src if m.config[0].routed == 1 else m.messages[row].at
-        record_flight(m, row, link, -1, at, arrival_ns)
+        record_flight(m, row, link, -1, at, size, starts_ns, arrival_ns)
 
 
 @kernel(inline=False)

@@ -80,7 +80,7 @@ RULES: Final[Rules] = {
     "allocators": each(COUNT, "around", "first", "last"),
     "trees": {"value": COUNT},
     "groups": {"first": fixed(until("members")), "count": fixed(COUNT), "outer": fixed(row("schedule")),
-        "rails": fixed(COUNT)},
+        "rails": fixed(between(1, _MOST))},
     "members": {"value": fixed(row("npus"))},
     "group_streams": {"value": COUNT},
     "operations": {
@@ -123,10 +123,10 @@ RULES: Final[Rules] = {
         **each(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
         **each(COUNT, "sent", "posted"), **each(COUNT, "sender", "receiver"), "next": until("messages"),
         "behind": Rule(-1, _MOST), "at": COUNT, "heading": COUNT,
-        "last_ns": COUNT,
+        **each(COUNT, "first_ns", "last_ns"),
     },
     "buckets": each(maybe("messages"), "head", "tail"),
-    "links": {"busy": between(0, 3), **each(maybe("messages"), "head", "tail")},
+    "links": {"busy": between(0, 3), **each(maybe("messages"), "head", "tail"), "free_ns": _WAIT},
     "routes": {
         "key": fixed(Rule(0, 1 << 50)), "count": fixed(COUNT), "first_hop": fixed(until("hops")),
         "hops": fixed(COUNT), "latency_ns": fixed(_WAIT), "rate_Bpns": fixed(between(0, 1e18)),
@@ -265,6 +265,12 @@ def _check_inputs(m: Any) -> None:
         "implementations.nodes",
     )
     require(m.groups["first"] + m.groups["count"] <= len(m.members), "groups.count")
+    for group in m.groups:
+        places = m.members.value[group["first"] :][: group["count"]]
+        places = places // int(np.prod(m.schedule.nodes[: group["outer"]]))
+        require(len(places) % group["rails"] == 0, "groups.rails")
+        in_rows = places.reshape(-1, group["rails"])
+        require(in_rows == in_rows[:, :1], "groups.rails")
     _check_network(m, npus)
     o = m.operations
     require(o.first_child + o.children <= len(m.children), "operations.children")
@@ -560,6 +566,7 @@ class _MessagesInUse:
         m = self.m
         who, about = handlers & _MASK, handlers >> t.KIND_BITS
         require(who <= t.REDUCING, what)
+        require(about[who == t.NOBODY] <= len(m.groups), what)  # of a group's ring
         for kinds, name in (((t.STREAM, t.REDUCING), "streams"), ((t.OPERATION,), "operations"),
                             ((t.SENDING, t.RECEIVING), "messages")):  # fmt: skip
             some = about[np.isin(who, kinds)]
@@ -606,6 +613,14 @@ class _MessagesInUse:
         sent = rows[(messages.sent[rows] == 1) & ~is_grant[rows]]
         self._handlers(messages.sender[rows[messages.dst[rows] >= 0]], "messages.sender")
         self._handlers(messages.receiver[rows[messages.dst[rows] >= 0]], "messages.receiver")
+        shared = rows[(messages.dst[rows] >= 0) & (messages.sender[rows] & _MASK == t.NOBODY)]
+        number = messages.sender[shared] >> t.KIND_BITS
+        for group in np.unique(number[number > 0]).tolist():
+            one = m.groups[group - 1]
+            inside = np.isin(
+                messages.dst[shared[number == group]], m.members.value[one["first"] :][: one["count"]]
+            )
+            require(inside, "messages.dst")
         queued = np.array([one for found in waiting for one in found], np.int64)
         if c.congestion and c.routed:
             self._check_hops(np.unique(queued))

@@ -180,8 +180,8 @@ GRANTS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8
 ALLOCATOR = np.dtype([("around", "i8"), ("first", "i8"), ("last", "i8")])
 COUNTER = np.dtype([("value", "i8")])
 GROUP = np.dtype([("first", "i8"), ("count", "i8"), ("outer", "i8"), ("rails", "i8")])
-"""Ranks in the list of members; the last dimension in which they differ; and how many of them share
-a place in it, whose ports a ring uses alike."""
+"""Ranks in the list of members; the last dimension in which they differ; and how many of them in a row
+share a place in it, whose ports a ring uses alike."""
 
 PORT = np.dtype([("free_ns", "f8")])
 """Where an NPU's messages leave, or come in, one after another: when it has passed all of them."""
@@ -316,8 +316,8 @@ MESSAGE = np.dtype(
         # Dimension and direction; on routes, the position in the list of links; without congestion
         # 1 where a message waits for a port of its target.
         ("heading", "i8"),
-        # When its last byte comes to the node; without congestion when the first one could.
-        ("last_ns", "i8"),
+        ("first_ns", "i8"),  # when its first byte could come to the node, without congestion to the target
+        ("last_ns", "i8"),  # with congestion when its last one does
     ]
 )
 

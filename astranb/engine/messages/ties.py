@@ -12,7 +12,11 @@ and their order could make a difference, the NPU is marked, and all ranks are si
 - messages come in by one port at one time: the second of them waits;
 - messages leave by one port at one time, and what let them leave was set at one time, too.
 
-Messages of one NPU are never tied: they come in the order in which it sends them.
+Messages of one NPU are never tied: they come in the order in which it sends them. Nor is a receive that is
+posted late (LATE): its event is put into the queue when it happens, behind all messages that come then, as
+these were put there a nanosecond before at least; others like it at that time are of other NPUs, or in the
+order in which its own NPU posts them. Only a message that takes no time comes later, and ties with its own
+receive.
 """
 
 from __future__ import annotations

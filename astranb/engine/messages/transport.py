@@ -25,7 +25,7 @@ from astranb.net.astrasim2 import (
     wire_ns,
 )
 
-from .ports import come_in, leave, pass_switch
+from .ports import come_in, leave, pass_switch, rails_in
 from .recording import (
     record_delayed,
     record_flight,
@@ -119,7 +119,7 @@ def new_message(m: MessageMachine, src: int, dst: int, tag: int, size: int) -> i
     message.sender = NOBODY
     message.receiver = NOBODY
     message.next = -1
-    message.last_ns = m.queue[0].now
+    message.first_ns = message.last_ns = m.queue[0].now
     return int(row)
 
 
@@ -170,28 +170,121 @@ def _goes_on(m: MessageMachine, row: int) -> bool:
     return bool(heading >= 0)
 
 
-@kernel
-def _transmit(m: MessageMachine, link: int, row: int) -> None:
-    """Start a message on a free link: schedule its arrival, and the time at which the link is free."""
+@kernel(inline=False)
+def _parallel(m: MessageMachine, row: int, rail: int) -> int:
+    """Give one of the links over which the message of a group's ring is divided (:func:`.shared_by`).
+
+    They are those of the ranks that share the place of its target in the group's last dimension.
+    """
+    message = m.messages[row]
+    g = m.groups[(message.sender >> KIND_BITS) - 1]
+    stride = m.dims[m.schedule[g.outer].links].stride
+    first = g.first
+    while m.members[first].value // stride != message.dst // stride:
+        first += g.rails
+    away = m.members[first + rail].value - message.dst
+    return link_from(m.dims, message.at + away, message.dst + away, message.heading)
+
+
+@kernel(inline=False)
+def _share(m: MessageMachine, row: int, rails: int, first_ns: float, taken_ns: float) -> float:
+    """Occupy all links over which a message is divided; returns in which time the last one is over."""
     now = m.queue[0].now
-    size = m.messages[row].bytes
-    m.links[link].busy = 1
-    taken_ns = wire_ns(size, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
+    sent_ns = first_ns + taken_ns
+    for rail in range(rails):
+        part = _parallel(m, row, rail)
+        part_ns = max(m.links[part].free_ns - now, first_ns) + taken_ns
+        m.links[part].free_ns = now + part_ns
+        sent_ns = max(sent_ns, part_ns)
+    return float(sent_ns)
+
+
+@kernel
+def _rails(m: MessageMachine, row: int) -> int:
+    """Give over how many links a message is divided next."""
+    if m.config[0].cut_through == 0 or m.config[0].routed == 1 or m.messages[row].sender == NOBODY:
+        return 1
+    return rails_in(m, m.messages[row].sender, m.messages[row].heading >> 1)
+
+
+@kernel
+def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
+    """Start a message on a free link: schedule its arrival, and the time at which the link is free.
+
+    A message that comes in more slowly than the link sends leaves gaps, which others fill: the link is
+    occupied for its bytes only, from when the first one could have come, and the message is delayed only
+    by what its last byte has to wait.
+    """
+    now = m.queue[0].now
+    message = m.messages[row]
+    taken_ns = wire_ns(message.bytes, m.wires[link].rate_Bpns, m.wires[link].gap_ns)
+    if rails > 1:
+        taken_ns /= rails
     latency_ns = m.wires[link].latency_ns
+    first_ns = 0.0  # when its first byte begins to cross, from now on
+    occupied = int(taken_ns)
+    free = now + occupied
     arrival = now + int(latency_ns + taken_ns)
     onward = arrival
     if m.config[0].cut_through == 1:
-        # Its first byte crosses now, and its last one not before it has come.
-        arrival = now + int(latency_ns + max(taken_ns, float(m.messages[row].last_ns - now)))
-        m.messages[row].last_ns = arrival
-        onward = now + int(latency_ns) if _goes_on(m, row) else arrival
+        first_ns = float(message.first_ns - now)
+        last_ns = float(message.last_ns - now)
+        sent_ns = max(m.links[link].free_ns - now, first_ns) + taken_ns
+        if rails == 1:
+            m.links[link].free_ns = now + sent_ns
+        else:
+            sent_ns = _share(m, row, rails, first_ns, taken_ns)
+        first_ns += max(sent_ns, last_ns) - max(first_ns + taken_ns, last_ns)
+        occupied = math.ceil(taken_ns)
+        free = now + math.ceil(sent_ns)  # so that no link is faster than it is said to be
+        arrival = now + int(max(0.0, latency_ns + max(sent_ns, last_ns)))
+        onward = arrival
+        if _goes_on(m, row):
+            onward = now + int(max(0.0, first_ns + latency_ns))
+            message.first_ns = now + math.floor(first_ns + latency_ns)
+            message.last_ns = arrival
     put_event(m.queue, m.timesteps, m.pending, onward, (row << KIND_BITS) | HOP)
-    free = now + int(taken_ns)
-    if m.config[0].cut_through == 1:
-        free = now + math.ceil(taken_ns)  # so that no link is faster than it is said to be
     if m.watch[0].noting == 1:
-        record_link(m, link, row, free, arrival)
-    put_event(m.queue, m.timesteps, m.pending, free, (link << KIND_BITS) | FREE)
+        starts = now + math.floor(first_ns)
+        for rail in range(rails):
+            part = link if rails == 1 else _parallel(m, row, rail)
+            record_link(m, part, row, (message.bytes + rail) // rails, starts, occupied, arrival)
+    if free > now or m.config[0].cut_through == 0:
+        m.links[link].busy = 1
+        put_event(m.queue, m.timesteps, m.pending, free, (link << KIND_BITS) | FREE)
+
+
+@kernel(inline=False)
+def _waits_for(m: MessageMachine, row: int, rails: int, link: int) -> int:
+    """Give the link in whose queue a divided message waits: its own, or one of the others that is down."""
+    for rail in range(rails):
+        part = _parallel(m, row, rail)
+        if m.links[part].busy & DOWN:
+            return part
+    return link
+
+
+@kernel(inline=False)
+def _append(m: MessageMachine, link: int, row: int) -> None:
+    """Queue a message at a link."""
+    m.messages[row].behind = -1
+    if m.links[link].tail >= 0:
+        m.messages[m.links[link].tail].behind = row
+    else:
+        m.links[link].head = row
+    m.links[link].tail = row
+
+
+@kernel
+def _begin(m: MessageMachine, link: int, row: int) -> None:
+    """Send a message over its next link, or queue it: there, or at another over which it is divided."""
+    rails = _rails(m, row)
+    if rails > 1:
+        link = _waits_for(m, row, rails, link)
+    if m.links[link].busy == 0:
+        _transmit(m, link, row, rails)
+    else:
+        _append(m, link, row)
 
 
 @kernel
@@ -204,27 +297,19 @@ def _enter(m: MessageMachine, row: int) -> None:
         link = m.hops[message.heading].value
     else:
         link = link_from(m.dims, message.at, message.dst, message.heading)
-    if m.links[link].busy == 0:
-        _transmit(m, link, row)
-        return
-    message.behind = -1
-    if m.links[link].tail >= 0:
-        m.messages[m.links[link].tail].behind = row
-    else:
-        m.links[link].head = row
-    m.links[link].tail = row
+    _begin(m, link, row)
 
 
 @kernel
 def free_link(m: MessageMachine, link: int) -> None:
-    """A link has sent a message, or is up again: begin the next message, unless the link is down."""
+    """A link has sent a message, or is up again: begin the next messages, unless the link is down."""
     m.links[link].busy &= DOWN
-    row = m.links[link].head
-    if row >= 0 and m.links[link].busy == 0:
+    while m.links[link].busy == 0 and m.links[link].head >= 0:
+        row = m.links[link].head
         m.links[link].head = m.messages[row].behind
         if m.links[link].head < 0:
             m.links[link].tail = -1
-        _transmit(m, link, row)
+        _begin(m, link, row)
 
 
 @kernel
@@ -289,7 +374,7 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
     message = m.messages[row]
     message.sent = 1
     message.sender = handler
-    message.last_ns = m.queue[0].now
+    message.first_ns = message.last_ns = m.queue[0].now
     m.clock[0].messages += 1
     m.clock[0].bytes += size
     if m.watch[0].noting == 1:
@@ -308,7 +393,7 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
         if folded:
             m.meeting[row].put_ns = m.queue[0].now
         if m.watch[0].noting == 1:
-            record_flight(m, row, ALL_LINKS, route, src, m.queue[0].now + delay)
+            record_flight(m, row, ALL_LINKS, route, src, size, m.queue[0].now, m.queue[0].now + delay)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)
         return
     if m.config[0].routed == 1:
@@ -407,7 +492,9 @@ def post_receive(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
 
 @kernel(inline=False)
 def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int, receiver: int) -> None:
-    """Send over one link between an NPU and its switch; no receive has to be posted.
+    """Send a message over one link between an NPU and its switch; no receive has to be posted.
+
+    With congestion it queues there as all do; without, :func:`.pass_switch` occupies the NPU's port.
 
     Parameters
     ----------
@@ -442,7 +529,7 @@ def cross_link(m: MessageMachine, npu: int, heading: int, size: int, sender: int
         delay = int(m.dims[dim].latency_ns + float(size) / m.dims[dim].rate_Bpns)
     arrival = m.queue[0].now + delay
     if m.watch[0].noting == 1:
-        record_flight(m, row, ONE_LINK - heading, -1, npu, arrival)
+        record_flight(m, row, ONE_LINK - heading, -1, npu, size, m.queue[0].now, arrival)
     put_event(m.queue, m.timesteps, m.pending, arrival, (row << KIND_BITS) | HOP)
 
 

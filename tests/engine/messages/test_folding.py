@@ -112,6 +112,19 @@ def test_the_end_is_that_of_all_npus(step, congestion, compat):
     assert_same(work, congestion=congestion)
 
 
+@settings(max_examples=100)
+@given(symmetric(), st.sampled_from([0.0, 1.0, 10.0]), st.booleans())
+def test_receives_that_are_posted_late_tie_with_nothing(step, latency, compat):
+    """Small messages over fast links come at the times at which receives are posted."""
+    one, network, system = step
+    system, count = dataclasses.replace(system, bus=None), len(network.shapes)
+    fast = DimensionNetwork(network.topology, network.npus_count, [1e9] * count, [latency] * count)
+    memory = Memory.from_document(
+        {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
+    )
+    assert_same(Workload([one] * network.npus, fast, system, memory=memory, compat=compat))
+
+
 @st.composite
 def grouped(draw):
     """Stages of ranks with groups along two axes: collectives of groups, messages between stages."""
