@@ -12,6 +12,7 @@ are its orbits, but no such map has to be found or believed.
 What a class needs beside:
 
 - no resource that several NPUs share: no shared memory, with congestion only links with one sender;
+- no shared bus: with messages of a byte over links of 1e9 GB/s, a folded run ended in another state;
 - algorithms whose messages go by distance: ring, direct, halving and doubling (of a power of two); not
   trees, not collectives with a root or in a switch;
 - peers with larger and with smaller ranks are different: at one time ranks are handled in their order. Among
@@ -64,6 +65,8 @@ def find_fold(workload: Workload, *, congestion: bool) -> Fold | None:
         return None
     if not workload.compat and (INTER[system.inter], INTRA[system.intra]) != (0, 0):
         return None  # the first of several NPUs determines the order of all
+    if system.bus is not None:
+        return None
     ranks = RankOperations.of(workload.operations)
     if len(ranks) < 2 * len(ranks.patterns) or any(one.custom for one in ranks.patterns):
         return None

@@ -60,7 +60,6 @@ def systems(draw, algorithms):
         "preferred-dataset-splits": draw(st.integers(1, 6)),
         "local-mem-bw": 100,
         "collective-optimization": draw(st.sampled_from(["localBWAware", "baseline"])),
-        **draw(st.sampled_from([{}, {}, {"model-shared-bus": 1, "L": 7, "o": 3, "g": 5, "G": 0.02}])),
     }
     for key in KEYS:
         plain = [a if a != "halvingDoubling" or key != "all-to-all" else "ring" for a in algorithms]
@@ -117,7 +116,7 @@ def test_the_end_is_that_of_all_npus(step, congestion, compat):
 def test_receives_that_are_posted_late_tie_with_nothing(step, latency, compat):
     """Small messages over fast links come at the times at which receives are posted."""
     one, network, system = step
-    system, count = dataclasses.replace(system, bus=None), len(network.shapes)
+    count = len(network.shapes)
     fast = DimensionNetwork(network.topology, network.npus_count, [1e9] * count, [latency] * count)
     memory = Memory.from_document(
         {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
@@ -285,6 +284,8 @@ def test_what_differs_or_shares_is_not_folded():
         {"all-reduce-implementation": ["doubleBinaryTree"], "preferred-dataset-splits": 1}
     )
     assert not find_fold(Workload([ONE] * 4, FOUR, tree), congestion=False)
+    bus = dataclasses.replace(RING, bus=(7.0, 3.0, 5.0, 0.02))
+    assert not find_fold(Workload([ONE] * 4, FOUR, bus), congestion=False)
 
 
 def test_groups_are_not_folded_with_congestion():
