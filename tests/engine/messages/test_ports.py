@@ -243,14 +243,14 @@ def test_no_link_of_an_infrastructure_is_faster_than_it_is_said_to_be(name, algo
     m = run.machine
     crossed = m.flights[: int(m.watch[0].flights)]
     assert len(crossed) == m.used.messages.sum()
-    assert (crossed.end_ns >= crossed.start_ns).all()
-    assert (crossed.start_ns >= crossed.queued_ns).all()
+    assert (crossed["end_ns"] >= crossed["start_ns"]).all()
+    assert (crossed["start_ns"] >= crossed["queued_ns"]).all()
     sent: dict[tuple[int, ...], int] = {}
     of = [tuple(map(int, key)) for key in crossed[["src", "dst", "tag", "phase", "step"]].tolist()]
-    for key, queued_ns in zip(of, crossed.queued_ns.tolist(), strict=True):
+    for key, queued_ns in zip(of, crossed["queued_ns"].tolist(), strict=True):
         sent.setdefault(key, queued_ns)
     since = np.array([sent[key] for key in of])
-    for link in np.unique(crossed.link).tolist():
-        on = crossed.link == link
-        took = crossed.end_ns[on].max() - since[on].min()
-        assert took >= crossed.bytes[on].sum() / m.wires.rate_Bpns[link]
+    for link in np.unique(crossed["link"]).tolist():
+        on = crossed["link"] == link
+        took = crossed["end_ns"][on].max() - since[on].min()
+        assert took >= crossed["bytes"][on].sum() / m.wires.rate_Bpns[link]
