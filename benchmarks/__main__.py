@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,7 @@ def main() -> int:
         help="only these parts: %(choices)s",
     )
     options = parser.parse_args()
+    _as_from_a_terminal()
     rows: list[dict[str, Any]] = []
 
     def row(what: str, value: float, unit: str, against: str = "", ratio: float | None = None) -> None:
@@ -78,6 +80,16 @@ def main() -> int:
     if options.json:
         print(json.dumps(rows))
     return 0
+
+
+def _as_from_a_terminal() -> None:
+    """Give processes what a user's have: compiled modules are kept, and Ctrl-C is not ignored.
+
+    A shell's background job ignores Ctrl-C, and so does every process that it starts.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def fidelity(row: Any, _bare: float) -> None:
