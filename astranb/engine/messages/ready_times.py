@@ -30,6 +30,8 @@ def ready_ps(engine: MessageState) -> np.ndarray:
     rows: Any = m.operations[: engine.about.own]
     now = engine.now_ps // 1000
     ready = np.zeros(len(rows), np.int64)
+    if not engine.run.events:
+        return ready
     number = instances(engine)
     some = np.flatnonzero(number >= 0)
     if len(some):

@@ -11,7 +11,7 @@ import numpy as np
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.engine.edits import Edit
-from astranb.engine.operations.about import About
+from astranb.engine.operations.about import About, reversed_lists
 from astranb.engine.operations.engine import OperationEngine
 from astranb.engine.operations.run import EVERY, OperationRun
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
@@ -167,13 +167,17 @@ class MessageState(OperationEngine):
     def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
         """When each of the ranks' operations, or of some of them, began and ended; -1: not yet."""
         some: Any = self.machine.operations[: self.about.own][rows]
-        start, end = np.asarray(some.start_ns), np.asarray(some.end_ns)
-        return np.where(start >= 0, start * 1000, -1), np.where(end >= 0, end * 1000, -1)
+        return _ps_of(some.start_ns), _ps_of(some.end_ns)
 
     def ends_ps(self) -> np.ndarray:
         """When each rank was done."""
-        end = np.asarray(self.run.outline.npus.end_ns)
-        return np.where(end >= 0, end * 1000, -1)
+        return _ps_of(self.run.outline.npus.end_ns)
+
+
+def _ps_of(times_ns: Any) -> np.ndarray:
+    """Give times in picoseconds; -1 stays."""
+    times = np.array(times_ns, np.int64)
+    return np.multiply(times, 1000, out=times, where=times >= 0)
 
 
 def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> About:
@@ -195,19 +199,18 @@ def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> Abo
                 known[id(one.names)] = np.array([*numbers, -1], np.int64)[one.names.index]
             name[own] = known[id(one.names)]
         at = own.stop
-    owner = np.repeat(np.arange(len(rows)), rows.children)
-    # The children of one operation are adjacent, but the operations' lists may be in any order.
-    where = np.repeat(rows.first_child, rows.children) + (
-        np.arange(len(owner)) - np.repeat(np.cumsum(rows.children) - rows.children, rows.children)
-    )
-    child = np.asarray(m.children.value)[where]
-    order = np.argsort(child, kind="stable")
-    first = np.searchsorted(child[order], np.arange(len(rows) + 1))
+    lengths = np.array(rows.children, np.int64)
+    children = np.asarray(m.children.value)[: lengths.sum()]  # the table has a row where there are none
+    # The lists of the operations may be in any order.
+    away = np.array(rows.first_child) - (np.cumsum(lengths) - lengths)
+    if away[lengths > 0].any():
+        children = np.asarray(m.children.value)[np.arange(len(children)) + np.repeat(away, lengths)]
+    first, parents = reversed_lists(lengths, children)
     network = workload.network
     name_links = partial(_link_names, network, m.routes) if isinstance(network, InfraNetwork) else list
     about = About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
-        list(network.link_topology), first, owner[order], int((rows.owner < 0).sum()), name_links,
+        list(network.link_topology), first, parents, int((rows.owner < 0).sum()), name_links,
         network.infra.name if isinstance(network, InfraNetwork) else "",
     )  # fmt: skip
     about.footprint = workload.footprint
