@@ -73,6 +73,8 @@ def take(page: Page, cells: list[dict[str, str]], folder: Path) -> int:
 
 def main(notebooks: list[Path]) -> None:
     """Take the pictures of some notebooks."""
+    if missing := [str(notebook) for notebook in notebooks if not notebook.is_file()]:
+        raise SystemExit(f"no such notebook: {', '.join(missing)}")
     with (
         tempfile.TemporaryDirectory() as home,
         tempfile.TemporaryDirectory() as root,
