@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from astranb.core.arrays import reversed_lists
 from astranb.core.errors import InputError
 
 from ._columns import Lists
@@ -106,12 +107,10 @@ def _sizes(trace: Trace) -> None:
 
 def _ordered(parents: Lists) -> tuple[list[int], list[int]]:
     """Order the rows, or find a cycle of rows, each of which waits for the next one."""
-    owner = parents.owner
     count = len(parents.offset) - 1
-    waiting = np.diff(parents.offset).tolist()
-    order = np.argsort(parents.flat, kind="stable")
-    children = owner[order].tolist()
-    offset = np.searchsorted(parents.flat[order], np.arange(count + 1)).tolist()
+    lengths = np.diff(parents.offset)
+    waiting = lengths.tolist()
+    offset, children = (each.tolist() for each in reversed_lists(lengths, parents.flat))
     ready = [row for row in range(count) if not waiting[row]]
     for row in ready:  # the loop appends to it
         for child in children[offset[row] : offset[row + 1]]:

@@ -17,7 +17,7 @@ from ._wire import LENGTH, Ints, WireFields, fields, intern
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Attributes", "Distinct", "Lists", "offsets"]
+__all__ = ["Attributes", "Distinct", "Lists"]
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -83,11 +83,6 @@ class Distinct(Generic[_T]):
     def map(self, function: Callable[[_T], _U]) -> Distinct[_U]:
         """Apply a function to each distinct value."""
         return Distinct(self.index, tuple(map(function, self.values)))
-
-
-def offsets(owner: Ints, count: int) -> Ints:
-    """Where the elements of each row begin, of owners in ascending order."""
-    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
 
 
 _LAST: Final = 2 + 2 * len(ATTRIBUTE_KINDS)

@@ -6,9 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from astranb.core.arrays import offsets
 from astranb.core.errors import InputError
 
-from ._columns import Attributes, Distinct, Lists, offsets
+from ._columns import Attributes, Distinct, Lists
 from ._message import decode_attribute, parts
 from ._older import renewed
 from ._schema import Attribute

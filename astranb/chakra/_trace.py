@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.core.arrays import distinct
+from astranb.core.arrays import distinct, offsets
 from astranb.core.errors import InputError
 
-from ._columns import Distinct, Lists, offsets
+from ._columns import Distinct, Lists
 from ._message import decode_node, encode_metadata, encode_node, framed
 from ._parse import TraceReader
 from ._schema import VERSION, Attribute, Node, Value

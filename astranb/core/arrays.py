@@ -1,10 +1,10 @@
-"""What NumPy's own function does at a price."""
+"""What NumPy's own function does at a price, and lists that lie behind one another in an array."""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["distinct"]
+__all__ = ["distinct", "offsets", "reversed_lists"]
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
@@ -21,3 +21,50 @@ def distinct(values: np.ndarray) -> np.ndarray:
     """
     ordered = np.sort(values, axis=None)
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
+def offsets(owner: np.ndarray, count: int) -> np.ndarray:
+    """Give where the list of each row begins, and the end of the last one.
+
+    Parameters
+    ----------
+    owner : ndarray of int
+        The row that each element of a list belongs to, in any order.
+    count : int
+        Rows.
+
+    Returns
+    -------
+    ndarray of int64, shape (count + 1,)
+
+    Examples
+    --------
+    >>> offsets(np.array([0, 0, 2]), 3)
+    array([0, 2, 2, 3])
+    """
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+
+
+def reversed_lists(lengths: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give in which of some lists of rows each row is.
+
+    Parameters
+    ----------
+    lengths : ndarray of int
+        Of the list of each row.
+    members : ndarray of int
+        The rows in all lists, one list behind the other.
+
+    Returns
+    -------
+    first, lists : ndarray of int64
+        Row R is in ``lists[first[R]:first[R + 1]]``.
+
+    Examples
+    --------
+    >>> reversed_lists(np.array([2, 1, 0]), np.array([1, 2, 2]))
+    (array([0, 0, 1, 3]), array([0, 0, 1]))
+    """
+    rows = len(lengths)
+    owner = np.repeat(np.arange(rows), lengths)
+    return offsets(members, rows), owner[np.argsort(members, kind="stable")]

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from astranb.core.arrays import reversed_lists
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 from astranb.engine.edits import Edit
-from astranb.engine.operations.about import About, reversed_lists
+from astranb.engine.operations.about import About
 from astranb.engine.operations.engine import OperationEngine
 from astranb.engine.operations.run import EVERY, OperationRun
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
@@ -200,12 +201,12 @@ def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> Abo
             name[own] = known[id(one.names)]
         at = own.stop
     lengths = np.array(rows.children, np.int64)
-    children = np.asarray(m.children.value)[: lengths.sum()]  # the table has a row where there are none
-    # The lists of the operations may be in any order.
-    away = np.array(rows.first_child) - (np.cumsum(lengths) - lengths)
+    children = np.asarray(m.children.value)  # has a row even where nothing waits
+    away = rows.first_child - (np.cumsum(lengths) - lengths)
+    # The children of one operation are adjacent, but the operations' lists may be in any order.
     if away[lengths > 0].any():
-        children = np.asarray(m.children.value)[np.arange(len(children)) + np.repeat(away, lengths)]
-    first, parents = reversed_lists(lengths, children)
+        children = children[np.arange(lengths.sum()) + np.repeat(away, lengths)]
+    first, parents = reversed_lists(lengths, children[: lengths.sum()])
     network = workload.network
     name_links = partial(_link_names, network, m.routes) if isinstance(network, InfraNetwork) else list
     about = About(

@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
+from astranb.core.arrays import reversed_lists
 from astranb.core.units import format_bytes
 from astranb.engine.critical_path import Segment
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint
 
-__all__ = ["ABOUT", "ALGORITHMS", "KINDS", "STATES", "About", "reversed_lists", "segment"]
+__all__ = ["ABOUT", "ALGORITHMS", "KINDS", "STATES", "About", "segment"]
 
 ABOUT = ("npu", "kind", "collective", "size", "name", "first", "parents")
 """The columns of :class:`About`."""
@@ -25,31 +26,6 @@ STATES = ("waiting", "ready", "running", "done")
 
 ALGORITHMS = ("ring", "direct", "halvingDoubling", "doubleBinaryTree", "custom")
 _COLLECTIVES = {number: name for name, number in COLLECTIVE_NAMES.items()}
-
-
-def reversed_lists(lengths: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give in which of some lists of rows each row is.
-
-    Parameters
-    ----------
-    lengths : ndarray of int
-        Of the list of each row.
-    members : ndarray of int
-        Those of all lists, one list behind the other.
-
-    Returns
-    -------
-    first, lists : ndarray of int64
-        Row R is in ``lists[first[R]:first[R + 1]]``.
-
-    Examples
-    --------
-    >>> reversed_lists(np.array([2, 1, 0]), np.array([1, 2, 2]))
-    (array([0, 0, 1, 3]), array([0, 0, 1]))
-    """
-    rows = len(lengths)
-    first = np.concatenate(([0], np.cumsum(np.bincount(members, minlength=rows))))
-    return first, np.repeat(np.arange(rows), lengths)[np.argsort(members, kind="stable")]
 
 
 @dataclass

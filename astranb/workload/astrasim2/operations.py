@@ -10,6 +10,7 @@ from typing import Any, Final, overload
 import numpy as np
 
 from astranb.chakra import Distinct
+from astranb.core.arrays import reversed_lists
 from astranb.core.errors import InputError
 
 from .kinds import (
@@ -152,10 +153,7 @@ class Operations:
 
     def children(self) -> tuple[np.ndarray, np.ndarray]:
         """Give the reversed dependencies: the operations that wait for each one."""
-        waiting = np.repeat(np.arange(len(self.rows)), np.diff(self.dep_start))
-        order = np.argsort(self.deps, kind="stable")
-        start = np.searchsorted(self.deps[order], np.arange(len(self.rows) + 1))
-        return start, waiting[order]
+        return reversed_lists(np.diff(self.dep_start), self.deps)
 
 
 @dataclass(frozen=True, eq=False)

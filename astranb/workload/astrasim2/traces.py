@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check
-from astranb.core.arrays import distinct
+from astranb.core.arrays import distinct, offsets
 from astranb.core.errors import InputError, near
 
 from .kinds import (
@@ -108,8 +108,7 @@ def operations_of(
     owner = place[owner]
     parent = place[parent][owner >= 0]
     owner = owner[owner >= 0]
-    counts = np.bincount(owner, minlength=len(kept))
-    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    start = offsets(owner, len(kept))
     names = Distinct(trace.names.index[kept], trace.names.values)
     return Operations(rows, start, parent[np.argsort(owner, kind="stable")], names=names)
 
