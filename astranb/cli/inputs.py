@@ -193,6 +193,7 @@ def _collective(args: argparse.Namespace) -> _Inputs:
 
 
 def _model(args: argparse.Namespace) -> _Inputs:
+    from astranb.net import Network
     from astranb.workload.astrasim2 import Memory, Workload, read_memory
     from astranb.workload.models.fits import require_memory
 
@@ -200,13 +201,14 @@ def _model(args: argparse.Namespace) -> _Inputs:
     if step.plan is not None and step.times is not None and args.memory_limit != "none":
         require_memory(*step.plan, _memory_limit(args, step), step.times.gpu.name)
     memory = Memory() if args.memory is None else read_memory(args.memory)
-    operations = step.operations()
+    operations = step.operations(by_lines=args.fidelity == "cacheline")
     limit = None if args.memory_limit == "none" else _memory_limit(args, step)
     what = Workload(
         operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
     )  # fmt: skip
-    return _Inputs(what, {}, step, cluster)
+    shared = given(args, "compute_lines")
+    return _Inputs(what, {"network": Network(**shared)} if shared else {}, step, cluster)
 
 
 def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from .lowering.lower import Lowered
 from .proof.check import Promise, contents, promise
 
 __all__ = ["Joined", "JoinedOperation", "Section", "join"]
+
+_KERNEL_LINES: Final = 1 << 25
+"""Lines of memory that kernels use one after another (4 GiB of lines of 128 B): more than any L2 holds."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,9 @@ class Section:
         The collective whose result is checked at the end; empty for no check.
     root : int
         Its root, as an index into ``ranks``.
+    hands_on : int
+        Of a kernel that computes: lines of its memory before its output. What it reads lies where the kernel
+        before it on its rank has stored; -1: a program with memory of its own.
     """
 
     program: Lowered
@@ -48,6 +55,7 @@ class Section:
     name: str
     kind: str = ""
     root: int = 0
+    hands_on: int = -1
 
 
 @dataclass(frozen=True)
@@ -171,9 +179,13 @@ class _Joiner:
     def __init__(self, ranks: int, nodes: Sequence[JoinedOperation], parts: Sequence[Section]) -> None:
         self.ranks, self.nodes, self.parts = ranks, nodes, parts
         self.lines = np.zeros(ranks, np.int64)
+        self.shared = self._memory_of_programs()
+        self.used = np.zeros(ranks, np.int64)
+        self.next = np.zeros(ranks, np.int64)  # line of the shared memory where the next kernel reads
         self.flags = 0
         self.phases: dict[str, int] = {}
         self.slices: list[np.ndarray] = []
+        self.tiles: list[np.ndarray] = []
         self.operands: list[np.ndarray] = []
         self.semaphores: list[np.ndarray] = []
         self.blocks: list[np.ndarray] = []  # one row each
@@ -211,6 +223,7 @@ class _Joiner:
             ops=ops,
             operands=operands,
             slices=_all(self.slices, t.SLICE),
+            tiles=_all(self.tiles, t.TILE_WORK),
             semaphores=_all(self.semaphores, t.SEMAPHORE),
             phases=phases,
             block_channel=np.array([self.channels[b] for b in order], np.int64),
@@ -233,7 +246,7 @@ class _Joiner:
         first_slice = sum(map(len, self.slices))
         first_operand = sum(map(len, self.operands))
         first_semaphore = sum(map(len, self.semaphores))
-        base = self.lines[gpu]
+        base = self._place(part)
         slices, operands, semaphores, ops = (
             table.copy() for table in (p.slices, p.operands, p.semaphores, p.ops)
         )
@@ -246,6 +259,8 @@ class _Joiner:
         ops["first_source"] += first_operand
         ops["first_target"] += first_operand
         ops["semaphore"][ops["semaphore"] >= 0] += first_semaphore
+        ops["value"][ops["kind"] == t.TILE] += sum(map(len, self.tiles))
+        self.tiles.append(p.tiles)
         names = [self._phase(f"{part.name}: {phase}" if phase else part.name) for phase in p.phase_names]
         ops["phase"] = np.array(names or [self._phase(part.name)])[ops["phase"]]
         self.slices.append(slices)
@@ -260,8 +275,29 @@ class _Joiner:
             self.ops.append(ops[block.first_op : block.last_op])
             self.channels.append(int(p.block_channel[number]))
         self.of_part.append(mine)
-        self.lines[gpu] += p.lines
         self.flags += p.flags
+
+    def _memory_of_programs(self) -> np.ndarray:
+        """Lines of each rank that only one program uses: those behind them are for all kernels."""
+        lines = np.zeros(self.ranks, np.int64)
+        for part in self.parts:
+            if part.hands_on < 0:
+                lines[list(part.ranks)] += part.program.lines
+        return lines
+
+    def _place(self, part: Section) -> np.ndarray:
+        """Give the first line of a program's memory on each of its ranks."""
+        gpu, needed = np.array(part.ranks), part.program.lines
+        if part.hands_on < 0:
+            base = self.used[gpu].copy()
+            self.used[gpu] += needed
+        else:
+            # Where the memory of kernels has an end, they begin again at its beginning.
+            begin = np.where(self.next[gpu] + needed > _KERNEL_LINES, 0, self.next[gpu])
+            base = self.shared[gpu] + begin
+            self.next[gpu] = begin + part.hands_on
+        self.lines[gpu] = np.maximum(self.lines[gpu], base + needed)
+        return base
 
     def _add_completion(self, node: JoinedOperation) -> int:
         """Add the completion block of a node."""

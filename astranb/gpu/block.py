@@ -8,6 +8,7 @@ from astranb.core.queue import schedule
 from . import tables as t
 from .sm import make_ready
 from .tables import Machine
+from .tile import finish_step, start_tile
 
 __all__ = [
     "acknowledge",
@@ -155,7 +156,11 @@ def begin(m: Machine, block: int) -> None:
             m.blocks[block].fenced = 1
             schedule(m.event_queue, clock.now_ps + m.ops[op].left, t.FENCE, block)
             return
-        if kind == t.SPEND or kind == t.RELEASE:
+        if kind == t.TILE and not passed:
+            enter(m, block, t.MOVING)
+            start_tile(m, block, op)
+            return
+        if kind == t.SPEND or kind == t.RELEASE or kind == t.TILE:
             if kind == t.RELEASE:
                 release(m, m.ops[op].value)
             m.ops[op].left = 0
@@ -195,7 +200,11 @@ def begin(m: Machine, block: int) -> None:
 
 @kernel
 def pass_fence(m: Machine, block: int) -> None:
-    """The t.FENCE event: the time of a system-wide fence is over."""
+    """The t.FENCE event: the time of a system-wide fence is over, or that of a computation."""
+    op = m.blocks[block].op
+    if op < m.blocks[block].last_op and m.ops[op].kind == t.TILE and m.blocks[block].fenced == 0:
+        finish_step(m, block, op)
+        return
     m.blocks[block].fenced = 2
     m.clock[0].resumes = block
 
@@ -212,23 +221,74 @@ def end(m: Machine, block: int) -> None:
     m.gpus[gpu].blocks_left -= 1
     if m.gpus[gpu].blocks_left == 0:
         m.gpus[gpu].ended_ps = clock.now_ps
+    if m.blocks[block].held == 0 and m.sms[sm].engine == 0:
+        return
     m.sms[sm].resident -= 1
+    m.sms[sm].free += m.blocks[block].held
     if m.sms[sm].engine:
-        following = m.gpus[gpu].next_list
-        if following >= m.gpus[gpu].last_list:
-            return
-        m.gpus[gpu].next_list += 1
+        place_list(m, gpu, sm)
     else:
-        if sm - m.gpus[gpu].first_sm >= m.gpus[gpu].usable:
+        place_pending(m, gpu)
+
+
+@kernel
+def enqueue(m: Machine, block: int) -> None:
+    """Let a block wait for room on an SM: behind all, or behind those that are urgent too."""
+    gpu = m.blocks[block].gpu
+    before = m.gpus[gpu].urgent_tail if m.blocks[block].urgent else m.gpus[gpu].pending_tail
+    if before >= 0:
+        m.blocks[block].next_pending = m.blocks[before].next_pending
+        m.blocks[before].next_pending = block
+    else:
+        m.blocks[block].next_pending = m.gpus[gpu].pending_head
+        m.gpus[gpu].pending_head = block
+    if m.blocks[block].urgent:
+        m.gpus[gpu].urgent_tail = block
+    if m.blocks[block].next_pending < 0:
+        m.gpus[gpu].pending_tail = block
+
+
+@kernel
+def place_pending(m: Machine, gpu: int) -> None:
+    """Place the blocks that wait, in their order, each on the SM with most room, as long as there is room."""
+    first = m.gpus[gpu].first_sm
+    while m.gpus[gpu].pending_head >= 0:
+        block = m.gpus[gpu].pending_head
+        emptiest = first
+        for sm in range(first + 1, first + m.gpus[gpu].usable):
+            if m.sms[sm].free > m.sms[emptiest].free:
+                emptiest = sm
+        if m.sms[emptiest].free < m.blocks[block].held:
             return
-        following = m.gpus[gpu].next_block
-        if following >= m.gpus[gpu].last_block:
-            return
-        m.gpus[gpu].next_block += 1
-    m.blocks[following].sm = sm
+        following = m.blocks[block].next_pending
+        m.gpus[gpu].pending_head = following
+        if following < 0:
+            m.gpus[gpu].pending_tail = -1
+        if m.gpus[gpu].urgent_tail == block:
+            m.gpus[gpu].urgent_tail = -1
+        place(m, block, emptiest)
+
+
+@kernel
+def place_list(m: Machine, gpu: int, engine: int) -> None:
+    """Hand the next list of descriptors to a copy engine that has ended one."""
+    block = m.gpus[gpu].list_head
+    if block < 0:
+        return
+    m.gpus[gpu].list_head = m.blocks[block].next_pending
+    if m.gpus[gpu].list_head < 0:
+        m.gpus[gpu].list_tail = -1
+    place(m, block, engine)
+
+
+@kernel
+def place(m: Machine, block: int, sm: int) -> None:
+    """Make a block resident on an SM or copy engine."""
+    m.blocks[block].sm = sm
+    m.blocks[block].next_pending = -1
     m.sms[sm].resident += 1
-    if m.blocks[following].after == 0:
-        queue_launch(m, following)
+    m.sms[sm].free -= m.blocks[block].held
+    queue_launch(m, block)
 
 
 @kernel
@@ -243,8 +303,32 @@ def queue_launch(m: Machine, block: int) -> None:
 def release(m: Machine, block: int) -> None:
     """One of the blocks that a block waits for has ended."""
     m.blocks[block].after -= 1
-    if m.blocks[block].after == 0 and m.blocks[block].sm >= 0:
+    if m.blocks[block].after > 0:
+        return
+    gpu = m.blocks[block].gpu
+    if m.blocks[block].engine:
+        release_list(m, gpu, block)
+    elif m.blocks[block].held == 0:
+        m.blocks[block].sm = m.gpus[gpu].first_sm
         queue_launch(m, block)
+    else:
+        enqueue(m, block)
+        place_pending(m, gpu)
+
+
+@kernel
+def release_list(m: Machine, gpu: int, block: int) -> None:
+    """Hand a list of descriptors to a copy engine that is idle, or let it wait for one."""
+    first = m.gpus[gpu].first_sm + m.gpus[gpu].sms
+    for engine in range(first, first + m.gpus[gpu].engines):
+        if m.sms[engine].resident == 0:
+            place(m, block, engine)
+            return
+    if m.gpus[gpu].list_tail >= 0:
+        m.blocks[m.gpus[gpu].list_tail].next_pending = block
+    else:
+        m.gpus[gpu].list_head = block
+    m.gpus[gpu].list_tail = block
 
 
 @kernel

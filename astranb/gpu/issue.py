@@ -8,6 +8,7 @@ from . import tables as t
 from .block import finish_op, run_ahead, start_op, stop_spinning
 from .sm import has_slot, issue_gap_ps, make_ready, wake
 from .tables import Machine
+from .tile import fetch
 from .travel import depart, prepare
 
 __all__ = ["issue"]
@@ -27,19 +28,20 @@ def issue(m: Machine, sm: int) -> int:
     """
     clock = m.clock[0]
     m.sms[sm].scheduled = 0
-    if not has_slot(m.gpus, m.sms, sm):
+    warp = m.sms[sm].ready_head
+    block = m.warps[warp].block
+    op = m.blocks[block].op
+    what = m.ops[op].kind
+    # What a tile loads has room in shared memory, and takes no registers.
+    if what != t.TILE and not has_slot(m.gpus, m.sms, sm):
         m.sms[sm].stalled = 1
         m.sms[sm].stalled_since_ps = clock.now_ps
         return 0
-    warp = m.sms[sm].ready_head
     m.sms[sm].ready_head = m.warps[warp].next_ready
     m.warps[warp].queued = 0
     m.sms[sm].issued += 1
     clock.instructions += 1
-    block = m.warps[warp].block
-    op = m.blocks[block].op
-    what = m.ops[op].kind
-    m.sms[sm].next_issue_ps = clock.now_ps + issue_gap_ps(m.gpus, m.sms, sm, what)
+    m.sms[sm].next_issue_ps = clock.now_ps + issue_gap_ps(m, sm, op)
     kind = -1  # of the request, where there is one
     job = -1
     operand = m.ops[op].first_source
@@ -50,11 +52,16 @@ def issue(m: Machine, sm: int) -> int:
     ends = 0  # 1: the operation has issued its last instruction
     if what == t.MOVE:
         job = m.warps[warp].ready_head
+        if job < 0 and m.ops[m.warps[warp].op].sources == 0:
+            job = take_line(m, block, warp, 0)  # what it stores is in registers
+            m.jobs[job].next = -1
+            m.warps[warp].ready_head = job
+            m.warps[warp].ready_tail = job
         if job >= 0:
             op = m.jobs[job].op
             in_switch = 1 if m.ops[op].in_switch & t.SWITCH_WRITES else 0
             stores = 1 if in_switch else m.ops[op].targets
-            reductions = 0 if m.ops[op].in_switch & t.SWITCH_READS else m.ops[op].sources - 1
+            reductions = 0 if m.ops[op].in_switch & t.SWITCH_READS else max(0, m.ops[op].sources - 1)
             step = m.jobs[job].step
             m.jobs[job].step = step + 1
             if step >= reductions:
@@ -78,17 +85,8 @@ def issue(m: Machine, sm: int) -> int:
             in_switch = 1 if m.ops[op].in_switch & t.SWITCH_READS else 0
             reads = 1 if in_switch else m.ops[op].sources
             if job < 0:
-                start_op(m, op)
-                job = m.warps[warp].free_job
-                m.warps[warp].free_job = m.jobs[job].next
-                m.jobs[job].op = op
-                m.jobs[job].line = m.warps[warp].next_line
-                m.jobs[job].step = 0
-                m.jobs[job].pending = reads
-                m.warps[warp].next_line += m.blocks[block].warps
+                job = take_line(m, block, warp, reads)
                 m.warps[warp].loading = job
-                m.warps[warp].under_way += 1
-                run_ahead(m.blocks, m.warps, m.ops, block, warp)
             kind = t.LOAD
             operand = m.ops[op].first_source + m.jobs[job].step
             index = m.jobs[job].line
@@ -109,6 +107,9 @@ def issue(m: Machine, sm: int) -> int:
         m.ops[op].left -= 1
         again = m.warps[warp].next_line > 0
         ends = 1 if m.ops[op].left == 0 else 0
+    elif what == t.TILE:
+        kind = t.LOAD
+        operand, index, again = fetch(m, warp, op)
     elif what == t.NOTIFY:
         kind = t.SIGNAL
         operand = m.ops[op].first_target
@@ -117,6 +118,8 @@ def issue(m: Machine, sm: int) -> int:
         request = prepare(m, kind, m.sms[sm].gpu, warp, job, op, operand, index, in_switch)
     if request >= 0:
         depart(m, request, sm)
+    if what == t.TILE:
+        m.sms[sm].outstanding -= 1
     if kind == t.STORE or kind == t.SIGNAL:
         m.blocks[block].unacked += 1
         clock.busy += 1
@@ -132,3 +135,20 @@ def issue(m: Machine, sm: int) -> int:
         make_ready(m, warp, sm)
     wake(m, sm)
     return 1
+
+
+@kernel
+def take_line(m: Machine, block: int, warp: int, reads: int) -> int:
+    """Begin the next line of a warp's move; returns its job."""
+    op = m.warps[warp].op
+    start_op(m, op)
+    job = m.warps[warp].free_job
+    m.warps[warp].free_job = m.jobs[job].next
+    m.jobs[job].op = op
+    m.jobs[job].line = m.warps[warp].next_line
+    m.jobs[job].step = 0
+    m.jobs[job].pending = reads
+    m.warps[warp].next_line += m.blocks[block].warps
+    m.warps[warp].under_way += 1
+    run_ahead(m.blocks, m.warps, m.ops, block, warp)
+    return int(job)

@@ -62,6 +62,8 @@ class Preset:
         Likewise for memory channels; ``hbm_ps`` comes on top of the L2's time.
     row_bytes, row_miss_ps : int
         Bytes of an open row of one channel; time that a channel needs to open another row.
+    shared_bytes, register_bytes : int
+        Shared memory that the thread blocks of an SM have together, and its registers.
     fence_ps : int
         Duration of a system-wide fence after all stores are acknowledged.
     launch_ps, graph_ps : int
@@ -100,6 +102,8 @@ class Preset:
     atomic_ps: int = 0
     row_bytes: int = 1024
     row_miss_ps: int = 0
+    shared_bytes: int = 65_536
+    register_bytes: int = 262_144
     fence_ps: int = 0
     launch_ps: int = 0
     graph_ps: int = 0
@@ -215,6 +219,7 @@ _AT_LEAST_ONE = (
     "sms", "issue_ps", "unroll", "max_outstanding", "warps_per_block", "blocks_per_sm", "warps_per_sm",
     "bulk_lines", "issue_lines", "l2_slices", "l2_ways", "hbm_channels", "hbm_Bps", "row_bytes",
     "engine_issue_ps", "engine_outstanding", "engine_lines", "line_bytes", "max_payload", "signal_bytes",
+    "shared_bytes", "register_bytes",
 )  # fmt: skip
 
 
@@ -353,6 +358,14 @@ _COMMON: Numbers = {
     "atomic_ps": (505, _ONE_CLOCK),
     "row_bytes": (1024, "1 KiB pages of a pseudo channel (JEDEC JESD235, JESD238)"),
     "row_miss_ps": (667, _ROW_MISS),
+    "shared_bytes": (
+        227 * 2**10,
+        "227 KiB for compute capability 9.0 (CUDA C++ Programming Guide, table of limits)",
+    ),
+    "register_bytes": (
+        256 * 2**10,
+        "65,536 registers of 4 B an SM (CUDA C++ Programming Guide, table of limits)",
+    ),
     "fence_ps": ("600 ns", "fitted: see docs/fidelity.md"),
     "engines": (4, "assumed: the copy engines that peer copies use"),
     "engine_issue_ps": (1000, "assumed: a request a nanosecond"),
@@ -406,6 +419,10 @@ _A100: Numbers = {
     "hbm_ps": ("224 ns", f"derived: 512 to 552 clocks = 363 to 392 ns to HBM less the L2 hit; {_BENCHES}"),
     "hbm_Bps": ("2.039 TB/s", "2.039 TB/s, NVIDIA A100 80 GB data sheet"),
     "hbm_bytes": (80 * 10**9, "NVIDIA A100 80 GB data sheet"),
+    "shared_bytes": (
+        163 * 2**10,
+        "163 KiB for compute capability 8.0 (CUDA C++ Programming Guide, table of limits)",
+    ),
     "header_bytes": (16, f"{_NCCL}, taken for NVLink 3 too"),
     "fence_ps": ("700 ns", "fitted: see docs/fidelity.md"),
     "launch_ps": ("2.6 us", f"A100 2.6 us, {_KERNELS}"),
@@ -475,6 +492,8 @@ _MI300X: Numbers = {
     "hbm_ps": ("302 ns", f"derived: 835 to 884 clocks = 399 to 422 ns to HBM; {_BENCHES}"),
     "hbm_Bps": ("5.3 TB/s", "5.3 TB/s, AMD Instinct MI300X data sheet"),
     "hbm_bytes": (192 * 10**9, "192 GB, AMD Instinct MI300X data sheet"),
+    "shared_bytes": (64 * 2**10, "64 KiB of LDS a CU (AMD CDNA 3 white paper)"),
+    "register_bytes": (512 * 2**10, "512 KiB of vector registers a CU (AMD CDNA 3 ISA guide)"),
     "row_miss_ps": (1000, "fitted: 4.0 TB/s of streaming reads (mt4g 3.69, STREAM 4.13)"),
     "header_bytes": (16, "derived: 48 to 50 of 64 GB/s a link (RCCL 316 GB/s all-reduce over 7 links)"),
     "fence_ps": (

@@ -9,6 +9,7 @@ from astranb.core.jit import Records, kernel
 from .block import acknowledge, finish_op
 from .sm import free_slot, make_ready, release
 from .tables import IN_VAIN, LOAD, MOVING, POLL, SIGNAL, SWITCH_WRITES, WAITING, Machine
+from .tile import arrive
 
 __all__ = ["come_back", "no_wait_ends"]
 
@@ -39,6 +40,9 @@ def come_back(m: Machine, request: int) -> int:
             return stuck(m)
         job = m.requests[request].job
         release(m, request)
+        if job < 0:
+            arrive(m, warp, op)
+            return 0
         free_slot(m, sm)
         m.jobs[job].pending -= 1
         if m.jobs[job].pending == 0:

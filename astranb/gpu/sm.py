@@ -5,18 +5,22 @@ from __future__ import annotations
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
-from .tables import ISSUE, MOVE, Machine
+from .tables import ISSUE, MOVE, TILE, Machine
 
 __all__ = ["free_slot", "has_slot", "issue_gap_ps", "make_ready", "release", "wake"]
 
 
 @kernel
-def issue_gap_ps(gpus: Records, sms: Records, sm: int, what: int) -> int:
+def issue_gap_ps(m: Machine, sm: int, op: int) -> int:
     """Time from an instruction of an operation to the next one of the SM or copy engine."""
-    gpu = sms[sm].gpu
-    if sms[sm].engine:
-        return int(gpus[gpu].engine_issue_ps)
-    return int(gpus[gpu].issue_ps * gpus[gpu].issue_lines) if what == MOVE else int(gpus[gpu].issue_ps)
+    gpu = m.sms[sm].gpu
+    if m.sms[sm].engine:
+        return int(m.gpus[gpu].engine_issue_ps)
+    if m.ops[op].kind == MOVE:
+        return int(m.gpus[gpu].issue_ps * m.gpus[gpu].issue_lines)
+    if m.ops[op].kind == TILE:
+        return int(m.gpus[gpu].issue_ps * m.tiles[m.ops[op].value].issue_lines)
+    return int(m.gpus[gpu].issue_ps)
 
 
 @kernel

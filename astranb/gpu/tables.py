@@ -59,7 +59,12 @@ FLUSH: Final = 3  # until every store is acknowledged
 COMPUTE: Final = 4  # instructions that touch no memory
 SPEND: Final = 5  # time: a kernel that is known by its duration only
 RELEASE: Final = 6  # a thread block of this GPU that waits for others to end
-OP_KINDS: Final = ("move", "signal", "wait", "fence", "compute", "spend", "release")
+TILE: Final = 7  # load parts of operands stage by stage, and compute with each
+OP_KINDS: Final = ("move", "signal", "wait", "fence", "compute", "spend", "release", "tile")
+
+ROOM: Final = 1 << 16
+"""Parts that the registers, threads and shared memory of an SM are counted in."""
+SHARE: Final = -1  # what a block of a collective holds of an SM: one of as many as the preset says
 
 # Bits of an operation's ``in_switch``.
 SWITCH_READS: Final = 1
@@ -176,10 +181,11 @@ GPU = np.dtype(
         ("rows", "i8"),
         ("ports", "i8"),
         ("first_chip_link", "i8"),
-        ("next_block", "i8"),  # first block that has no SM yet
-        ("last_block", "i8"),  # one past its last block for an SM
-        ("next_list", "i8"),  # the same for lists of descriptors and copy engines
-        ("last_list", "i8"),
+        ("pending_head", "i8"),  # FIFO of blocks that may begin and have no SM yet
+        ("pending_tail", "i8"),
+        ("urgent_tail", "i8"),  # the last of them from a stream of high priority, -1: none
+        ("list_head", "i8"),  # the same for lists of descriptors and copy engines
+        ("list_tail", "i8"),
         ("ended_ps", "i8"),  # when its last block ended
         ("blocks_left", "i8"),
     ]
@@ -195,11 +201,14 @@ SM = np.dtype(
         ("outstanding", "i8"),  # requests under way
         ("waiting", "i8"),  # resident blocks that poll a semaphore
         ("resident", "i8"),  # blocks on this SM
+        ("free", "i8"),  # parts of ROOM that no block holds
         ("ready_head", "i8"),  # FIFO of warps that have an instruction to issue
         ("ready_tail", "i8"),
         ("issued", "i8"),  # instructions
         ("stalled_ps", "i8"),  # time without a free slot, summed
         ("stalled_since_ps", "i8"),
+        ("matrix_free_ps", "i8"),  # its matrix units: free from then on
+        ("matrix_ps", "i8"),  # and how long they have been, or will be, busy
     ]
 )
 
@@ -233,6 +242,9 @@ BLOCK = np.dtype(
         ("launch_ps", "i8"),  # its kernel begins then
         ("after", "i8"),  # blocks that have to end before it is launched
         ("engine", "i8"),  # 1: for a copy engine
+        ("held", "i8"),  # parts of ROOM that it holds of its SM, 0: none (it only waits for others)
+        ("urgent", "i8"),  # 1: of a stream of high priority
+        ("next_pending", "i8"),  # in the GPU's FIFO
     ]
 )
 
@@ -267,7 +279,7 @@ OP = np.dtype(
         ("first_target", "i4"),
         ("targets", "i4"),
         ("semaphore", "i4"),
-        ("value", "i4"),  # to add (signal) or to reach (wait); the block to release
+        ("value", "i4"),  # to add (signal) or to reach (wait); the block to release; row of a tile
         ("phase", "i4"),
         ("fence", "i4"),  # ACKNOWLEDGED, SYSTEM_WIDE
         ("in_switch", "i4"),  # SWITCH_READS, SWITCH_WRITES
@@ -285,6 +297,21 @@ OP = np.dtype(
         ("ended_ps", "i8"),  # last acknowledgement back
     ]
 )
+
+TILE_WORK = np.dtype(
+    [
+        ("steps", "i4"),  # parts that are loaded and computed one after another
+        ("step_lines", "i4"),  # requests of a step
+        ("first_lines", "i4"),  # of these of the first operand; the others are of the second
+        ("issue_lines", "i4"),  # issue slots of a request
+        ("step_ps", "i8"),  # the matrix units compute for so long with what a step has loaded
+        ("fetched", "i4"),  # steps whose requests are all issued
+        ("computed", "i4"),
+        ("computing", "i4"),  # 1: a step is being computed
+        ("pad", "i4"),
+    ]
+)
+"""What a ``TILE`` operation does. Each warp of its block is a stage: room for what one step loads."""
 
 OPERAND = np.dtype(
     [
@@ -400,6 +427,7 @@ class Machine(NamedTuple):
     warps: Records
     jobs: Records
     ops: Records
+    tiles: Records
     operands: Records
     slices: Records
     semaphores: Records

@@ -120,6 +120,9 @@ class Network:
     coalesce : int
         Number of consecutive lines of a move that travel as one request: fewer events, but times
         are no longer exact (see ``docs/fidelity.md``).
+    compute_lines : int
+        The same of what tiles of compute kernels load and store, and passes over memory copy: 1 is every
+        line; the work of SMs, L2 and memory stays the same.
     roce : Roce, optional
         Ethernet under load: pause frames, ECN marks, rate limits of senders.
 
@@ -135,6 +138,7 @@ class Network:
     multipath: str = "interleave"
     faults: tuple[Fault, ...] = ()
     coalesce: int = 1
+    compute_lines: int = 1
     roce: Roce | None = None
 
     def __post_init__(self) -> None:
@@ -152,14 +156,10 @@ class Network:
                 where="network",
                 hint="0 means no limit",
             )
-        if (
-            isinstance(self.coalesce, bool)
-            or not isinstance(self.coalesce, int)
-            or not (1 <= self.coalesce <= _MOST_LINES)
-        ):
-            raise InputError(
-                f"coalesce must be 1 to {_MOST_LINES} lines, got {self.coalesce!r}", where="network"
-            )
+        for name in ("coalesce", "compute_lines"):
+            lines = getattr(self, name)
+            if isinstance(lines, bool) or not isinstance(lines, int) or not 1 <= lines <= _MOST_LINES:
+                raise InputError(f"{name} must be 1 to {_MOST_LINES} lines, got {lines!r}", where="network")
         if self.roce is not None and not isinstance(self.roce, Roce):
             raise InputError(
                 f"roce must be a Roce, got {self.roce!r}", where="network", hint="write roce=anb.net.Roce()"

@@ -72,7 +72,8 @@ def open_engine(
     if subject == "model":
         from astranb.gpu import Preset
 
-        what = what.on(_network(infra), gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None)
+        name = gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None
+        what = what.on(_network(infra), name, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
         from astranb.engine.cacheline import CacheLineEngine

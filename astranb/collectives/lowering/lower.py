@@ -43,6 +43,8 @@ class Lowered:
     blocks, ops, operands, slices, semaphores, phases : recarray
         Of the dtypes of the same name in :mod:`astranb.gpu.tables`; blocks are sorted by
         rank, the operations of a block are consecutive.
+    tiles : recarray
+        What each operation that computes a tile does, by its ``value``.
     flags : int
         Number of flags of packets, one for each line.
     block_channel : ndarray of int64, shape (blocks,)
@@ -69,6 +71,7 @@ class Lowered:
     phases: Records
     block_channel: np.ndarray
     lines: np.ndarray
+    tiles: Records = field(default_factory=lambda: allocate(0, t.TILE_WORK))
     flags: int = 0
     source: ProgramSource = field(default_factory=ProgramSource)
 
@@ -125,6 +128,7 @@ def lower(
     blocks["first_op"] = c.first_op[:-1]
     blocks["last_op"] = c.first_op[1:]
     blocks["engine"] = engines
+    blocks["held"] = t.SHARE
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)

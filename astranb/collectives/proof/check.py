@@ -76,7 +76,13 @@ def contents(program: Lowered, ops: Records, operands: Records, slices: Records)
         of_chunk[brought] = slices["chunk"][slice_[brought]]
         return found, of_chunk
 
-    moved = np.flatnonzero((ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0))
+    issued = (ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0)
+    # What a rank has computed is its contribution, as what it brought is.
+    computed = np.flatnonzero(issued & (ops["sources"] == 0))
+    written = operands["slice"][ops["first_target"][computed]]
+    times[computed, slices["gpu"][written]] = 1
+    chunk[computed] = slices["chunk"][written]
+    moved = np.flatnonzero(issued & (ops["sources"] > 0))
     moved = moved[np.argsort(ops["issued_ps"][moved], kind="stable")]
     moved = moved[np.argsort(_levels(moved, ops, operands), kind="stable")]
     source, bounds = _sources(moved, ops)

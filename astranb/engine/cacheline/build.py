@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,11 +78,11 @@ def lower_for(
     collective: Collective | Graph,
     presets: Sequence[Preset],
     fabric: Fabric,
-    coalesce: int,
+    network: Network,
     launch: str = "none",
 ) -> tuple[list[Preset], Lowered]:
     """Lower what is to run for the GPUs of a fabric; packets always travel line by line."""
-    chosen = [p.coalesced(coalesce) for p in presets]
+    chosen = [p.coalesced(network.coalesce) for p in presets]
     first = chosen[0]
     stage("thread blocks", 0.4)
     if isinstance(collective, Graph):
@@ -94,9 +94,8 @@ def lower_for(
             )
         return chosen, collective.lowered(
             fabric.per_node,
-            line_bytes=first.line_bytes,
-            bulk_lines=first.bulk_lines,
-            engine_lines=first.engine_lines,
+            chosen,
+            compute_lines=network.compute_lines,
             launch_ps=launches_ps(presets, launch),
         )
     program = lower(
@@ -107,8 +106,8 @@ def lower_for(
         bulk_lines=first.bulk_lines,
         engine_lines=first.engine_lines,
     )
-    if program.flags and coalesce > 1:
-        return lower_for(collective, presets, fabric, 1, launch)
+    if program.flags and network.coalesce > 1:
+        return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
     return chosen, program
 
 
@@ -254,6 +253,7 @@ def build(
         warps=warps,
         jobs=jobs,
         ops=own(program.ops),
+        tiles=own(program.tiles),
         operands=operands,
         slices=own(program.slices),
         semaphores=own(program.semaphores),
@@ -304,7 +304,8 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
     warps = np.array([p.warps_per_block for p in presets], np.int64)[gpu]
     unroll = np.array([p.unroll for p in presets], np.int64)[gpu]
     deep = np.array([p.engine_outstanding for p in presets], np.int64)[gpu]
-    return np.where(engine, 1, warps), np.where(engine, deep, unroll)
+    own_warps = program.blocks["warps"]  # of compute kernels, whose warps are stages
+    return np.where(engine, 1, np.where(own_warps > 0, own_warps, warps)), np.where(engine, deep, unroll)
 
 
 def _requests(plan: MachinePlan) -> int:
@@ -328,8 +329,21 @@ def _requests(plan: MachinePlan) -> int:
         lists = int(mine["engine"].sum())
         slots = preset.max_outstanding * min(preset.sms, len(mine) - lists)
         slots += preset.engine_outstanding * min(preset.engines, lists)
+        slots += _staged(preset, plan.program, rank)
         total += min(slots, int(ever[rank])) * (1 + copies)
     return total
+
+
+def _staged(preset: Preset, program: Lowered, rank: int) -> int:
+    """Requests that fill the stages of as many tiles as fit on the SMs of a GPU."""
+    ops, blocks = program.ops, program.blocks
+    tiles = np.flatnonzero((ops["kind"] == t.TILE) & (blocks["gpu"][ops["block"]] == rank))
+    if not len(tiles):
+        return 0
+    block = ops["block"][tiles]
+    filled = blocks["warps"][block] * program.tiles["step_lines"][ops["value"][tiles]].astype(np.int64)
+    on_sm = t.ROOM // np.maximum(1, blocks["held"][block])
+    return int((filled * on_sm).max()) * preset.sms
 
 
 def _tags(preset: Preset, lines: int) -> tuple[int, int, int]:

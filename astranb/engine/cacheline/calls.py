@@ -6,7 +6,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from astranb.core.units import format_bytes
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
 from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, TREE
 
-__all__ = ["Call", "Calls"]
+__all__ = ["Call", "Calls", "Kernels"]
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _ALGORITHMS: Final = {DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
@@ -61,6 +61,13 @@ def _message(program: Program) -> None:
     target.wait(came)
 
 
+class Kernels(Protocol):
+    """What computations launch."""
+
+    def of(self, rank: int, row: int, spends_ps: int) -> Sequence[tuple[int, int]]:
+        """Give, kernel by kernel, what its launch takes in ps and the number of its program."""
+
+
 class Calls:
     """The operations of all ranks, matched: who takes part in which call, and what waits for what.
 
@@ -102,17 +109,19 @@ class Calls:
         self._collectives(orders)
         self._match([(rank, (rank,), one) for rank, one in enumerate(operations)], "")
 
-    def nodes(self, launch_ps: Sequence[int]) -> list[JoinedOperation]:
+    def nodes(self, launch_ps: Sequence[int], kernels: Kernels) -> list[JoinedOperation]:
         """Give what each rank does at each point of the graph.
 
         Parameters
         ----------
         launch_ps : sequence of int
             What each rank takes to launch a kernel that communicates.
+        kernels : Kernels
+            What computations launch.
         """
         nodes: list[JoinedOperation] = []
         for rank in range(len(self._operations)):
-            self._add(nodes, rank, launch_ps[rank])
+            self._add(nodes, rank, launch_ps[rank], kernels)
         return nodes
 
     def _collectives(self, orders: list[list[int]]) -> None:
@@ -199,7 +208,7 @@ class Calls:
                 title = f"{prefix}message {send[-1]}"
                 self.parts.append(Call("send_recv", max(size, 1), (source, target), title))
 
-    def _add(self, nodes: list[JoinedOperation], rank: int, launch_ps: int) -> None:
+    def _add(self, nodes: list[JoinedOperation], rank: int, launch_ps: int, kernels: Kernels) -> None:
         """Add a rank's nodes: they wait for what they name, and for the one before them in their place."""
         one = self._operations[rank]
         took_ns = self._took_ns(one, rank)
@@ -222,6 +231,16 @@ class Calls:
                 name = f"{_NAMES[int(one.rows['collective'][row])]} {row}"
                 after = self._add_graph(nodes, (rank, row), after, name)
             spends_ps = 1000 * int(took_ns[row]) if kind not in (COLLECTIVE, SEND, RECV) else 0
+            if kind == COMPUTE and not one.rows["on_cpu"][row]:
+                for before_ps, part in kernels.of(rank, row, spends_ps):
+                    if before_ps:
+                        nodes.append(
+                            JoinedOperation(rank, tuple(sorted(after)), before_ps, -1, "kernel launch", row)
+                        )
+                        after = {len(nodes) - 1}
+                    nodes.append(JoinedOperation(rank, tuple(sorted(after)), 0, part, name, row))
+                    after = {len(nodes) - 1}
+                    spends_ps = 0
             node_of[row] = len(nodes)
             if kind != RECV:
                 last[place] = len(nodes)

@@ -84,6 +84,7 @@ _DTYPES: Final[dict[str, Any]] = dict(  # noqa: C408 - reads as the machine's fi
     warps=t.WARP,
     jobs=t.JOB,
     ops=t.OP,
+    tiles=t.TILE_WORK,
     operands=t.OPERAND,
     slices=t.SLICE,
     semaphores=t.SEMAPHORE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,59 +22,104 @@ __all__ = ["place_blocks", "use_sms"]
 
 
 def place_blocks(tables: dict[str, Records], presets: Sequence[Preset], faults_ps: list[int]) -> None:
-    """Place the first thread blocks of each GPU on its SMs, round robin; queue launches and link faults."""
+    """Place thread blocks, each on the SM of its GPU with most room; queue their launches and faults.
+
+    Blocks that wait for others have no place until these have ended.
+    """
     gpus, sms, blocks, clock = (tables[n] for n in ("gpus", "sms", "blocks", "clock"))
+    blocks["next_pending"] = -1
+    shares = np.array([t.ROOM // preset.blocks_on_sm for preset in presets])
+    shared = blocks["held"] == t.SHARE
+    blocks["held"][shared] = np.where(blocks["engine"] == 1, 0, shares[blocks["gpu"]])[shared]
+    sms["free"] = t.ROOM
+    ready = blocks["after"] == 0
+    bound = (blocks["held"] == 0) & (blocks["engine"] == 0) & ready
+    blocks["sm"][bound] = gpus["first_sm"][blocks["gpu"][bound]]
     for gpu, preset in enumerate(presets):
-        of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
-        lists = int(blocks["engine"][of_gpu].sum())
-        first, count = (int(of_gpu[0]), len(of_gpu) - lists) if len(of_gpu) else (0, 0)
-        resident = min(count, preset.sms * preset.blocks_on_sm)
-        placed = np.arange(first, first + resident)
-        blocks["sm"][placed] = gpus[gpu].first_sm + (placed - first) % preset.sms
-        engines = np.arange(first + count, first + count + min(lists, preset.engines))
-        blocks["sm"][engines] = gpus[gpu].first_sm + preset.sms + engines - first - count
-        np.add.at(sms["resident"], blocks["sm"][np.concatenate([placed, engines])], 1)
-        gpus[gpu].next_block, gpus[gpu].last_block = first + resident, first + count
-        gpus[gpu].next_list = first + count + len(engines)
-        gpus[gpu].last_list = first + count + lists
-        gpus[gpu].blocks_left = count + lists
-    launched = np.flatnonzero((blocks["sm"] >= 0) & (blocks["after"] == 0))
+        row = gpus[gpu]
+        mine = np.flatnonzero((blocks["gpu"] == gpu) & ready & ~bound)
+        lists, mine = mine[blocks["engine"][mine] == 1], mine[blocks["engine"][mine] == 0]
+        mine = mine[np.argsort(-blocks["urgent"][mine], kind="stable")]
+        first = int(row.first_sm)
+        placed = _on_emptiest(sms, blocks["held"][mine], range(first, first + int(row.usable)))
+        blocks["sm"][mine[: len(placed)]] = placed
+        on_engines = lists[: preset.engines]
+        blocks["sm"][on_engines] = first + preset.sms + np.arange(len(on_engines))
+        np.add.at(sms["resident"], blocks["sm"][on_engines], 1)
+        _let_wait(row, blocks, mine[len(placed) :])
+        row.list_head, row.list_tail = _chain(blocks, lists[preset.engines :])
+    gpus["blocks_left"] = np.bincount(blocks["gpu"], minlength=len(gpus))
+    launched = np.flatnonzero(blocks["sm"] >= 0)
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
     fill(EventQueue(*(tables[name] for name in EventQueue._fields)), events)
     clock[0].busy = len(launched)
 
 
+def _on_emptiest(sms: Records, held: np.ndarray, usable: range) -> list[int]:
+    """Place blocks in their order, each on the SM with most room, until one has none; returns their SMs."""
+    placed: list[int] = []
+    if not len(held):
+        return placed
+    room = [(-int(sms[sm].free), sm) for sm in usable]
+    heapify(room)
+    for parts in held.tolist():
+        free, sm = room[0]
+        if -free < parts:
+            break
+        heapreplace(room, (free + parts, sm))
+        placed.append(sm)
+    for free, sm in room:
+        sms[sm].free = -free
+    np.add.at(sms["resident"], placed, 1)
+    return placed
+
+
+def _chain(blocks: Records, waiting: np.ndarray) -> tuple[int, int]:
+    """Link blocks in their order; returns the first and the last one, -1 where there is none."""
+    if not len(waiting):
+        return -1, -1
+    blocks["next_pending"][waiting] = np.append(waiting[1:], -1)
+    return int(waiting[0]), int(waiting[-1])
+
+
+def _let_wait(gpu: Records, blocks: Records, waiting: np.ndarray) -> None:
+    """Let blocks wait for room on a GPU, the urgent ones first."""
+    gpu.pending_head, gpu.pending_tail = _chain(blocks, waiting)
+    urgent = waiting[blocks["urgent"][waiting] == 1]
+    gpu.urgent_tail = int(urgent[-1]) if len(urgent) else -1
+
+
 def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     """Let only the first ``count`` SMs of a GPU take thread blocks; running blocks stay where they are.
 
-    Blocks that are resident and have not begun are placed again, as at the start of a run: round
-    robin, the emptiest SMs first.
+    Blocks that are resident and have not begun are placed again, as at the start of a run.
     """
     row, blocks, sms = machine.gpus[gpu], machine.blocks, machine.sms
     row.usable = count
-    end, first = int(row.last_block), int(row.next_block)
-    while first > 0 and blocks[first - 1].gpu == gpu and blocks[first - 1].state == t.PENDING:
-        first -= 1
-    resident = range(first, int(row.next_block))
-    for block in resident:
-        sms[int(blocks[block].sm)].resident -= 1
-        blocks[block].sm = -1
-    usable = np.arange(row.first_sm, row.first_sm + count)
-    most = int(row.blocks_on_sm)
-    free = [(level, int(sm)) for sm in usable for level in range(int(sms[int(sm)].resident), most)]
-    placed = list(zip(range(first, end), (sm for _, sm in sorted(free)), strict=False))
+    moved = np.flatnonzero(
+        (blocks["gpu"] == gpu) & (blocks["sm"] >= 0) & (blocks["state"] == t.PENDING)
+        & (blocks["engine"] == 0) & (blocks["held"] > 0)
+    )  # fmt: skip
+    waiting = moved.tolist()
+    block = int(row.pending_head)
+    while block >= 0:
+        waiting.append(block)
+        block = int(blocks[block].next_pending)
+    np.subtract.at(sms["resident"], blocks["sm"][moved], 1)
+    np.add.at(sms["free"], blocks["sm"][moved], blocks["held"][moved])
+    blocks["sm"][moved] = -1
+    queue = np.array(waiting, np.int64)
+    queue = queue[np.argsort(-blocks["urgent"][queue], kind="stable")]
+    placed = _on_emptiest(sms, blocks["held"][queue], range(int(row.first_sm), int(row.first_sm) + count))
+    blocks["sm"][queue[: len(placed)]] = placed
+    blocks["next_pending"][queue] = -1
+    _let_wait(row, blocks, queue[len(placed) :])
     now = max(0, int(machine.clock[0].now_ps))
-    events = events_of(machine)
-    events = [event for event in events if event[1] != t.LAUNCH or event[2] not in resident]
-    for block, sm in placed:
-        blocks[block].sm = sm
-        sms[sm].resident += 1
-        if blocks[block].after == 0:
-            events.append((max(now, int(blocks[block].launch_ps)), t.LAUNCH, block))
+    again = set(moved.tolist())
+    events = [event for event in events_of(machine) if event[1] != t.LAUNCH or event[2] not in again]
+    events += [(max(now, int(blocks[b].launch_ps)), t.LAUNCH, b) for b in queue[: len(placed)].tolist()]
     # Launches of one time come first, by number, as they do at the start.
     events.sort(key=lambda event: (event[0], (0, event[2]) if event[1] == t.LAUNCH else (1, 0)))
-    row.next_block = first + len(placed)
-    launched = sum(int(blocks[block].after) == 0 for block, _ in placed)
-    machine.clock[0].busy += launched - sum(int(blocks[block].after) == 0 for block in resident)
+    machine.clock[0].busy += len(placed) - len(moved)
     refill(machine.event_queue, events)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from astranb.core.jit import Records, kernel
-from astranb.gpu.tables import COMPUTE, MOVE, NOTIFY, Machine
+from astranb.gpu.tables import COMPUTE, MOVE, NOTIFY, TILE, Machine
 
 __all__ = [
     "BURST",
@@ -156,7 +156,7 @@ def burst_of(m: Machine, sm: int) -> int:
     what = m.ops[m.blocks[m.warps[warp].block].op].kind
     if what == MOVE:
         return -1 if m.warps[warp].ready_head < 0 and m.warps[warp].retry_head >= 0 else ISSUING
-    if what == COMPUTE:
+    if what == COMPUTE or what == TILE:
         return COMPUTING
     return SIGNALS if what == NOTIFY else -1
 

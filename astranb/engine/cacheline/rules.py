@@ -72,13 +72,14 @@ RULES: Final[Rules] = {
         t.GPU, _FIXED,
         **each(COUNT, "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "fence_ps"),
         **each(TIME, "ended_ps"), usable=row("sms"), blocks_left=COUNT,
-        next_block=until("blocks"), next_list=until("blocks"),
+        **each(maybe("blocks"), "pending_head", "pending_tail", "urgent_tail", "list_head", "list_tail"),
     ),
     "sms": {
         **each(_FIXED, "gpu", "engine"),
         **each(FLAG, "scheduled", "stalled"),
         **each(COUNT, "outstanding", "waiting", "resident", "issued"),
-        **each(TIME, "next_issue_ps", "stalled_ps", "stalled_since_ps"),
+        "free": between(0, t.ROOM),
+        **each(TIME, "next_issue_ps", "stalled_ps", "stalled_since_ps", "matrix_free_ps", "matrix_ps"),
         **each(maybe("warps"), "ready_head", "ready_tail"),
     },
     "l2_slices": _rest(t.SERVER, TIME, row=ANY),
@@ -89,6 +90,7 @@ RULES: Final[Rules] = {
         first_warp=fixed(until("warps")), warps=fixed(between(1, 1 << 20)), sm=maybe("sms"), op=until("ops"),
         state=between(0, len(t.BLOCK_STATES) - 1), unacked=COUNT, polls=COUNT, spinning=ANY,
         fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY, engine=fixed(FLAG),
+        held=fixed(between(t.SHARE, t.ROOM)), urgent=fixed(FLAG), next_pending=maybe("blocks"),
     ),
     "warps": {
         "block": fixed(row("blocks")),
@@ -119,6 +121,11 @@ RULES: Final[Rules] = {
         "left": ANY,
         "acked": COUNT,
         **each(TIME, "started_ps", "issued_ps", "ended_ps"),
+    },
+    "tiles": {
+        **each(fixed(between(1, 1 << 30)), "steps", "step_lines", "issue_lines"),
+        **each(fixed(COUNT), "first_lines"), "step_ps": fixed(TIME),
+        **each(COUNT, "fetched", "computed"), "computing": FLAG, "pad": ANY,
     },
     "operands": {
         "gpu": fixed(row("gpus")),
@@ -211,10 +218,22 @@ def check(tables: Mapping[str, Any], start: Mapping[str, Any] | None = None) -> 
     _MachineInUse(tables).check()
 
 
-def _reach(ops: Any, operands: Any, gpus: Any, op: Any, operand: Any) -> np.ndarray:
+def _requests_of(ops: Any, tiles: Any, op: Any, operand: Any) -> np.ndarray:
+    """Requests that an operation makes of an operand at most: its lines, a tile's share of them, or one."""
+    moves, is_tile = ops["kind"][op] == t.MOVE, ops["kind"][op] == t.TILE
+    lines = np.where(moves, ops["lines"][op], 1).astype(np.int64)
+    if is_tile.any():
+        row = tiles[np.where(is_tile, ops["value"][op], 0)]
+        first = operand == ops["first_source"][op]
+        each_step = np.where(first, row["first_lines"], row["step_lines"] - row["first_lines"])
+        lines = np.where(is_tile, row["steps"].astype(np.int64) * each_step, lines)
+    return np.asarray(lines)
+
+
+def _reach(ops: Any, tiles: Any, operands: Any, gpus: Any, op: Any, operand: Any) -> np.ndarray:
     """Lines of memory from the first line of an operand to the end of what an operation touches."""
     line = gpus["line_bytes"][operands["gpu"][operand]]
-    stride, lines = operands["stride"][operand], np.where(ops["kind"][op] == t.MOVE, ops["lines"][op], 1)
+    stride, lines = operands["stride"][operand], _requests_of(ops, tiles, op, operand)
     last = np.maximum(0, lines - 1) * stride // line + np.maximum(1, -(-ops["last_bytes"][op] // line))
     others = np.maximum(0, lines - 2) * stride // line + np.maximum(1, -(-ops["payload"][op] // line))
     return np.asarray(np.maximum(np.maximum(1, last), np.where(lines > 1, others, 0)))
@@ -230,7 +249,7 @@ def _spans(ops: Any, gpus: Any) -> np.ndarray:
 
 _PROGRAM: Final = {
     "blocks": t.BLOCK, "ops": t.OP, "operands": t.OPERAND, "slices": t.SLICE, "semaphores": t.SEMAPHORE,
-    "phases": t.PHASE,
+    "phases": t.PHASE, "tiles": t.TILE_WORK,
 }  # fmt: skip
 _MOST_LINES: Final = 1 << 31
 
@@ -283,7 +302,8 @@ def _check_program(tables: Mapping[str, Any]) -> None:
     require((released >= 0) & (released < len(blocks)), "ops.value")
     moves = kind == t.MOVE
     require((ops["lines"] == 0) | (ops["payload"] > 0) & (ops["last_bytes"] > 0) | ~moves, "ops.payload")
-    require((ops["sources"] > 0) & (ops["targets"] > 0) | ~moves, "ops.sources")
+    require((ops["targets"] > 0) | ~moves, "ops.targets")
+    _check_tiles(tables)
     times = kind == t.SPEND
     require((ops["left"][times] >= 0) & (ops["left"][times] < 1 << 61), "ops.left")
     direct = gpus["direct"] == 1
@@ -294,16 +314,29 @@ def _check_program(tables: Mapping[str, Any]) -> None:
         require(ops[first] + many <= len(operands), f"ops.{count}")
         which = ranges(ops[first], many)
         op = np.repeat(np.arange(len(ops)), many)
-        lines = np.where(moves[op], ops["lines"][op], 1)
-        reach = operands["line"][which] + _reach(ops, operands, gpus, op, which)
+        lines = _requests_of(ops, tables["tiles"], op, which)
+        reach = operands["line"][which] + _reach(ops, tables["tiles"], operands, gpus, op, which)
         fine = (operands["line"][which] < 1 << 31) & (reach <= limit[operands["gpu"][which]])
         require(fine | (lines == 0), "operands.line")
         flags = operands["flag"][which]
         require((flags < 0) | (flags + lines <= len(tables["flags"])), "operands.flag")
-        some = moves[op] & (ops["lines"][op] > 0)
+        some = (moves[op] | (kind[op] == t.TILE)) & (lines > 0)
         require(operands["slice"][which][some] >= 0, "operands.slice")
         begins = tables["slices"]["line"][operands["slice"][which][some]]
         require(operands["line"][which][some] >= begins, "operands.line")
+
+
+def _check_tiles(tables: Mapping[str, Any]) -> None:
+    """Refuse tiles that do not fit their operations: each is of one, which makes its requests."""
+    ops, tiles = tables["ops"], tables["tiles"]
+    of = np.flatnonzero(ops["kind"] == t.TILE)
+    require(np.sort(ops["value"][of]) == np.arange(len(tiles)), "ops.value")
+    row = tiles[ops["value"][of]]
+    require(ops["lines"][of] == row["steps"].astype(np.int64) * row["step_lines"], "ops.lines")
+    require(row["first_lines"] <= row["step_lines"], "tiles.first_lines")
+    require(ops["sources"][of] == 1 + (row["first_lines"] < row["step_lines"]), "ops.sources")
+    require((ops["targets"][of] == 0) & (ops["fence"][of] & t.SYSTEM_WIDE == 0), "ops.targets")
+    require((ops["payload"][of] > 0) & (ops["last_bytes"][of] == ops["payload"][of]), "ops.payload")
 
 
 class _MachineInUse:
@@ -313,10 +346,12 @@ class _MachineInUse:
         self.tables = tables
         self.clock = tables["clock"][0]
         self.requests, self.details = tables["requests"], tables["details"]
-        self.ops, self.operands = tables["ops"], tables["operands"]
+        self.ops, self.operands, self.tiles = tables["ops"], tables["operands"], tables["tiles"]
         self.blocks, self.warps, self.jobs = tables["blocks"], tables["warps"], tables["jobs"]
         self.sms, self.gpus, self.links = tables["sms"], tables["gpus"], tables["links"]
         self.queues, self.flows = tables["queues"], tables["flows"]
+        at = np.minimum(self.blocks["op"], len(self.ops) - 1)
+        self.tiled = (self.blocks["state"] == t.MOVING) & (self.ops["kind"][at] == t.TILE)
 
     def check(self) -> None:
         """Check everything."""
@@ -327,6 +362,7 @@ class _MachineInUse:
         self._check_jobs()
         self._check_warps()
         self._check_progress()
+        self._check_tiled(kind, argument)
 
     def _events(self) -> tuple[np.ndarray, np.ndarray]:
         """Check the event queue; returns the kind and the argument of every event to come."""
@@ -394,7 +430,7 @@ class _MachineInUse:
         require(self.blocks["state"][launched] == t.PENDING, "blocks.state")
         require(self.blocks["sm"][launched] >= 0, "blocks.sm")
         fenced = argument[kind == t.FENCE]
-        require(self.blocks["fenced"][fenced] == 1, "blocks.fenced")
+        require((self.blocks["fenced"][fenced] == 1) | self.tiled[fenced], "blocks.fenced")
         require(self.blocks["sm"][fenced] >= 0, "blocks.sm")
         require(self.blocks["op"][fenced] < self.blocks["last_op"][fenced], "blocks.op")
 
@@ -408,16 +444,41 @@ class _MachineInUse:
         require(placed | (blocks["state"] == t.PENDING), "blocks.sm")
         require(~placed | (sms["gpu"][blocks["sm"]] == blocks["gpu"]), "blocks.sm")
         for state, kinds in (
-            (t.MOVING, (t.MOVE, t.COMPUTE, t.SPEND)), (t.SIGNALLING, (t.NOTIFY,)), (t.WAITING, (t.WAIT,)),
+            (t.MOVING, (t.MOVE, t.COMPUTE, t.SPEND, t.TILE)), (t.SIGNALLING, (t.NOTIFY,)),
+            (t.WAITING, (t.WAIT,)),
         ):  # fmt: skip
             some = blocks["op"][blocks["state"] == state]
             require(np.isin(self.ops["kind"][some], kinds), "blocks.state")
         require((blocks["state"] != t.DONE) | (blocks["op"] == blocks["last_op"]), "blocks.state")
         require(gpus["usable"] <= gpus["sms"], "gpus.usable")
         require(gpus["usable"] > 0, "gpus.usable")
-        for following, last in (("next_block", "last_block"), ("next_list", "last_list")):
-            require(gpus[following] <= gpus[last], f"gpus.{following}")
-            require(gpus[following] >= 0, f"gpus.{following}")
+        self._check_places()
+
+    def _check_places(self) -> None:
+        """Each block that may begin is on an SM or in the queue for one, and SMs have room for theirs."""
+        blocks, gpus, sms = self.blocks, self.gpus, self.sms
+        resident = (blocks["sm"] >= 0) & (blocks["state"] != t.DONE)
+        of = blocks[resident & ((blocks["held"] > 0) | (blocks["engine"] == 1))]
+        require(np.bincount(of["sm"], minlength=len(sms)) == sms["resident"], "sms.resident")
+        held = np.zeros(len(sms), np.int64)
+        np.add.at(held, of["sm"], of["held"])
+        require(sms["free"] == t.ROOM - held, "sms.free")
+        require((sms["engine"][blocks["sm"]] == blocks["engine"]) | (blocks["sm"] < 0), "blocks.sm")
+        queued = np.zeros(len(blocks), bool)
+        for head, tail, engine in (("pending_head", "pending_tail", 0), ("list_head", "list_tail", 1)):
+            found = lists(gpus[head], blocks["next_pending"], "lists of pending blocks")
+            for gpu, rows in enumerate(found):
+                mine = blocks[rows]
+                require((mine["gpu"] == gpu) & (mine["engine"] == engine), f"gpus.{head}")
+                require(not rows or rows[-1] == gpus[gpu][tail], f"gpus.{tail}")
+                queued[rows] = True
+                if not engine:
+                    urgent = mine["urgent"] == 1
+                    require(urgent[:-1] | ~urgent[1:], "blocks.next_pending")
+                    last = rows[int(urgent.sum()) - 1] if urgent.any() else -1
+                    require(gpus[gpu]["urgent_tail"] == last, "gpus.urgent_tail")
+            require((gpus[head] < 0) == (gpus[tail] < 0), f"gpus.{tail}")
+        require(queued == ((blocks["sm"] < 0) & (blocks["after"] <= 0)), "blocks.after")
 
     def _check_requests(self, kind: np.ndarray, argument: np.ndarray) -> None:
         """Each request is in one place only, and is about an operation of its warp's block."""
@@ -487,7 +548,9 @@ class _MachineInUse:
         op, kind, operand = one["op"], one["kind"], one["operand"].astype(np.int64)
         require(ops["block"][op] == block, "requests.op")
         of = np.array([t.MOVE, t.MOVE, t.NOTIFY, t.WAIT])[kind]
-        require(ops["kind"][op] == of, "requests.kind")
+        fetched = (ops["kind"][op] == t.TILE) & (kind == t.LOAD)
+        require((ops["kind"][op] == of) | fetched, "requests.kind")
+        require(~fetched | self.tiled[block] & (op == self.blocks["op"][block]), "requests.op")
         for number, first, size in (
             (t.LOAD, "first_source", "sources"),
             (t.STORE, "first_target", "targets"),
@@ -501,13 +564,17 @@ class _MachineInUse:
         require(~polls | (op == self.blocks["op"][block]), "requests.op")
         require(np.bincount(block[polls], minlength=1) <= 1, "requests of waiting blocks")
         self.polled = block[polls]
-        lines = np.where(of == t.MOVE, ops["lines"][op], 1)
+        lines = _requests_of(ops, self.tiles, op, operand)
         span = 1 if detail is None else detail["span"]
         place = one["line"] - operands["line"][operand]
-        require((place >= 0) & (place + span <= _reach(ops, operands, gpus, op, operand)), "requests.line")
-        loads = kind == t.LOAD
-        require((one["job"] >= 0) | (kind > t.STORE), "requests.job")
-        require((self.jobs["warp"][one["job"]] == one["warp"]) | (kind > t.STORE), "requests.job")
+        require(
+            (place >= 0) & (place + span <= _reach(ops, self.tiles, operands, gpus, op, operand)),
+            "requests.line",
+        )
+        loads = (kind == t.LOAD) & ~fetched
+        no_job = (kind > t.STORE) | fetched
+        require((one["job"] >= 0) == ~no_job, "requests.job")
+        require((self.jobs["warp"][one["job"]] == one["warp"]) | no_job, "requests.job")
         require((self.jobs["op"][one["job"]] == op) | ~loads, "requests.op")
         own = np.ones(len(rows), bool)
         if detail is not None:
@@ -523,11 +590,12 @@ class _MachineInUse:
             in_switch = ops["in_switch"][op] & wanted > 0
             require(in_switch | ((detail["children"] == 0) & own) | (kind > t.STORE), "details.children")
             require((kind <= t.STORE) | ((detail["children"] == 0) & own), "details.children")
-        slots = np.bincount(self.blocks["sm"][block][own & ~again], minlength=len(self.sms))
+        slots = np.bincount(self.blocks["sm"][block][own & ~again & ~fetched], minlength=len(self.sms))
         require(slots == self.sms["outstanding"], "sms.outstanding")
         stores = own & np.isin(kind, (t.STORE, t.SIGNAL))
         unacked = np.bincount(block[stores], minlength=len(self.blocks))
         require(unacked == self.blocks["unacked"], "blocks.unacked")
+        self.fetches = np.bincount(one["warp"][fetched], minlength=len(self.warps))
         self.loads = np.bincount(one["job"][own & loads], minlength=len(self.jobs))
 
     def _check_route(self, rows: np.ndarray, travels: np.ndarray) -> None:
@@ -583,7 +651,9 @@ class _MachineInUse:
         loading[some] = True
         require(is_free.astype(int) + is_ready + loading <= 1, "lists of jobs")
         used = np.bincount(jobs["warp"][~is_free], minlength=len(warps))
-        require(used == warps["under_way"], "warps.under_way")
+        tiled = self.tiled[warps["block"]]
+        require(np.where(tiled, self.fetches, used) == warps["under_way"], "warps.under_way")
+        require(~tiled | (used == 0), "warps.under_way")
         self.under_way = ~is_free
         op = jobs["op"]
         require(is_free | (ops["kind"][op] == t.MOVE) & (jobs["line"] < ops["lines"][op]), "jobs.line")
@@ -616,7 +686,7 @@ class _MachineInUse:
         require(np.isin(block["state"], (t.MOVING, t.SIGNALLING, t.WAITING)), "warps.queued")
         op = block["op"]
         kind = ops["kind"][op]
-        require(np.isin(kind, (t.MOVE, t.NOTIFY, t.WAIT, t.COMPUTE)), "warps.queued")
+        require(np.isin(kind, (t.MOVE, t.NOTIFY, t.WAIT, t.COMPUTE, t.TILE)), "warps.queued")
         moves = kind == t.MOVE
         own = ops["block"][one["op"]] == one["block"]
         require(~moves | own & (ops["kind"][one["op"]] == t.MOVE), "warps.op")
@@ -644,6 +714,7 @@ class _MachineInUse:
         block = warps["block"]
         moving = blocks["state"] == t.MOVING
         moving[computes] = False
+        moving[self.tiled] = False
         ahead = np.flatnonzero((warps["op"] >= blocks["op"][block]) & moving[block])
         require(warps["op"][ahead] < blocks["last_op"][block[ahead]], "warps.op")
         count = warps["op"][ahead] - blocks["op"][block[ahead]] + 1
@@ -660,3 +731,28 @@ class _MachineInUse:
         np.subtract.at(left, op, np.where(lines > 0, np.maximum(0, begun) // many, 0))
         np.add.at(left, self.jobs["op"][self.under_way], 1)
         require((ops["left"] == left) | ~moves, "ops.left")
+
+    def _check_tiled(self, kind: np.ndarray, argument: np.ndarray) -> None:
+        """Each tile has fetched and computed its steps one after another, in the stages that it has."""
+        warps, blocks = self.warps, self.blocks
+        rows = np.flatnonzero(self.tiled)
+        own = blocks[rows]
+        tile = self.tiles[self.ops["value"][own["op"]]]
+        require(tile["computed"] < tile["steps"], "tiles.computed")
+        require((tile["computed"] <= tile["fetched"]) & (tile["fetched"] <= tile["steps"]), "tiles.fetched")
+        require(tile["fetched"] <= tile["computed"] + own["warps"], "tiles.fetched")
+        require((tile["computing"] == 0) | (tile["computed"] < tile["fetched"]), "tiles.computing")
+        timed = np.isin(rows, argument[kind == t.FENCE])
+        require(timed == (tile["computing"] == 1), "tiles.computing")
+        # The stage that is being loaded is the only one with anything to issue.
+        loads = (tile["fetched"] < tile["steps"]) & (tile["fetched"] < tile["computed"] + own["warps"])
+        stage = own["first_warp"] + tile["fetched"] % own["warps"]
+        begun = tile["fetched"].astype(np.int64) * tile["step_lines"]
+        place = np.where(loads, warps["next_line"][stage], begun)
+        require((place >= begun) & (place < begun + tile["step_lines"]), "warps.next_line")
+        left = self.ops["lines"][own["op"]] - place
+        require(self.ops["left"][own["op"]] == left, "ops.left")
+        ready = np.zeros(len(warps), bool)
+        ready[stage[loads]] = True
+        of_tiles = self.tiled[warps["block"]]
+        require((warps["queued"][of_tiles] == 1) == ready[of_tiles], "warps.queued")

@@ -116,7 +116,7 @@ class CacheLineState:
             The user has interrupted it.
         """
         with building(f"{work.title} on {len(chosen):,} GPUs"):
-            presets, program = lower_for(work, chosen, fabric, network.coalesce, launch)
+            presets, program = lower_for(work, chosen, fabric, network, launch)
             plan = MachinePlan(fabric, presets, program, network, launch)
             machine, more = build(plan, record=record, memory_bytes=memory_bytes)
         assumed = [*fabric.assumed, *notes, *more]

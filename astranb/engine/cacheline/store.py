@@ -26,11 +26,21 @@ from .loop import OWNERS
 from .rules import check, check_program
 from .state import CacheLineState
 from .workload import Graph
-from .workload_rules import check_tables, check_workload
+from .workload_rules import check_tables, check_workload, grids_of
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
-_PROGRAM: Final = ("blocks", "ops", "operands", "slices", "semaphores", "phases", "block_channel", "lines")
+_PROGRAM: Final = (
+    "blocks",
+    "ops",
+    "operands",
+    "slices",
+    "semaphores",
+    "phases",
+    "tiles",
+    "block_channel",
+    "lines",
+)
 
 
 def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -104,11 +114,11 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     if "graph" in inputs:
         own = {name.removeprefix("graph/"): table for name, table in data.items()}
         work: Collective | Graph = graph_of(inputs["graph"], own)
-        _, program = lower_for(work, chosen, fabric, network.coalesce, launch)
+        _, program = lower_for(work, chosen, fabric, network, launch)
     else:
         work = Collective(**inputs["collective"])
-        tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:6]}
-        plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[6:]}
+        tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:7]}
+        plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[7:]}
         check_program({**tables, **plain}, inputs["program"], len(presets))
         require(inputs["program"]["flags"] <= len(data["state/flags"]), "flags")
         words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
@@ -194,6 +204,7 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "groups": {group: list(members) for group, members in graph.groups.items()},
         "system": system,
         "memory": dataclasses.asdict(graph.memory),
+        "grids": [[[dataclasses.asdict(grid) for grid in of_row] for of_row in one.grids] for one in listed],
     }
     return document, tables
 
@@ -235,7 +246,7 @@ def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> G
             check_tables(own_tables)
             own = {int(at): operations(inner) for at, inner in custom[number].items() if inner > number}
             rows, dep_start, deps = (own_tables[name] for name in _COLUMNS)
-            made[number] = Operations(rows, dep_start, deps, own, called)
+            made[number] = Operations(rows, dep_start, deps, own, called, grids_of(document["grids"][number]))
         return made[number]
 
     system = dict(document["system"])

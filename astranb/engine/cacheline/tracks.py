@@ -154,7 +154,7 @@ class Tracks:
         spans = spans_of(self._engine, start_ps, end_ps, since=since)
         ops = machine.ops[spans["op"]]
         state = np.array([MOVING, SIGNAL, SEMAPHORE, FENCE])[spans["state"]]
-        state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND))] = COMPUTE
+        state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND, t.TILE))] = COMPUTE
         state[(state == SEMAPHORE) & self._by_engine[ops["semaphore"]]] = ENGINE
         state[(state == MOVING) & (ops["spins"] == 1)] = PACKETS
         track = spans["block"].astype(np.int64)

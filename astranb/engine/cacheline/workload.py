@@ -1,9 +1,10 @@
 """A workload by cache lines: every collective and message as loads and stores, all on one machine.
 
-The operations are those of :mod:`astranb.workload.astrasim2`. A computation takes its time and
-no SM; collectives that are under way at once share SMs, L2, HBM and links. Of the operations
-of a rank, one computation, one operation of the CPU and one collective or message is under way
-at a time, in the order of their ids as their dependencies allow.
+The operations are those of :mod:`astranb.workload.astrasim2`. Computations and collectives that are under
+way at once share SMs, L2, HBM and links. A computation with known kernels is their thread blocks; one of
+which only the duration is known occupies every SM for it. Of the operations of a rank, one computation, one
+operation of the CPU and one collective or message of each stream is under way at a time, in the order of
+their ids as their dependencies allow.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ import numpy as np
 from astranb.collectives import Joined, Lowered, Section, join, lower
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
+from astranb.gpu import Preset
+from astranb.gpu import tables as t
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
+from astranb.workload.kernels import Grid, duration
 
 from .calls import Calls
+from .kernels import lower_grid
 
 __all__ = ["Graph"]
 
@@ -135,10 +140,9 @@ class Graph:
     def lowered(
         self,
         per_node: int,
+        presets: Sequence[Preset],
         *,
-        line_bytes: int,
-        bulk_lines: int,
-        engine_lines: int,
+        compute_lines: int = 1,
         launch_ps: Sequence[int] = (),
     ) -> Joined:
         """Give the tables that the machine runs.
@@ -147,8 +151,10 @@ class Graph:
         ----------
         per_node : int
             Consecutive ranks that share a node.
-        line_bytes, bulk_lines, engine_lines : int
-            As of :func:`astranb.collectives.lower`.
+        presets : sequence of Preset
+            The GPU of each rank.
+        compute_lines : int
+            Lines of compute kernels that travel as one request.
         launch_ps : sequence of int, optional
             What each rank takes to launch the kernel of a collective or message, in ps: from the end
             of what it waits for to its first instruction.
@@ -157,6 +163,7 @@ class Graph:
         -------
         Joined
         """
+        first = presets[0]
         known: dict[tuple[object, ...], Lowered] = {}
         parts = []
         for call in self._calls.parts:
@@ -167,14 +174,42 @@ class Graph:
                     call.program(self.system, per_node if whole else None),
                     kind=call.name,
                     size=call.size,
-                    line_bytes=line_bytes,
-                    bulk_lines=bulk_lines,
-                    engine_lines=engine_lines,
+                    line_bytes=first.line_bytes,
+                    bulk_lines=first.bulk_lines,
+                    engine_lines=first.engine_lines,
                 )
             kind = "" if call.name == "send_recv" else call.name
             parts.append(Section(known[key], call.ranks, call.title, kind, call.root))
-        nodes = self._calls.nodes(launch_ps or [0] * len(self.operations))
-        return join(self.title, len(self.operations), nodes, parts, line_bytes)
+        kernels = _Kernels(self, presets, compute_lines, len(parts))
+        nodes = self._calls.nodes(launch_ps or [0] * len(self.operations), kernels)
+        return join(self.title, len(self.operations), nodes, [*parts, *kernels.parts], first.line_bytes)
+
+
+class _Kernels:
+    """The programs of computations, as the graph asks for them; equal kernels are lowered once."""
+
+    def __init__(self, graph: Graph, presets: Sequence[Preset], compute_lines: int, before: int) -> None:
+        self.parts: list[Section] = []
+        self._graph, self._presets, self._lines, self._before = graph, presets, compute_lines, before
+        self._lowered: dict[tuple[Grid, int], tuple[Lowered, int]] = {}
+
+    def of(self, rank: int, row: int, spends_ps: int) -> list[tuple[int, int]]:
+        """Give a computation's kernels: what the launch of each takes, and the number of its program."""
+        one, preset = self._graph.operations[rank], self._presets[rank]
+        found = one.grids[row] if one.grids and self._graph.durations is None else ()
+        if not found and spends_ps:
+            found = (duration("computation", spends_ps, preset),)
+        return [(grid.launch_ps, self._part(rank, grid, preset)) for grid in found]
+
+    def _part(self, rank: int, grid: Grid, preset: Preset) -> int:
+        key = grid, preset.line_bytes
+        if key not in self._lowered:
+            program = lower_grid(grid, line_bytes=preset.line_bytes, burst_lines=self._lines)
+            stored = program.slices["line"][program.slices["writer"] == t.UNWRITTEN]
+            self._lowered[key] = program, int(stored.min(initial=program.lines[0]))
+        program, hands_on = self._lowered[key]
+        self.parts.append(Section(program, (rank,), grid.name, hands_on=hands_on))
+        return self._before + len(self.parts) - 1
 
 
 def _computes(one: Operations) -> np.ndarray:

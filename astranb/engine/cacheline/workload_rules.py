@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.rules import COUNT, FLAG, Rule, Rules, between, check_fields, each, maybe, require, row
+from astranb.gpu.tables import ROOM
 from astranb.workload.astrasim2 import Memory, Operations, System
 from astranb.workload.astrasim2.kinds import (
     COLLECTIVE,
@@ -24,8 +26,9 @@ from astranb.workload.astrasim2.kinds import (
 )
 from astranb.workload.astrasim2.memory import KINDS, POOL_TOPOLOGIES
 from astranb.workload.astrasim2.operations import COLUMN, MOST_BYTES
+from astranb.workload.kernels import Grid
 
-__all__ = ["DTYPES", "RULES", "check_tables", "check_workload"]
+__all__ = ["DTYPES", "RULES", "check_tables", "check_workload", "grids_of"]
 
 _WHOLE: Final = np.dtype("i8")
 DTYPES: Final = {
@@ -173,3 +176,33 @@ def _whole(value: Any, low: int, high: int) -> bool:
 
 def _number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
+
+
+_MOST_GRID: Final = {"launch_ps": 1 << 61, "spends_ps": 1 << 61, "step_ps": 1 << 61}
+_MOST_OF_A_GRID: Final = 1 << 28
+"""More blocks, steps or lines than a GPU's memory has room for."""
+
+
+def grids_of(document: Any) -> tuple[tuple[Grid, ...], ...]:
+    """Make the kernels of operations of what a saved run says.
+
+    Raises
+    ------
+    TypeError
+        It is no list of lists of kernels.
+    InputError
+        A number is out of range.
+    """
+    made = tuple(tuple(Grid(**grid) for grid in of_row) for of_row in document)
+    for grid in (grid for of_row in made for grid in of_row):
+        if type(grid.name) is not str:
+            raise TypeError("the name of a kernel is no text")
+        for field in dataclasses.fields(Grid):
+            value = getattr(grid, field.name)
+            if field.name != "name":
+                fine = type(value) is int and 0 <= value < _MOST_GRID.get(field.name, _MOST_OF_A_GRID)
+                require(fine, f"grids.{field.name}")
+        counts = min(grid.rows, grid.columns, grid.splits, grid.steps, grid.shared)
+        require(counts > 0 and grid.blocks < _MOST_OF_A_GRID and grid.held <= ROOM, "grids")
+        require(grid.spends_ps > 0 or grid.row_lines + grid.column_lines > 0, "grids.row_lines")
+    return made

@@ -12,6 +12,7 @@ import numpy as np
 from astranb.chakra import Distinct
 from astranb.core.arrays import reversed_lists
 from astranb.core.errors import InputError
+from astranb.workload.kernels import Grid
 
 from .kinds import (
     ALL_GATHER,
@@ -79,6 +80,9 @@ class Operations:
         For a collective (its row): the operations that this rank does instead of an algorithm.
     names : Distinct of str, optional
         The name of each operation.
+    grids : tuple of tuple of Grid
+        Of each operation, the kernels that it launches; empty where only durations are known. A run by cache
+        lines simulates their thread blocks.
 
     Examples
     --------
@@ -92,6 +96,7 @@ class Operations:
     deps: np.ndarray
     custom: Mapping[int, Operations] = field(default_factory=dict)
     names: Distinct[str] | None = None
+    grids: tuple[tuple[Grid, ...], ...] = ()
 
     @classmethod
     def of(
@@ -139,6 +144,8 @@ class Operations:
                 f"an operation waits for row {int(self.deps.max())} of {count}",
                 hint="name existing operations",
             )
+        if self.grids and len(self.grids) != count:
+            raise InputError("lists of kernels do not fit the operations", hint="one for each operation")
         collectives = self.rows["kind"] == COLLECTIVE
         if (self.rows["bytes"][collectives] <= 0).any():
             raise InputError("a collective of no bytes", hint="give its size")
@@ -202,7 +209,7 @@ class RankOperations(Sequence[Operations]):
             # What a custom collective does names ranks: it has no pattern.
             named = (b"", ()) if one.names is None else (one.names.index.tobytes(), one.names.values)
             custom = id(one) if one.custom else 0
-            key = (rows.tobytes(), one.dep_start.tobytes(), one.deps.tobytes(), named, custom)
+            key = (rows.tobytes(), one.dep_start.tobytes(), one.deps.tobytes(), named, custom, one.grids)
             if key not in numbers:
                 numbers[key] = len(patterns)
                 patterns.append(replace(one, rows=rows))

@@ -57,6 +57,8 @@ class Gpu:
     fp8_tiles : tuple of (int, int, float)
         Rows, columns and the part of the largest tile's rate of the tiles of products in fp8 of two rows or
         more, where these never split ``k``; empty: they are like other products.
+    cluster : int
+        Thread blocks that share what one of them loads, by multicast.
     source : str
         Where the peaks are from.
     fitted : str
@@ -86,6 +88,7 @@ class Gpu:
     stream_ns: int = STREAM_NS
     attention_2: float = 0.0
     fp8_tiles: tuple[tuple[int, int, float], ...] = ()
+    cluster: int = 1
     source: str = ""
     fitted: str = ""
 
@@ -107,12 +110,13 @@ def _parts(bf16: float, fp8: float = 0.0) -> dict[str, float]:
 
 _H100: Final = Gpu(
     "h100-sxm", 132, 3350 * 10**9, 81_559 << 20,
-    _tera(bf16=989, fp8=1979), _parts(0.86, 0.73), 0.66, 0.58, 700, 0.88, 0.79, 2500, attention_2=0.35,
+    _tera(bf16=989, fp8=1979), _parts(0.86, 0.73), 0.66, 0.58, 700, 0.88, 0.79, 2500,
+    attention_2=0.35, cluster=2,
     source="NVIDIA H100 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved",
 )  # fmt: skip
 _B200: Final = Gpu(
     "b200-sxm", 148, 8000 * 10**9, 183_359 << 20,
-    _tera(bf16=2250, fp8=4500), _parts(0.745, 0.67), 0.62, 0.45, 1000, 0.82, 0.68, 2200, 4000,
+    _tera(bf16=2250, fp8=4500), _parts(0.745, 0.67), 0.62, 0.45, 1000, 0.82, 0.68, 2200, 4000, cluster=2,
     source="NVIDIA DGX B200 data sheet: 36 and 72 PFLOP/s with sparsity for 8 GPUs, halved; 1,440 GB",
 )  # fmt: skip
 _ALL: Final = (

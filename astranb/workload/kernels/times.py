@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
 
@@ -24,7 +24,7 @@ from .gpus import PRECISIONS, Gpu
 from .host import HOSTS
 from .work import Attention, HostUpdate, Kernel, Product, Stream
 
-__all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "read_efficiency"]
+__all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "Tile", "read_efficiency"]
 
 _TILES: Final = (
     (256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.92), (64, 128, 0.92), (64, 64, 0.6),
@@ -90,6 +90,31 @@ def read_efficiency(text: str | float | None) -> float | None:
             f"no efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint}; or 0.01 to 1"
         )
     return value
+
+
+class Tile(NamedTuple):
+    """The part of a product that a thread block computes.
+
+    Attributes
+    ----------
+    rows, columns : int
+    split : int
+        Thread blocks that share it, each with a part of ``k``.
+    flops_per_ns : float
+        What a multiprocessor achieves with it.
+    product_ns : float
+        What all tiles take.
+    """
+
+    rows: int
+    columns: int
+    split: int
+    flops_per_ns: float
+    product_ns: float
+
+    def step_ps(self, numbers: int) -> float:
+        """Time of a multiprocessor for so many numbers of ``k``."""
+        return 2000 * self.rows * self.columns * numbers / self.flops_per_ns
 
 
 class KernelTimes:
@@ -175,7 +200,7 @@ class KernelTimes:
         if not kernels:
             return whole
         operations = sum(one.flops / self._peak_flops_of(one) for one in kernels)
-        moved = sum(map(self._moved, kernels)) / self.gpu.memory_Bps
+        moved = sum(map(self.moved, kernels)) / self.gpu.memory_Bps
         return min(whole, math.ceil(max(operations, moved) * 1e9))
 
     def computation_ns(self, flops: int, touched: int, kernels: Iterable[Kernel]) -> int:
@@ -201,7 +226,7 @@ class KernelTimes:
         """Give how long the GPU waits for a computation's launches: what these take more than the kernels."""
         if not self.launch_ns:
             return 0
-        launches = sum(one.launches * (1 + self._casts(one)) for one in kernels)
+        launches = sum(one.launches * (1 + self.casts(one)) for one in kernels)
         return max(0, launches * self.launch_ns - sum(map(self.kernel_ns, kernels)))
 
     def kernel_ns(self, kernel: Kernel) -> int:
@@ -219,7 +244,7 @@ class KernelTimes:
             found = self._known[kernel] = max(1, round(took))
         return found
 
-    def _casts(self, kernel: Kernel) -> bool:
+    def casts(self, kernel: Kernel) -> bool:
         """Say whether a kernel's input is cast to fp8 before, by another kernel."""
         return isinstance(kernel, Product) and kernel.cast and self._precision_of(kernel) == "fp8"
 
@@ -230,7 +255,11 @@ class KernelTimes:
         """Give the peak of the precision that a kernel computes in."""
         return self.gpu.peaks[self._precision_of(kernel) if isinstance(kernel, Product) else "bf16"]
 
-    def _moved(self, kernel: Kernel) -> int:
+    def number_bytes(self, one: Product) -> int:
+        """Give the bytes of a number of a product's matrices."""
+        return _NUMBER_BYTES[self._precision_of(one)]
+
+    def moved(self, kernel: Kernel) -> int:
         """Give the bytes that a kernel reads and writes at least."""
         if isinstance(kernel, Stream):
             return kernel.size
@@ -250,16 +279,16 @@ class KernelTimes:
         """Give the time to feed a product from memory, and to write its output."""
         return size * 1e9 / (self.gpu.memory_Bps * self.gpu.feed)
 
-    def _product_ns(self, one: Product) -> float:
-        """Give the time of a product, and in fp8 of casting its input."""
+    def tile(self, one: Product) -> Tile:
+        """Give the best tile of a product, and how often its ``k`` is split."""
         gpu = self.gpu
         precision = self._precision_of(one)
         rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
-        best = float("inf")
         choices = [(tile, _SPLITS) for tile in _TILES]
         if gpu.fp8_tiles and precision == "fp8":
             alone = choices if one.m == 1 else []
             choices = [*alone, *((tile, (1,)) for tile in gpu.fp8_tiles)]
+        found = []
         for (rows, columns, part), splits in choices:
             tiles = -(-one.m // rows) * -(-one.n // columns) * one.copies
             for split in splits:
@@ -270,18 +299,31 @@ class KernelTimes:
                 took = waves * 2 * rows * columns * (length + _DRAIN) / (rate * part)
                 if split > 1:
                     took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
-                best = min(best, took)
-        took = max(best, self._fed_ns(self._moved(one))) + gpu.kernel_ns
-        if self._casts(one):
-            took += self._moved_ns(_CAST_BYTES * one.m * one.k * one.copies) + gpu.kernel_ns
+                found.append(Tile(rows, columns, split, rate * part, took))
+        return min(found, key=lambda tile: tile.product_ns)
+
+    def _product_ns(self, one: Product) -> float:
+        """Give the time of a product, and in fp8 of casting its input."""
+        took = max(self.tile(one).product_ns, self._fed_ns(self.moved(one))) + self.gpu.kernel_ns
+        if self.casts(one):
+            took += self._moved_ns(self.cast_size(one)) + self.gpu.kernel_ns
         return took
+
+    def cast_size(self, one: Product) -> int:
+        """Give the bytes that a cast of a product's input to fp8 reads and writes."""
+        return _CAST_BYTES * one.m * one.k * one.copies
 
     def _attention_ns(self, one: Attention) -> float:
         gpu = self.gpu
         if one.queries == 1:
             # The parts of long contexts, which several multiprocessors read, are added in the end.
             parts = _PARTS_NS * one.keys / (one.keys + 1024)
-            return self._moved_ns(self._moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
+            return self._moved_ns(self.moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
+        return max(self.attended_ns(one), self._moved_ns(self.moved(one))) + gpu.kernel_ns
+
+    def attended_ns(self, one: Attention) -> float:
+        """Give the time of the operations of attention, of more tokens than one."""
+        gpu = self.gpu
         part = gpu.attention_back if one.is_backward else gpu.attention
         if one.version and gpu.attention_2:
             part = gpu.attention_2
@@ -293,8 +335,7 @@ class KernelTimes:
         part *= seen / (seen + gpu.half_keys)
         # Tiles on the diagonal of a causal mask are computed whole.
         whole = one.flops * (1 + rows * _DIAGONAL / 2 / one.pairs if one.causal else 1)
-        computed = whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
-        return max(computed, self._moved_ns(self._moved(one))) + gpu.kernel_ns
+        return whole * 1e9 / (gpu.peaks["bf16"] * part * self.sustained)
 
 
 _SINCE_TRITON: Final = 1.8

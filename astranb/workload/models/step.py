@@ -22,6 +22,7 @@ from astranb.chakra import (
     write_ranks,
 )
 from astranb.core.errors import InputError
+from astranb.gpu import preset
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
@@ -35,7 +36,7 @@ from astranb.workload.astrasim2 import (
     RankOperations,
     Workload,
 )
-from astranb.workload.kernels import DEFAULT_GPU, Kernel, KernelTimes, gpu_named
+from astranb.workload.kernels import DEFAULT_GPU, Grid, Kernel, KernelTimes, gpu_named, grids
 
 from .cluster import machine
 from .convolutional import data_parallel
@@ -239,9 +240,17 @@ class ModelStep:
         groups = json.dumps({str(number): ranks for number, ranks in self.groups.items()}).encode()
         return write_ranks(prefix, self.ranks, self.trace_bytes, {Path(f"{prefix}.groups.json"): groups})
 
-    def operations(self) -> RankOperations:
-        """Give the operations of all ranks: a pattern for each stage."""
-        patterns = [_pattern(one, self._durations(one)) for one in self.stages]
+    def operations(self, *, by_lines: bool = False) -> RankOperations:
+        """Give the operations of all ranks: a pattern for each stage.
+
+        Parameters
+        ----------
+        by_lines : bool
+            Whether computations have their kernels, whose thread blocks a run by cache lines simulates.
+        """
+        patterns = [
+            _pattern(one, self._durations(one), self._grids(one) if by_lines else ()) for one in self.stages
+        ]
         ranks = range(self.ranks)
         groups = np.array([self._number[name] for name in GROUPS], np.int64).T
         used = {peer for one in self.stages for peer in one.peer if peer >= 0}
@@ -251,7 +260,13 @@ class ModelStep:
         stage = np.arange(self.ranks) // self.parallelism.per_stage
         return RankOperations(patterns, stage, groups, peers)
 
-    def on(self, network: DimensionNetwork | InfraNetwork | None = None, gpu: str | None = None) -> Workload:
+    def on(
+        self,
+        network: DimensionNetwork | InfraNetwork | None = None,
+        gpu: str | None = None,
+        *,
+        by_lines: bool = False,
+    ) -> Workload:
         """Put the step on a cluster, as ``astranb run --model`` does.
 
         A step without durations gets those of the GPU's kernels.
@@ -262,6 +277,8 @@ class ModelStep:
             Default: that of :func:`machine`.
         gpu : str, optional
             Default: the step's own, or :data:`DEFAULT_GPU`.
+        by_lines : bool
+            As of :meth:`operations`.
 
         Raises
         ------
@@ -276,7 +293,7 @@ class ModelStep:
                 self.plan,
             )  # fmt: skip
         cluster = machine(step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes)
-        operations = step.operations()
+        operations = step.operations(by_lines=by_lines)
         return Workload(
             operations, cluster.network, cluster.system, groups=self.groups, title=self.title,
             footprint=step.footprint(),
@@ -301,6 +318,17 @@ class ModelStep:
                     known[key] = self.times.computation_ns(flops, size, kernels)
                 took[row] = known[key]
         return took
+
+    def _grids(self, program: StageProgram) -> tuple[tuple[Grid, ...], ...]:
+        """Give the thread blocks of each computation; none where its time is a part of the roofline."""
+        if self.times is None or self.times.efficiency is not None:
+            return ()
+        gpu = preset(self.times.gpu.name)
+        known: dict[tuple[Kernel, ...], tuple[Grid, ...]] = {}
+        for kernels in program.kernels:
+            if kernels not in known:
+                known[kernels] = tuple(g for one in kernels for g in grids(one, self.times, gpu))
+        return tuple(known[kernels] for kernels in program.kernels)
 
     def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
         """Give a stage's nodes, with holes for the values that differ between its ranks."""
@@ -343,7 +371,7 @@ class ModelStep:
         return made
 
 
-def _pattern(program: StageProgram, durations: np.ndarray) -> Operations:
+def _pattern(program: StageProgram, durations: np.ndarray, grids: tuple[tuple[Grid, ...], ...]) -> Operations:
     """Give a stage's operations, with positions in :data:`GROUPS` and :data:`PEERS`."""
     rows = np.zeros(len(program), Operations.of([]).rows.dtype)
     rows["involved"] = (1 << 62) - 1
@@ -361,7 +389,7 @@ def _pattern(program: StageProgram, durations: np.ndarray) -> Operations:
         rows[name] = column
     start = np.concatenate([[0], np.cumsum([len(each) for each in program.deps])]).astype(np.int64)
     deps = np.array([dep for each in program.deps for dep in each], np.int64)
-    return Operations(rows, start, deps, names=Distinct.of(program.names))
+    return Operations(rows, start, deps, names=Distinct.of(program.names), grids=grids)
 
 
 def workload(

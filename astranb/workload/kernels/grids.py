@@ -1,0 +1,230 @@
+"""Kernels as grids of thread blocks: what each block loads, computes and stores.
+
+**Products.** The library's tile (:meth:`KernelTimes.tile`) is a thread block, or ``split`` of them. It takes
+``k`` in steps of one line of each row (64 numbers of two bytes), the rows of one matrix and the columns
+of the other, into a stage of shared memory. Matrix units take as long for a step as
+:mod:`.gpus` says that they achieve. From Hopper on, two blocks of a cluster share the columns by
+multicast (CUTLASS, examples/48_hopper_warp_specialized_gemm), so that each loads half of them.
+
+**Attention** (FlashAttention-2, arXiv 2307.08691): a block has 128 queries of a head and takes keys and
+values 128 tokens at a time. **Passes over memory** load and store their part line by line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from astranb.core.errors import InputError
+from astranb.gpu import Preset
+from astranb.gpu.tables import ROOM
+
+from .times import KernelTimes
+from .work import Attention, HostUpdate, Kernel, Product, Stream
+
+__all__ = ["Grid", "duration", "grids"]
+
+_QUERIES: Final = 128
+_MOST_STAGES: Final = 6
+_REGISTERS_OF_A_THREAD: Final = 40
+"""Besides accumulators (assumed)."""
+_ACCUMULATOR_BYTES: Final = 4
+_PASS_BLOCKS: Final = 4
+"""Thread blocks of a pass over memory that an SM holds: 512 threads each of 2,048."""
+_WAVES: Final = 4
+"""Thread blocks one after another on an SM, of a computation of which only the duration is known."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The thread blocks of a kernel.
+
+    A block is one of ``rows`` by ``columns`` tiles, and of ``splits`` that share a tile. It loads
+    ``own_lines`` of its own, then in each of ``steps`` ``row_lines`` of its row's operand and ``column_lines``
+    of its column's, computes ``step_ps`` with each, and stores ``stored_lines``.
+
+    Attributes
+    ----------
+    name : str
+    rows, columns, splits : int
+    steps : int
+    growth : int
+        Steps that each row of tiles has more than the one before, as under a causal mask.
+    row_lines, column_lines, own_lines, stored_lines : int
+    step_ps : int
+    stages : int
+        Steps whose lines are on their way or in shared memory; 0: lines are copied, each when it has come.
+    held : int
+        Parts of :data:`~astranb.gpu.tables.ROOM` of an SM.
+    launch_ps : int
+        From the end of the kernel before to the first instruction.
+    shared : int
+        Consecutive columns of tiles that have the same operand, as heads that share keys and values.
+    spends_ps : int
+        The blocks of an SM take this time together, whatever they do: only the duration is known.
+    """
+
+    name: str
+    rows: int = 1
+    columns: int = 1
+    splits: int = 1
+    steps: int = 1
+    growth: int = 0
+    row_lines: int = 0
+    column_lines: int = 0
+    own_lines: int = 0
+    stored_lines: int = 0
+    step_ps: int = 0
+    stages: int = 0
+    held: int = ROOM
+    launch_ps: int = 0
+    shared: int = 1
+    spends_ps: int = 0
+
+    @property
+    def blocks(self) -> int:
+        """Thread blocks."""
+        return self.rows * self.columns * self.splits
+
+
+def grids(kernel: Kernel, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
+    """Give the grids of a kernel, one after another.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    times : KernelTimes
+        What the GPU achieves.
+    preset : Preset
+        Its numbers: shared memory, registers, lines.
+
+    Raises
+    ------
+    InputError
+        A thread block does not fit on an SM.
+
+    Examples
+    --------
+    >>> from astranb.gpu import preset
+    >>> from astranb.workload.kernels import GPUS
+    >>> large = grids(Product(8192, 8192, 8192), KernelTimes(GPUS["h100-sxm"]), preset("h100-sxm"))
+    >>> large[0].rows, large[0].columns, large[0].steps, large[0].row_lines, large[0].column_lines
+    (32, 64, 128, 256, 64)
+    """
+    if isinstance(kernel, Product):
+        return _product(kernel, times, preset)
+    if isinstance(kernel, Attention):
+        return _attention(kernel, times, preset)
+    if isinstance(kernel, HostUpdate):
+        return (duration("host", times.kernel_ns(kernel) * 1000, preset),)
+    return (_pass(kernel, times, preset),)
+
+
+def duration(name: str, spends_ps: int, preset: Preset) -> Grid:
+    """Give the grid of a computation of which only the duration is known: every SM is occupied for it."""
+    return Grid(name, rows=preset.sms, splits=_WAVES, spends_ps=spends_ps)
+
+
+def _lines(size: float, preset: Preset) -> int:
+    return max(1, math.ceil(size / preset.line_bytes))
+
+
+def _held(name: str, shared: int, registers: int, preset: Preset) -> int:
+    """Parts of an SM that a block takes: of shared memory or of registers, whichever is more."""
+    for what, taken, most in (
+        ("shared memory", shared, preset.shared_bytes),
+        ("registers", registers, preset.register_bytes),
+    ):
+        if taken > most:
+            raise InputError(
+                f"a thread block of {name} takes {taken / 1024:.0f} KiB of {what}",
+                where=f"GPU {preset.name!r}",
+                hint=f"an {preset.sm_word} has {most / 1024:.0f} KiB: take smaller tiles",
+            )
+    part = max(shared / preset.shared_bytes, registers / preset.register_bytes)
+    return max(1, math.ceil(part * ROOM))
+
+
+def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
+    tile = times.tile(one)
+    number = times.number_bytes(one)
+    name = f"product {one.m} x {one.n} x {one.k}"
+    rows, columns = -(-one.m // tile.rows), -(-one.n // tile.columns)
+    row_lines, column_lines = min(tile.rows, one.m), min(tile.columns, one.n)
+    step = preset.line_bytes // number
+    steps = max(1, -(-one.k // tile.split // step))
+    filled = (tile.rows + tile.columns) * preset.line_bytes
+    stages = max(2, min(_MOST_STAGES, preset.shared_bytes * 9 // 10 // filled))
+    accumulators = tile.rows * tile.columns * _ACCUMULATOR_BYTES
+    threads = 128 * max(1, tile.rows // 64) + 128
+    held = _held(name, stages * filled, accumulators + threads * _REGISTERS_OF_A_THREAD * 4, preset)
+    if times.gpu.cluster > 1:
+        # The two blocks of a cluster share the wider operand where both have a tile.
+        if columns > 1 and row_lines >= column_lines:
+            row_lines = -(-row_lines // 2)
+        elif rows > 1:
+            column_lines = -(-column_lines // 2)
+    stored = tile.rows * tile.columns * (_ACCUMULATOR_BYTES if tile.split > 1 else 2)
+    stored = min(stored, one.m * one.n * (_ACCUMULATOR_BYTES if tile.split > 1 else 2))
+    tiles = Grid(
+        name, rows * one.copies, columns, tile.split, steps, 0, row_lines, column_lines, 0,
+        _lines(stored, preset), max(1, round(tile.step_ps(step))), stages, held, times.gpu.kernel_ns * 1000,
+    )  # fmt: skip
+    found = [tiles]
+    if times.casts(one):
+        found.insert(0, _pass(Stream(times.cast_size(one)), times, preset))
+    if tile.split > 1:
+        size = (_ACCUMULATOR_BYTES * tile.split + 2) * one.m * one.n * one.copies
+        found.append(_copy("sum of parts", size, 0, preset))
+    return tuple(found)
+
+
+def _pass(one: Stream, times: KernelTimes, preset: Preset) -> Grid:
+    launches = max(1, one.launches) * times.gpu.kernel_ns * 1000 if one.launches else 0
+    return _copy(one.sort, one.size, launches, preset)
+
+
+def _copy(name: str, size: float, launch_ps: int, preset: Preset) -> Grid:
+    """Give the grid of a pass that reads half of its bytes and writes half."""
+    lines = _lines(size / 2, preset)
+    blocks = min(lines, preset.sms * _PASS_BLOCKS)
+    each = -(-lines // blocks)
+    return Grid(
+        name, rows=-(-lines // each), row_lines=each, stored_lines=each, held=ROOM // _PASS_BLOCKS,
+        launch_ps=launch_ps,
+    )  # fmt: skip
+
+
+def _attention(one: Attention, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
+    key_lines = _lines(_QUERIES * one.key_size * 2, preset)
+    value_lines = _lines(_QUERIES * one.value_size * 2, preset)
+    launch_ps = times.gpu.kernel_ns * 1000
+    stages = 2
+    heads = one.sequences * one.heads
+    if one.queries == 1:
+        # Single tokens: keys and values are read once for the heads that share them, in parts on many SMs.
+        moved = _lines(times.moved(one), preset)
+        launch_ps += times.gpu.decode_ns * 1000
+        blocks = min(moved, preset.sms * _PASS_BLOCKS)
+        each = -(-moved // blocks)
+        step = min(each, 64)
+        return (
+            Grid(
+                "attention", rows=-(-moved // each), steps=-(-each // step), row_lines=step, stored_lines=1,
+                stages=stages, held=ROOM // _PASS_BLOCKS, launch_ps=launch_ps,
+            ),
+        )  # fmt: skip
+    tiles = -(-one.queries // _QUERIES)
+    steps = -(-one.keys // _QUERIES)
+    filled = stages * (key_lines + value_lines) + key_lines
+    held = _held("attention", min(filled * preset.line_bytes, preset.shared_bytes), 0, preset)
+    causal = one.causal and one.queries == one.keys
+    whole = tiles * (tiles + 1) // 2 if causal else tiles * steps
+    computed_ps = times.attended_ns(one) * 1000 * preset.sms / (whole * heads)
+    grid = Grid(
+        "attention", tiles, heads, 1, 1 if causal else steps, int(causal), 0, key_lines + value_lines,
+        key_lines, value_lines, max(1, round(computed_ps)), stages, max(held, ROOM // 2), launch_ps,
+        max(1, one.heads // one.kept_heads),
+    )  # fmt: skip
+    return (grid,)
