@@ -269,6 +269,11 @@ _GROUPS: Final = (
                 "cache lines per request; above 1 is faster and inexact (default: 1)",
                 _COLLECTIVE_LINES,
             ),
+            _count(
+                "--compute-lines",
+                "cache lines per request of compute kernels; 32 is coarse and fast (default: 1)",
+                _for(MODEL, at=_LINES),
+            ),
         ),
     ),
     _Group(

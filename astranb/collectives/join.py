@@ -75,6 +75,10 @@ class JoinedOperation:
         Name of its phase.
     row : int
         Identifier for the caller.
+    urgent : bool
+        Whether its thread blocks are given SMs before those of others, as of a stream of high priority.
+    on_sms : bool
+        Whether its duration is that of a computation on all SMs, which takes longer while others hold some.
     """
 
     rank: int
@@ -83,6 +87,8 @@ class JoinedOperation:
     part: int = -1
     name: str = "compute"
     row: int = -1
+    urgent: bool = False
+    on_sms: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,6 +312,7 @@ class _Joiner:
         self.blocks.append(block)
         ops = _ops(t.SPEND, 1 if node.part < 0 else 0)
         ops["left"] = node.spends_ps
+        ops["value"] = node.on_sms
         if node.part < 0:
             ops["phase"] = self._phase(node.name)
         self.ops.append(ops)
@@ -324,6 +331,7 @@ class _Joiner:
         for node, block in zip(self.nodes, completion, strict=True):
             workers = self._workers(node)
             for worker in workers:
+                self.blocks[worker]["urgent"] = node.urgent
                 self._release(worker, [block], node.name)
             for other in node.after:
                 released[completion[other]] += workers or [block]

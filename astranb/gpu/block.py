@@ -154,6 +154,7 @@ def begin(m: Machine, block: int) -> None:
         if kind == t.SPEND and not passed:
             enter(m, block, t.MOVING)
             m.blocks[block].fenced = 1
+            m.ops[op].acked = count_taken(m, gpu)
             schedule(m.event_queue, clock.now_ps + m.ops[op].left, t.FENCE, block)
             return
         if kind == t.TILE and not passed:
@@ -205,6 +206,12 @@ def pass_fence(m: Machine, block: int) -> None:
     if op < m.blocks[block].last_op and m.ops[op].kind == t.TILE and m.blocks[block].fenced == 0:
         finish_step(m, block, op)
         return
+    if op < m.blocks[block].last_op and m.ops[op].kind == t.SPEND and m.ops[op].value == 1:
+        taken_ps = count_taken(m, m.blocks[block].gpu) - m.ops[op].acked
+        if taken_ps > 0:
+            m.ops[op].acked += taken_ps
+            schedule(m.event_queue, m.clock[0].now_ps + taken_ps, t.FENCE, block)
+            return
     m.blocks[block].fenced = 2
     m.clock[0].resumes = block
 
@@ -225,6 +232,9 @@ def end(m: Machine, block: int) -> None:
         return
     m.sms[sm].resident -= 1
     m.sms[sm].free += m.blocks[block].held
+    if m.sms[sm].resident == 0 and m.sms[sm].engine == 0:
+        count_taken(m, gpu)
+        m.gpus[gpu].taken -= 1
     if m.sms[sm].engine:
         place_list(m, gpu, sm)
     else:
@@ -286,9 +296,24 @@ def place(m: Machine, block: int, sm: int) -> None:
     """Make a block resident on an SM or copy engine."""
     m.blocks[block].sm = sm
     m.blocks[block].next_pending = -1
+    if m.sms[sm].resident == 0 and m.sms[sm].engine == 0:
+        gpu = m.blocks[block].gpu
+        count_taken(m, gpu)
+        m.gpus[gpu].taken += 1
     m.sms[sm].resident += 1
     m.sms[sm].free -= m.blocks[block].held
     queue_launch(m, block)
+
+
+@kernel
+def count_taken(m: Machine, gpu: int) -> int:
+    """Add up what blocks on SMs have taken from a computation on all of them; it always keeps one."""
+    sms = m.gpus[gpu].sms
+    taken = min(m.gpus[gpu].taken, sms - 1)
+    since_ps = m.clock[0].now_ps - m.gpus[gpu].taken_at_ps
+    m.gpus[gpu].taken_ps += since_ps // sms * taken + since_ps % sms * taken // sms
+    m.gpus[gpu].taken_at_ps = m.clock[0].now_ps
+    return int(m.gpus[gpu].taken_ps)
 
 
 @kernel

@@ -188,6 +188,9 @@ GPU = np.dtype(
         ("list_tail", "i8"),
         ("ended_ps", "i8"),  # when its last block ended
         ("blocks_left", "i8"),
+        ("taken", "i8"),  # SMs with a thread block on them
+        ("taken_ps", "i8"),  # time that these take from a computation on all SMs, up to taken_at_ps
+        ("taken_at_ps", "i8"),
     ]
 )
 
@@ -279,7 +282,10 @@ OP = np.dtype(
         ("first_target", "i4"),
         ("targets", "i4"),
         ("semaphore", "i4"),
-        ("value", "i4"),  # to add (signal) or to reach (wait); the block to release; row of a tile
+        (
+            "value",
+            "i4",
+        ),  # to add (signal) or to reach (wait); the block to release; row of a tile; 1: spent on SMs
         ("phase", "i4"),
         ("fence", "i4"),  # ACKNOWLEDGED, SYSTEM_WIDE
         ("in_switch", "i4"),  # SWITCH_READS, SWITCH_WRITES
@@ -291,7 +297,7 @@ OP = np.dtype(
         ("before", "i4"),  # lines of the moves with which it makes one loop
         ("lines", "i8"),  # requests an operand takes
         ("left", "i8"),  # of these not issued yet, instructions of a computation, or time to spend
-        ("acked", "i8"),
+        ("acked", "i8"),  # stores; of a computation on all SMs the GPU's taken_ps that it has made up for
         ("started_ps", "i8"),  # -1: not yet
         ("issued_ps", "i8"),  # last instruction issued
         ("ended_ps", "i8"),  # last acknowledgement back

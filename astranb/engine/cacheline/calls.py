@@ -64,7 +64,7 @@ def _message(program: Program) -> None:
 class Kernels(Protocol):
     """What computations launch."""
 
-    def of(self, rank: int, row: int, spends_ps: int) -> Sequence[tuple[int, int]]:
+    def of(self, rank: int, row: int) -> Sequence[tuple[int, int]]:
         """Give, kernel by kernel, what its launch takes in ps and the number of its program."""
 
 
@@ -220,7 +220,7 @@ class Calls:
             if place in last:
                 after.add(last[place])
             call = self._of.get((rank, row), -1)
-            kind = int(one.rows["kind"][row])
+            kind, urgent = int(one.rows["kind"][row]), bool(one.rows["priority"][row] > 0)
             name = f"{'compute' if kind == COMPUTE else 'operation'} {row}"
             if call >= 0:
                 name = self.parts[call].title
@@ -231,20 +231,23 @@ class Calls:
                 name = f"{_NAMES[int(one.rows['collective'][row])]} {row}"
                 after = self._add_graph(nodes, (rank, row), after, name)
             spends_ps = 1000 * int(took_ns[row]) if kind not in (COLLECTIVE, SEND, RECV) else 0
-            if kind == COMPUTE and not one.rows["on_cpu"][row]:
-                for before_ps, part in kernels.of(rank, row, spends_ps):
-                    if before_ps:
-                        nodes.append(
-                            JoinedOperation(rank, tuple(sorted(after)), before_ps, -1, "kernel launch", row)
-                        )
-                        after = {len(nodes) - 1}
-                    nodes.append(JoinedOperation(rank, tuple(sorted(after)), 0, part, name, row))
+            on_sms = kind == COMPUTE and not one.rows["on_cpu"][row]
+            launched = kernels.of(rank, row) if on_sms else ()
+            for number, (before_ps, part) in enumerate(launched):
+                if number:  # the last kernel is the operation's own node
+                    nodes.append(JoinedOperation(rank, tuple(sorted(after)), 0, call, name, row, urgent))
                     after = {len(nodes) - 1}
-                    spends_ps = 0
+                if before_ps:
+                    node = JoinedOperation(rank, tuple(sorted(after)), before_ps, -1, "kernel launch", row)
+                    nodes.append(node)
+                    after = {len(nodes) - 1}
+                call, spends_ps = part, 0
             node_of[row] = len(nodes)
             if kind != RECV:
                 last[place] = len(nodes)
-            nodes.append(JoinedOperation(rank, tuple(sorted(after)), spends_ps, call, name, row))
+            nodes.append(
+                JoinedOperation(rank, tuple(sorted(after)), spends_ps, call, name, row, urgent, on_sms)
+            )
         if len(one.rows) == 0:
             nodes.append(JoinedOperation(rank, name="nothing"))
 

@@ -100,7 +100,8 @@ def _segment(engine: CacheLineState, segment: LineSegment) -> Segment:
 
 CAUSES = {
     "launch": "before its kernel began",
-    "compute": "a computation of known duration",
+    "compute": "a computation: a step of a tile, or one of known duration",
+    "matrix units": "a tile has its operands, the matrix units of its SM compute for another one",
     "issue": "its instructions are issued, or wait for the SM's next slot",
     "stalled": "every outstanding slot of the SM is taken",
     "on chip": "between an SM, the L2 and the ports of a GPU",
@@ -120,7 +121,7 @@ CAUSES = {
 """Why time passes on a critical path, and what each cause means."""
 
 _QUEUES = ("queue", "L2 queue", "HBM queue")
-WAITS = (*_QUEUES, "issue", "stalled", "pacing", "poll", "signal")
+WAITS = (*_QUEUES, "matrix units", "issue", "stalled", "pacing", "poll", "signal")
 """The causes that are about others: they can vanish when others are faster or come at other times."""
 
 
@@ -237,6 +238,8 @@ class Walker:
         kind = at["kind"]
         if kind == t.LAUNCH:
             return self._before_launch(at)
+        if kind == t.FENCE and at["op"] >= 0 and self._machine.ops["kind"][at["op"]] == t.TILE:
+            return self._before_step(at)
         if kind == t.FENCE:
             begun = self._resumed(at)
             spent = at["op"] >= 0 and self._machine.ops["kind"][at["op"]] == t.SPEND
@@ -246,6 +249,30 @@ class Walker:
             return self._before_issue(at)
         came = self._raised(at)
         return self._before_request(at) if came is None else came
+
+    def _before_step(self, at: Any) -> Any:
+        """A step waits for its stage to be full, the one before to end and the matrix units to be free."""
+        machine, block, op = self._machine, int(at["block"]), int(at["op"])
+        step = int(at["line"]) - 1
+        start_ps = int(at["time_ps"]) - int(machine.tiles["step_ps"][machine.ops["value"][op]])
+        stage = int(machine.blocks["first_warp"][block]) + step % int(machine.blocks["warps"][block])
+        came = self._trace.last(int(at["event"]), kind=t.RETURN, warp=stage, op=op)
+        before = self._trace.last(int(at["event"]), kind=t.FENCE, block=block) if step else None
+        if before is not None and before["event"] > came["event"]:
+            came = before
+        self._put(start_ps, at["time_ps"], at, "compute", self._sm(at))
+        self._put(came["time_ps"], start_ps, at, "matrix units", self._sm(at))
+        return came
+
+    def _before_fetch(self, at: Any) -> Any:
+        """A tile's request follows the one before, or a step that has left its stage free."""
+        event, block = int(at["event"]), int(at["block"])
+        found = [
+            self._trace.last(event, kind=t.ISSUE, block=block),
+            self._trace.last(event, kind=t.FENCE, block=block),
+            self._resumed(at),
+        ]
+        return max((one for one in found if one is not None), key=lambda one: int(one["event"]))
 
     def _resumed(self, at: Any) -> Any:
         """The event that let the block go on, before an event of it."""
@@ -283,6 +310,8 @@ class Walker:
             enabled = self._resumed(at)
             if at["what"] == t.POLL and self._polled_in_vain(at):
                 cause = "signal"
+        elif at["op"] >= 0 and self._machine.ops["kind"][at["op"]] == t.TILE:
+            enabled = self._before_fetch(at)
         elif self._is_again(at):
             enabled = self._trace.last(event, kind=t.RETURN, request=int(at["request"]))
         else:

@@ -63,6 +63,11 @@ class Inspector:
             if sm.engine:
                 return f"{when}GPU{sm.gpu} copy engine{stalled} ({sm.outstanding} requests under way)"
             return f"{when}GPU{sm.gpu} sm.{self._sm(arg)}{stalled} ({sm.outstanding} requests under way)"
+        op = int(machine.blocks[arg].op) if kind == t.FENCE else -1
+        if 0 <= op < len(machine.ops) and machine.ops[op].kind == t.TILE:
+            tile = machine.tiles[int(machine.ops[op].value)]
+            steps = f"step {tile.computed} of {tile.steps} of a tile"
+            return f"{when}{block_name(machine, arg)} has computed {steps}"
         if kind == t.FENCE:
             return f"{when}{block_name(machine, arg)} has passed its fence"
         if kind == t.WIRE:
@@ -218,6 +223,9 @@ class Inspector:
         if row.state == t.WAITING:
             value = int(machine.semaphores[int(op.semaphore)].value)
             return f"waiting for semaphore {op.semaphore} ({value} of {op.value}){phase}"
+        if row.state == t.MOVING and op.kind == t.TILE:
+            tile = machine.tiles[int(op.value)]
+            return f"computing, {tile.computed} of {tile.steps} steps of a tile{phase}"
         if row.state == t.MOVING:
             return f"{state}, {int(op.left)} of {int(op.lines)} lines to issue{phase}"
         return f"{state}{phase}" + (f", {row.unacked} stores not acknowledged" if row.unacked else "")
@@ -237,6 +245,8 @@ class Inspector:
             ("stalled for a slot", "yes" if sm.stalled else "no"),
             ("instructions issued", f"{int(sm.issued):,}"),
             ("time stalled", format_time(int(sm.stalled_ps))),
+            ("held by blocks", f"{1 - int(sm.free) / t.ROOM:.0%}"),
+            ("matrix units busy", format_time(_until(machine, place.row, self._engine.now_ps))),
         ]
         gpu_path = place.path.rsplit(f".{place.kind}.", 1)[0]
         children = [
@@ -452,3 +462,9 @@ def numbers(engine: CacheLineState, place: MachinePart) -> dict[str, Any]:
     elif place.kind == "line":
         state["what"] = t.REQUEST_KINDS[state["kind"]]
     return state
+
+
+def _until(machine: CacheLineMachine, sm: int, now_ps: int) -> int:
+    """Time that the matrix units of an SM have been busy up to now, in ps."""
+    row = machine.sms[sm]
+    return int(row.matrix_ps) - max(0, int(row.matrix_free_ps) - now_ps)

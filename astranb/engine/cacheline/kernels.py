@@ -71,13 +71,8 @@ class _Layout:
         grid = self.grid
         shape = (grid.rows, grid.columns, grid.splits)
         row, column, split = (part.ravel() for part in np.indices(shape))
-        if grid.spends_ps:
-            keys: tuple[np.ndarray, ...] = (row, split)
-        elif grid.growth:  # the longest begin
-            keys = (column, -row)
-        else:
-            keys = (split, row, column, row // _GROUP)
-        order = np.lexsort(keys)
+        groups = (split, row, column, row // _GROUP)
+        order = np.lexsort((split, column, -row) if grid.growth else groups)  # the longest begin
         return row[order], column[order], split[order]
 
     def lowered(self) -> Lowered:
@@ -104,7 +99,7 @@ class _Layout:
         blocks = allocate(count, t.BLOCK)
         blocks["first_op"] = np.arange(count) * len(parts)
         blocks["last_op"] = blocks["first_op"] + len(parts)
-        blocks["warps"] = self.grid.stages or (1 if self.grid.spends_ps else 0)
+        blocks["warps"] = self.grid.stages
         blocks["held"] = self.grid.held
         phases = allocate(1, t.PHASE)
         phases["left"] = len(ops)
@@ -121,10 +116,6 @@ class _Layout:
 
     def _parts(self) -> list[_Part]:
         grid = self.grid
-        if grid.spends_ps:
-            ops = self._ops(t.SPEND)
-            ops["left"] = grid.spends_ps // grid.splits + (self.split == 0) * (grid.spends_ps % grid.splits)
-            return [_Part(ops, [])]
         rows = self._panels(grid.rows * grid.splits, self._whole(grid.row_lines) * grid.steps)
         of_row = self.row * grid.splits + self.split
         if grid.stages == 0:

@@ -84,7 +84,17 @@ def _issuing(engine: CacheLineState) -> np.ndarray:
         np.where(ops["ended_ps"] >= 0, ops["ended_ps"], engine.now_ps) - ops["started_ps"],
         0,
     )
-    return _per_block(engine, done * slot + computed + spent)
+    return _per_block(engine, done * slot + computed + spent + _tiles(engine))
+
+
+def _tiles(engine: CacheLineState) -> np.ndarray:
+    """Time that matrix units have computed for each operation."""
+    ops, tiles = engine.machine.ops, engine.machine.tiles
+    times = np.zeros(len(ops), np.int64)
+    of = np.flatnonzero(ops["kind"] == t.TILE)
+    row = tiles[ops["value"][of]]
+    times[of] = row["computed"] * row["step_ps"]
+    return times
 
 
 def _fencing(engine: CacheLineState) -> np.ndarray:

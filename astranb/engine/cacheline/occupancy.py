@@ -11,6 +11,7 @@ import numpy as np
 from astranb.core.queue import EventQueue, fill, refill
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
+from astranb.gpu.block import count_taken
 
 from .faults import events_of
 from .machine import CacheLineMachine
@@ -48,6 +49,7 @@ def place_blocks(tables: dict[str, Records], presets: Sequence[Preset], faults_p
         np.add.at(sms["resident"], blocks["sm"][on_engines], 1)
         _let_wait(row, blocks, mine[len(placed) :])
         row.list_head, row.list_tail = _chain(blocks, lists[preset.engines :])
+    gpus["taken"] = np.bincount(sms["gpu"][(sms["resident"] > 0) & (sms["engine"] == 0)], minlength=len(gpus))
     gpus["blocks_left"] = np.bincount(blocks["gpu"], minlength=len(gpus))
     launched = np.flatnonzero(blocks["sm"] >= 0)
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
@@ -106,6 +108,8 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     while block >= 0:
         waiting.append(block)
         block = int(blocks[block].next_pending)
+    if machine.clock[0].now_ps >= 0:
+        count_taken(machine, gpu)
     np.subtract.at(sms["resident"], blocks["sm"][moved], 1)
     np.add.at(sms["free"], blocks["sm"][moved], blocks["held"][moved])
     blocks["sm"][moved] = -1
@@ -115,6 +119,8 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     blocks["sm"][queue[: len(placed)]] = placed
     blocks["next_pending"][queue] = -1
     _let_wait(row, blocks, queue[len(placed) :])
+    units = slice(int(row.first_sm), int(row.first_sm) + int(row.sms))
+    row.taken = np.count_nonzero(sms["resident"][units])
     now = max(0, int(machine.clock[0].now_ps))
     again = set(moved.tolist())
     events = [event for event in events_of(machine) if event[1] != t.LAUNCH or event[2] not in again]

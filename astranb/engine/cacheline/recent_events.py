@@ -27,6 +27,7 @@ _DID = {
         "begins to compute",
         "begins a kernel",
         "",
+        "begins a tile",
     ),
     "issued_ps": (
         "has issued its last line",
@@ -34,6 +35,7 @@ _DID = {
         "has seen its signal",
         "",
         "has computed",
+        "",
         "",
         "",
     ),
@@ -45,6 +47,7 @@ _DID = {
         "",
         "ends a kernel",
         "has others begin",
+        "has computed its tile",
     ),
 }
 """What the times of an operation mean, by its kind."""

@@ -202,8 +202,9 @@ def _begun(engine: CacheLineState) -> dict[tuple[int, int], tuple[int, int]]:
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for node, first, last in zip(program.nodes, program.first, program.completion, strict=True):
         key = node.rank, node.row
-        if node.row >= 0 and started[first] >= 0:  # a row of several nodes ends with the last of them
-            found[key] = (min(started[first], found.get(key, (started[first],))[0]), ended[last])
+        if node.row >= 0 and (key in found or started[first] >= 0):
+            # A row of several nodes begins with the first of them, and ends with the last.
+            found[key] = (found[key][0] if key in found else started[first], ended[last])
     return dict(sorted(found.items()))
 
 

@@ -71,7 +71,8 @@ RULES: Final[Rules] = {
     "gpus": _rest(
         t.GPU, _FIXED,
         **each(COUNT, "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "fence_ps"),
-        **each(TIME, "ended_ps"), usable=row("sms"), blocks_left=COUNT,
+        **each(TIME, "ended_ps", "taken_ps", "taken_at_ps"), taken=COUNT, usable=row("sms"),
+        blocks_left=COUNT,
         **each(maybe("blocks"), "pending_head", "pending_tail", "urgent_tail", "list_head", "list_tail"),
     ),
     "sms": {
@@ -463,6 +464,8 @@ class _MachineInUse:
         held = np.zeros(len(sms), np.int64)
         np.add.at(held, of["sm"], of["held"])
         require(sms["free"] == t.ROOM - held, "sms.free")
+        used = sms["gpu"][(sms["resident"] > 0) & (sms["engine"] == 0)]
+        require(gpus["taken"] == np.bincount(used, minlength=len(gpus)), "gpus.taken")
         require((sms["engine"][blocks["sm"]] == blocks["engine"]) | (blocks["sm"] < 0), "blocks.sm")
         queued = np.zeros(len(blocks), bool)
         for head, tail, engine in (("pending_head", "pending_tail", 0), ("list_head", "list_tail", 1)):

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from astranb.core.jit import kernel
-from astranb.gpu.tables import FENCE, HOP, ISSUE, L2, LAUNCH, POLL, SIGNAL, WIRE, Machine
+from astranb.gpu.tables import FENCE, HOP, ISSUE, L2, LAUNCH, POLL, SIGNAL, TILE, WIRE, Machine
 
 from .recording import Recording
 
@@ -39,7 +39,7 @@ TRACE = np.dtype(
         ("op", "i4"),
         ("operand", "i4"),
         ("target", "i4"),  # GPU whose memory the request is for
-        ("line", "i4"),  # in that memory
+        ("line", "i4"),  # in that memory; of a tile: steps computed
         ("place", "i4"),  # crossing: the link; instruction: the SM; else -1
         ("semaphore", "i4"),  # that a signal or poll reaches, else -1
         ("value", "i8"),  # of the semaphore after it
@@ -177,3 +177,5 @@ def trace_event(
     elif kind == LAUNCH or kind == FENCE:
         row.block = arg
         row.op = m.blocks[arg].op
+        if kind == FENCE and row.op < len(m.ops) and m.ops[row.op].kind == TILE:
+            row.line = m.tiles[m.ops[row.op].value].computed

@@ -216,6 +216,9 @@ class _WaitChain:
             text = f"is at {self._op(number)} until {format_time(ends_ps)}"
             self._report(block, text, row.since_ps, ends_ps)
             return
+        if op.kind == t.TILE:
+            self._tile(block, number)
+            return
         if op.kind == t.COMPUTE:
             text = f"computes at {self._op(number)}: {int(op.left):,} instructions to issue"
             self._report(block, text, row.since_ps)
@@ -233,6 +236,24 @@ class _WaitChain:
             self._packet(loads[0])
         else:
             self._line(loads[0], f"{len(loads):,} loads are under way, the oldest is")
+
+    def _tile(self, block: int, number: int) -> None:
+        """A tile: the matrix units compute a step of it, or its operands are on their way."""
+        machine, row = self._machine, self._machine.blocks[block]
+        tile = machine.tiles[int(machine.ops[number].value)]
+        steps = f"{int(tile.computed):,} of {int(tile.steps):,} steps computed"
+        self._report(block, f"computes a tile at {self._op(number)}: {steps}", row.since_ps)
+        path = sm_path(self._fabric, machine, int(row.sm))
+        if tile.computing:
+            ends_ps = int(self._lines.fences[block])
+            text = f"the matrix units of {path} are at its next step until {format_time(ends_ps)}"
+            self._put(text, path, until_ps=ends_ps)
+            return
+        loads = [int(r) for r in self._lines.of_block(block) if machine.requests[r].kind == t.LOAD]
+        if loads:
+            self._line(loads[0], f"{len(loads):,} lines of its operands are under way, the oldest is")
+        else:
+            self._slots(int(row.sm))
 
     def _draining(self, block: int) -> None:
         row = self._machine.blocks[block]

@@ -2,9 +2,9 @@
 
 The operations are those of :mod:`astranb.workload.astrasim2`. Computations and collectives that are under
 way at once share SMs, L2, HBM and links. A computation with known kernels is their thread blocks; one of
-which only the duration is known occupies every SM for it. Of the operations of a rank, one computation, one
-operation of the CPU and one collective or message of each stream is under way at a time, in the order of
-their ids as their dependencies allow.
+which only the duration is known takes as much longer as thread blocks of others hold SMs. Of the operations
+of a rank, one computation, one operation of the CPU and one collective or message of each stream is under
+way at a time, in the order of their ids as their dependencies allow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
-from astranb.workload.kernels import Grid, duration
+from astranb.workload.kernels import Grid
 
 from .calls import Calls
 from .kernels import lower_grid
@@ -193,22 +193,21 @@ class _Kernels:
         self._graph, self._presets, self._lines, self._before = graph, presets, compute_lines, before
         self._lowered: dict[tuple[Grid, int], tuple[Lowered, int]] = {}
 
-    def of(self, rank: int, row: int, spends_ps: int) -> list[tuple[int, int]]:
+    def of(self, rank: int, row: int) -> list[tuple[int, int]]:
         """Give a computation's kernels: what the launch of each takes, and the number of its program."""
         one, preset = self._graph.operations[rank], self._presets[rank]
         found = one.grids[row] if one.grids and self._graph.durations is None else ()
-        if not found and spends_ps:
-            found = (duration("computation", spends_ps, preset),)
-        return [(grid.launch_ps, self._part(rank, grid, preset)) for grid in found]
+        name = f"compute {row}" if one.names is None else one.names[row]
+        return [(grid.launch_ps, self._part(rank, grid, preset, name)) for grid in found]
 
-    def _part(self, rank: int, grid: Grid, preset: Preset) -> int:
+    def _part(self, rank: int, grid: Grid, preset: Preset, name: str) -> int:
         key = grid, preset.line_bytes
         if key not in self._lowered:
             program = lower_grid(grid, line_bytes=preset.line_bytes, burst_lines=self._lines)
             stored = program.slices["line"][program.slices["writer"] == t.UNWRITTEN]
             self._lowered[key] = program, int(stored.min(initial=program.lines[0]))
         program, hands_on = self._lowered[key]
-        self.parts.append(Section(program, (rank,), grid.name, hands_on=hands_on))
+        self.parts.append(Section(program, (rank,), name, hands_on=hands_on))
         return self._before + len(self.parts) - 1
 
 

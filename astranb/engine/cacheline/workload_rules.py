@@ -178,7 +178,7 @@ def _number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
 
-_MOST_GRID: Final = {"launch_ps": 1 << 61, "spends_ps": 1 << 61, "step_ps": 1 << 61}
+_MOST_GRID: Final = {"launch_ps": 1 << 61, "step_ps": 1 << 61}
 _MOST_OF_A_GRID: Final = 1 << 28
 """More blocks, steps or lines than a GPU's memory has room for."""
 
@@ -204,5 +204,5 @@ def grids_of(document: Any) -> tuple[tuple[Grid, ...], ...]:
                 require(fine, f"grids.{field.name}")
         counts = min(grid.rows, grid.columns, grid.splits, grid.steps, grid.shared)
         require(counts > 0 and grid.blocks < _MOST_OF_A_GRID and grid.held <= ROOM, "grids")
-        require(grid.spends_ps > 0 or grid.row_lines + grid.column_lines > 0, "grids.row_lines")
+        require(grid.row_lines + grid.column_lines > 0, "grids.row_lines")
     return made

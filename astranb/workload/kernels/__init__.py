@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .fit import Fit, fit_gpu, gpu_of_file
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
-from .grids import Grid, duration, grids
+from .grids import Grid, grids
 from .host import HOSTS, Host
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
@@ -34,7 +34,6 @@ __all__ = [
     "KernelTiming",
     "Product",
     "Stream",
-    "duration",
     "expert_kernels",
     "experts_used",
     "fit_gpu",

@@ -8,6 +8,8 @@ multicast (CUTLASS, examples/48_hopper_warp_specialized_gemm), so that each load
 
 **Attention** (FlashAttention-2, arXiv 2307.08691): a block has 128 queries of a head and takes keys and
 values 128 tokens at a time. **Passes over memory** load and store their part line by line.
+
+Each kernel is launched as a node of a graph after the one before it (``graph_ps`` of the preset).
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from astranb.gpu import Preset
 from astranb.gpu.tables import ROOM
 
 from .times import KernelTimes
-from .work import Attention, HostUpdate, Kernel, Product, Stream
+from .work import Attention, Product, Stream
 
-__all__ = ["Grid", "duration", "grids"]
+__all__ = ["Grid", "grids"]
 
 _QUERIES: Final = 128
 _MOST_STAGES: Final = 6
@@ -32,8 +34,6 @@ _REGISTERS_OF_A_THREAD: Final = 40
 _ACCUMULATOR_BYTES: Final = 4
 _PASS_BLOCKS: Final = 4
 """Thread blocks of a pass over memory that an SM holds: 512 threads each of 2,048."""
-_WAVES: Final = 4
-"""Thread blocks one after another on an SM, of a computation of which only the duration is known."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Grid:
     """The thread blocks of a kernel.
 
     A block is one of ``rows`` by ``columns`` tiles, and of ``splits`` that share a tile. It loads
-    ``own_lines`` of its own, then in each of ``steps`` ``row_lines`` of its row's operand and ``column_lines``
-    of its column's, computes ``step_ps`` with each, and stores ``stored_lines``.
+    ``own_lines`` of its own, then in each of ``steps`` ``row_lines`` of its row's operand and
+    ``column_lines`` of its column's, computes ``step_ps`` with each, and stores ``stored_lines``.
 
     Attributes
     ----------
@@ -61,8 +61,6 @@ class Grid:
         From the end of the kernel before to the first instruction.
     shared : int
         Consecutive columns of tiles that have the same operand, as heads that share keys and values.
-    spends_ps : int
-        The blocks of an SM take this time together, whatever they do: only the duration is known.
     """
 
     name: str
@@ -80,7 +78,6 @@ class Grid:
     held: int = ROOM
     launch_ps: int = 0
     shared: int = 1
-    spends_ps: int = 0
 
     @property
     def blocks(self) -> int:
@@ -88,12 +85,12 @@ class Grid:
         return self.rows * self.columns * self.splits
 
 
-def grids(kernel: Kernel, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
+def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
     """Give the grids of a kernel, one after another.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Product, Attention or Stream
     times : KernelTimes
         What the GPU achieves.
     preset : Preset
@@ -116,14 +113,7 @@ def grids(kernel: Kernel, times: KernelTimes, preset: Preset) -> tuple[Grid, ...
         return _product(kernel, times, preset)
     if isinstance(kernel, Attention):
         return _attention(kernel, times, preset)
-    if isinstance(kernel, HostUpdate):
-        return (duration("host", times.kernel_ns(kernel) * 1000, preset),)
-    return (_pass(kernel, times, preset),)
-
-
-def duration(name: str, spends_ps: int, preset: Preset) -> Grid:
-    """Give the grid of a computation of which only the duration is known: every SM is occupied for it."""
-    return Grid(name, rows=preset.sms, splits=_WAVES, spends_ps=spends_ps)
+    return (_pass(kernel, preset),)
 
 
 def _lines(size: float, preset: Preset) -> int:
@@ -169,20 +159,19 @@ def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ..
     stored = min(stored, one.m * one.n * (_ACCUMULATOR_BYTES if tile.split > 1 else 2))
     tiles = Grid(
         name, rows * one.copies, columns, tile.split, steps, 0, row_lines, column_lines, 0,
-        _lines(stored, preset), max(1, round(tile.step_ps(step))), stages, held, times.gpu.kernel_ns * 1000,
+        _lines(stored, preset), max(1, round(tile.step_ps(step))), stages, held, preset.graph_ps,
     )  # fmt: skip
     found = [tiles]
     if times.casts(one):
-        found.insert(0, _pass(Stream(times.cast_size(one)), times, preset))
+        found.insert(0, _pass(Stream(times.cast_size(one)), preset))
     if tile.split > 1:
         size = (_ACCUMULATOR_BYTES * tile.split + 2) * one.m * one.n * one.copies
         found.append(_copy("sum of parts", size, 0, preset))
     return tuple(found)
 
 
-def _pass(one: Stream, times: KernelTimes, preset: Preset) -> Grid:
-    launches = max(1, one.launches) * times.gpu.kernel_ns * 1000 if one.launches else 0
-    return _copy(one.sort, one.size, launches, preset)
+def _pass(one: Stream, preset: Preset) -> Grid:
+    return _copy(one.sort, one.size, one.launches * preset.graph_ps, preset)
 
 
 def _copy(name: str, size: float, launch_ps: int, preset: Preset) -> Grid:
@@ -199,7 +188,7 @@ def _copy(name: str, size: float, launch_ps: int, preset: Preset) -> Grid:
 def _attention(one: Attention, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
     key_lines = _lines(_QUERIES * one.key_size * 2, preset)
     value_lines = _lines(_QUERIES * one.value_size * 2, preset)
-    launch_ps = times.gpu.kernel_ns * 1000
+    launch_ps = preset.graph_ps
     stages = 2
     heads = one.sequences * one.heads
     if one.queries == 1:

@@ -36,7 +36,7 @@ from astranb.workload.astrasim2 import (
     RankOperations,
     Workload,
 )
-from astranb.workload.kernels import DEFAULT_GPU, Grid, Kernel, KernelTimes, gpu_named, grids
+from astranb.workload.kernels import DEFAULT_GPU, Grid, HostUpdate, Kernel, KernelTimes, gpu_named, grids
 
 from .cluster import machine
 from .convolutional import data_parallel
@@ -326,8 +326,15 @@ class ModelStep:
         gpu = preset(self.times.gpu.name)
         known: dict[tuple[Kernel, ...], tuple[Grid, ...]] = {}
         for kernels in program.kernels:
-            if kernels not in known:
-                known[kernels] = tuple(g for one in kernels for g in grids(one, self.times, gpu))
+            if any(isinstance(one, HostUpdate) for one in kernels):
+                known[kernels] = ()  # the GPU waits for the host
+            elif kernels not in known:
+                known[kernels] = tuple(
+                    grid
+                    for one in kernels
+                    if not isinstance(one, HostUpdate)
+                    for grid in grids(one, self.times, gpu)
+                )
         return tuple(known[kernels] for kernels in program.kernels)
 
     def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
