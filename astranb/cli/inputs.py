@@ -207,7 +207,7 @@ def _model(args: argparse.Namespace) -> _Inputs:
         operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
     )  # fmt: skip
-    shared = given(args, "compute_lines")
+    shared = given(args, "coalesce", "compute_lines")
     return _Inputs(what, {"network": Network(**shared)} if shared else {}, step, cluster)
 
 

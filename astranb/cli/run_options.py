@@ -267,7 +267,7 @@ _GROUPS: Final = (
             _count(
                 "--coalesce",
                 "cache lines per request; above 1 is faster and inexact (default: 1)",
-                _COLLECTIVE_LINES,
+                _for(COLLECTIVE, MODEL, at=_LINES),
             ),
             _count(
                 "--compute-lines",

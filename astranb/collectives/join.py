@@ -9,7 +9,7 @@ and semaphores of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -194,35 +194,44 @@ class _Joiner:
         self.tiles: list[np.ndarray] = []
         self.operands: list[np.ndarray] = []
         self.semaphores: list[np.ndarray] = []
-        self.blocks: list[np.ndarray] = []  # one row each
-        self.ops: list[np.ndarray] = []  # of one block each
-        self.channels: list[int] = []
-        self.of_part: list[list[list[int]]] = []  # blocks of each rank of each part
+        self.blocks: list[np.ndarray] = []
+        self.ops: list[np.ndarray] = []  # whose ``block`` counts over all blocks
+        self.channels: list[np.ndarray] = []
+        self.of_part: list[list[np.ndarray]] = []  # blocks of each rank of each part
+        self.count = 0  # blocks so far
 
     def joined(self, name: str, line_bytes: int) -> Joined:
         for part in self.parts:
             self._add_part(part)
-        completion = [self._add_completion(node) for node in self.nodes]
-        self._connect(completion)
-        order, place = self._sorted()
-        blocks = np.concatenate([self.blocks[b] for b in order]).view(np.recarray)
-        ops = np.concatenate([self.ops[b] for b in order]).view(np.recarray)
-        counts = [len(self.ops[b]) for b in order]
-        blocks["last_op"] = np.cumsum(counts)
-        blocks["first_op"] = blocks["last_op"] - counts
-        ops["block"] = np.repeat(np.arange(len(order)), counts)
-        operands = _in_order(ops, _all(self.operands, t.OPERAND))
+        completion = self._add_completions()
+        blocks, ops = _all(self.blocks, t.BLOCK), self._connected(completion)
+        blocks["after"] += np.bincount(ops["value"][ops["kind"] == t.RELEASE], minlength=len(blocks))
+        order = self._order(blocks)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
         released = ops["kind"] == t.RELEASE
         ops["value"][released] = place[ops["value"][released]]
+        ops["block"] = place[ops["block"]]
+        # Of a block its own operations come first, then those that release others.
+        ops = ops[np.lexsort((released, ops["block"]))].view(np.recarray)
+        blocks = blocks[order].view(np.recarray)
+        counts = np.bincount(ops["block"], minlength=len(blocks))
+        blocks["last_op"] = np.cumsum(counts)
+        blocks["first_op"] = blocks["last_op"] - counts
+        ops["number"] = np.arange(len(ops)) - blocks["first_op"][ops["block"]]
+        operands = _in_order(ops, _all(self.operands, t.OPERAND))
         phases = allocate(len(self.phases), t.PHASE)
         phases["left"] = np.bincount(ops["phase"], minlength=len(phases))
         phases["started_ps"] = phases["ended_ps"] = -1
-        first = [(self._workers(node) or [end])[0] for node, end in zip(self.nodes, completion, strict=True)]
+        first = [
+            workers[0] if len(workers := self._workers(node)) else end
+            for node, end in zip(self.nodes, completion.tolist(), strict=True)
+        ]
         ends = np.cumsum([len(part.program.slices) for part in self.parts]).tolist()
         return Joined(
             name=name,
             ranks=self.ranks,
-            channels=max(self.channels) + 1,
+            channels=int(max(map(np.max, self.channels))) + 1,
             line_bytes=line_bytes,
             phase_names=tuple(self.phases),
             blocks=blocks,
@@ -232,7 +241,7 @@ class _Joiner:
             tiles=_all(self.tiles, t.TILE_WORK),
             semaphores=_all(self.semaphores, t.SEMAPHORE),
             phases=phases,
-            block_channel=np.array([self.channels[b] for b in order], np.int64),
+            block_channel=np.concatenate(self.channels)[order],
             lines=self.lines,
             flags=self.flags,
             source=source_of([None], np.zeros(len(ops), np.int64)),
@@ -272,15 +281,14 @@ class _Joiner:
         self.slices.append(slices)
         self.operands.append(operands)
         self.semaphores.append(semaphores)
-        mine: list[list[int]] = [[] for _ in gpu]
-        for number, block in enumerate(p.blocks):
-            mine[block.gpu].append(len(self.blocks))
-            row = p.blocks[number : number + 1].copy()
-            row["gpu"] = gpu[block.gpu]
-            self.blocks.append(row)
-            self.ops.append(ops[block.first_op : block.last_op])
-            self.channels.append(int(p.block_channel[number]))
-        self.of_part.append(mine)
+        blocks = p.blocks.copy()
+        self.of_part.append([self.count + np.flatnonzero(blocks["gpu"] == rank) for rank in range(len(gpu))])
+        blocks["gpu"] = gpu[blocks["gpu"]]
+        ops["block"] += self.count
+        self.blocks.append(blocks)
+        self.ops.append(ops)
+        self.channels.append(p.block_channel)
+        self.count += len(blocks)
         self.flags += p.flags
 
     def _memory_of_programs(self) -> np.ndarray:
@@ -305,64 +313,72 @@ class _Joiner:
         self.lines[gpu] = np.maximum(self.lines[gpu], base + needed)
         return base
 
-    def _add_completion(self, node: JoinedOperation) -> int:
-        """Add the completion block of a node."""
-        block = allocate(1, t.BLOCK)
-        block["gpu"] = node.rank
-        self.blocks.append(block)
-        ops = _ops(t.SPEND, 1 if node.part < 0 else 0)
-        ops["left"] = node.spends_ps
-        ops["value"] = node.on_sms
-        if node.part < 0:
-            ops["phase"] = self._phase(node.name)
+    def _add_completions(self) -> np.ndarray:
+        """Add the completion block of each node; returns their numbers."""
+        nodes, numbers = self.nodes, self.count + np.arange(len(self.nodes))
+        blocks = allocate(len(nodes), t.BLOCK)
+        blocks["gpu"] = [node.rank for node in nodes]
+        own = np.array([node.part < 0 for node in nodes], bool)
+        ops = _ops(t.SPEND, int(own.sum()))
+        ops["block"] = numbers[own]
+        ops["left"] = [node.spends_ps for node in nodes if node.part < 0]
+        ops["value"] = [node.on_sms for node in nodes if node.part < 0]
+        ops["phase"] = [self._phase(node.name) for node in nodes if node.part < 0]
+        self.blocks.append(blocks)
         self.ops.append(ops)
-        self.channels.append(0)
-        return len(self.blocks) - 1
+        self.channels.append(np.zeros(len(nodes), np.int64))
+        self.count += len(nodes)
+        return numbers
 
-    def _workers(self, node: JoinedOperation) -> list[int]:
+    def _workers(self, node: JoinedOperation) -> np.ndarray:
         """The thread blocks of a node's program on its rank."""
         if node.part < 0:
-            return []
+            return np.zeros(0, np.int64)
         return self.of_part[node.part][self.parts[node.part].ranks.index(node.rank)]
 
-    def _connect(self, completion: list[int]) -> None:
-        """Let workers release their completion block, and this the workers of the nodes after it."""
-        released: dict[int, list[int]] = {block: [] for block in completion}
-        for node, block in zip(self.nodes, completion, strict=True):
-            workers = self._workers(node)
-            for worker in workers:
-                self.blocks[worker]["urgent"] = node.urgent
-                self._release(worker, [block], node.name)
-            for other in node.after:
-                released[completion[other]] += workers or [block]
-        for node, block in zip(self.nodes, completion, strict=True):
-            self._release(block, released[block], node.name)
+    def _connected(self, completion: np.ndarray) -> Records:
+        """Give all operations, with those that release: of workers, and of what completes a node.
 
-    def _release(self, block: int, targets: Iterable[int], name: str) -> None:
-        """Append operations to a block that release other blocks once its stores are acknowledged."""
-        listed = list(targets)
-        ops = _ops(t.RELEASE, len(listed))
-        ops["value"], ops["fence"] = listed, t.ACKNOWLEDGED
-        before = self.ops[block]
-        ops["phase"] = int(before["phase"][-1]) if len(before) else self._phase(name)
-        ops["number"] = len(before) + np.arange(len(listed))
-        self.ops[block] = np.concatenate([before, ops])
-        for target in listed:
-            self.blocks[target]["after"] += 1
-
-    def _sorted(self) -> tuple[list[int], np.ndarray]:
-        """Return the order of blocks, by rank, engines last, then by node, and the position of each."""
-        of_node = np.zeros(len(self.blocks), np.int64)
-        first = len(self.blocks) - len(self.nodes)
+        A worker releases its node's completion block, and this the workers of the nodes after it, each once
+        its stores are acknowledged.
+        """
+        ops = _all(self.ops, t.OP)
+        last_phase = np.full(self.count, -1, np.int64)
+        last_phase[ops["block"]] = ops["phase"]
+        blocks, targets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        after: list[list[np.ndarray]] = [[] for _ in self.nodes]
         for number, node in enumerate(self.nodes):
-            of_node[[first + number, *self._workers(node)]] = number
-        rows: np.ndarray = np.concatenate(self.blocks)
+            workers = self._workers(node)
+            own = np.concatenate([workers, completion[number : number + 1]])
+            without = own[last_phase[own] < 0]
+            if len(without):
+                last_phase[without] = self._phase(node.name)
+            blocks.append(workers)
+            targets.append(np.full(len(workers), completion[number]))
+            for other in node.after:
+                after[other].append(workers if len(workers) else completion[number : number + 1])
+        for number, listed in enumerate(after):
+            if listed:
+                targets.append(np.concatenate(listed))
+                blocks.append(np.full(len(targets[-1]), completion[number]))
+        release = _ops(t.RELEASE, sum(map(len, targets)))
+        release["block"], release["value"] = np.concatenate(blocks), np.concatenate(targets)
+        release["fence"] = t.ACKNOWLEDGED
+        release["phase"] = last_phase[release["block"]]
+        return _all([ops, release], t.OP)
+
+    def _order(self, blocks: Records) -> np.ndarray:
+        """Return the order of blocks: by rank, engines last, then by node."""
+        of_node = np.zeros(self.count, np.int64)
+        first = self.count - len(self.nodes)
+        of_node[first:] = np.arange(len(self.nodes))
+        for number, node in enumerate(self.nodes):
+            workers = self._workers(node)
+            of_node[workers] = number
+            blocks["urgent"][workers] = node.urgent
         # A completion block follows the blocks that it waits for: SMs accept blocks in this order.
-        completes = np.arange(len(rows)) >= first
-        order = np.lexsort((completes, rows["kernel"], of_node, rows["engine"], rows["gpu"]))
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return order.tolist(), place
+        completes = np.arange(self.count) >= first
+        return np.lexsort((completes, blocks["kernel"], of_node, blocks["engine"], blocks["gpu"]))
 
 
 def _ops(kind: int, count: int) -> Records:

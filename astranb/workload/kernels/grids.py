@@ -1,6 +1,7 @@
 """Kernels as grids of thread blocks: what each block loads, computes and stores.
 
-**Products.** The library's tile (:meth:`KernelTimes.tile`) is a thread block, or ``split`` of them. It takes
+**Products.** A tile is a thread block, or ``split`` of them; the library is taken to choose the one that the
+matrix units, or the L2 that feeds them, are done with first. It takes
 ``k`` in steps of one line of each row (64 numbers of two bytes), the rows of one matrix and the columns
 of the other, into a stage of shared memory. Matrix units take as long for a step as
 :mod:`.gpus` says that they achieve. From Hopper on, two blocks of a cluster share the columns by
@@ -22,7 +23,7 @@ from astranb.core.errors import InputError
 from astranb.gpu import Preset
 from astranb.gpu.tables import ROOM
 
-from .times import KernelTimes
+from .times import KernelTimes, Tile
 from .work import Attention, Product, Stream
 
 __all__ = ["Grid", "grids"]
@@ -137,37 +138,47 @@ def _held(name: str, shared: int, registers: int, preset: Preset) -> int:
 
 
 def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
-    tile = times.tile(one)
+    best = min(times.tiles(one), key=lambda tile: _estimate_ns(one, tile, times, preset))
     number = times.number_bytes(one)
     name = f"product {one.m} x {one.n} x {one.k}"
-    rows, columns = -(-one.m // tile.rows), -(-one.n // tile.columns)
-    row_lines, column_lines = min(tile.rows, one.m), min(tile.columns, one.n)
     step = preset.line_bytes // number
-    steps = max(1, -(-one.k // tile.split // step))
-    filled = (tile.rows + tile.columns) * preset.line_bytes
+    filled = (best.rows + best.columns) * preset.line_bytes
     stages = max(2, min(_MOST_STAGES, preset.shared_bytes * 9 // 10 // filled))
-    accumulators = tile.rows * tile.columns * _ACCUMULATOR_BYTES
-    threads = 128 * max(1, tile.rows // 64) + 128
+    accumulators = best.rows * best.columns * _ACCUMULATOR_BYTES
+    threads = 128 * max(1, best.rows // 64) + 128
     held = _held(name, stages * filled, accumulators + threads * _REGISTERS_OF_A_THREAD * 4, preset)
-    if times.gpu.cluster > 1:
-        # The two blocks of a cluster share the wider operand where both have a tile.
-        if columns > 1 and row_lines >= column_lines:
-            row_lines = -(-row_lines // 2)
-        elif rows > 1:
-            column_lines = -(-column_lines // 2)
-    stored = tile.rows * tile.columns * (_ACCUMULATOR_BYTES if tile.split > 1 else 2)
-    stored = min(stored, one.m * one.n * (_ACCUMULATOR_BYTES if tile.split > 1 else 2))
+    row_lines, column_lines = _step_lines(one, best, times.gpu.cluster)
+    stored = min(best.rows, one.m) * min(best.columns, one.n) * (_ACCUMULATOR_BYTES if best.split > 1 else 2)
     tiles = Grid(
-        name, rows * one.copies, columns, tile.split, steps, 0, row_lines, column_lines, 0,
-        _lines(stored, preset), max(1, round(tile.step_ps(step))), stages, held, preset.graph_ps,
+        name, -(-one.m // best.rows) * one.copies, -(-one.n // best.columns), best.split,
+        max(1, -(-one.k // best.split // step)), 0, row_lines, column_lines, 0, _lines(stored, preset),
+        max(1, round(best.step_ps(step))), stages, held, preset.graph_ps,
     )  # fmt: skip
     found = [tiles]
     if times.casts(one):
         found.insert(0, _pass(Stream(times.cast_size(one)), preset))
-    if tile.split > 1:
-        size = (_ACCUMULATOR_BYTES * tile.split + 2) * one.m * one.n * one.copies
-        found.append(_copy("sum of parts", size, 0, preset))
+    if best.split > 1:
+        size = (_ACCUMULATOR_BYTES * best.split + 2) * one.m * one.n * one.copies
+        found.append(_copy("sum of parts", size, preset.graph_ps, preset))
     return tuple(found)
+
+
+def _step_lines(one: Product, tile: Tile, cluster: int) -> tuple[int, int]:
+    """Lines that a block loads in a step: rows and columns, of which blocks of a cluster share the wider."""
+    rows, columns = min(tile.rows, one.m), min(tile.columns, one.n)
+    if cluster > 1 and one.n > tile.columns and rows >= columns:
+        return -(-rows // cluster), columns
+    if cluster > 1 and one.m > tile.rows:
+        return rows, -(-columns // cluster)
+    return rows, columns
+
+
+def _estimate_ns(one: Product, tile: Tile, times: KernelTimes, preset: Preset) -> float:
+    """Time of a product with a tile: of the matrix units, or of the L2 that feeds them."""
+    blocks = -(-one.m // tile.rows) * -(-one.n // tile.columns) * one.copies
+    loaded = blocks * sum(_step_lines(one, tile, times.gpu.cluster)) * one.k * times.number_bytes(one)
+    fed_ns = loaded * 1e9 / preset.l2_Bps if preset.l2_Bps else 0.0
+    return max(tile.product_ns, fed_ns)
 
 
 def _pass(one: Stream, preset: Preset) -> Grid:

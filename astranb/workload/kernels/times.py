@@ -281,6 +281,10 @@ class KernelTimes:
 
     def tile(self, one: Product) -> Tile:
         """Give the best tile of a product, and how often its ``k`` is split."""
+        return min(self.tiles(one), key=lambda tile: tile.product_ns)
+
+    def tiles(self, one: Product) -> list[Tile]:
+        """Give the tiles that a product may be cut into."""
         gpu = self.gpu
         precision = self._precision_of(one)
         rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
@@ -300,7 +304,7 @@ class KernelTimes:
                 if split > 1:
                     took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
                 found.append(Tile(rows, columns, split, rate * part, took))
-        return min(found, key=lambda tile: tile.product_ns)
+        return found
 
     def _product_ns(self, one: Product) -> float:
         """Give the time of a product, and in fp8 of casting its input."""
