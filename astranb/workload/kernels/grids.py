@@ -122,17 +122,19 @@ def _lines(size: float, preset: Preset) -> int:
 
 
 def _held(name: str, shared: int, registers: int, preset: Preset) -> int:
-    """Parts of an SM that a block takes: of shared memory or of registers, whichever is more."""
-    for what, taken, most in (
-        ("shared memory", shared, preset.shared_bytes),
-        ("registers", registers, preset.register_bytes),
-    ):
-        if taken > most:
-            raise InputError(
-                f"a thread block of {name} takes {taken / 1024:.0f} KiB of {what}",
-                where=f"GPU {preset.name!r}",
-                hint=f"an {preset.sm_word} has {most / 1024:.0f} KiB: take smaller tiles",
-            )
+    """Parts of an SM that a block takes: of shared memory or of registers, whichever is more.
+
+    Stages that do not fit into shared memory are prefetched into registers, as on AMD's GPUs (hipBLASLt's
+    ``PrefetchGlobalRead``).
+    """
+    registers += max(0, shared - preset.shared_bytes)
+    shared = min(shared, preset.shared_bytes)
+    if registers > preset.register_bytes:
+        raise InputError(
+            f"a thread block of {name} takes {registers / 1024:.0f} KiB of registers",
+            where=f"GPU {preset.name!r}",
+            hint=f"each {preset.sm_word} has {preset.register_bytes / 1024:.0f} KiB",
+        )
     part = max(shared / preset.shared_bytes, registers / preset.register_bytes)
     return max(1, math.ceil(part * ROOM))
 

@@ -203,6 +203,6 @@ def test_what_a_tile_does_is_explained():
 
 
 def test_a_tile_that_fits_no_sm():
-    small = preset("h100-sxm").but(shared_bytes=16 * 1024)
-    with pytest.raises(InputError, match="KiB of shared memory"):
+    small = preset("h100-sxm").but(shared_bytes=1024, register_bytes=64 * 1024)
+    with pytest.raises(InputError, match="KiB of registers"):
         grids(Product(4096, 4096, 4096), KernelTimes(GPUS["h100-sxm"]), small)
