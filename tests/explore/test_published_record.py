@@ -115,10 +115,9 @@ def test_ratios_are_those_of_the_times() -> None:
     for row in table("overlap"):
         for side in ("compute", "collective"):
             alone, beside, ratio = (row[f"{side}_{what}"] for what in ("alone_us", "beside_us", "ratio"))
-            assert bool(alone) == bool(beside), row["id"]
             if alone:
                 assert float(ratio) == pytest.approx(float(beside) / float(alone), rel=0.04), row["id"]
-        assert row["compute_ratio"] or row["collective_ratio"], row["id"]
+        assert row["compute_ratio"] or row["compute_beside_us"], row["id"]
 
 
 def test_latency_and_bandwidth_of_an_exchange_agree() -> None:
