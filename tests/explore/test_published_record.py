@@ -25,7 +25,7 @@ NUMBERS = {
     "collectives": {"boxes", "gpus", *SIZES},
     "overlap": {
         "gpus", "compute_sms", "collective_sms", "compute_alone_us", "compute_beside_us", "compute_ratio",
-        "collective_alone_us", "collective_beside_us", "collective_ratio",
+        "collective_alone_us", "collective_beside_us", "collective_ratio", "sequence_us", "together_us",
     },
     "deepep": {"gpus", "tokens", "hidden", "topk", "experts", "groups", "sms", "GBps", "us"},
     "nic": {"bytes", "value"},
@@ -117,7 +117,9 @@ def test_ratios_are_those_of_the_times() -> None:
             alone, beside, ratio = (row[f"{side}_{what}"] for what in ("alone_us", "beside_us", "ratio"))
             if alone:
                 assert float(ratio) == pytest.approx(float(beside) / float(alone), rel=0.04), row["id"]
-        assert row["compute_ratio"] or row["compute_beside_us"], row["id"]
+        assert row["compute_ratio"] or row["compute_beside_us"] or row["together_us"], row["id"]
+        if row["together_us"]:
+            assert float(row["together_us"]) < float(row["sequence_us"]), row["id"]
 
 
 def test_latency_and_bandwidth_of_an_exchange_agree() -> None:
