@@ -20,6 +20,7 @@ from .model import workload_of
 from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
+    from astranb.collectives import LibraryChoice
     from astranb.explore import PlanSearch
     from astranb.sim import Simulation
     from astranb.workload.models import Cluster, ModelStep
@@ -37,6 +38,7 @@ class _Inputs(NamedTuple):
     options: dict[str, Any]
     step: ModelStep | None = None
     cluster: Cluster | None = None
+    choice: LibraryChoice | None = None  # of a collective
 
 
 @dataclass(frozen=True)
@@ -184,12 +186,30 @@ def _collective(args: argparse.Namespace) -> _Inputs:
 
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
-    options = given(args, "channels", "protocol") | ({} if args.root is None else {"root": int(args.root)})
-    collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **options)
+    rooted = {} if args.root is None else {"root": int(args.root)}
+    choice = _library_choice(args)
+    if choice is None:
+        options = given(args, "channels", "protocol") | rooted
+        collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **options)
+    else:
+        collective = choice.to_run(channels=args.channels, **rooted)
     shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
-    return _Inputs(collective, {"network": Network(**shared)} if shared else {})
+    return _Inputs(collective, {"network": Network(**shared)} if shared else {}, choice=choice)
+
+
+def _library_choice(args: argparse.Namespace) -> LibraryChoice | None:
+    """Return what ``--library`` runs, or None."""
+    if args.library is None:
+        return None
+    for name in ("algorithm", "protocol"):
+        if getattr(args, name) is not None:
+            what = f"--library and --{name} exclude each other"
+            raise InputError(what, where="run", hint="leave one of them out")
+    from astranb.collectives import library_choice
+
+    return library_choice(args.infra, args.collective, args.size, **given(args, "gpu", "library"))
 
 
 def _model(args: argparse.Namespace) -> _Inputs:

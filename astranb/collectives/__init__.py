@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any, Concatenate, ParamSpec
 
 from . import library as library  # registers the algorithms that come with astranb
+from .choice import LIBRARIES, Candidate, LibraryChoice, library_choice
 from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
@@ -40,12 +41,14 @@ __all__ = [
     "ALGORITHMS",
     "BUFFERS",
     "COLLECTIVES",
+    "LIBRARIES",
     "MIXED",
     "NOTHING",
     "PROTOCOLS",
     "Algorithm",
     "Block",
     "Buffer",
+    "Candidate",
     "Chunk",
     "Collective",
     "Connection",
@@ -53,6 +56,7 @@ __all__ = [
     "Flaw",
     "Joined",
     "JoinedOperation",
+    "LibraryChoice",
     "Lowered",
     "Operation",
     "Plan",
@@ -78,6 +82,7 @@ __all__ = [
     "draw_waits",
     "gather",
     "join",
+    "library_choice",
     "list_operations",
     "lower",
     "promise",
