@@ -315,6 +315,7 @@ _SIMULATED: Final = {
     "PAT": "ring",
 }
 _DIFFERENCE: Final = {
+    "NVLS": "NCCL copies to and from its own buffers, the switch algorithm works on the user's",
     "NVLSTree": "the hierarchical algorithm reduces within nodes by thread blocks, not by the switch",
     "PAT": "a ring instead of PAT's logarithmic steps",
 }
