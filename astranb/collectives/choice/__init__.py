@@ -69,6 +69,9 @@ def library_choice(
     if library is not None and library not in _CHOOSERS:
         raise InputError(f"unknown library {library[:40]!r}", where="library", hint=near(library, LIBRARIES))
     collective_kind(collective)
+    count = size_bytes(size)
+    if count < 1:
+        raise InputError("size must be at least 1 B", where="size")
     where = infra if isinstance(infra, Infra) else resolve(str(infra))
     view = library_view(where, _one_gpu(where, gpu))
     if view.ranks < 2:
@@ -76,7 +79,7 @@ def library_choice(
     if library in ("nccl", "rccl") and view.amd != (library == "rccl"):
         other = "rccl" if view.amd else "nccl"
         raise InputError(f"{library} does not run on {view.gpu[:40]}", where="library", hint=f"use {other}")
-    return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, size_bytes(size))
+    return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)
 
 
 def _one_gpu(infra: Infra, gpu: str | Path | Preset | None) -> str:

@@ -94,7 +94,7 @@ class LibraryChoice:
             self.collective,
             self.size_bytes,
             self.simulated,
-            channels=channels or self.channels,
+            channels=self.channels if channels is None else channels,
             root=root,
             protocol=self.simulated_protocol,
         )

@@ -134,11 +134,22 @@ def test_text_and_data():
         ),
         ("mi300x", "scatter", {}, "no model of RCCL's scatter"),
         ("ring:gpus=4", "all_reduce", {}, "without NVLink or xGMI"),
+        ("switch:gpus=1", "all_reduce", {}, "without NVLink or xGMI"),
     ],
 )
 def test_what_has_no_choice_says_so(infra, collective, options, says):
     with pytest.raises(InputError, match=says):
         library_choice(infra, collective, "1 MiB", **options)
+
+
+def test_a_size_of_nothing():
+    with pytest.raises(InputError, match="at least 1 B"):
+        library_choice("dgx-h100", "send_recv", 0)
+
+
+def test_zero_channels_are_refused():
+    with pytest.raises(InputError, match="channels must be at least 1"):
+        library_choice("dgx-h100", "all_reduce", 64).to_run(channels=0)
 
 
 def test_the_libraries():
