@@ -91,18 +91,25 @@ _GROUPS: Final = (
             _option(
                 "--algorithm",
                 "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
-                "or a function FILE.py:FUNCTION (default: that of the collective)",
+                "or a function FILE.py:FUNCTION (default: as the library chooses)",
                 _for(COLLECTIVE),
             ),
             _option(
                 "--library",
-                "algorithm, protocol and channels as chosen by nccl, rccl or mscclpp (with --explain, why); "
+                "algorithm, protocol and channels as chosen by nccl, rccl or mscclpp; --explain says why "
+                "(default: the GPUs' own, where its choice is modelled); "
                 f"of a model, {_KERNELS[1]}",
                 {**_COLLECTIVE_LINES, **_for(MODEL)},
                 metavar="NAME",
             ),
-            _count("--channels", "sets of thread blocks (default: chosen from the size)", _COLLECTIVE_LINES),
-            _option("--protocol", "Simple, LL or LL128 (default: Simple)", _COLLECTIVE_LINES),
+            _count(
+                "--channels", "sets of thread blocks (default: as the library chooses)", _COLLECTIVE_LINES
+            ),
+            _option(
+                "--protocol",
+                "Simple, LL or LL128 (default: Simple); without it and --algorithm, the library's",
+                _COLLECTIVE_LINES,
+            ),
             _option(
                 "--root",
                 "root rank of a broadcast, reduce, gather or scatter (default: 0); "

@@ -30,11 +30,31 @@ def test_the_choice_is_data_and_that_of_python(capsys):
     assert given["time_ps"] == sim.result.time_ps
 
 
-def test_without_a_library_nothing_is_chosen(capsys):
-    assert main([*RUN, "--json"]) == 0
+def test_without_options_the_machines_own_library_chooses(capsys):
+    given = []
+    for options in ([], ["--library", "nccl"]):
+        assert main([*RUN, *options, "--json"]) == 0
+        given.append(json.loads(capsys.readouterr().out))
+    assert given[0] == given[1]
+    assert given[0]["choice"]["library"] == "nccl"
+
+
+@pytest.mark.parametrize(
+    "options", [["--algorithm", "ring"], ["--protocol", "Simple"], ["--fidelity", "congestion"]]
+)
+def test_an_algorithm_a_protocol_or_whole_messages_leave_no_choice(options, capsys):
+    assert main([*RUN, *options, "--json"]) == 0
     given = json.loads(capsys.readouterr().out)
     assert "choice" not in given
-    assert (given["algorithm"], given["protocol"]) == ("ring", "Simple")
+    assert given["algorithm"] == "ring"
+    assert given["protocol"] in ("Simple", None)
+
+
+def test_a_machine_without_a_model_has_the_collectives_default(capsys):
+    run = ["run", "--infra", "ring:gpus=4", "--collective", "all_reduce", "--size", "1KiB", "--json"]
+    assert main(run) == 0
+    given = json.loads(capsys.readouterr().out)
+    assert ("choice" in given, given["algorithm"], given["protocol"]) == (False, "ring", "Simple")
 
 
 def test_channels_override_the_librarys(capsys):

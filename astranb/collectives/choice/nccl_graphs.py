@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from astranb.core.errors import InputError
+
 from .topology import LibraryView
 
 __all__ = ["ChannelGraph", "ChannelGraphs", "channel_graphs"]
@@ -25,27 +27,31 @@ _INTRA: Final = {
 """GB/s of a channel within a node, by the least compute capability."""
 _INTER: Final = {
     100: (
-        96.0,
-        86.0,
-        80.0,
+        *(96.0, 86.0, 80.0, 48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0),
+        *(2.4, 1.2, 0.24, 0.12),
+    ),
+    90: (48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12),
+    0: (
         48.0,
-        45.1,
-        42.0,
-        40.0,
         30.0,
+        28.0,
         24.0,
-        22.0,
         20.0,
-        17.5,
+        18.0,
         15.0,
         12.0,
+        10.0,
+        9.0,
+        7.0,
         6.0,
+        5.0,
+        4.0,
         3.0,
         2.4,
         1.2,
+        0.24,
+        0.12,
     ),
-    90: (48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2),
-    0: (48.0, 30.0, 28.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.4, 1.2),
 }
 """GB/s of a channel that leaves the node."""
 _LEAST_NEXT: Final = 0.49  # slower channels than this share of the best are not tried
@@ -101,6 +107,9 @@ def channel_graphs(view: LibraryView) -> ChannelGraphs:
     table = _INTRA if view.nodes == 1 else _INTER
     speeds = next(listed for least, listed in table.items() if view.capability >= least)
     ring = _duplicate(_ring(view, speeds), view)
+    if not ring.channels:
+        what = f"no model of NCCL's choice over NICs of {view.nic_GBps:g} GB/s"
+        raise InputError(what, where="library", hint="give an algorithm")
     channels = min(_MOST_CHANNELS, 2 * ring.channels)
     if view.capability >= 90 and view.nodes > 1 and ring.intra_GBps > 45 and channels < 16:
         channels *= 2  # four thread blocks for each channel of the search reach the peak

@@ -109,7 +109,7 @@ def library_view(infra: Infra, gpu: str) -> LibraryView:
     if not capability and name not in _AMD:
         what = f"no model of the library of GPU {gpu[:40]!r}"
         raise InputError(what, where="library", hint="give an algorithm, or a GPU as h100-sxm or mi300x")
-    fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links])[graph.link]
+    fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.link]
     first = int(graph.gpus[0])
     mine = fast & ((graph.a == first) | (graph.b == first)) & ~_touches(graph, NodeKind.CPU)
     links = int(graph.lanes[mine].sum())

@@ -154,3 +154,13 @@ def test_zero_channels_are_refused():
 
 def test_the_libraries():
     assert LIBRARIES == ("nccl", "rccl", "mscclpp")
+
+
+def test_gpus_without_links(tmp_path):
+    parts = "components: [{name: gpu, count: 2, choice: xpu}], links: [], edges: []"
+    file = tmp_path / "alone.yaml"
+    file.write_text(
+        f"name: h100\ndevices: [{{name: box, {parts}}}]\ninstances: [{{name: host, device: box, count: 1}}]\n"
+    )
+    with pytest.raises(InputError, match="without NVLink or xGMI"):
+        library_choice(str(file), "all_reduce", "1 MiB")

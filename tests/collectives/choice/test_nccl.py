@@ -157,6 +157,13 @@ def test_a_machine_without_a_model(name, gpu, says):
         library_view(resolve(name), gpu)
 
 
+@pytest.mark.parametrize("rate,says", [(0.05, "NICs of 0.05 GB/s"), (0.0, "without NICs between them")])
+def test_nodes_that_nothing_fast_joins(rate, says):
+    view = LibraryView(16, 8, "h100-sxm", 90, 18, switched=True, nics=int(rate > 0), nic_GBps=rate)
+    with pytest.raises(InputError, match=says):
+        choose_nccl(view, "all_reduce", MiB)
+
+
 def test_a_mesh_of_nvlinks_has_no_model():
     with pytest.raises(InputError, match="without a switch"):
         choose_nccl(LibraryView(8, 8, "v100", 70, links=6, switched=False), "all_reduce", MiB)
