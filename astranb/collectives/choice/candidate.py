@@ -32,7 +32,7 @@ class Candidate:
     time_us: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryChoice:
     """What a library runs for one collective of one size on one machine.
 
@@ -60,6 +60,9 @@ class LibraryChoice:
         The repository and commit whose rules these are.
     candidates : tuple of Candidate
         All that the cost model compared, the fastest first; empty where sizes decide.
+    base_us : float
+        The library's own time before the first step, launch included, as its cost model has it; it is not
+        simulated. 0 where the model has none.
     difference : str
         How the simulated algorithm differs from the library's; empty if it does not.
     """
@@ -78,6 +81,7 @@ class LibraryChoice:
     why: tuple[str, ...]
     source: str
     candidates: tuple[Candidate, ...] = ()
+    base_us: float = 0.0
     difference: str = ""
 
     def to_run(self, *, channels: int | None = None, root: int = 0) -> Collective:
@@ -121,6 +125,10 @@ class LibraryChoice:
             f"  simulated as {self.collective}/{self.simulated}/{self.simulated_protocol}, "
             f"{self.channels} channel{'s' if self.channels > 1 else ''}"
         )
+        if self.base_us:
+            lines.append(
+                f"  not simulated: {self.base_us:g} us of its own, the base latency of its cost model"
+            )
         if self.difference:
             lines.append(f"  differs: {self.difference}")
         return [*lines, f"  source: {self.source}"]

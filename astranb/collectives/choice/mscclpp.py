@@ -62,21 +62,20 @@ def choose_mscclpp(view: LibraryView, collective: str, size_bytes: int) -> Libra
         raise _left(f"{collective} within a node", view)
     channels = kernel.blocks if kernel.simulated != "put" else -(-kernel.blocks // (view.ranks - 1))
     return LibraryChoice(
-        "mscclpp",
-        collective,
-        size_bytes,
-        kernel.name,
-        kernel.protocol,
-        kernel.blocks,
-        kernel.threads,
-        0,
-        kernel.simulated,
-        kernel.simulated_protocol,
-        channels,
-        (f"{kernel.name} {kernel.up_to}",),
-        _SOURCE,
-        (),
-        kernel.difference,
+        library="mscclpp",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm=kernel.name,
+        protocol=kernel.protocol,
+        blocks=kernel.blocks,
+        threads=kernel.threads,
+        chunk_bytes=0,
+        simulated=kernel.simulated,
+        simulated_protocol=kernel.simulated_protocol,
+        channels=channels,
+        why=(f"{kernel.name} {kernel.up_to}",),
+        source=_SOURCE,
+        difference=kernel.difference,
     )
 
 

@@ -289,21 +289,22 @@ def choose_nccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
         rule,
     )
     return LibraryChoice(
-        "nccl",
-        collective,
-        size_bytes,
-        best.algorithm,
-        best.protocol,
-        blocks,
-        threads,
-        _chunk(view, best, size_bytes, blocks),
-        simulated,
-        protocol,
-        blocks,
-        why,
-        NCCL_SOURCE,
-        tuple(candidates),
-        difference or _DIFFERENCE.get(best.algorithm, ""),
+        library="nccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm=best.algorithm,
+        protocol=best.protocol,
+        blocks=blocks,
+        threads=threads,
+        chunk_bytes=_chunk(view, best, size_bytes, blocks),
+        simulated=simulated,
+        simulated_protocol=protocol,
+        channels=blocks,
+        why=why,
+        source=NCCL_SOURCE,
+        candidates=tuple(candidates),
+        base_us=_BASE_US[best.algorithm][_PROTOCOLS.index(best.protocol)],
+        difference=difference or _DIFFERENCE.get(best.algorithm, ""),
     )
 
 
@@ -424,23 +425,24 @@ def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryCho
     }[collective]
     packets = collective in ("all_to_all", "send_recv")
     return LibraryChoice(
-        "nccl",
-        collective,
-        size_bytes,
-        "SendRecv",
-        protocol,
-        blocks * (1 if collective == "gather" else peers),
-        _MOST_THREADS,
-        step if protocol == "Simple" else _BUFFER_BYTES["LL"] // _STEPS // 2,
-        simulated,
-        protocol if packets else "Simple",
-        channels,
-        (
+        library="nccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm="SendRecv",
+        protocol=protocol,
+        blocks=blocks * (1 if collective == "gather" else peers),
+        threads=_MOST_THREADS,
+        chunk_bytes=step if protocol == "Simple" else _BUFFER_BYTES["LL"] // _STEPS // 2,
+        simulated=simulated,
+        simulated_protocol=protocol if packets else "Simple",
+        channels=channels,
+        why=(
             f"grouped send and receive: {blocks} of {most} channels for each peer",
             f"{format_bytes(small)} at least on each channel",
             f"{protocol}: up to {format_bytes(_PEER_LL)} a channel go by LL",
         ),
-        NCCL_SOURCE,
-        (),
-        "" if packets or protocol == "Simple" else f"{collective}/allpairs has no packets: Simple, not LL",
+        source=NCCL_SOURCE,
+        difference=""
+        if packets or protocol == "Simple"
+        else f"{collective}/allpairs has no packets: Simple, not LL",
     )

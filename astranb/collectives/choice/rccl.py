@@ -160,25 +160,26 @@ def choose_rccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
     simulated = "tree" if best.algorithm == "Tree" else "ring"
     packets = collective != "reduce"
     return LibraryChoice(
-        "rccl",
-        collective,
-        size_bytes,
-        best.algorithm,
-        best.protocol,
-        blocks,
-        _THREADS,
-        0,
-        simulated,
-        best.protocol if packets else "Simple",
-        blocks,
-        (
+        library="rccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm=best.algorithm,
+        protocol=best.protocol,
+        blocks=blocks,
+        threads=_THREADS,
+        chunk_bytes=0,
+        simulated=simulated,
+        simulated_protocol=best.protocol if packets else "Simple",
+        channels=blocks,
+        why=(
             f"model: rings of {view.gpu_GBps:g} GB/s together, {most} channels",
             f"least of {len(candidates)} predicted times: {best.time_us:.1f} us",
             f"{blocks} of {most} channels: {least} B at least for each of {_THREADS} threads",
         ),
-        _SOURCE,
-        tuple(candidates),
-        f"RCCL's {_RINGS_OF_A_BOX} rings of a box have orders of their own, over all seven links"
+        source=_SOURCE,
+        candidates=tuple(candidates),
+        base_us=_BASE_US[best.protocol],
+        difference=f"RCCL's {_RINGS_OF_A_BOX} rings of a box have orders of their own, over all seven links"
         if view.nodes == 1 and simulated == "ring"
         else "",
     )
@@ -194,22 +195,23 @@ def _plan(view: LibraryView, collective: str, size_bytes: int) -> _PlanFile | No
 def _by_plan(collective: str, size_bytes: int, plan: _PlanFile) -> LibraryChoice:
     put = collective == "all_to_all" and plan.protocol == "Simple"
     return LibraryChoice(
-        "rccl",
-        collective,
-        size_bytes,
-        "MSCCL allpairs" if collective == "all_reduce" else "MSCCL alltoall",
-        plan.protocol,
-        plan.blocks,
-        _THREADS,
-        0,
-        "put" if put else "allpairs",
-        plan.protocol,
-        -(-plan.blocks // (_BOX - 1)) if put else plan.blocks,
-        (
+        library="rccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm="MSCCL allpairs" if collective == "all_reduce" else "MSCCL alltoall",
+        protocol=plan.protocol,
+        blocks=plan.blocks,
+        threads=_THREADS,
+        chunk_bytes=0,
+        simulated="put" if put else "allpairs",
+        simulated_protocol=plan.protocol,
+        channels=-(-plan.blocks // (_BOX - 1)) if put else plan.blocks,
+        why=(
             f"{plan.file}: up to {format_bytes(plan.most_bytes)} on {_BOX} GPUs",
             f"{plan.blocks} thread blocks",
         ),
-        _SOURCE,
+        source=_SOURCE,
+        base_us=_BASE_US[plan.protocol],
     )
 
 
@@ -220,17 +222,17 @@ def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
     protocol = "LL" if share <= channels * _PEER_LL and view.nodes == 1 else "Simple"
     put = protocol == "Simple"
     return LibraryChoice(
-        "rccl",
-        "all_to_all",
-        size_bytes,
-        "SendRecv",
-        protocol,
-        channels * (view.ranks - 1),
-        _THREADS,
-        0,
-        "put" if put else "allpairs",
-        protocol,
-        channels if put else channels * (view.ranks - 1),
-        (f"grouped send and receive: {channels} channels for each peer",),
-        _SOURCE,
+        library="rccl",
+        collective="all_to_all",
+        size_bytes=size_bytes,
+        algorithm="SendRecv",
+        protocol=protocol,
+        blocks=channels * (view.ranks - 1),
+        threads=_THREADS,
+        chunk_bytes=0,
+        simulated="put" if put else "allpairs",
+        simulated_protocol=protocol,
+        channels=channels if put else channels * (view.ranks - 1),
+        why=(f"grouped send and receive: {channels} channels for each peer",),
+        source=_SOURCE,
     )

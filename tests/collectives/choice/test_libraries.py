@@ -164,3 +164,22 @@ def test_gpus_without_links(tmp_path):
     )
     with pytest.raises(InputError, match="without NVLink or xGMI"):
         library_choice(str(file), "all_reduce", "1 MiB")
+
+
+@pytest.mark.parametrize(
+    "size,measured_us",
+    [
+        ("1 KiB", 13.67),
+        ("4 KiB", 13.72),
+        ("16 KiB", 15.47),
+        ("64 KiB", 14.25),
+        ("256 KiB", 17.46),
+        ("1 MiB", 28.39),
+    ],
+)
+def test_rccls_choice_takes_what_rccl_tests_measured(size, measured_us):
+    """8 MI300X (hisohara/ai-scripts @0780bb3c): the kernel and RCCL's base latency, nothing fitted."""
+    choice = library_choice("mi300x", "all_reduce", size)
+    sim = anb.Simulation("mi300x", choice.to_run(), record=False, checkpoint_bytes=0)
+    sim.run()
+    assert sim.result.time_ps / 1e6 + choice.base_us == pytest.approx(measured_us, rel=0.1)
