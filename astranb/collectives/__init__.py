@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any, Concatenate, ParamSpec
 
 from . import library as library  # registers the algorithms that come with astranb
-from .choice import LIBRARIES, Candidate, LibraryChoice, library_choice
+from .choice import LIBRARIES, LibraryCandidate, LibraryChoice, library_choice
 from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
@@ -48,7 +48,6 @@ __all__ = [
     "Algorithm",
     "Block",
     "Buffer",
-    "Candidate",
     "Chunk",
     "Collective",
     "Connection",
@@ -56,6 +55,7 @@ __all__ = [
     "Flaw",
     "Joined",
     "JoinedOperation",
+    "LibraryCandidate",
     "LibraryChoice",
     "Lowered",
     "Operation",

@@ -15,13 +15,13 @@ from astranb.core.units import size_bytes
 from astranb.gpu import Preset, named_gpus, preset
 from astranb.infragraph import Infra, resolve
 
-from .candidate import Candidate, LibraryChoice
+from .candidate import LibraryCandidate, LibraryChoice
 from .mscclpp import choose_mscclpp
 from .nccl import choose_nccl
 from .rccl import choose_rccl
 from .topology import LibraryView, library_view
 
-__all__ = ["LIBRARIES", "Candidate", "LibraryChoice", "LibraryView", "library_choice", "library_view"]
+__all__ = ["LIBRARIES", "LibraryCandidate", "LibraryChoice", "LibraryView", "library_choice", "library_view"]
 
 _CHOOSERS: Final[dict[str, Callable[[LibraryView, str, int], LibraryChoice]]] = {
     "nccl": choose_nccl,

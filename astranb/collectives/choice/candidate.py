@@ -9,11 +9,11 @@ from typing import Any
 from astranb.collectives.library.registry import Collective
 from astranb.core.units import format_bytes
 
-__all__ = ["Candidate", "LibraryChoice"]
+__all__ = ["LibraryCandidate", "LibraryChoice"]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class LibraryCandidate:
     """An algorithm and protocol of a library with the time that its cost model predicts.
 
     Attributes
@@ -58,7 +58,7 @@ class LibraryChoice:
         The rules that led to it, in order.
     source : str
         The repository and commit whose rules these are.
-    candidates : tuple of Candidate
+    candidates : tuple of LibraryCandidate
         All that the cost model compared, the fastest first; empty where sizes decide.
     base_us : float
         The library's own time before the first step, launch included, as its cost model has it; it is not
@@ -80,7 +80,7 @@ class LibraryChoice:
     channels: int
     why: tuple[str, ...]
     source: str
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[LibraryCandidate, ...] = ()
     base_us: float = 0.0
     difference: str = ""
 

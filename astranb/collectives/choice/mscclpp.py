@@ -23,7 +23,7 @@ _KiB: Final = 1 << 10
 _MiB: Final = 1 << 20
 
 
-class _Kernel(NamedTuple):
+class _LaunchedKernel(NamedTuple):
     """A kernel of MSCCL++, with its launch, and what simulates it."""
 
     name: str
@@ -84,27 +84,29 @@ def _left(what: str, view: LibraryView) -> InputError:
     return InputError(f"MSCCL++ leaves {what} to {other}", where="library", hint=f"use {other}")
 
 
-def _packet(view: LibraryView, size: int, most: int) -> _Kernel:
+def _packet(view: LibraryView, size: int, most: int) -> _LaunchedKernel:
     """Return the two-shot kernel of packets."""
     if size < 32 * _KiB:
         blocks, threads = (view.per_node - 1) * 4, 1024
     else:
         blocks, threads = (view.ranks - 1) * 8, 512 if size <= 153_600 else 1024
-    return _Kernel("packet", "LL", blocks, threads, "allpairs", "LL", f"up to {format_bytes(most)}")
+    return _LaunchedKernel("packet", "LL", blocks, threads, "allpairs", "LL", f"up to {format_bytes(most)}")
 
 
-def _all_reduce(view: LibraryView, size: int) -> _Kernel:
+def _all_reduce(view: LibraryView, size: int) -> _LaunchedKernel:
     peers = view.per_node - 1
     nvls = view.switched and view.capability >= 90
     if size <= 16 * _KiB:
         blocks, threads = (peers, peers * 32) if size < view.per_node * 4 else (peers * 4, 512)
-        return _Kernel("allpair_packet", "LL", blocks, threads, "allpairs_oneshot", "LL", "up to 16 KiB")
+        return _LaunchedKernel(
+            "allpair_packet", "LL", blocks, threads, "allpairs_oneshot", "LL", "up to 16 KiB"
+        )
     if size <= 32 * _KiB and nvls:
         return _nvls_packet(size)
     if size <= _MiB:
         return _packet(view, size, _MiB)
     if nvls and size < 16 * _MiB:
-        return _Kernel(
+        return _LaunchedKernel(
             "nvls_warp_pipeline",
             "Simple",
             view.per_node * 4,
@@ -114,7 +116,7 @@ def _all_reduce(view: LibraryView, size: int) -> _Kernel:
             "from 1 to 16 MiB, with NVLS",
         )
     if nvls:
-        return _Kernel(
+        return _LaunchedKernel(
             "nvls_block_pipeline",
             "Simple",
             view.per_node * 5,
@@ -123,18 +125,18 @@ def _all_reduce(view: LibraryView, size: int) -> _Kernel:
             "Simple",
             "from 16 MiB on, with NVLS",
         )
-    return _Kernel("fullmesh", "Simple", 35, 512, "allpairs", "Simple", "above 1 MiB, without NVLS")
+    return _LaunchedKernel("fullmesh", "Simple", 35, 512, "allpairs", "Simple", "above 1 MiB, without NVLS")
 
 
-def _nvls_packet(size: int) -> _Kernel:
+def _nvls_packet(size: int) -> _LaunchedKernel:
     blocks, threads = (4, 512) if size <= 8 * _KiB else (8, 1024)
-    return _Kernel(
+    return _LaunchedKernel(
         "nvls_packet", "LL", blocks, threads, "allpairs_oneshot", "LL", "up to 32 KiB, with NVLS",
         "each rank stores its packets to every peer, not once to the switch",
     )  # fmt: skip
 
 
-def _all_reduce_blackwell(view: LibraryView, size: int) -> _Kernel:
+def _all_reduce_blackwell(view: LibraryView, size: int) -> _LaunchedKernel:
     if size <= 32 * _KiB:
         return _nvls_packet(size)
     if size <= 2 * _MiB:
@@ -143,16 +145,18 @@ def _all_reduce_blackwell(view: LibraryView, size: int) -> _Kernel:
     raise _left(f"an all-reduce of {format_bytes(size)} ({name}: its blocks are not modelled)", view)
 
 
-def _all_gather(view: LibraryView, size: int) -> _Kernel:
+def _all_gather(view: LibraryView, size: int) -> _LaunchedKernel:
     share = size // view.ranks  # MSCCL++ goes by what one rank sends
     if share > 32 * _MiB and not view.amd:
-        return _Kernel("fullmesh", "Simple", 56, 1024, "put", "Simple", "above 32 MiB of a rank")
+        return _LaunchedKernel("fullmesh", "Simple", 56, 1024, "put", "Simple", "above 32 MiB of a rank")
     elements = share // 4
     blocks = 7 if elements <= 4096 else 14 if elements <= 32_768 else 28 if elements < 2_097_152 else 35
-    return _Kernel("fullmesh2", "Simple", blocks, 1024, "put", "Simple", "up to 32 MiB of a rank, or on AMD")
+    return _LaunchedKernel(
+        "fullmesh2", "Simple", blocks, 1024, "put", "Simple", "up to 32 MiB of a rank, or on AMD"
+    )
 
 
-def _plan(view: LibraryView, collective: str, size: int) -> _Kernel:
+def _plan(view: LibraryView, collective: str, size: int) -> _LaunchedKernel:
     """Return the default plan for several nodes of eight GPUs."""
     if (
         collective == "all_reduce"
@@ -161,7 +165,7 @@ def _plan(view: LibraryView, collective: str, size: int) -> _Kernel:
         and _KiB <= size <= 2 * _MiB
     ):
         group = 1 if size <= 64 * _KiB else 4
-        return _Kernel(
+        return _LaunchedKernel(
             f"allreduce_{view.nodes}nodes", "LL", 1 + 7 * group, 1024, "hierarchical", "Simple",
             "plan of python/mscclpp/__main__.py, 1 KiB to 2 MiB",
             "the plan sends packets within and between nodes, the hierarchical algorithm does not",

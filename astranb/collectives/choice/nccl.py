@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 
-from .candidate import Candidate, LibraryChoice
+from .candidate import LibraryCandidate, LibraryChoice
 from .nccl_graphs import ChannelGraph, ChannelGraphs, channel_graphs
 from .topology import LibraryView
 
@@ -116,7 +116,7 @@ _MOST_HEADS: Final = 32
 _PEER_LL: Final = 16_384  # up to this a channel sends by LL
 
 
-class _Machine(NamedTuple):
+class _SearchedMachine(NamedTuple):
     """A view with what follows from it."""
 
     view: LibraryView
@@ -125,7 +125,7 @@ class _Machine(NamedTuple):
     scale: int  # 0 one node, 1 two, 2 more
 
 
-def _machine(view: LibraryView) -> _Machine:
+def _machine(view: LibraryView) -> _SearchedMachine:
     if not view.switched:
         what = "no model of NCCL's choice where NVLinks join GPUs without a switch"
         raise InputError(what, where="library", hint="give an algorithm")
@@ -134,10 +134,10 @@ def _machine(view: LibraryView) -> _Machine:
         raise InputError(what, where="library", hint="give an algorithm")
     capability = view.capability
     generation = 3 if capability >= 100 else 2 if capability >= 90 else 1 if capability >= 80 else 0
-    return _Machine(view, channel_graphs(view), generation, min(view.nodes, 3) - 1)
+    return _SearchedMachine(view, channel_graphs(view), generation, min(view.nodes, 3) - 1)
 
 
-def nccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list[Candidate]:
+def nccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list[LibraryCandidate]:
     """Return every algorithm and protocol that NCCL can use, the fastest by its cost model first.
 
     Examples
@@ -149,7 +149,7 @@ def nccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list
     """
     machine = _machine(view)
     found = [
-        Candidate(algorithm, protocol, latency_us, rate, latency_us + size_bytes / (1000 * rate))
+        LibraryCandidate(algorithm, protocol, latency_us, rate, latency_us + size_bytes / (1000 * rate))
         for algorithm, protocol in _usable(machine, collective)
         if (rate := _bandwidth_GBps(machine, collective, algorithm, protocol, size_bytes)) > 0
         for latency_us in [_latency_us(machine, collective, algorithm, protocol, size_bytes)]
@@ -157,7 +157,7 @@ def nccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list
     return sorted(found, key=lambda one: one.time_us)
 
 
-def _usable(machine: _Machine, collective: str) -> Iterator[tuple[str, str]]:
+def _usable(machine: _SearchedMachine, collective: str) -> Iterator[tuple[str, str]]:
     view, graphs = machine.view, machine.graphs
     for algorithm in _ALGORITHMS[collective]:
         usable = {
@@ -182,7 +182,7 @@ def _steps(view: LibraryView, collective: str) -> int:
 
 
 def _bandwidth_GBps(  # noqa: N802 - unit in the name
-    machine: _Machine, collective: str, algorithm: str, protocol: str, size_bytes: int
+    machine: _SearchedMachine, collective: str, algorithm: str, protocol: str, size_bytes: int
 ) -> float:
     """Return the algorithm bandwidth that the cost model takes, in GB/s."""
     view, graphs, generation, scale = machine
@@ -218,7 +218,7 @@ def _bandwidth_GBps(  # noqa: N802 - unit in the name
 
 
 def _nvls_GBps(  # noqa: N802 - unit in the name
-    machine: _Machine, graph: ChannelGraph, collective: str, *, tree: bool
+    machine: _SearchedMachine, graph: ChannelGraph, collective: str, *, tree: bool
 ) -> float:
     """Return the bus bandwidth of one NVLS channel."""
     view, heads = machine.view, graph.channels
@@ -230,7 +230,9 @@ def _nvls_GBps(  # noqa: N802 - unit in the name
     return min(inside, outside, _NVLS_TREE_GBPS[machine.generation][machine.scale] if tree else inf)
 
 
-def _latency_us(machine: _Machine, collective: str, algorithm: str, protocol: str, size_bytes: int) -> float:
+def _latency_us(
+    machine: _SearchedMachine, collective: str, algorithm: str, protocol: str, size_bytes: int
+) -> float:
     view, column = machine.view, _PROTOCOLS.index(protocol)
     base, hop = _BASE_US[algorithm][column], _HOP_US[algorithm][column]
     net = _NET_HOP_US["Tree" if view.per_node == 1 and algorithm != "PAT" else algorithm][column]
@@ -322,7 +324,7 @@ _DIFFERENCE: Final = {
 }
 
 
-def _searched(machine: _Machine) -> str:
+def _searched(machine: _SearchedMachine) -> str:
     ring, nvls = machine.graphs.ring, machine.graphs.nvls
     heads = f", {nvls.channels} NVLS heads of {nvls.intra_GBps:g} GB/s" if nvls.channels else ", no NVLS"
     return (
@@ -331,7 +333,9 @@ def _searched(machine: _Machine) -> str:
     )
 
 
-def _channels(machine: _Machine, collective: str, best: Candidate, size_bytes: int) -> tuple[int, int, str]:
+def _channels(
+    machine: _SearchedMachine, collective: str, best: LibraryCandidate, size_bytes: int
+) -> tuple[int, int, str]:
     """Return thread blocks and threads of each, and the rule that led to them."""
     view, protocol = machine.view, best.protocol
     threads = _THREADS[protocol]
@@ -353,7 +357,9 @@ def _channels(machine: _Machine, collective: str, best: Candidate, size_bytes: i
     return _with_traffic(view, collective, best, size_bytes, blocks), threads, rule
 
 
-def _with_traffic(view: LibraryView, collective: str, best: Candidate, size_bytes: int, blocks: int) -> int:
+def _with_traffic(
+    view: LibraryView, collective: str, best: LibraryCandidate, size_bytes: int, blocks: int
+) -> int:
     """Return how many channels have at least 32 KiB of traffic each."""
     gathered = collective in ("all_gather", "reduce_scatter")
     count = size_bytes // view.ranks if gathered else size_bytes
@@ -370,7 +376,7 @@ def _up(count: int, unit: int) -> int:
     return ceil(count / unit) * unit
 
 
-def _chunk(view: LibraryView, best: Candidate, size_bytes: int, blocks: int) -> int:
+def _chunk(view: LibraryView, best: LibraryCandidate, size_bytes: int, blocks: int) -> int:
     """Return the data of one step of a channel."""
     step = _BUFFER_BYTES[best.protocol] // _STEPS
     if best.protocol == "LL":

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 
-from .candidate import Candidate, LibraryChoice
+from .candidate import LibraryCandidate, LibraryChoice
 from .topology import LibraryView
 
 __all__ = ["choose_rccl", "rccl_candidates"]
@@ -80,7 +80,7 @@ _ALGORITHMS: Final = {
 }
 
 
-def rccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list[Candidate]:
+def rccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list[LibraryCandidate]:
     """Return every algorithm and protocol of RCCL's cost model, the fastest first."""
     found = []
     for algorithm in _ALGORITHMS[collective]:
@@ -90,7 +90,7 @@ def rccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list
             rate = _bandwidth_GBps(view, collective, algorithm, protocol, size_bytes)
             latency_us = _latency_us(view, collective, algorithm, protocol)
             time_us = latency_us + size_bytes / (1000 * rate)
-            found.append(Candidate(algorithm, protocol, latency_us, rate, time_us))
+            found.append(LibraryCandidate(algorithm, protocol, latency_us, rate, time_us))
     return sorted(found, key=lambda one: one.time_us)
 
 
