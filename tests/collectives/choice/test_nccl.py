@@ -5,6 +5,9 @@
   of three sizes; the same on 8 H200), and two and four nodes of 8 H200 over EFA.
 - https://github.com/NVIDIA/nccl-tests/issues/309 (23 May 2025), 8 H100: 8 B to 1 MB RING and LL, from
   2 MB NVLS and SIMPLE.
+- stas00/ml-engineering @744d01e1 network/benchmarks/README.md, 8 H200: RING and LL up to 1 MiB, then NVLS.
+- https://github.com/NVIDIA/nccl/pull/2343, B200: Ring/LL128 is modelled at 640 GB/s on two GPUs, about 480
+  on three.
 - https://github.com/NVIDIA/nccl/issues/1455, 8 H100, GPUs 1 to 8: NVLS gains on the ring from 5 GPUs on.
 - https://github.com/NVIDIA/nccl/issues/1453, three nodes of 8 H100 with eight 200 Gb/s NICs each (NCCL
   2.22.3): "2048 Bytes -> Algo 0 proto 0 time 25.495272", and so on.
@@ -42,7 +45,7 @@ def test_channels_of_one_node_of_h100(size, blocks):
 
 
 def on_efa(nodes: int) -> LibraryView:
-    """Nodes of p5en: eight multi-rail devices of 400 Gb/s, 35 us as aws-ofi-nccl reports for them."""
+    """Nodes of p5en: eight devices of 400 Gb/s; 35 us: aws/aws-ofi-nccl @2daf7d30 platform-aws.cpp."""
     return LibraryView(
         8 * nodes, 8, "h200-sxm", 90, links=18, switched=True, nics=8, nic_GBps=48.0, nic_latency_us=35.0,
         cpu="intel",
@@ -91,6 +94,15 @@ def test_the_predicted_times_are_nccls(size, protocol, time_us):
     best = nccl_candidates(view, "all_reduce", size)[0]
     assert (best.algorithm, best.protocol) == ("Tree", protocol)
     assert best.time_us == pytest.approx(time_us, abs=2e-6)
+
+
+@pytest.mark.parametrize("gpus,rate_GBps", [(2, 640), (3, 480)])
+def test_the_modelled_bandwidth_of_b200_is_nccls(gpus, rate_GBps):  # noqa: N803 - unit in the name
+    view = LibraryView(gpus, gpus, "b200-sxm", 100, links=18, switched=True)
+    ring = next(
+        c for c in nccl_candidates(view, "all_reduce", GiB) if (c.algorithm, c.protocol) == ("Ring", "LL128")
+    )
+    assert ring.bandwidth_GBps == pytest.approx(rate_GBps)
 
 
 @pytest.mark.parametrize("gpus", range(2, 9))
