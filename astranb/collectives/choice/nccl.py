@@ -206,7 +206,7 @@ def _bandwidth_GBps(  # noqa: N802 - unit in the name
             share = 7 / 9 if view.nodes == 1 else 120 / 128
             bus = min(bus * share, graph.channels * _TREE_LL128_GBPS[generation][scale])
         if view.nodes > 1 and view.capability >= 90:
-            bus *= 0.85  # from Hopper on the search ends with a simple tree between nodes
+            bus *= 0.85  # a simple tree: the search's second try from Hopper on, as logged in nccl#1453
     if algorithm == "PAT":
         bus *= 0.75
     if algorithm in ("Ring", "NVLSTree") or collective == "all_reduce":
@@ -236,7 +236,6 @@ def _latency_us(
     view, column = machine.view, _PROTOCOLS.index(protocol)
     base, hop = _BASE_US[algorithm][column], _HOP_US[algorithm][column]
     net = _NET_HOP_US["Tree" if view.per_node == 1 and algorithm != "PAT" else algorithm][column]
-    net += view.nic_latency_us * (2 if protocol == "Simple" else 1)  # Simple flushes what a NIC wrote
     depth = view.nodes.bit_length() - 1
     if algorithm == "Tree":
         return base + 2 * ((view.per_node - 1) * hop + depth * net)

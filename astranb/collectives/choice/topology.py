@@ -48,8 +48,6 @@ class LibraryView:
         NICs of one node that lead out of it; 0 if none does.
     nic_GBps : float
         Of one NIC, no more than its PCIe slot carries.
-    nic_latency_us : float
-        What the network plugin reports: 0 for InfiniBand and RoCE.
     cpu : str
         ``"intel"``, ``"amd"`` or ``""`` if unknown, by the link between the sockets.
 
@@ -69,7 +67,6 @@ class LibraryView:
     switched: bool
     nics: int = 0
     nic_GBps: float = 0.0  # noqa: N815 - unit in the name
-    nic_latency_us: float = 0.0
     cpu: str = ""
 
     @property
