@@ -59,7 +59,7 @@ def commands(folder: Path) -> dict[str, tuple[list[str], float]]:
         "congestion": ([*run, "--size", "1GiB", "--fidelity", "congestion"], 1),
         "analytical": ([*run, "--size", "1GiB", "--fidelity", "analytical"], 1),
         "model": (["run", *step], 4),
-        "saved": ([*run, "--size", "4MiB", "--save", str(folder / "state.npz")], 3),
+        "saved": ([*run, "--size", "4MiB", "--algorithm", "ring", "--save", str(folder / "state.npz")], 3),
         "verify": (verify, 4),
         "check": (["infra", "check", str(large)], 3),
         "lists": (["infra", "show", str(lists)], 3),

@@ -20,7 +20,9 @@ from .model import workload_of
 from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
+    from astranb.collectives import LibraryChoice
     from astranb.explore import PlanSearch
+    from astranb.infragraph import Infra
     from astranb.sim import Simulation
     from astranb.workload.models import Cluster, ModelStep
 
@@ -37,6 +39,8 @@ class _Inputs(NamedTuple):
     options: dict[str, Any]
     step: ModelStep | None = None
     cluster: Cluster | None = None
+    infra: Infra | None = None  # of a collective
+    choice: LibraryChoice | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
 
     by_lines = fidelity == "cacheline"
     sim = Simulation(
-        args.infra if kind == COLLECTIVE or args.network is not None else None,
+        inputs.infra or (args.infra if args.network is not None else None),
         inputs.what,
         fidelity=fidelity,
         record=record if by_lines else inspected,
@@ -180,16 +184,44 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
 
 def _collective(args: argparse.Namespace) -> _Inputs:
     from astranb.collectives import Collective
+    from astranb.infragraph import resolve
     from astranb.net import Network, Roce
 
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
-    options = given(args, "channels", "protocol") | ({} if args.root is None else {"root": int(args.root)})
-    collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **options)
+    rooted = {} if args.root is None else {"root": int(args.root)}
+    infra = resolve(args.infra)
+    choice = _library_choice(args, infra)
+    if choice is None:
+        options = given(args, "channels", "protocol") | rooted
+        collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **options)
+    else:
+        collective = choice.to_run(channels=args.channels, **rooted)
     shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
-    return _Inputs(collective, {"network": Network(**shared)} if shared else {})
+    return _Inputs(collective, {"network": Network(**shared)} if shared else {}, infra=infra, choice=choice)
+
+
+def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | None:
+    """Return what the library runs: the given one, or the machine's own where its choice is modelled.
+
+    Whole messages know no channels and protocols: there the default algorithm of the collective runs.
+    """
+    from astranb.collectives import library_choice
+
+    chosen = [name for name in ("algorithm", "protocol") if getattr(args, name) is not None]
+    if args.library is not None:
+        if chosen:
+            what = f"--library and --{chosen[0]} exclude each other"
+            raise InputError(what, where="run", hint="leave one of them out")
+        return library_choice(infra, args.collective, args.size, **given(args, "gpu", "library"))
+    if chosen or args.fidelity not in (None, "cacheline"):
+        return None
+    try:
+        return library_choice(infra, args.collective, args.size, **given(args, "gpu"))
+    except InputError:  # no model of it, or an input that is refused where it is used
+        return None
 
 
 def _model(args: argparse.Namespace) -> _Inputs:

@@ -72,7 +72,8 @@ def report_of(subject: Subject) -> Report:
         }
         return Report({**common, **document(subject)})
     notes = subject.inputs.what.notes if subject.kind == TRACES else ()
-    return Report(None, [result.explain() if args.explain else text(subject)], notes=notes)
+    choice = subject.inputs.choice.lines() if args.explain and subject.inputs.choice else []
+    return Report(None, [*choice, result.explain() if args.explain else text(subject)], notes=notes)
 
 
 def _rows(subject: Subject) -> list[dict[str, Any]]:
@@ -103,6 +104,7 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "checked": by_lines and not COLLECTIVES[collective.name].silent,
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
         "busbw_GBps": sim.result.busbw_Bps / 1e9,
+        **({"choice": subject.inputs.choice.document()} if subject.inputs.choice else {}),
         **(_machine(sim) if by_lines else {"infra": subject.args.infra}),
     }
 

@@ -76,6 +76,9 @@ _SYSTEM_LAYER = _for(MODEL, TRACES, LAYERS, at=_MESSAGES)
 _TABLES = _for(LAYERS, at=_MESSAGES)
 _LAYERS = _for(LAYERS)
 
+_KERNELS: Final = next(option for option in MODEL_OPTIONS if option[0] == ("--library",))
+"""A collective and a model each have a library: it stands with the collective's options."""
+
 _GROUPS: Final = (
     _Group(
         "what to run: a collective on an infrastructure",
@@ -88,11 +91,25 @@ _GROUPS: Final = (
             _option(
                 "--algorithm",
                 "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
-                "or a function FILE.py:FUNCTION (default: that of the collective)",
+                "or a function FILE.py:FUNCTION (default: as the library chooses)",
                 _for(COLLECTIVE),
             ),
-            _count("--channels", "sets of thread blocks (default: chosen from the size)", _COLLECTIVE_LINES),
-            _option("--protocol", "Simple, LL or LL128 (default: Simple)", _COLLECTIVE_LINES),
+            _option(
+                "--library",
+                "algorithm, protocol and channels as chosen by nccl, rccl or mscclpp; --explain says why "
+                "(default: the GPUs' own, where its choice is modelled); "
+                f"of a model, {_KERNELS[1]}",
+                {**_COLLECTIVE_LINES, **_for(MODEL)},
+                metavar="NAME",
+            ),
+            _count(
+                "--channels", "sets of thread blocks (default: as the library chooses)", _COLLECTIVE_LINES
+            ),
+            _option(
+                "--protocol",
+                "Simple, LL or LL128 (default: Simple); without it and --algorithm, the library's",
+                _COLLECTIVE_LINES,
+            ),
             _option(
                 "--root",
                 "root rank of a broadcast, reduce, gather or scatter (default: 0); "
@@ -105,7 +122,11 @@ _GROUPS: Final = (
     _Group(
         "what to run: a model divided over ranks",
         "--model gpt3-6.7b --dp 2 --tp 8 --pp 2",
-        tuple(_Option(flags, text, _for(MODEL), more) for flags, text, more in MODEL_OPTIONS),
+        tuple(
+            _Option(flags, text, _for(MODEL), more)
+            for flags, text, more in MODEL_OPTIONS
+            if flags != _KERNELS[0]
+        ),
     ),
     _Group(
         "what to run: ASTRA-sim 2.0 files, or 1.0 files (recognised by their content)",

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any, Concatenate, ParamSpec
 
 from . import library as library  # registers the algorithms that come with astranb
+from .choice import LIBRARIES, LibraryCandidate, LibraryChoice, library_choice
 from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
@@ -40,6 +41,7 @@ __all__ = [
     "ALGORITHMS",
     "BUFFERS",
     "COLLECTIVES",
+    "LIBRARIES",
     "MIXED",
     "NOTHING",
     "PROTOCOLS",
@@ -53,6 +55,8 @@ __all__ = [
     "Flaw",
     "Joined",
     "JoinedOperation",
+    "LibraryCandidate",
+    "LibraryChoice",
     "Lowered",
     "Operation",
     "Plan",
@@ -78,6 +82,7 @@ __all__ = [
     "draw_waits",
     "gather",
     "join",
+    "library_choice",
     "list_operations",
     "lower",
     "promise",

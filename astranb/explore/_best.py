@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from astranb.collectives import Collective, algorithms
+from astranb.collectives import Collective, algorithms, library_choice
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
@@ -30,6 +30,7 @@ def best_algorithm(
     root: int = 0,
     network: Network | None = None,
     launch: str = "none",
+    library: str | None = None,
     most_events: int = _MOST_EVENTS,
 ) -> pd.DataFrame:
     """Run every algorithm of a collective with every protocol that it supports.
@@ -44,8 +45,11 @@ def best_algorithm(
         Bytes of the larger buffer of a rank.
     gpu, channels, root, network, launch
         As for :class:`astranb.Simulation` and :class:`astranb.collectives.Collective`.
+    library : str, optional
+        A library of :data:`astranb.collectives.LIBRARIES`: what it would choose gets a row of its own, with
+        the library's channels, and the column ``library`` names it.
     most_events : int
-        A run that is slower than the best so far stops after this number of events.
+        A run that is slower than the best so far stops after this number of events; not the library's.
 
     Returns
     -------
@@ -66,6 +70,13 @@ def best_algorithm(
     >>> table = anb.explore.best_algorithm("switch:gpus=4", "all_gather", "2 KiB")
     >>> table.loc[0, "protocol"]
     'LL128'
+
+    How far NCCL's choice is from the best:
+
+    >>> table = anb.explore.best_algorithm("dgx-h100", "all_gather", "1 KiB", library="nccl")
+    >>> nccl = table[table["library"] == "nccl"].iloc[0]
+    >>> nccl["algorithm"], nccl["protocol"], bool(nccl["slower"] > 1)
+    ('ring', 'LL', True)
     """
     import pandas as pd
 
@@ -74,39 +85,43 @@ def best_algorithm(
         names = sorted({a.collective for a in algorithms()})
         raise InputError(f"unknown collective {collective!r}", hint=near(collective, names))
     where = infra if isinstance(infra, Infra) else resolve(str(infra))
+    asked: list[tuple[Collective, str]] = [
+        (Collective.of(collective, size, one.name, channels=channels, root=root, protocol=protocol), "")
+        for one in known
+        for protocol in one.protocols
+    ]
+    if library is not None:
+        choice = library_choice(where, collective, size, gpu=gpu, library=library)
+        asked.append((choice.to_run(root=root), library))
     rows: list[dict[str, Any]] = []
     best_ps: int | None = None
-    for found in known:
-        for protocol in found.protocols:
-            wanted = Collective.of(
-                collective, size, found.name, channels=channels, root=root, protocol=protocol
+    for wanted, chooser in asked:
+        row: dict[str, Any] = {"algorithm": wanted.algorithm_name, "protocol": wanted.protocol, "reason": ""}
+        row |= {"size_bytes": wanted.size, "library": chooser}
+        rows.append(row)
+        try:
+            sim = Simulation(
+                where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
             )
-            row: dict[str, Any] = {"algorithm": found.name, "protocol": protocol, "reason": ""}
-            row["size_bytes"] = wanted.size
-            rows.append(row)
-            try:
-                sim = Simulation(
-                    where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
-                )
-                sim.step(most_events)
-                if not sim.finished and best_ps is not None and sim.now_ps > best_ps:
-                    row["reason"] = f"stopped after {sim.events:,} events: slower than the best"
-                    continue
-                sim.run()
-            except AstranbError as error:
-                row["reason"] = str(error)
+            sim.step(most_events)
+            if not sim.finished and best_ps is not None and sim.now_ps > best_ps and not chooser:
+                row["reason"] = f"stopped after {sim.events:,} events: slower than the best"
                 continue
-            result = sim.result
-            best_ps = min(best_ps or result.time_ps, result.time_ps)
-            row |= {
-                "time_ps": result.time_ps,
-                "algbw_Bps": result.algbw_Bps,
-                "busbw_Bps": result.busbw_Bps,
-                "events": sim.events,
-            }
+            sim.run()
+        except AstranbError as error:
+            row["reason"] = str(error)
+            continue
+        result = sim.result
+        best_ps = min(best_ps or result.time_ps, result.time_ps)
+        row |= {
+            "time_ps": result.time_ps,
+            "algbw_Bps": result.algbw_Bps,
+            "busbw_Bps": result.busbw_Bps,
+            "events": sim.events,
+        }
     if best_ps is None:
         raise InputError(f"no algorithm of {collective} can run: {rows[0]['reason']}", where=where.name)
-    first = ["algorithm", "protocol", "size_bytes", "time_ps", "slower"]
+    first = ["algorithm", "protocol", *(["library"] if library else []), "size_bytes", "time_ps", "slower"]
     table = pd.DataFrame(rows).reindex(columns=[*first, "algbw_Bps", "busbw_Bps", "events", "reason"])
     table["slower"] = table["time_ps"] / best_ps
     table = table.sort_values(["time_ps", "algorithm", "protocol"], kind="stable", ignore_index=True)

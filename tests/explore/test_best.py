@@ -36,3 +36,14 @@ def test_large_messages_want_other_algorithms_than_small_ones():
 def test_unknown_collective():
     with pytest.raises(InputError, match="did you mean 'all_reduce'"):
         anb.explore.best_algorithm("switch:gpus=2", "all_reduc", "1 KiB")
+
+
+def test_the_librarys_choice_has_a_row_beside_the_best():
+    table = anb.explore.best_algorithm("dgx-h100", "all_reduce", "1 KiB", library="nccl")
+    row = table[table["library"] == "nccl"]
+    assert len(row) == 1
+    choice = anb.collectives.library_choice("dgx-h100", "all_reduce", "1 KiB", library="nccl")
+    assert (row["algorithm"].item(), row["protocol"].item()) == (choice.simulated, choice.simulated_protocol)
+    sim = anb.Simulation("dgx-h100", choice.to_run())
+    sim.run()
+    assert sim.result.time_ps == row["time_ps"].item() > table.loc[0, "time_ps"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from astranb.core.errors import InputError
-from astranb.gpu import PRESETS, Preset, preset
+from astranb.gpu import Preset, named_gpus, preset
 from astranb.infragraph import Infra
 from astranb.net import Fabric
 
@@ -19,15 +19,8 @@ def presets_of(
     count = len(fabric.gpus)
     if gpu is not None:
         return [gpu if isinstance(gpu, Preset) else preset(gpu)] * count, []
-    named_by_infra = infra.profile_of_gpus()
-    text = " ".join([infra.name, *infra.device_names()]).lower()
-    named = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)
-    presets = [preset(name) if name else preset(named or "h100-sxm") for name in named_by_infra]
-    unnamed = named_by_infra.count(None)
-    notes = []
-    if unnamed:
-        why = f"the name {infra.name!r} suggests it" if named else "nothing else is specified"
-        notes.append(f"{unnamed} GPUs are taken for {named or 'h100-sxm'}: {why}")
+    names, notes = named_gpus(infra)
+    presets = [preset(name) for name in names]
     for number in ("line_bytes", "bulk_lines", "engine_lines"):
         found = sorted({getattr(p, number) for p in presets})
         if len(found) > 1:

@@ -1,0 +1,93 @@
+"""The choice of the communication libraries: which algorithm, protocol and channels they run.
+
+Models of the public rules of NCCL, RCCL and MSCCL++; nothing is simulated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from astranb.collectives.language.collective import collective_kind
+from astranb.core.errors import InputError, near
+from astranb.core.units import size_bytes
+from astranb.gpu import Preset, named_gpus, preset
+from astranb.infragraph import Infra, resolve
+
+from .candidate import LibraryCandidate, LibraryChoice
+from .mscclpp import choose_mscclpp
+from .nccl import choose_nccl
+from .rccl import choose_rccl
+from .topology import LibraryView, library_view
+
+__all__ = ["LIBRARIES", "LibraryCandidate", "LibraryChoice", "LibraryView", "library_choice", "library_view"]
+
+_CHOOSERS: Final[dict[str, Callable[[LibraryView, str, int], LibraryChoice]]] = {
+    "nccl": choose_nccl,
+    "rccl": choose_rccl,
+    "mscclpp": choose_mscclpp,
+}
+LIBRARIES: Final = tuple(_CHOOSERS)
+"""The libraries whose choice is modelled."""
+
+
+def library_choice(
+    infra: Infra | str | Path,
+    collective: str,
+    size: int | str,
+    *,
+    gpu: str | Path | Preset | None = None,
+    library: str | None = None,
+) -> LibraryChoice:
+    """Return what a communication library runs for a collective on an infrastructure.
+
+    Parameters
+    ----------
+    infra : Infra or str or Path
+    collective : str
+    size : int or str
+        Bytes of the larger buffer of a rank.
+    gpu : str or Path or Preset, optional
+        As for :class:`astranb.Simulation`.
+    library : str, optional
+        One of :data:`LIBRARIES`; by default that of the GPUs' vendor.
+
+    Raises
+    ------
+    InputError
+        The library is unknown, or there is no model of its choice for this machine or collective.
+
+    Examples
+    --------
+    >>> choice = library_choice("dgx-h100", "all_reduce", "64 KiB")
+    >>> choice.library, choice.algorithm, choice.protocol, choice.blocks
+    ('nccl', 'Ring', 'LL', 2)
+    >>> choice.to_run().title
+    'all_reduce/ring/LL'
+    """
+    if library is not None and library not in _CHOOSERS:
+        raise InputError(f"unknown library {library[:40]!r}", where="library", hint=near(library, LIBRARIES))
+    collective_kind(collective)
+    count = size_bytes(size)
+    if count < 1:
+        raise InputError("size must be at least 1 B", where="size")
+    where = infra if isinstance(infra, Infra) else resolve(str(infra))
+    view = library_view(where, _one_gpu(where, gpu))
+    if view.ranks < 2:
+        raise InputError("a library chooses for two GPUs or more", where="library", hint="give an algorithm")
+    if library in ("nccl", "rccl") and view.amd != (library == "rccl"):
+        other = "rccl" if view.amd else "nccl"
+        raise InputError(f"{library} does not run on {view.gpu[:40]}", where="library", hint=f"use {other}")
+    return _CHOOSERS[library or ("rccl" if view.amd else "nccl")](view, collective, count)
+
+
+def _one_gpu(infra: Infra, gpu: str | Path | Preset | None) -> str:
+    """Return the name of the preset of all GPUs."""
+    if gpu is not None:
+        return gpu.name if isinstance(gpu, Preset) else preset(gpu).name
+    names = sorted(set(named_gpus(infra)[0]))
+    if len(names) > 1:
+        what = f"no model of a library's choice for {' and '.join(names)} together"
+        raise InputError(what, where="library", hint="give an algorithm")
+    return names[0]

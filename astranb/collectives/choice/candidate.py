@@ -1,0 +1,134 @@
+"""What a library chooses among, and what it chose."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from astranb.collectives.library.registry import Collective
+from astranb.core.units import format_bytes
+
+__all__ = ["LibraryCandidate", "LibraryChoice"]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCandidate:
+    """An algorithm and protocol of a library with the time that its cost model predicts.
+
+    Attributes
+    ----------
+    algorithm, protocol : str
+        As the library names them.
+    latency_us, bandwidth_GBps : float
+        Of the cost model: the time is the latency and the bytes over the bandwidth.
+    time_us : float
+    """
+
+    algorithm: str
+    protocol: str
+    latency_us: float
+    bandwidth_GBps: float  # noqa: N815 - unit in the name
+    time_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryChoice:
+    """What a library runs for one collective of one size on one machine.
+
+    Attributes
+    ----------
+    library : str
+        ``"nccl"``, ``"rccl"`` or ``"mscclpp"``.
+    collective : str
+    size_bytes : int
+    algorithm, protocol : str
+        As the library names them.
+    blocks : int
+        Thread blocks of a rank; channels in NCCL's words.
+    threads : int
+        Of a thread block.
+    chunk_bytes : int
+        Data of one step of one channel at most; 0 where the library does not cut.
+    simulated, simulated_protocol : str
+        The algorithm and protocol of astranb that do the same.
+    channels : int
+        Of the simulated algorithm, so that it has as many thread blocks.
+    why : tuple of str
+        The rules that led to it, in order.
+    source : str
+        The repository and commit whose rules these are.
+    candidates : tuple of LibraryCandidate
+        All that the cost model compared, the fastest first; empty where sizes decide.
+    base_us : float
+        The library's own time before the first step, launch included, as its cost model has it; it is not
+        simulated. 0 where the model has none.
+    difference : str
+        How the simulated algorithm differs from the library's; empty if it does not.
+    """
+
+    library: str
+    collective: str
+    size_bytes: int
+    algorithm: str
+    protocol: str
+    blocks: int
+    threads: int
+    chunk_bytes: int
+    simulated: str
+    simulated_protocol: str
+    channels: int
+    why: tuple[str, ...]
+    source: str
+    candidates: tuple[LibraryCandidate, ...] = ()
+    base_us: float = 0.0
+    difference: str = ""
+
+    def to_run(self, *, channels: int | None = None, root: int = 0) -> Collective:
+        """Return the collective that simulates the choice.
+
+        Parameters
+        ----------
+        channels : int, optional
+            Instead of the library's.
+        root : int
+            Of a broadcast, reduction, gather or scatter.
+        """
+        return Collective.of(
+            self.collective,
+            self.size_bytes,
+            self.simulated,
+            channels=self.channels if channels is None else channels,
+            root=root,
+            protocol=self.simulated_protocol,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return the choice as plain data, the candidates as rows."""
+        return dataclasses.asdict(self)
+
+    def lines(self) -> list[str]:
+        """Return the choice and its reasons as text."""
+        chunk = f", chunks of {format_bytes(self.chunk_bytes)}" if self.chunk_bytes else ""
+        several = "s" if self.blocks > 1 else ""
+        launch = f"{self.blocks} thread block{several} of {self.threads} threads{chunk}"
+        lines = [
+            f"{self.library} runs {self.algorithm}/{self.protocol}: {launch}",
+            *(f"  {reason}" for reason in self.why),
+        ]
+        lines += [
+            f"  {one.algorithm + '/' + one.protocol:<16} {one.time_us:10.1f} us = {one.latency_us:.1f} us "
+            f"+ {format_bytes(self.size_bytes)} / {one.bandwidth_GBps:.1f} GB/s"
+            for one in self.candidates
+        ]
+        lines.append(
+            f"  simulated as {self.collective}/{self.simulated}/{self.simulated_protocol}, "
+            f"{self.channels} channel{'s' if self.channels > 1 else ''}"
+        )
+        if self.base_us:
+            lines.append(
+                f"  not simulated: {self.base_us:g} us of its own, the base latency of its cost model"
+            )
+        if self.difference:
+            lines.append(f"  differs: {self.difference}")
+        return [*lines, f"  source: {self.source}"]

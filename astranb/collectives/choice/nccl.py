@@ -1,0 +1,453 @@
+"""NCCL's choice: the cost of every algorithm and protocol, the least, then channels and threads.
+
+Source of all numbers and rules: NVIDIA/nccl @5067397c (2.30.7), ``src/graph/tuning.cc``
+(``ncclTunerConstantsDefaults``, ``ncclTopoTuneModel``, ``ncclTopoGetAlgoTime``), ``src/enqueue.cc``
+(``topoGetAlgoInfo``, ``scheduleCollTasksToPlan``, ``calcCollChunking``, ``addP2pToPlan``),
+``src/include/device.h``, ``src/include/comm.h`` and ``src/init.cc`` (buffer sizes). Without CollNet
+(it needs switches that reduce) and without registered buffers, as nccl-tests run by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, inf
+from typing import Final, NamedTuple
+
+from astranb.core.errors import InputError
+from astranb.core.units import format_bytes
+
+from .candidate import LibraryCandidate, LibraryChoice
+from .nccl_graphs import ChannelGraph, ChannelGraphs, channel_graphs
+from .topology import LibraryView
+
+__all__ = ["NCCL_SOURCE", "choose_nccl", "nccl_candidates"]
+
+NCCL_SOURCE: Final = "NVIDIA/nccl @5067397c (2.30.7), src/graph/tuning.cc and src/enqueue.cc"
+
+_PROTOCOLS: Final = ("LL", "LL128", "Simple")
+_ALGORITHMS: Final = {
+    "all_reduce": ("Tree", "Ring", "NVLS", "NVLSTree"),
+    "all_gather": ("Ring", "NVLS", "PAT"),
+    "reduce_scatter": ("Ring", "NVLS", "PAT"),
+    "broadcast": ("Ring",),
+    "reduce": ("Ring",),
+}
+_EXCHANGES: Final = ("all_to_all", "gather", "scatter", "send_recv")
+
+_Latencies = dict[str, tuple[float, float, float]]
+_BASE_US: Final[_Latencies] = {
+    "Tree": (6.8, 14.0, 8.4),
+    "Ring": (6.6, 14.0, 8.4),
+    "NVLS": (0, 0, 0),
+    "NVLSTree": (0, 0, 0),
+    "PAT": (8.0, 8.0, 8.0),
+}
+_HOP_US: Final[_Latencies] = {
+    "Tree": (0.6, 1.25, 4.0),
+    "Ring": (0.6, 1.9, 3.4),
+    "NVLS": (0, 0, 25),
+    "NVLSTree": (0, 0, 25),
+    "PAT": (0, 0, 4.0),
+}
+_NET_HOP_US: Final[_Latencies] = {
+    "Tree": (5.0, 8.5, 14),
+    "Ring": (2.7, 4.0, 14.0),
+    "NVLS": (0, 0, 18),
+    "NVLSTree": (0, 0, 20.9),
+    "PAT": (0, 0, 14),
+}
+"""In microseconds, of LL, LL128 and Simple."""
+
+_Caps = tuple[tuple[float, float, float], ...]
+_LL_GBPS: Final[_Caps] = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
+_RING_LL128_GBPS: Final = (20.0, 20.0, 36.7, 40.0)
+_TREE_LL128_GBPS: Final[_Caps] = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 31.67, 20.0))
+_TREE_GBPS: Final[_Caps] = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
+_NVLS_TREE_GBPS: Final[_Caps] = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
+"""Ceilings by generation (Volta, Ampere, Hopper, Blackwell) and by one, two or more nodes; all but LL's
+are of one channel. LL's second and later columns go by the processor: others, AMD."""
+_NVLS_EFFICIENCY: Final = (0.0, 0.0, 0.85, 0.74)
+
+_TREE_CORRECTION: Final = {
+    "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
+    "LL128": (
+        *(
+            1,
+            1,
+            1,
+            1,
+            1,
+            0.9,
+            0.8,
+            0.8,
+            0.8,
+            0.7,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+            0.6,
+            0.8,
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            1,
+            1,
+        ),
+    ),
+    "Simple": (
+        *(0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7),
+        *(0.7, 0.8, 0.9, 0.9),
+    ),
+}
+"""Factor of a tree's bandwidth for 64 B, 128 B, ..., 256 MiB."""
+
+_THREADS: Final = {"LL": 512, "LL128": 640, "Simple": 512}
+_MOST_THREADS: Final = 640
+_THREAD_BYTES: Final = {"LL": 8, "LL128": 8, "Simple": 64}  # work of a thread that is worth having it
+_WARP: Final = 32
+_STEPS: Final = 8
+_BUFFER_BYTES: Final = {"LL": 524_288, "LL128": 4_915_200, "Simple": 4_194_304}
+_CHANNEL_TRAFFIC: Final = 32_768  # bytes that one channel moves at least
+_PEER_CHUNK: Final = (524_288, 131_072)  # within a node, between nodes
+_MOST_HEADS: Final = 32
+_PEER_LL: Final = 16_384  # up to this a channel sends by LL
+
+
+class _SearchedMachine(NamedTuple):
+    """A view with what follows from it."""
+
+    view: LibraryView
+    graphs: ChannelGraphs
+    generation: int  # 0 Volta, 1 Ampere, 2 Hopper, 3 Blackwell
+    scale: int  # 0 one node, 1 two, 2 more
+
+
+def _machine(view: LibraryView) -> _SearchedMachine:
+    if not view.switched:
+        what = "no model of NCCL's choice where NVLinks join GPUs without a switch"
+        raise InputError(what, where="library", hint="give an algorithm")
+    if view.nodes > 1 and not view.nics:
+        what = f"no model of NCCL's choice for {view.nodes} nodes without NICs between them"
+        raise InputError(what, where="library", hint="give an algorithm")
+    capability = view.capability
+    generation = 3 if capability >= 100 else 2 if capability >= 90 else 1 if capability >= 80 else 0
+    return _SearchedMachine(view, channel_graphs(view), generation, min(view.nodes, 3) - 1)
+
+
+def nccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list[LibraryCandidate]:
+    """Return every algorithm and protocol that NCCL can use, the fastest by its cost model first.
+
+    Examples
+    --------
+    >>> h100 = LibraryView(8, 8, "h100-sxm", 90, links=18, switched=True)
+    >>> best = nccl_candidates(h100, "all_reduce", 2**20)[0]
+    >>> best.algorithm, best.protocol, round(best.time_us, 1)
+    ('Ring', 'LL', 28.0)
+    """
+    machine = _machine(view)
+    found = [
+        LibraryCandidate(algorithm, protocol, latency_us, rate, latency_us + size_bytes / (1000 * rate))
+        for algorithm, protocol in _usable(machine, collective)
+        if (rate := _bandwidth_GBps(machine, collective, algorithm, protocol, size_bytes)) > 0
+        for latency_us in [_latency_us(machine, collective, algorithm, protocol, size_bytes)]
+    ]
+    return sorted(found, key=lambda one: one.time_us)
+
+
+def _usable(machine: _SearchedMachine, collective: str) -> Iterator[tuple[str, str]]:
+    view, graphs = machine.view, machine.graphs
+    for algorithm in _ALGORITHMS[collective]:
+        usable = {
+            "Ring": True,
+            "Tree": True,
+            "NVLS": view.nodes == 1 and graphs.nvls.channels >= 2,  # between nodes it needs CollNet
+            "NVLSTree": view.nodes > 1 and graphs.nvls.channels >= 2,
+            "PAT": view.per_node == 1,
+        }[algorithm]
+        for protocol in _PROTOCOLS if usable else ():
+            if algorithm in ("Ring", "Tree") or protocol == "Simple":
+                yield algorithm, protocol
+
+
+def _steps(view: LibraryView, collective: str) -> int:
+    """Return the steps of a ring."""
+    return {
+        "all_reduce": 2 * (view.ranks - 1),
+        "all_gather": view.ranks - 1,
+        "reduce_scatter": view.ranks - 1,
+    }.get(collective, view.ranks)
+
+
+def _bandwidth_GBps(  # noqa: N802 - unit in the name
+    machine: _SearchedMachine, collective: str, algorithm: str, protocol: str, size_bytes: int
+) -> float:
+    """Return the algorithm bandwidth that the cost model takes, in GB/s."""
+    view, graphs, generation, scale = machine
+    nvls = algorithm in ("NVLS", "NVLSTree")
+    graph = graphs.nvls if nvls else graphs.tree if algorithm == "Tree" else graphs.ring
+    one = graph.intra_GBps if view.nodes <= 2 else graph.inter_GBps
+    if nvls:
+        one = _nvls_GBps(machine, graph, collective, tree=algorithm == "NVLSTree")
+    bus = graph.channels * one
+    # Within a node LL's ceiling goes by the GPU, between nodes by the processor.
+    most_ll = _LL_GBPS[generation if view.nodes == 1 else int(view.cpu == "amd")][scale]
+    if algorithm == "Ring" and protocol == "LL":
+        bus = min(most_ll, bus * 0.5)
+    if algorithm == "Ring" and protocol == "LL128":
+        bus = min(bus * 0.92, graph.channels * _RING_LL128_GBPS[generation])
+    if algorithm == "Tree":
+        bus = min(bus * 0.92, graph.channels * _TREE_GBPS[generation][scale])
+        if protocol == "LL":
+            bus = min(bus / 3.8, most_ll)
+        if protocol == "LL128":
+            share = 7 / 9 if view.nodes == 1 else 120 / 128
+            bus = min(bus * share, graph.channels * _TREE_LL128_GBPS[generation][scale])
+        if view.nodes > 1 and view.capability >= 90:
+            bus *= 0.85  # a simple tree: the search's second try from Hopper on, as logged in nccl#1453
+    if algorithm == "PAT":
+        bus *= 0.75
+    if algorithm in ("Ring", "NVLSTree") or collective == "all_reduce":
+        ratio = 0.5 if algorithm == "Tree" else view.ranks / _steps(view, collective)
+        bus *= ratio
+    power = (size_bytes >> 6).bit_length() - 1
+    corrected = algorithm == "Tree" and 0 <= power < len(_TREE_CORRECTION[protocol])
+    return bus * _TREE_CORRECTION[protocol][power] if corrected else bus
+
+
+def _nvls_GBps(  # noqa: N802 - unit in the name
+    machine: _SearchedMachine, graph: ChannelGraph, collective: str, *, tree: bool
+) -> float:
+    """Return the bus bandwidth of one NVLS channel."""
+    view, heads = machine.view, graph.channels
+    inside = graph.intra_GBps * _NVLS_EFFICIENCY[machine.generation] * (heads - 1) / heads
+    inside *= 2 if collective == "all_reduce" else (view.per_node - 1) / view.per_node
+    if view.nodes == 1:
+        return inside
+    outside = graph.inter_GBps * (2 if view.nodes == 2 and tree else 1)
+    return min(inside, outside, _NVLS_TREE_GBPS[machine.generation][machine.scale] if tree else inf)
+
+
+def _latency_us(
+    machine: _SearchedMachine, collective: str, algorithm: str, protocol: str, size_bytes: int
+) -> float:
+    view, column = machine.view, _PROTOCOLS.index(protocol)
+    base, hop = _BASE_US[algorithm][column], _HOP_US[algorithm][column]
+    net = _NET_HOP_US["Tree" if view.per_node == 1 and algorithm != "PAT" else algorithm][column]
+    depth = view.nodes.bit_length() - 1
+    if algorithm == "Tree":
+        return base + 2 * ((view.per_node - 1) * hop + depth * net)
+    if algorithm == "NVLS":
+        return hop
+    if algorithm == "NVLSTree":
+        return base + hop + 2 * depth * net
+    if algorithm == "PAT":
+        return base + depth * net / 3.5 + view.ranks * 2.8
+    if collective in ("broadcast", "reduce"):
+        return base + (hop if view.nodes == 1 else _NET_HOP_US["Ring"][column])
+    posting = (
+        0.0 if view.nodes == 1 else (2.0 if view.cpu == "amd" else 1.0) * (3 if protocol == "Simple" else 1)
+    )
+    between = (view.nodes - 1) * (2 if collective == "all_reduce" else 1)
+    latency = base + (_steps(view, collective) - between) * max(hop, posting) + between * net
+    large = size_bytes // (machine.graphs.channels * view.ranks) >= 64
+    if protocol == "Simple" and view.nodes > 1 and collective == "all_reduce" and large:
+        latency *= 1.9 if view.capability < 80 else 1.4
+    return latency
+
+
+def choose_nccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
+    """Return what NCCL runs.
+
+    Raises
+    ------
+    InputError
+        NCCL has no such collective, or there is no model of the machine.
+
+    Examples
+    --------
+    >>> h100 = LibraryView(8, 8, "h100-sxm", 90, links=18, switched=True)
+    >>> choice = choose_nccl(h100, "all_reduce", 2**21)
+    >>> choice.algorithm, choice.protocol, choice.blocks
+    ('NVLS', 'Simple', 16)
+    """
+    if collective in _EXCHANGES:
+        return _exchange(view, collective, size_bytes)
+    if collective not in _ALGORITHMS:
+        raise InputError(f"NCCL has no {collective}", where="library", hint="give an algorithm")
+    machine = _machine(view)
+    candidates = nccl_candidates(view, collective, size_bytes)
+    best = candidates[0]
+    blocks, threads, rule = _channels(machine, collective, best, size_bytes)
+    simulated, protocol, difference = _SIMULATED[best.algorithm], best.protocol, ""
+    if collective == "reduce" and protocol != "Simple":
+        difference, protocol = f"reduce/ring has no packets: Simple instead of {protocol}", "Simple"
+    why = (
+        _searched(machine),
+        f"least of {len(candidates)} predicted times: {best.time_us:.1f} us",
+        rule,
+    )
+    return LibraryChoice(
+        library="nccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm=best.algorithm,
+        protocol=best.protocol,
+        blocks=blocks,
+        threads=threads,
+        chunk_bytes=_chunk(view, best, size_bytes, blocks),
+        simulated=simulated,
+        simulated_protocol=protocol,
+        channels=blocks,
+        why=why,
+        source=NCCL_SOURCE,
+        candidates=tuple(candidates),
+        base_us=_BASE_US[best.algorithm][_PROTOCOLS.index(best.protocol)],
+        difference=difference or _DIFFERENCE.get(best.algorithm, ""),
+    )
+
+
+_SIMULATED: Final = {
+    "Ring": "ring",
+    "Tree": "tree",
+    "NVLS": "switch",
+    "NVLSTree": "hierarchical",
+    "PAT": "ring",
+}
+_DIFFERENCE: Final = {
+    "NVLS": "NCCL copies to and from its own buffers, the switch algorithm works on the user's",
+    "NVLSTree": "the hierarchical algorithm reduces within nodes by thread blocks, not by the switch",
+    "PAT": "a ring instead of PAT's logarithmic steps",
+}
+
+
+def _searched(machine: _SearchedMachine) -> str:
+    ring, nvls = machine.graphs.ring, machine.graphs.nvls
+    heads = f", {nvls.channels} NVLS heads of {nvls.intra_GBps:g} GB/s" if nvls.channels else ", no NVLS"
+    return (
+        f"search: {ring.channels} rings of {ring.intra_GBps:g} GB/s, "
+        f"{machine.graphs.channels} channels{heads}"
+    )
+
+
+def _channels(
+    machine: _SearchedMachine, collective: str, best: LibraryCandidate, size_bytes: int
+) -> tuple[int, int, str]:
+    """Return thread blocks and threads of each, and the rule that led to them."""
+    view, protocol = machine.view, best.protocol
+    threads = _THREADS[protocol]
+    if best.algorithm in ("NVLS", "NVLSTree"):
+        blocks = machine.graphs.nvls_channels
+        rule = f"NVLS uses its {blocks} channels, {_MOST_THREADS} threads each"
+        return _with_traffic(view, collective, best, size_bytes, blocks), _MOST_THREADS, rule
+    least = _THREAD_BYTES[protocol] * (view.ranks if (best.algorithm, protocol) == ("Ring", "LL") else 1)
+    most = machine.graphs.channels
+    blocks = max(1, min(most, size_bytes // (threads * least)))
+    rule = f"{blocks} of {most} channels: {least} B at least for each of {threads} threads"
+    while size_bytes < blocks * threads * least and threads % 128 == 0:
+        threads //= 2
+    if protocol == "Simple" and best.algorithm == "Ring":
+        threads += _WARP  # one warp synchronises
+    threads = max(threads, 3 * _WARP)
+    if best.algorithm in ("Tree", "PAT"):
+        threads = _MOST_THREADS
+    return _with_traffic(view, collective, best, size_bytes, blocks), threads, rule
+
+
+def _with_traffic(
+    view: LibraryView, collective: str, best: LibraryCandidate, size_bytes: int, blocks: int
+) -> int:
+    """Return how many channels have at least 32 KiB of traffic each."""
+    gathered = collective in ("all_gather", "reduce_scatter")
+    count = size_bytes // view.ranks if gathered else size_bytes
+    per_byte = view.ranks if gathered else 2 if collective == "all_reduce" else 1
+    per_byte *= 4 if best.protocol == "LL" else 1
+    share = _up(max(_CHANNEL_TRAFFIC, count * per_byte) // blocks, 16)
+    cell = _up(ceil(_CHANNEL_TRAFFIC / per_byte), 16)  # work is dealt out in cells
+    cells = max(1, ceil(count / cell))
+    return max(1, min(blocks, ceil(cells / ceil(share / (cell * per_byte)))))
+
+
+def _up(count: int, unit: int) -> int:
+    """Round up to a multiple of the unit."""
+    return ceil(count / unit) * unit
+
+
+def _chunk(view: LibraryView, best: LibraryCandidate, size_bytes: int, blocks: int) -> int:
+    """Return the data of one step of a channel."""
+    step = _BUFFER_BYTES[best.protocol] // _STEPS
+    if best.protocol == "LL":
+        return step // 2
+    if best.protocol == "LL128":
+        step = step // 16 * 15
+        if best.algorithm == "Tree":
+            depth = 1 + (view.nodes.bit_length() - 1) + 0.1 * view.per_node
+            for factor, least in ((64, 131_072), (16, 32_768)):
+                while size_bytes // (blocks * step) < depth * factor / view.per_node and step > least:
+                    step //= 2
+        return step
+    if best.algorithm == "Ring":
+        return step * _STEPS // 2
+    heads = blocks * min(_MOST_HEADS, view.per_node)
+    if best.algorithm == "NVLS":
+        chunk = 131_072
+        for factor, least in ((64, 65_536), (8, 32_768), (2, 16_384)):
+            if size_bytes < factor * heads * chunk and chunk > least:
+                chunk = least
+        return chunk
+    if best.algorithm == "NVLSTree":
+        chunk = 65_536 if view.nodes >= 4 else 131_072
+        for factor, least in ((4, 65_536), (1, 32_768)):
+            if size_bytes < factor * heads * chunk and chunk > least:
+                chunk = least
+        return chunk
+    return step
+
+
+def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
+    """Return how NCCL sends to peers: grouped sends and receives, each on channels of its own."""
+    machine = _machine(view)
+    bytes_ = size_bytes if collective == "send_recv" else max(1, size_bytes // view.ranks)
+    everything = 1 << (machine.graphs.channels - 1).bit_length()
+    most = min(everything, 1 << (2 * view.links - 1).bit_length()) if view.nodes == 1 else 2
+    least = most
+    while least * view.ranks > everything and least > 1:
+        least //= 2
+    step = _PEER_CHUNK[view.nodes > 1]
+    small, large = (step // 2, step) if view.nodes > 1 else (step // 8, step * 32)
+    blocks = min(least, -(-bytes_ // small))
+    while -(-bytes_ // blocks) > large and blocks <= most // 2:
+        blocks *= 2
+    protocol = "LL" if view.nodes == 1 and bytes_ <= blocks * _PEER_LL else "Simple"
+    peers = 1 if collective == "send_recv" else view.ranks - 1
+    simulated, channels = {
+        "all_to_all": ("put", blocks) if protocol == "Simple" else ("allpairs", blocks * peers),
+        "gather": ("allpairs", blocks),
+        "scatter": ("allpairs", blocks * peers),
+        "send_recv": ("put", blocks),
+    }[collective]
+    packets = collective in ("all_to_all", "send_recv")
+    return LibraryChoice(
+        library="nccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm="SendRecv",
+        protocol=protocol,
+        blocks=blocks * (1 if collective == "gather" else peers),
+        threads=_MOST_THREADS,
+        chunk_bytes=step if protocol == "Simple" else _BUFFER_BYTES["LL"] // _STEPS // 2,
+        simulated=simulated,
+        simulated_protocol=protocol if packets else "Simple",
+        channels=channels,
+        why=(
+            f"grouped send and receive: {blocks} of {most} channels for each peer",
+            f"{format_bytes(small)} at least on each channel",
+            f"{protocol}: up to {format_bytes(_PEER_LL)} a channel go by LL",
+        ),
+        source=NCCL_SOURCE,
+        difference=""
+        if packets or protocol == "Simple"
+        else f"{collective}/allpairs has no packets: Simple, not LL",
+    )

@@ -1,0 +1,238 @@
+"""RCCL's choice on MI300X: MSCCL's algorithms within a box by size, else its cost model.
+
+Source of all numbers and rules: ROCm/rccl @0cbce2a7 (October 2024): ``tools/msccl-algorithms/`` (which
+file for which size; attributes of ``<algo>``, thread blocks counted), ``src/misc/msccl/msccl_lifecycle.cc``
+(what fits), ``src/graph/tuning.cc`` (``tuning_model_5``, ``ncclTopoTuneModel``, ``ncclTopoGetAlgoTime``),
+``src/graph/rome_models.cc`` (``rome_model_79`` of one box: 28 rings; ``rome_model_81`` with NICs),
+``src/graph/connect.cc`` and ``src/enqueue.cc`` (``getChannnelThreadInfo``).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from astranb.core.errors import InputError
+from astranb.core.units import format_bytes
+
+from .candidate import LibraryCandidate, LibraryChoice
+from .topology import LibraryView
+
+__all__ = ["choose_rccl", "rccl_candidates"]
+
+_SOURCE: Final = "ROCm/rccl @0cbce2a7, src/graph/tuning.cc (model 5) and tools/msccl-algorithms/"
+_PROTOCOLS: Final = ("LL", "Simple")  # LL128 is not built for gfx94x
+_BOX: Final = 8
+
+_BASE_US: Final = {"LL": 12.0, "Simple": 17.0}
+_HOP_US: Final = {"Tree": {"LL": 0.9, "Simple": 2.3}, "Ring": {"LL": 0.8, "Simple": 2.1}}
+_NET_HOP_US: Final = {"Tree": {"LL": 10.5, "Simple": 25.0}, "Ring": {"LL": 9.5, "Simple": 320.0}}
+_SHARE: Final = {
+    "Tree": {"LL": (0.06, 0.06), "Simple": (0.11, 0.59)},
+    "Ring": {"LL": (0.08, 0.08), "Simple": (1.0, 1.0)},
+}
+"""Of the bus bandwidth, on up to two nodes and on more."""
+_CORRECTION: Final = {
+    "Tree": {
+        "LL": (*[0.1] * 6, *[1.0] * 5, 0.6, 1.0, 0.9, 1.0, 1.0, *[0.1] * 11),
+        "Simple": (*[0.1] * 15, 0.7, *[1.0] * 10, 0.8),
+    },
+    "Ring": {
+        "LL": (*[0.1] * 11, 1.0, 0.2, 1.0, 0.4, 0.4, 0.1, 0.2, 0.2, *[0.1] * 8),
+        "Simple": (*[0.1] * 23, 0.8, 1.0, 1.0, 1.0),
+    },
+}
+"""Factor of the bandwidth for 64 B, 128 B, ...; of rings only between nodes."""
+
+_THREADS: Final = 256
+_THREAD_BYTES: Final = {"LL": 8, "Simple": 64}
+_RINGS_OF_A_BOX: Final = 28
+_CHANNELS: Final = (56, 64)  # of one box, of more
+_PEER_LL: Final = 16_384
+
+
+class _PlanFile(NamedTuple):
+    """An algorithm file of MSCCL for eight GPUs, out of place."""
+
+    most_bytes: int
+    protocol: str
+    blocks: int
+    chunks: int  # the elements must divide by it
+    file: str
+
+
+_PLANS: Final = {
+    "all_reduce": (
+        _PlanFile(65_536, "LL", 32, 256, "allreduce-allpairs-8n-ll-32tb-op.xml"),
+        _PlanFile(524_287, "LL", 64, 512, "allreduce-allpairs-8n-ll-64tb-op.xml"),
+        _PlanFile(16_777_216, "Simple", 64, 512, "allreduce-allpairs-8n-simple-op.xml"),
+    ),
+    "all_to_all": (
+        _PlanFile(9_216, "LL", 15, 8, "alltoall-8n-0-9kb.xml"),
+        _PlanFile(194_560, "LL", 30, 16, "alltoall-8n-9kb-190kb.xml"),
+        _PlanFile(524_288, "LL", 60, 32, "alltoall-8n-190kb-512kb.xml"),
+        _PlanFile(7_340_032, "Simple", 60, 32, "alltoall-8n-512kb-7mb.xml"),
+        _PlanFile(45_088_768, "Simple", 64, 64, "alltoall-8n-7mb-43mb.xml"),
+    ),
+}
+_ALGORITHMS: Final = {
+    "all_reduce": ("Tree", "Ring"),
+    **dict.fromkeys(("all_gather", "reduce_scatter", "broadcast", "reduce"), ("Ring",)),
+}
+
+
+def rccl_candidates(view: LibraryView, collective: str, size_bytes: int) -> list[LibraryCandidate]:
+    """Return every algorithm and protocol of RCCL's cost model, the fastest first."""
+    found = []
+    for algorithm in _ALGORITHMS[collective]:
+        for protocol in _PROTOCOLS:
+            if algorithm == "Tree" and protocol == "Simple" and view.nodes == 1:
+                continue
+            rate = _bandwidth_GBps(view, collective, algorithm, protocol, size_bytes)
+            latency_us = _latency_us(view, collective, algorithm, protocol)
+            time_us = latency_us + size_bytes / (1000 * rate)
+            found.append(LibraryCandidate(algorithm, protocol, latency_us, rate, time_us))
+    return sorted(found, key=lambda one: one.time_us)
+
+
+def _bandwidth_GBps(  # noqa: N802 - unit in the name
+    view: LibraryView, collective: str, algorithm: str, protocol: str, size_bytes: int
+) -> float:
+    rate = view.gpu_GBps * _SHARE[algorithm][protocol][view.nodes > 2]
+    if algorithm == "Ring" and protocol == "LL" and collective in ("broadcast", "reduce") and view.nodes == 1:
+        rate *= 1.65
+    rate *= 0.5 if algorithm == "Tree" else view.ranks / _steps(view, collective)
+    corrected = _CORRECTION[algorithm][protocol]
+    power = max(0, min((size_bytes >> 6).bit_length() - 1, len(corrected) - 1))
+    return rate * corrected[power] if algorithm == "Tree" or view.nodes > 1 else rate
+
+
+def _steps(view: LibraryView, collective: str) -> int:
+    once = view.ranks - 1
+    return {"all_reduce": 2 * once, "all_gather": once, "reduce_scatter": once}.get(collective, view.ranks)
+
+
+def _latency_us(view: LibraryView, collective: str, algorithm: str, protocol: str) -> float:
+    base, hop, net = _BASE_US[protocol], _HOP_US[algorithm][protocol], _NET_HOP_US[algorithm][protocol]
+    if algorithm == "Tree":
+        return base + 2 * ((view.per_node - 1) * hop + (view.nodes.bit_length() - 1) * net)
+    if collective in ("broadcast", "reduce"):
+        hop = _HOP_US["Tree"][protocol] if protocol == "Simple" else hop
+        if view.nodes > 1:
+            hop = _NET_HOP_US["Tree" if protocol == "Simple" else "Ring"][protocol]
+        return base + _steps(view, collective) * hop
+    between = 0 if view.nodes == 1 else 2 * view.nodes if collective == "all_reduce" else view.nodes - 1
+    if view.nodes > 1:
+        posting = (2.0 if view.cpu == "amd" else 1.0) * (3 if protocol == "Simple" else 1)
+        hop = max(hop, posting)
+    return base + (_steps(view, collective) - between) * hop + between * net
+
+
+def choose_rccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
+    """Return what RCCL runs on nodes of eight MI300X.
+
+    Raises
+    ------
+    InputError
+        RCCL has no such collective, or there is no model of the machine.
+
+    Examples
+    --------
+    >>> box = LibraryView(8, 8, "mi300x", 0, links=7, switched=False)
+    >>> choice = choose_rccl(box, "all_reduce", 2**20)
+    >>> choice.algorithm, choice.protocol, choice.blocks
+    ('MSCCL allpairs', 'Simple', 64)
+    """
+    if not view.amd or view.per_node != _BOX:
+        what = f"no model of RCCL's choice for {view.per_node} GPUs of type {view.gpu[:40]} in a node"
+        raise InputError(what, where="library", hint="only nodes of eight MI300X are modelled")
+    plan = _plan(view, collective, size_bytes)
+    if plan is not None:
+        return _by_plan(collective, size_bytes, plan)
+    if collective not in _ALGORITHMS:
+        if collective == "all_to_all":
+            return _exchange(view, size_bytes)
+        raise InputError(f"no model of RCCL's {collective}", where="library", hint="give an algorithm")
+    candidates = rccl_candidates(view, collective, size_bytes)
+    best = candidates[0]
+    most, least = _CHANNELS[view.nodes > 1], _THREAD_BYTES[best.protocol]
+    least *= view.ranks if (best.algorithm, best.protocol) == ("Ring", "LL") else 1
+    blocks = max(1, min(most, size_bytes // (_THREADS * least)))
+    simulated = "tree" if best.algorithm == "Tree" else "ring"
+    packets = collective != "reduce"
+    return LibraryChoice(
+        library="rccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm=best.algorithm,
+        protocol=best.protocol,
+        blocks=blocks,
+        threads=_THREADS,
+        chunk_bytes=0,
+        simulated=simulated,
+        simulated_protocol=best.protocol if packets else "Simple",
+        channels=blocks,
+        why=(
+            f"model: rings of {view.gpu_GBps:g} GB/s together, {most} channels",
+            f"least of {len(candidates)} predicted times: {best.time_us:.1f} us",
+            f"{blocks} of {most} channels: {least} B at least for each of {_THREADS} threads",
+        ),
+        source=_SOURCE,
+        candidates=tuple(candidates),
+        base_us=_BASE_US[best.protocol],
+        difference=f"RCCL's {_RINGS_OF_A_BOX} rings of a box have orders of their own, over all seven links"
+        if view.nodes == 1 and simulated == "ring"
+        else "",
+    )
+
+
+def _plan(view: LibraryView, collective: str, size_bytes: int) -> _PlanFile | None:
+    """Return the file of MSCCL that fits: by size, and where the elements (float) divide by its chunks."""
+    plans = _PLANS.get(collective, ()) if view.nodes == 1 else ()
+    found = next((plan for plan in plans if size_bytes <= plan.most_bytes), None)
+    return found if found and (size_bytes // 4) % found.chunks == 0 else None
+
+
+def _by_plan(collective: str, size_bytes: int, plan: _PlanFile) -> LibraryChoice:
+    put = collective == "all_to_all" and plan.protocol == "Simple"
+    return LibraryChoice(
+        library="rccl",
+        collective=collective,
+        size_bytes=size_bytes,
+        algorithm="MSCCL allpairs" if collective == "all_reduce" else "MSCCL alltoall",
+        protocol=plan.protocol,
+        blocks=plan.blocks,
+        threads=_THREADS,
+        chunk_bytes=0,
+        simulated="put" if put else "allpairs",
+        simulated_protocol=plan.protocol,
+        channels=-(-plan.blocks // (_BOX - 1)) if put else plan.blocks,
+        why=(
+            f"{plan.file}: up to {format_bytes(plan.most_bytes)} on {_BOX} GPUs",
+            f"{plan.blocks} thread blocks",
+        ),
+        source=_SOURCE,
+        base_us=_BASE_US[plan.protocol],
+    )
+
+
+def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
+    """Return how RCCL's grouped sends and receives exchange: eight channels for a peer in a box."""
+    share = max(1, size_bytes // view.ranks)
+    channels = 8 if view.nodes == 1 else 2
+    protocol = "LL" if share <= channels * _PEER_LL and view.nodes == 1 else "Simple"
+    put = protocol == "Simple"
+    return LibraryChoice(
+        library="rccl",
+        collective="all_to_all",
+        size_bytes=size_bytes,
+        algorithm="SendRecv",
+        protocol=protocol,
+        blocks=channels * (view.ranks - 1),
+        threads=_THREADS,
+        chunk_bytes=0,
+        simulated="put" if put else "allpairs",
+        simulated_protocol=protocol,
+        channels=channels if put else channels * (view.ranks - 1),
+        why=(f"grouped send and receive: {channels} channels for each peer",),
+        source=_SOURCE,
+    )

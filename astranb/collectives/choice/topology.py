@@ -1,0 +1,162 @@
+"""What a communication library sees of a machine: GPUs and nodes, NVLink or xGMI, NICs, the processor.
+
+NCCL counts links and gives each a rate of its own, below the data sheet's; these rates are used here,
+because its choices follow from them. Source: NVIDIA/nccl @5067397c, ``src/graph/topo.h``
+(``SM90_NVLINK_BW``, ...), ``src/graph/topo.cc`` (PCIe and network rates); ROCm/rccl @0cbce2a7,
+``src/graph/topo.h`` (``GFX94X_XGMI_WIDTH``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.infragraph import Infra, NodeGraph, NodeKind, family
+
+__all__ = ["LibraryView", "library_view"]
+
+_CAPABILITY: Final = {"v100": 70, "a100": 80, "h100": 90, "h200": 90, "h800": 90, "h20": 90, "gh200": 90}
+_CAPABILITY_10: Final = {"b100": 100, "b200": 100, "gb200": 100, "b300": 103, "gb300": 103}
+_AMD: Final = ("mi300x", "mi325x", "mi308x")
+_NVLINK_GBPS: Final = ((100, 40.1), (90, 20.6), (70, 20.0), (60, 18.0))  # of one link, by capability
+_XGMI_GBPS: Final = 48.0  # of one link of gfx94x
+_PCIE_GBPS: Final = {"pcie3": 12.0, "pcie4": 24.0, "pcie5": 48.0, "pcie6": 96.0}  # x16, as NCCL has them
+_INTEL, _AMD_CPU = ("upi", "qpi"), ("xgmi",)
+
+
+@dataclass(frozen=True)
+class LibraryView:
+    """What a library knows of the machine when it chooses.
+
+    Attributes
+    ----------
+    ranks, per_node : int
+        GPUs, and those of one node.
+    gpu : str
+        Name of the preset of all GPUs.
+    capability : int
+        Compute capability times ten, as 90; 0 for AMD.
+    links : int
+        NVLink or xGMI links of one GPU.
+    switched : bool
+        Whether the links lead to switches.
+    nics : int
+        NICs of one node that lead out of it; 0 if none does.
+    nic_GBps : float
+        Of one NIC, no more than its PCIe slot carries.
+    cpu : str
+        ``"intel"``, ``"amd"`` or ``""`` if unknown, by the link between the sockets.
+
+    Examples
+    --------
+    >>> from astranb.infragraph import blueprint
+    >>> view = library_view(blueprint("dgx-h100"), "h100-sxm")
+    >>> view.nodes, view.links, view.link_GBps, view.switched
+    (1, 18, 20.6, True)
+    """
+
+    ranks: int
+    per_node: int
+    gpu: str
+    capability: int
+    links: int
+    switched: bool
+    nics: int = 0
+    nic_GBps: float = 0.0  # noqa: N815 - unit in the name
+    cpu: str = ""
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.ranks // self.per_node
+
+    @property
+    def amd(self) -> bool:
+        """Whether the GPUs are AMD's."""
+        return not self.capability
+
+    @property
+    def link_GBps(self) -> float:  # noqa: N802 - unit in the name
+        """What the library takes one NVLink or xGMI link for."""
+        return (
+            _XGMI_GBPS if self.amd else next(rate for least, rate in _NVLINK_GBPS if self.capability >= least)
+        )
+
+    @property
+    def gpu_GBps(self) -> float:  # noqa: N802 - unit in the name
+        """All links of a GPU together."""
+        return self.links * self.link_GBps
+
+
+def library_view(infra: Infra, gpu: str) -> LibraryView:
+    """Derive what a library sees of an infrastructure whose GPUs are of one kind.
+
+    Raises
+    ------
+    InputError
+        The GPU's library is unknown, nodes differ in size, or GPUs have neither NVLink nor xGMI.
+    """
+    graph = infra.expand()
+    name = gpu.split("-", 1)[0]
+    capability = (_CAPABILITY | _CAPABILITY_10).get(name, 0)
+    if not capability and name not in _AMD:
+        what = f"no model of the library of GPU {gpu[:40]!r}"
+        raise InputError(what, where="library", hint="give an algorithm, or a GPU as h100-sxm or mi300x")
+    fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.link]
+    first = int(graph.gpus[0])
+    mine = fast & ((graph.a == first) | (graph.b == first)) & ~_touches(graph, NodeKind.CPU)
+    links = int(graph.lanes[mine].sum())
+    if not links:
+        what = f"no model of a library's choice where {infra.name[:40]!r} joins GPUs without NVLink or xGMI"
+        raise InputError(what, where="library", hint="give an algorithm")
+    ends = np.where(graph.a[mine] == first, graph.b[mine], graph.a[mine])
+    nics, rate = _nics(graph)
+    return LibraryView(
+        len(graph.gpus),
+        _per_node(graph, infra.name),
+        gpu,
+        capability,
+        links,
+        bool((graph.kind[ends] == NodeKind.SWITCH).all()),
+        nics,
+        rate,
+        cpu=_cpu(graph),
+    )
+
+
+def _touches(graph: NodeGraph, kind: NodeKind) -> np.ndarray:
+    found: np.ndarray = (graph.kind[graph.a] == kind) | (graph.kind[graph.b] == kind)
+    return found
+
+
+def _per_node(graph: NodeGraph, where: str) -> int:
+    sizes = set(Counter(graph.instance[graph.gpus].tolist()).values())
+    if len(sizes) > 1:
+        what = f"nodes of {' and '.join(map(str, sorted(sizes)))} GPUs: no model of a library's choice"
+        raise InputError(what, where=where, hint="give an algorithm")
+    return sizes.pop()
+
+
+def _nics(graph: NodeGraph) -> tuple[int, float]:
+    """Return the NICs of the first node that lead out of it, and what one carries."""
+    node = int(graph.instance[graph.gpus[0]])
+    outward = graph.instance[graph.a] != graph.instance[graph.b]
+    ends = np.concatenate([graph.a[outward], graph.b[outward]])
+    ours = np.unique(ends[(graph.kind[ends] == NodeKind.NIC) & (graph.instance[ends] == node)])
+    if not len(ours):
+        return 0, 0.0
+    mine = (graph.a == ours[0]) | (graph.b == ours[0])
+    wire = int(graph.bandwidth_ab_Bps[mine & outward].sum()) / 1e9
+    slots = [_PCIE_GBPS.get(graph.links[number].type, wire) for number in graph.link[mine & ~outward]]
+    return len(ours), min([wire, *slots])
+
+
+def _cpu(graph: NodeGraph) -> str:
+    """Tell the processor's vendor by the link that joins the sockets."""
+    between = (graph.kind[graph.a] == NodeKind.CPU) & (graph.kind[graph.b] == NodeKind.CPU)
+    types = {graph.links[number].type for number in graph.link[between]}
+    return "intel" if types & {*_INTEL} else "amd" if types & {*_AMD_CPU} else ""

@@ -1,0 +1,34 @@
+"""Which presets an infrastructure names, suggests or leaves to be assumed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .presets import PRESETS
+
+if TYPE_CHECKING:
+    from astranb.infragraph import Infra
+
+__all__ = ["named_gpus"]
+
+_ASSUMED = "h100-sxm"
+
+
+def named_gpus(infra: Infra) -> tuple[list[str], list[str]]:
+    """Return the name of each rank's preset, and what was assumed.
+
+    Examples
+    --------
+    >>> from astranb.infragraph import blueprint
+    >>> named_gpus(blueprint("dgx-a100"))[0][:2]
+    ['a100-sxm', 'a100-sxm']
+    """
+    declared = infra.profile_of_gpus()
+    text = " ".join([infra.name, *infra.device_names()]).lower()
+    suggested = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)
+    unnamed = declared.count(None)
+    notes = []
+    if unnamed:
+        why = f"the name {infra.name!r} suggests it" if suggested else "nothing else is specified"
+        notes.append(f"{unnamed} GPUs are taken for {suggested or _ASSUMED}: {why}")
+    return [name or suggested or _ASSUMED for name in declared], notes

@@ -1,0 +1,185 @@
+"""RCCL's and MSCCL++'s choice, and the one entrance to all three."""
+
+import pytest
+
+import astranb as anb
+from astranb.collectives import LIBRARIES, library_choice
+from astranb.collectives.choice.mscclpp import choose_mscclpp
+from astranb.collectives.choice.rccl import choose_rccl, rccl_candidates
+from astranb.collectives.choice.topology import LibraryView
+from astranb.core.errors import InputError
+
+KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
+MI300X = LibraryView(8, 8, "mi300x", 0, links=7, switched=False)
+H100 = LibraryView(8, 8, "h100-sxm", 90, links=18, switched=True)
+B200 = LibraryView(8, 8, "b200-sxm", 100, links=18, switched=True)
+A100 = LibraryView(8, 8, "a100-sxm", 80, links=12, switched=True)
+
+
+@pytest.mark.parametrize(
+    "size,algorithm,protocol,blocks",
+    [
+        (KiB, "MSCCL allpairs", "LL", 32),
+        (64 * KiB, "MSCCL allpairs", "LL", 32),
+        (256 * KiB, "MSCCL allpairs", "LL", 64),
+        (512 * KiB, "MSCCL allpairs", "Simple", 64),
+        (16 * MiB, "MSCCL allpairs", "Simple", 64),
+        (32 * MiB, "Ring", "Simple", 56),
+        (KiB + 4, "Ring", "LL", 1),  # 257 floats do not divide by 256 chunks
+    ],
+)
+def test_rccl_goes_by_its_files_and_then_by_its_model(size, algorithm, protocol, blocks):
+    """Sizes and thread blocks are attributes of ROCm/rccl @0cbce2a7 tools/msccl-algorithms/*.xml."""
+    choice = choose_rccl(MI300X, "all_reduce", size)
+    assert (choice.algorithm, choice.protocol, choice.blocks) == (algorithm, protocol, blocks)
+
+
+def test_rccls_model_by_hand():
+    """Seven links of 48 GB/s: a ring moves 336 GB/s, 17 us + 14 hops of 2.1 us before."""
+    ring = next(c for c in rccl_candidates(MI300X, "all_reduce", GiB) if c.protocol == "Simple")
+    assert ring.latency_us == pytest.approx(17 + 14 * 2.1)
+    assert ring.bandwidth_GBps == pytest.approx(336 * 8 / 14)
+
+
+def test_rccl_between_nodes():
+    two = LibraryView(16, 8, "mi300x", 0, links=7, switched=False, nics=8, nic_GBps=48.0)
+    assert choose_rccl(two, "all_reduce", KiB).algorithm == "Tree"
+    assert choose_rccl(two, "all_reduce", GiB).algorithm == "Ring"
+    assert choose_rccl(two, "all_to_all", MiB).algorithm == "SendRecv"
+
+
+@pytest.mark.parametrize(
+    "view,size,kernel,blocks",
+    [
+        (H100, 16 * KiB, "allpair_packet", 28),
+        (H100, 32 * KiB, "nvls_packet", 8),
+        (H100, MiB, "packet", 56),
+        (H100, 2 * MiB, "nvls_warp_pipeline", 32),
+        (H100, 16 * MiB, "nvls_block_pipeline", 40),
+        (A100, 32 * KiB, "packet", 56),
+        (A100, 16 * KiB + 4, "packet", 28),
+        (A100, 2 * MiB, "fullmesh", 35),
+        (MI300X, 2 * MiB, "fullmesh", 35),
+        (B200, 8 * KiB, "nvls_packet", 4),
+        (B200, 2 * MiB, "packet", 56),
+    ],
+)
+def test_mscclpp_goes_by_size(view, size, kernel, blocks):
+    choice = choose_mscclpp(view, "all_reduce", size)
+    assert (choice.algorithm, choice.blocks) == (kernel, blocks)
+
+
+@pytest.mark.parametrize(
+    "share,blocks", [(16 * KiB, 7), (128 * KiB, 14), (MiB, 28), (8 * MiB, 35), (64 * MiB, 56)]
+)
+def test_mscclpp_gathers(share, blocks):
+    assert choose_mscclpp(H100, "all_gather", 8 * share).blocks == blocks
+
+
+def test_mscclpp_between_nodes_has_a_plan_or_leaves_it():
+    two = LibraryView(16, 8, "h100-sxm", 90, links=18, switched=True, nics=8, nic_GBps=48.0)
+    assert choose_mscclpp(two, "all_reduce", 64 * KiB).blocks == 8
+    assert choose_mscclpp(two, "all_reduce", MiB).blocks == 29
+    with pytest.raises(InputError, match="leaves all_reduce of 4 MiB over 2 nodes to nccl"):
+        choose_mscclpp(two, "all_reduce", 4 * MiB)
+
+
+@pytest.mark.parametrize("view", [H100, MI300X])
+@pytest.mark.parametrize(
+    "collective", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"]
+)
+def test_every_choice_can_be_simulated(view, collective):
+    choose = choose_rccl if view.amd else anb.collectives.choice.choose_nccl
+    for power in range(8, 31):
+        collective_to_run = choose(view, collective, 1 << power).to_run()
+        assert collective_to_run.size == 1 << power
+        if power == 12:
+            assert collective_to_run.program(8).ranks == 8
+
+
+def test_the_machines_own_library():
+    assert library_choice("dgx-h100", "all_reduce", "1 MiB").library == "nccl"
+    assert library_choice("mi300x", "all_reduce", "1 MiB").library == "rccl"
+    assert {library_choice("mi300x", "all_reduce", "1 MiB", library="mscclpp").algorithm} == {"packet"}
+
+
+def test_the_choice_runs():
+    choice = library_choice("dgx-h100", "all_reduce", "4 KiB")
+    sim = anb.Simulation("dgx-h100", choice.to_run())
+    sim.run()
+    assert sim.engine.work.title == "all_reduce/ring/LL"
+    assert sim.engine.work.channels == choice.blocks
+
+
+def test_text_and_data():
+    choice = library_choice("dgx-h100", "all_reduce", "2 MiB")
+    text = "\n".join(choice.lines())
+    assert "nccl runs NVLS/Simple: 16 thread blocks of 640 threads" in text
+    assert "NVIDIA/nccl @5067397c" in text
+    assert len(choice.document()["candidates"]) == 7
+
+
+@pytest.mark.parametrize(
+    "infra,collective,options,says",
+    [
+        ("dgx-h100", "all_reduce", {"library": "ncl"}, "unknown library 'ncl'; did you mean 'nccl'"),
+        ("dgx-h100", "all_reduce", {"library": "rccl"}, "rccl does not run on h100-sxm; use nccl"),
+        ("dgx-h100", "all_reduc", {}, "did you mean 'all_reduce'"),
+        ("dgx-h100", "barrier", {}, "NCCL has no barrier"),
+        (
+            "dgx-h100",
+            "all_to_all",
+            {"library": "mscclpp"},
+            "MSCCL\\+\\+ leaves all_to_all within a node to nccl",
+        ),
+        ("mi300x", "scatter", {}, "no model of RCCL's scatter"),
+        ("ring:gpus=4", "all_reduce", {}, "without NVLink or xGMI"),
+        ("switch:gpus=1", "all_reduce", {}, "without NVLink or xGMI"),
+    ],
+)
+def test_what_has_no_choice_says_so(infra, collective, options, says):
+    with pytest.raises(InputError, match=says):
+        library_choice(infra, collective, "1 MiB", **options)
+
+
+def test_a_size_of_nothing():
+    with pytest.raises(InputError, match="at least 1 B"):
+        library_choice("dgx-h100", "send_recv", 0)
+
+
+def test_zero_channels_are_refused():
+    with pytest.raises(InputError, match="channels must be at least 1"):
+        library_choice("dgx-h100", "all_reduce", 64).to_run(channels=0)
+
+
+def test_the_libraries():
+    assert LIBRARIES == ("nccl", "rccl", "mscclpp")
+
+
+def test_gpus_without_links(tmp_path):
+    parts = "components: [{name: gpu, count: 2, choice: xpu}], links: [], edges: []"
+    file = tmp_path / "alone.yaml"
+    file.write_text(
+        f"name: h100\ndevices: [{{name: box, {parts}}}]\ninstances: [{{name: host, device: box, count: 1}}]\n"
+    )
+    with pytest.raises(InputError, match="without NVLink or xGMI"):
+        library_choice(str(file), "all_reduce", "1 MiB")
+
+
+@pytest.mark.parametrize(
+    "size,measured_us",
+    [
+        ("1 KiB", 13.67),
+        ("4 KiB", 13.72),
+        ("16 KiB", 15.47),
+        ("64 KiB", 14.25),
+        ("256 KiB", 17.46),
+        ("1 MiB", 28.39),
+    ],
+)
+def test_rccls_choice_takes_what_rccl_tests_measured(size, measured_us):
+    """8 MI300X (hisohara/ai-scripts @0780bb3c): the kernel and RCCL's base latency, nothing fitted."""
+    choice = library_choice("mi300x", "all_reduce", size)
+    sim = anb.Simulation("mi300x", choice.to_run(), record=False, checkpoint_bytes=0)
+    sim.run()
+    assert sim.result.time_ps / 1e6 + choice.base_us == pytest.approx(measured_us, rel=0.1)
