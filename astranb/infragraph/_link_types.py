@@ -68,7 +68,7 @@ class LinkType:
 _IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
 
 
-def _nvlink(generation: int, gigabytes: int, links: int, total: str) -> LinkType:
+def _nvlink(generation: str, gigabytes: int, links: int, total: str) -> LinkType:
     source = f"NVIDIA data sheet of {total} both ways over {links} links"
     return LinkType(f"nvlink{generation}", gigabytes * _GB, source, 100 * _NS, _NVLINK_NS, links)
 
@@ -79,11 +79,13 @@ def _of_nic(name: str, gigabits: int, source: str) -> LinkType:
 
 
 _TYPES = (
-    _nvlink(1, 20, 4, "P100: 160 GB/s"),
-    _nvlink(2, 25, 6, "V100: 300 GB/s"),
-    _nvlink(3, 25, 12, "A100: 600 GB/s"),
-    _nvlink(4, 25, 18, "H100: 900 GB/s"),
-    _nvlink(5, 50, 18, "B200: 1.8 TB/s"),
+    _nvlink("1", 20, 4, "P100: 160 GB/s"),
+    _nvlink("2", 25, 6, "V100: 300 GB/s"),
+    _nvlink("3", 25, 12, "A100: 600 GB/s"),
+    _nvlink("3-a800", 25, 8, "A800: 400 GB/s"),
+    _nvlink("4", 25, 18, "H100: 900 GB/s"),
+    _nvlink("4-h800", 25, 8, "H800: 400 GB/s"),
+    _nvlink("5", 50, 18, "B200: 1.8 TB/s"),
     LinkType("nvlink-c2c", 450 * _GB, "NVIDIA GH200 data sheet: 900 GB/s both ways", 100 * _NS, "assumed"),
     LinkType(
         "xgmi", 56_250_000_000,
@@ -125,14 +127,16 @@ _Near = tuple[tuple[re.Pattern[str], str], ...]
 
 _GPU_NVLINK: _Near = (
     (re.compile(r"gb[23]00|b[123]00|blackwell"), "nvlink5"),
-    (re.compile(r"h[12]00|h20|gh200|hopper|h800"), "nvlink4"),
-    (re.compile(r"a100|a800|ampere"), "nvlink3"),
+    (re.compile(r"h800"), "nvlink4-h800"),
+    (re.compile(r"h[12]00|h20|gh200|hopper"), "nvlink4"),
+    (re.compile(r"a800"), "nvlink3-a800"),
+    (re.compile(r"a100|ampere"), "nvlink3"),
     (re.compile(r"v100|dgx-?2"), "nvlink2"),
     (re.compile(r"p100|dgx-?1"), "nvlink1"),
 )
 _GPU_PCIE: _Near = (
-    (re.compile(r"gb[23]00|b[123]00|h[12]00|h20|mi300|mi325"), "pcie5"),
-    (re.compile(r"a100|mi[12]"), "pcie4"),
+    (re.compile(r"gb[23]00|b[123]00|h[128]00|h20|mi300|mi325"), "pcie5"),
+    (re.compile(r"a[18]00|mi[12]"), "pcie4"),
     (re.compile(r"v100|p100|dgx-?[12]"), "pcie3"),
 )
 # Matched against a name in lower case without spaces, dashes and underscores; first come, first served.
@@ -247,6 +251,13 @@ _FORWARD = (
     ("SWITCH", re.compile(r"pci|plx"), 100 * _NS, "PCIe switch", "assumed"),
     ("SWITCH", re.compile(r"infiniband|quantum"), 130 * _NS, "InfiniBand switch", "assumed: port to port"),
     # From the first "asic" of each line only: otherwise the time is quadratic where it is repeated.
+    (
+        "CPU",
+        re.compile(r"^(?>.*?asic).*infiniband", re.MULTILINE),
+        130 * _NS,
+        "InfiniBand switch",
+        "assumed: port to port",
+    ),
     (
         "CPU",
         re.compile(r"^(?>.*?asic).*switch", re.MULTILINE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from astranb.core.errors import InputError
@@ -21,7 +22,7 @@ def presets_of(
         return [gpu if isinstance(gpu, Preset) else preset(gpu)] * count, []
     named_by_infra = infra.profile_of_gpus()
     text = " ".join([infra.name, *infra.device_names()]).lower()
-    named = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)
+    named = next((p for p in PRESETS if _named(p, text)), None)
     presets = [preset(name) if name else preset(named or "h100-sxm") for name in named_by_infra]
     unnamed = named_by_infra.count(None)
     notes = []
@@ -33,3 +34,8 @@ def presets_of(
         if len(found) > 1:
             raise InputError(f"GPUs with different {number}: {found}", where=infra.name)
     return presets, notes
+
+
+def _named(preset: str, text: str) -> bool:
+    """Whether a text has a GPU's name: ``8xh200`` has h200, not h20, which is not in ``mesh20`` either."""
+    return re.search(rf"(?<![a-fh-wyz]){re.escape(preset.split('-', 1)[0])}(?!\d)", text) is not None
