@@ -30,6 +30,9 @@ def add_commands(commands: Any) -> None:
     )
     convert.add_argument("file", help="XML written by NCCL_TOPO_DUMP_FILE or by 'lstopo FILE.xml'")
     add_output(convert, "FILE.yaml or FILE.json (default: the input's name with .yaml)")
+    convert.add_argument(
+        "--gpu", help="GPU preset: adds the links of such GPUs that the file leaves out (NCCL_TOPO_FILE)"
+    )
     convert.add_argument("--name", help="name of the infrastructure (default: that of the product or file)")
     draw = add_command(verbs, "draw", "draw an infrastructure", _draw)
     draw.add_argument("file", help=_INFRA)
@@ -66,9 +69,11 @@ def _check(args: argparse.Namespace) -> Report:
 
 
 def _convert(args: argparse.Namespace) -> Report:
+    from astranb.gpu import preset
     from astranb.infragraph import convert
 
-    made = convert(args.file, args.name)
+    gpu = None if args.gpu is None else preset(args.gpu).name
+    made = convert(args.file, args.name, gpu)
     path = Path(args.output or f"{Path(args.file).stem}.yaml")
     if args.output is None and path.exists():
         raise InputError("the file exists", where=str(path), hint="name it, or another one, with --output")

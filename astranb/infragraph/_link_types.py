@@ -12,7 +12,17 @@ from functools import lru_cache
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["CABLE", "DEFAULT", "LINK_TYPES", "LinkType", "family", "forwarding", "link_type", "recognise"]
+__all__ = [
+    "CABLE",
+    "DEFAULT",
+    "LINK_TYPES",
+    "LinkType",
+    "between_gpus",
+    "family",
+    "forwarding",
+    "link_type",
+    "recognise",
+]
 
 _GB = 10**9
 _NS = 1000
@@ -139,6 +149,8 @@ _GPU_PCIE: _Near = (
     (re.compile(r"a[18]00|mi[12]"), "pcie4"),
     (re.compile(r"v100|p100|dgx-?[12]"), "pcie3"),
 )
+_ALONE = re.compile(r"pcie|gh200|[pv]100")
+"""GPUs of cards, and those that are connected in several ways: by a mesh, by NVSwitches or not at all."""
 # Matched against a name in lower case without spaces, dashes and underscores; first come, first served.
 _NAMES = (
     (re.compile(r"c2c"), "nvlink-c2c"),
@@ -218,6 +230,23 @@ def recognise(name: str, description: str, *context: str) -> tuple[LinkType, str
                     found, doubt = _generation(family, number, context)
                     return found, doubt or why
     return DEFAULT, ""
+
+
+def between_gpus(gpu: str) -> LinkType | None:
+    """Return the links by which a board connects GPUs of a name; None if it may have none.
+
+    Examples
+    --------
+    >>> between_gpus("h800-sxm").name, between_gpus("mi300x").name, between_gpus("l40s")
+    ('nvlink4-h800', 'xgmi', None)
+    """
+    name = gpu.lower()
+    if _ALONE.search(name):
+        return None
+    found = next((found for pattern, found in _GPU_NVLINK if pattern.search(name)), "")
+    if not found and re.search(r"mi[23]\d\d", name):
+        found = "xgmi"
+    return LINK_TYPES.get(found)
 
 
 def _generation(family: str, number: str, context: tuple[str, ...]) -> tuple[LinkType, str]:
