@@ -70,7 +70,7 @@ class LstopoReader:
             self.machine.missing = (
                 f"{len(modules)} GPUs on a board have no links in the file, as lstopo without NVML or RSMI "
                 "writes it: they reach one another by PCIe only; "
-                "name the GPU, as --gpu h100-sxm, to add its links"
+                "name the GPU (--gpu h100-sxm, in 'infra convert' too) to add its links"
             )
 
     def _walk(self, tag: Tag, cpu: DetectedPart | None, depth: int) -> None:

@@ -89,7 +89,7 @@ class NcclReader:
             return ""
         return (
             f"{len(gpus)} GPUs have {left_out}: they reach one another by PCIe only; "
-            "name the GPU, as --gpu h100-sxm, to add its NVLinks"
+            "name the GPU (--gpu h100-sxm, in 'infra convert' too) to add its NVLinks"
         )
 
     def _slot(self, tag: Tag, cpu: DetectedPart, depth: int) -> PcieSlot:

@@ -189,7 +189,7 @@ def test_an_input_file_of_nccl_is_completed_as_nccl_does(tmp_path: Path) -> None
     assert plain.check() == [plain.missing]
     assert plain.missing.startswith(BY_PCIE)
     assert "nvlink4" not in plain.expand().edges_by_link()
-    with pytest.warns(InputWarning, match=rf"cloud\.xml: {BY_PCIE}.*--gpu h100-sxm"):
+    with pytest.warns(InputWarning, match=rf"cloud\.xml: {BY_PCIE}.*name the GPU .--gpu h100-sxm"):
         assert plain.completed(None) is plain
     for made in (plain.completed("h100-sxm"), convert(file, gpu="h100-sxm")):
         found = edges(made)
