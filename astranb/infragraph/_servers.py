@@ -291,7 +291,7 @@ _p5 = partial(
 _ndv5 = partial(
     _hgx_h100, "ndv5_h100", "Azure ND H100 v5", "Intel Xeon Platinum 8480C", "upi", "NVIDIA ConnectX-7", 8, 8
 )
-_a3 = partial(_hgx_h100, cpu="Intel Xeon Platinum 8481C", sockets="upi", nic="Google Titanium")
+_a3 = partial(_hgx_h100, cpu="Intel Xeon Platinum 8481C", sockets="upi", nic="Google virtual NIC")
 
 SERVERS: dict[str, Server] = {
     "dgx-1": Server(_dgx_1, "NVIDIA DGX-1: 8 P100 in a hybrid cube mesh", 100),

@@ -124,10 +124,10 @@ _ALL: Final = (
     _H100,
     replace(_H100, name="h200-sxm", memory_Bps=4800 * 10**9, memory_bytes=143_771 << 20,
             source="NVIDIA H200 data sheet: 1,979 and 3,958 TFLOP/s with sparsity, halved"),
-    replace(_H100, name="h800-sxm", source="as H100, but for NVLink and float64: arXiv 2505.09343"),
-    # The parts are those of H100: no timings of its kernels are collected.
+    replace(_H100, name="h800-sxm", fitted="as those of h100-sxm",
+            source="as H100, but for NVLink and float64: arXiv 2505.09343"),
     replace(_H100, name="h20-sxm", sms=78, memory_Bps=4000 * 10**9, memory_bytes=97_871 << 20,
-            peaks=_tera(bf16=148, fp8=296),
+            peaks=_tera(bf16=148, fp8=296), fitted="by the parts that h100-sxm achieves of its peaks",
             source="NVIDIA HGX H20 data sheet, in SemiAnalysis of November 2023"),
     _B200,
     replace(_B200, name="gb200", memory_bytes=189_471 << 20, peaks=_tera(bf16=2500, fp8=5000),

@@ -100,7 +100,7 @@ INTERCONNECTS: Final = {
     ),
     "h100-sxm": _H100,
     "h200-sxm": _H100,
-    "h20-sxm": _H100,
+    "h20-sxm": replace(_H100, source=f"as H100: {_AIC}"),
     "h800-sxm": replace(
         _H100, inside_Bps=160 * _GB, inside_peak_Bps=200 * _GB, text="NVLink 4, 8 links; 400 Gbit/s",
         few_steps_Bps=84 * _GB,
