@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
@@ -76,11 +78,29 @@ def _run(argv: list[str]) -> int:
         return lab.command(argv[1:])
     from .arguments import join_negative_values
 
-    try:
-        args = parser().parse_args(join_negative_values(argv))
-        return int(args.command(args).print(as_json=args.json))
-    except SystemExit as stop:  # --help and --version
-        return int(stop.code or 0)
+    with warnings.catch_warnings():
+        warnings.showwarning = _printer(warnings.showwarning)
+        try:
+            args = parser().parse_args(join_negative_values(argv))
+            return int(args.command(args).print(as_json=args.json))
+        except SystemExit as stop:  # --help and --version
+            return int(stop.code or 0)
+
+
+def _printer(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """Return what prints astranb's own warnings as its errors are, each once."""
+    from astranb.core.errors import InputWarning
+
+    printed: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
+        if not issubclass(category, InputWarning):
+            otherwise(message, category, *where, **more)
+        elif str(message) not in printed:
+            printed.add(str(message))
+            print(f"astranb: {message}", file=sys.stderr)
+
+    return show
 
 
 def _drop_output() -> None:

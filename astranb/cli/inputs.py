@@ -323,7 +323,7 @@ def network_of(args: argparse.Namespace) -> Any:
     if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
         what = f"{args.dimensions[:40]!r} is not a list of dimensions"
         raise InputError(what, where="--dimensions", hint="write 8x4")
-    return InfraNetwork(resolve(args.infra), tuple(map(int, counts)), args.infra)
+    return InfraNetwork(resolve(args.infra).completed(args.gpu), tuple(map(int, counts)), args.infra)
 
 
 def _run_file(file: str) -> None:

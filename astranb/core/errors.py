@@ -9,6 +9,7 @@ __all__ = [
     "AstranbError",
     "Deadlock",
     "InputError",
+    "InputWarning",
     "WrongResult",
     "near",
 ]
@@ -59,6 +60,10 @@ class InputError(AstranbError, ValueError):
         if len(line) > _MOST_CHARACTERS:  # a name in a hostile file can have megabytes
             line = f"{line[: _MOST_CHARACTERS // 2]} … {line[-_MOST_CHARACTERS // 2 :]}"
         super().__init__(line)
+
+
+class InputWarning(UserWarning):
+    """Something a person gave is used, but hardly as meant: one line, with what to do about it."""
 
 
 class Deadlock(AstranbError):

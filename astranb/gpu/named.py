@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from .presets import PRESETS
@@ -25,10 +26,15 @@ def named_gpus(infra: Infra) -> tuple[list[str], list[str]]:
     """
     declared = infra.profile_of_gpus()
     text = " ".join([infra.name, *infra.device_names()]).lower()
-    suggested = next((p for p in PRESETS if p.split("-", 1)[0] in text), None)
+    suggested = next((p for p in PRESETS if _named(p, text)), None)
     unnamed = declared.count(None)
     notes = []
     if unnamed:
         why = f"the name {infra.name!r} suggests it" if suggested else "nothing else is specified"
         notes.append(f"{unnamed} GPUs are taken for {suggested or _ASSUMED}: {why}")
     return [name or suggested or _ASSUMED for name in declared], notes
+
+
+def _named(preset: str, text: str) -> bool:
+    """Whether a text has a GPU's name: ``8xh200`` has h200, not h20, which is not in ``mesh20`` either."""
+    return re.search(rf"(?<![a-fh-wyz]){re.escape(preset.split('-', 1)[0])}(?!\d)", text) is not None

@@ -443,6 +443,22 @@ _H200: Numbers = {
     "graph_ps": ("1.26 us", f"1.26 us, {_KERNELS}"),
 }
 
+_H800: Numbers = {name: (value, f"as H100: {source}") for name, (value, source) in _H100.items()}
+
+_H20_SHEET = "NVIDIA HGX H20 data sheet, in SemiAnalysis of November 2023"
+_H20: Numbers = {
+    **_H100,
+    "sms": (78, "78, as CUDA reports them (Geekbench 6)"),
+    "l2_slices": (96, "as many as memory channels (assumed)"),
+    "l2_Bps": (4529 * 2**30 * 96 // 80, "assumed: H100's a slice"),
+    "l2_bytes": (60 * 2**20, f"60 MB, {_H20_SHEET}"),
+    "near_bytes": (30 * 2**20, _HALF),
+    "hbm_channels": (96, "6 HBM3 stacks of 16 channels (JEDEC JESD238)"),
+    "hbm_Bps": ("4 TB/s", f"4.0 TB/s, {_H20_SHEET}"),
+    "hbm_bytes": (96 * 10**9, f"96 GB, {_H20_SHEET}"),
+    "row_miss_ps": (674, "derived from H200's: the same part of the peak of a channel"),
+}
+
 _B200: Numbers = {
     **_H100,
     "sms": (148, "NVIDIA Blackwell: 148 SMs enabled in B200"),
@@ -552,6 +568,8 @@ _SHIPPED = (
     _preset("h100-sxm", _H100),
     _preset("a100-sxm", _A100),
     _preset("h200-sxm", _H200),
+    _preset("h800-sxm", _H800),
+    _preset("h20-sxm", _H20),
     _preset("gb200", _GB200),  # in front of b200: a cluster's name is searched for these
     _preset("gb300", _GB300),
     _preset("b200-sxm", _B200),

@@ -12,7 +12,7 @@ from astranb.core.errors import InputError, near
 from . import _boxes as boxes
 from ._infra import Infra
 from ._load import load
-from ._servers import NOTES, SERVERS, generic_server, link, one_device, switch_device
+from ._servers import NOTES, SERVERS, Server, generic_server, link, one_device, switch_device
 
 __all__ = ["blueprint", "blueprints", "resolve"]
 
@@ -60,11 +60,39 @@ def _joined(ep1: tuple[str, str], ep2: tuple[str, str], name: str) -> Document:
     return {**ends, "scheme": "one2one", "link": name}
 
 
-def _server(server: str, factor: int) -> tuple[Document, str, int]:
-    """A server's device, and the name and the number of its NICs."""
-    device = generic_server(factor) if server == "server" else SERVERS[server][0]()
+class _Host(NamedTuple):
+    """A server in a fabric: its device, the name and number of its NICs, and what they are connected to."""
+
+    device: Document
+    nic: str
+    nics: int
+    gigabits: int
+    network: str
+
+    @property
+    def name(self) -> str:
+        return str(self.device["name"])
+
+    def switch(self, ports: int) -> Document:
+        """A switch of the network."""
+        asic = "InfiniBand switch ASIC" if self.network == "infiniband" else "Generic ASIC"
+        return switch_device(ports, asic)
+
+    def cable(self, name: str, text: str, gigabits: int) -> Document:
+        """A link of the network."""
+        kind = f"InfiniBand {gigabits} " if self.network == "infiniband" else ""
+        return link(name, f"{kind}{text}".strip(), gigabits)
+
+
+def _host(server: str, factor: int, bandwidth: int, network: str) -> _Host:
+    if server == "server":
+        device, gigabits, own = generic_server(factor), _GENERIC_GIGABITS, "ethernet"
+    else:
+        device, gigabits, own = SERVERS[server].build(), SERVERS[server].nic_gigabits, SERVERS[server].network
     nic = next(c for c in device["components"] if c["choice"] == "nic")
-    return device, nic["name"], nic["count"]
+    return _Host(
+        device, nic["name"], nic["count"], bandwidth or gigabits, own if network == "own" else network
+    )
 
 
 def _fabric(
@@ -81,16 +109,49 @@ def _fabric(
     return {"name": name, "description": description, **parts}
 
 
-def _single_tier(*, servers: int, server: str, factor: int, bandwidth: int) -> Document:
-    device, nic, nics = _server(server, factor)
-    host = device["name"]
+def _single_tier(*, servers: int, server: str, factor: int, bandwidth: int, network: str) -> Document:
+    host = _host(server, factor, bandwidth, network)
     return _fabric(
         "single-tier-fabric",
         f"{servers} servers on one switch",
-        [device, switch_device(nics * servers)],
-        [link("switch-link", "between servers and the switch", bandwidth)],
-        [(host, host, servers), ("switch", "switch", 1)],
-        [_joined((host, nic), ("switch[0]", "port"), "switch-link")],
+        [host.device, host.switch(host.nics * servers)],
+        [host.cable("switch-link", "between servers and the switch", host.gigabits)],
+        [(host.name, host.name, servers), ("switch", "switch", 1)],
+        [_joined((host.name, host.nic), ("switch[0]", "port"), "switch-link")],
+    )
+
+
+def _rails(
+    *,
+    servers: int,
+    server: str,
+    factor: int,
+    bandwidth: int,
+    network: str,
+    spines: int,
+    spine_bandwidth: int,
+) -> Document:
+    host = _host(server, factor, bandwidth, network)
+    rails = host.nics
+    spines = spines or -(-servers * host.gigabits // spine_bandwidth)
+    edges = [
+        _joined((host.name, f"{host.nic}[{r}]"), (f"leafsw[{r}]", f"port[0:{servers}]"), "leaf-link")
+        for r in range(rails)
+    ]
+    edges += [
+        _joined(("leafsw", f"port[{servers + s}]"), (f"spinesw[{s}]", f"port[0:{rails}]"), "spine-link")
+        for s in range(spines)
+    ]
+    return _fabric(
+        "rail-fabric",
+        f"{servers} servers on {rails} leaf switches, one for each NIC, and {spines} spine switches",
+        [host.device, host.switch(max(16, servers + spines, rails))],
+        [
+            host.cable("leaf-link", "between servers and leaf switches", host.gigabits),
+            host.cable("spine-link", "between leaf and spine switches", spine_bandwidth),
+        ],
+        [(host.name, host.name, servers), ("leafsw", "switch", rails), ("spinesw", "switch", spines)],
+        edges,
     )
 
 
@@ -99,21 +160,22 @@ def _clos(
     servers: int,
     server: str,
     factor: int,
+    bandwidth: int,
+    network: str,
     per_leaf: int,
     spines: int,
-    bandwidth: int,
     spine_bandwidth: int,
 ) -> Document:
-    device, nic, nics = _server(server, factor)
+    host = _host(server, factor, bandwidth, network)
     if servers % per_leaf:
         raise InputError(
             f"{servers} servers do not divide by {per_leaf} a leaf", hint="choose per_leaf to divide servers"
         )
-    leaves, down = servers // per_leaf, nics * per_leaf
-    spines = spines or -(-down * bandwidth // spine_bandwidth)
+    leaves, down = servers // per_leaf, host.nics * per_leaf
+    spines = spines or -(-down * host.gigabits // spine_bandwidth)
     edges = [
         _joined(
-            (f"host[{k * per_leaf}:{(k + 1) * per_leaf}]", nic),
+            (f"host[{k * per_leaf}:{(k + 1) * per_leaf}]", host.nic),
             (f"leafsw[{k}]", f"port[0:{down}]"),
             "leaf-link",
         )
@@ -126,32 +188,39 @@ def _clos(
     return _fabric(
         "closfabric",
         f"{servers} servers on {leaves} leaf and {spines} spine switches",
-        [device, switch_device(max(16, down + spines, leaves))],
+        [host.device, host.switch(max(16, down + spines, leaves))],
         [
-            link("leaf-link", "between servers and leaf switches", bandwidth),
-            link("spine-link", "between leaf and spine switches", spine_bandwidth),
+            host.cable("leaf-link", "between servers and leaf switches", host.gigabits),
+            host.cable("spine-link", "between leaf and spine switches", spine_bandwidth),
         ],
-        [("host", device["name"], servers), ("leafsw", "switch", leaves), ("spinesw", "switch", spines)],
+        [("host", host.name, servers), ("leafsw", "switch", leaves), ("spinesw", "switch", spines)],
         edges,
     )
 
 
 def _fat_tree(
-    *, ports: int, levels: int, server: str, factor: int, bandwidth: int, spine_bandwidth: int
+    *,
+    ports: int,
+    levels: int,
+    server: str,
+    factor: int,
+    bandwidth: int,
+    network: str,
+    spine_bandwidth: int,
 ) -> Document:
-    device, nic, nics = _server(server, factor)
+    host = _host(server, factor, bandwidth, network)
     half = ports // 2
-    if ports % 2 or half % nics:
+    if ports % 2 or half % host.nics:
         raise InputError(
-            f"half of {ports} ports cannot be shared by servers of {nics} NICs",
-            hint=f"choose ports as a multiple of {2 * nics}",
+            f"half of {ports} ports cannot be shared by servers of {host.nics} NICs",
+            hint=f"choose ports as a multiple of {2 * host.nics}",
         )
-    host, racks = device["name"], 2 * half ** (levels - 1)
-    per_rack = half // nics
+    racks = 2 * half ** (levels - 1)
+    per_rack = half // host.nics
     tops = half ** (levels - 1)
     edges = [
         _joined(
-            (f"{host}[{r * per_rack}:{(r + 1) * per_rack}]", nic),
+            (f"{host.name}[{r * per_rack}:{(r + 1) * per_rack}]", host.nic),
             (f"tier_0[{r}]", f"port[0:{half}]"),
             "tier_0_link",
         )
@@ -172,28 +241,50 @@ def _fat_tree(
                 edges.append(_joined((upper, f"port[0:{half}]"), (lower, f"port[{half + s}]"), "tier_1_link"))
                 core = f"tier_2[{s * half}:{(s + 1) * half}]"
                 edges.append(_joined((core, f"port[{pod}]"), (upper, f"port[{half}:{ports}]"), "tier_2_link"))
-    rates = [bandwidth, spine_bandwidth, spine_bandwidth][:levels]
+    rates = [host.gigabits, spine_bandwidth, spine_bandwidth][:levels]
     return _fabric(
         "clos-fat-tree-fabric",
         f"{racks * per_rack} servers under {levels} levels of {ports}-port switches",
-        [device, switch_device(ports)],
-        [link(f"tier_{k}_link", "", rate) for k, rate in enumerate(rates)],
-        [(host, host, racks * per_rack), *((name, "switch", count) for name, count in tiers)],
+        [host.device, host.switch(ports)],
+        [host.cable(f"tier_{k}_link", "", rate) for k, rate in enumerate(rates)],
+        [(host.name, host.name, racks * per_rack), *((name, "switch", count) for name, count in tiers)],
         edges,
     )
 
 
-_WITH_NICS = ("dgx-1", "dgx-2", "dgx-a100", "dgx-h100", "dgx-gb200", "mi300x", "server")
+_GENERIC_GIGABITS = 400
+_WITH_NICS = (*(name for name, server in SERVERS.items() if server.nic_gigabits), "server")
 _IN_FABRIC: dict[str, _Whole | _OneOf] = {
     "server": _OneOf("dgx-h100", _WITH_NICS),
     "factor": _Whole(4, 1, 64),
-    "bandwidth": _Whole(400, 1, 10_000),
+    "bandwidth": _Whole(0, 0, 10_000),
+    "network": _OneOf("own", ("own", "ethernet", "infiniband")),
 }
 _SPINES: dict[str, _Whole | _OneOf] = {"spine_bandwidth": _Whole(400, 1, 10_000)}
 _GRID: dict[str, _Whole | _OneOf] = {"rows": _Whole(4, 1, 128), "columns": _Whole(4, 1, 128)}
+
+
+def _alone(server: Server) -> _Made:
+    """A server by itself, perhaps of fewer trays."""
+
+    def build(**trays: int) -> Document:
+        device = server.build(**trays)
+        return one_device(f"{device['name']}-infra", device)
+
+    most = server.most_trays
+    return _Made(build, server.text, {"trays": _Whole(most, 1, most)} if most else {})
+
+
+_ALSO = {"h20": "dgx-h20", "h800": "dgx-h800"}
 _MADE = {
+    **{name: _alone(server) for name, server in SERVERS.items()},
     "single-tier": _Made(
         _single_tier, "servers on one switch", {"servers": _Whole(2, 1, 4096), **_IN_FABRIC}
+    ),
+    "rails": _Made(
+        _rails,
+        "servers on leaf switches, one for each of their NICs; spines=0 makes it non-blocking",
+        {"servers": _Whole(2, 1, 4096), **_IN_FABRIC, "spines": _Whole(0, 0, 1024), **_SPINES},
     ),
     "clos": _Made(
         _clos,
@@ -246,18 +337,18 @@ def blueprints() -> list[tuple[str, str]]:
     -------
     list of (str, str)
         The name, followed by a colon and the parameters with their defaults, and a description.
-        Bandwidths are in Gbps; ``factor`` counts pairs of GPUs in the generic server
-        (``server=server``).
+        Bandwidths are in Gbps; ``bandwidth=0`` is that of the server's NICs, and ``network=own`` what they
+        are connected to. ``factor`` counts pairs of GPUs in the generic server (``server=server``).
 
     Examples
     --------
     >>> ("ring:gpus=8", "GPUs in a ring") in blueprints()
     True
     """
-    listed = [(name, text) for name, (_, text) in SERVERS.items()]
+    listed = []
     for name, made in _MADE.items():
         defaults = ",".join(f"{key}={parameter.default}" for key, parameter in made.parameters.items())
-        listed.append((f"{name}:{defaults}", made.text))
+        listed.append((f"{name}:{defaults}" if defaults else name, made.text))
     return listed
 
 
@@ -284,20 +375,16 @@ def blueprint(name: str) -> Infra:
     >>> len(blueprint("dgx-h100").expand().gpus), len(blueprint("clos:servers=16").expand().gpus)
     (8, 128)
     """
-    kind, _, rest = name.strip().partition(":")
-    kind = kind.strip()
+    rest = name.strip().partition(":")[2]
+    kind = _kind(name)
     where = f"blueprint {name.strip()!r}"
-    if kind in SERVERS:
-        if rest.strip():
-            raise InputError(
-                f"{kind} takes no parameters", where=where, hint=f"write single-tier:server={kind},servers=2"
-            )
-        device = SERVERS[kind][0]()
-        document = one_device(f"{device['name']}-infra", device)
-        return Infra(document, source=DocumentSource(kind), notes=NOTES.get(kind, ()))
     if kind not in _MADE:
-        raise InputError(f"there is no blueprint {kind!r}", hint=near(kind, [*SERVERS, *_MADE]))
+        raise InputError(f"there is no blueprint {kind!r}", hint=near(kind, _MADE))
     made = _MADE[kind]
+    if rest.strip() and not made.parameters:
+        raise InputError(
+            f"{kind} takes no parameters", where=where, hint=f"write single-tier:server={kind},servers=2"
+        )
     values: dict[str, Any] = {key: parameter.default for key, parameter in made.parameters.items()}
     given: set[str] = set()
     for part in rest.split(",") if rest.strip() else []:
@@ -316,7 +403,7 @@ def blueprint(name: str) -> Infra:
         document = made.build(**values)
     except InputError as error:
         raise InputError(error.what, where=where, hint=error.hint) from None
-    notes = NOTES.get(str(values.get("server", "")), ())
+    notes = NOTES.get(str(values.get("server", kind)), ())
     fabric = "server" in made.parameters
     return Infra(document, source=DocumentSource(kind), notes=(*notes, *(NOTES["switch"] if fabric else ())))
 
@@ -342,9 +429,14 @@ def resolve(text: str) -> Infra:
     looks_like_file = text.lower().endswith((".yaml", ".yml", ".json", ".xml")) or os.sep in text
     if looks_like_file or os.path.lexists(text.replace("\0", "")):
         return load(os.fspath(text)) if "\n" not in text else load(text)
-    if text.partition(":")[0].strip() not in {*SERVERS, *_MADE}:
+    if _kind(text) not in _MADE:
         raise InputError(
-            f"{text[:80]!r} is neither a file nor a blueprint",
-            hint=near(text.partition(":")[0], [*SERVERS, *_MADE]),
+            f"{text[:80]!r} is neither a file nor a blueprint", hint=near(text.partition(":")[0], _MADE)
         )
     return blueprint(text)
+
+
+def _kind(text: str) -> str:
+    """The blueprint's name in a text with parameters."""
+    kind = text.partition(":")[0].strip()
+    return _ALSO.get(kind, kind)

@@ -10,15 +10,39 @@ from typing import Any
 
 from astranb.core.errors import InputError
 
+from ._link_types import between_gpus
 from ._servers import component, edge, link, one_device
 
-__all__ = ["DetectedLink", "DetectedPart", "DetectedServer", "PcieSlot"]
+__all__ = ["DetectedLink", "DetectedPart", "DetectedServer", "PcieSlot", "is_gpu"]
 
 _CHOICES = {"gpu": "xpu", "nvsw": "switch", "pciesw": "switch", "nic": "nic", "eth": "nic", "cpu": "cpu"}
 _IDLE_GBPS = 8.0
 _MOST_CPUS = 256
 _MODEL = re.compile(r"gb[23]00|b[123]00|h[12]00|h20|h800|a100|a800|v100|p100|mi\d{3}x?")
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_() -]+")
+_VGA = "0300"
+_NVIDIA, _AMD = "10de", "1002"
+_AMD_CONSOLES = {"4752", "5159", "515e", "5969"}
+"""Rage XL, RV100, and ES1000 twice: graphics of servers (The PCI ID Repository, pci.ids)."""
+_MOST_XGMI = 8  # GPUs of a platform in which each has a link to each
+
+
+def is_gpu(code: str, vendor: str, device: str = "") -> bool:
+    """Whether a PCI device computes, and does not only draw a server's console.
+
+    Parameters
+    ----------
+    code, vendor, device : str
+        Hexadecimal digits in lower case: of the class code the first four at least.
+
+    Examples
+    --------
+    >>> is_gpu("0302", ""), is_gpu("0300", "10de"), is_gpu("0300", "1002", "515e"), is_gpu("0300", "1a03")
+    (True, True, False, False)
+    """
+    if not code.startswith(_VGA):
+        return code[:2] in {"03", "12"}  # 3D and display controllers, processing accelerators
+    return vendor == _NVIDIA or (vendor == _AMD and device not in _AMD_CONSOLES)
 
 
 @dataclass(eq=False, slots=True)
@@ -59,12 +83,61 @@ class PcieSlot:
 
 @dataclass(slots=True)
 class DetectedServer:
-    """The parts and links of a server, as the reader of a format finds them."""
+    """The parts and links of a server, as the reader of a format finds them.
+
+    Attributes
+    ----------
+    name : str
+    parts : list of DetectedPart
+    joints : list of (DetectedPart, DetectedPart, DetectedLink, int)
+        Links with their ends and lanes.
+    notes : list of str
+    missing : str
+        What the server must have and the file has not.
+    """
 
     name: str
     parts: list[DetectedPart] = field(default_factory=list)
     joints: list[tuple[DetectedPart, DetectedPart, DetectedLink, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def gpus(self) -> list[DetectedPart]:
+        """The GPUs."""
+        return [part for part in self.parts if part.kind == "gpu"]
+
+    @property
+    def linked(self) -> bool:
+        """Whether any GPU has a link to another GPU or to an NVSwitch."""
+        return any({a.kind, b.kind} <= {"gpu", "nvsw"} for a, b, _, _ in self.joints)
+
+    def complete(self, gpu: str) -> None:
+        """Add the links that GPUs of this kind have among themselves, as NCCL does, which asks the driver.
+
+        NCCL sees all NVSwitches of a server as one.
+        """
+        gpus, known = self.gpus, between_gpus(gpu)
+        if not gpus:
+            return
+        if known is None or (known.name == "xgmi" and len(gpus) > _MOST_XGMI):
+            self.missing += f" (no links among {len(gpus)} GPUs {gpu[:40]!r} are known)"
+            return
+        wire = DetectedLink(known.name, known.bandwidth_Bps / 1e9, known.bandwidth_source)
+        for part in gpus:
+            part.model = part.model or gpu
+        if known.name == "xgmi":
+            for a, b in combinations(gpus, 2):
+                self.join(a, b, wire)
+            added = "one xGMI link between any two GPUs"
+        else:
+            switch = DetectedPart("nvsw")
+            self.parts.append(switch)
+            for part in gpus:
+                self.join(part, switch, wire, known.links_per_gpu)
+            added = f"{known.links_per_gpu} NVLinks from each GPU to NVSwitches, which are drawn as one"
+        self.notes.append(f"not in the file, added for {gpu[:40]}: {added}")
+        self.missing = ""
 
     def join(self, a: DetectedPart, b: DetectedPart, wire: DetectedLink, lanes: int = 1) -> None:
         """Connect two parts by lanes of a kind of link."""

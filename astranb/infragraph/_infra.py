@@ -6,6 +6,8 @@ import copy
 import html
 import json
 import os
+import warnings
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import yaml
 
 from astranb.core.document import DocumentSource, Place, form_of
+from astranb.core.errors import InputWarning
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
 
@@ -46,6 +49,10 @@ class Infra:
     Attributes
     ----------
     notes : list of str
+    missing : str
+        What a topology file leaves out although the machine has it; empty if nothing.
+    with_gpu : callable, optional
+        Reads that file again for GPUs of a name.
 
     Raises
     ------
@@ -93,6 +100,37 @@ class Infra:
             self._annotated or {}, self._plan, of_annotations, annotations_at
         )
         self.notes: list[str] = list(notes)
+        self.missing = ""
+        self.with_gpu: Callable[[str | None], Infra] | None = None
+
+    def completed(self, gpu: str | None) -> Infra:
+        """Add what a topology file leaves out and NCCL would find by asking the driver.
+
+        Parameters
+        ----------
+        gpu : str, optional
+            Name of the GPUs, as ``"h100-sxm"``: it says which links they have among themselves.
+
+        Returns
+        -------
+        Infra
+            This one, if nothing is missing.
+
+        Warns
+        -----
+        InputWarning
+            Something is missing, and no GPU, or none whose links are known, is named.
+
+        Examples
+        --------
+        >>> from astranb.infragraph import blueprint
+        >>> blueprint("dgx-h100").completed(None)
+        <Infra 'dgx_h100-infra': 33 nodes, 8 GPUs>
+        """
+        made = self if gpu is None or self.with_gpu is None else self.with_gpu(gpu)
+        if made.missing:
+            warnings.warn(f"{self._source.name}: {made.missing}", InputWarning, stacklevel=3)
+        return made
 
     @property
     def name(self) -> str:
@@ -233,7 +271,7 @@ class Infra:
             cannot select, unused devices and similar; empty if there is none.
         """
         graph, made = self.expand(), self._plan
-        found = list(made.warnings)
+        found = [*filter(None, [self.missing]), *made.warnings]
         alone = np.flatnonzero(graph.degree() == 0)
         if len(alone) and len(graph) > 1:
             some = ", ".join(graph.name(int(n)) for n in alone[:4]) + (", …" if len(alone) > 4 else "")

@@ -12,7 +12,17 @@ from functools import lru_cache
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["CABLE", "DEFAULT", "LINK_TYPES", "LinkType", "family", "forwarding", "link_type", "recognise"]
+__all__ = [
+    "CABLE",
+    "DEFAULT",
+    "LINK_TYPES",
+    "LinkType",
+    "between_gpus",
+    "family",
+    "forwarding",
+    "link_type",
+    "recognise",
+]
 
 _GB = 10**9
 _NS = 1000
@@ -68,7 +78,7 @@ class LinkType:
 _IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
 
 
-def _nvlink(generation: int, gigabytes: int, links: int, total: str) -> LinkType:
+def _nvlink(generation: str, gigabytes: int, links: int, total: str) -> LinkType:
     source = f"NVIDIA data sheet of {total} both ways over {links} links"
     return LinkType(f"nvlink{generation}", gigabytes * _GB, source, 100 * _NS, _NVLINK_NS, links)
 
@@ -79,11 +89,13 @@ def _of_nic(name: str, gigabits: int, source: str) -> LinkType:
 
 
 _TYPES = (
-    _nvlink(1, 20, 4, "P100: 160 GB/s"),
-    _nvlink(2, 25, 6, "V100: 300 GB/s"),
-    _nvlink(3, 25, 12, "A100: 600 GB/s"),
-    _nvlink(4, 25, 18, "H100: 900 GB/s"),
-    _nvlink(5, 50, 18, "B200: 1.8 TB/s"),
+    _nvlink("1", 20, 4, "P100: 160 GB/s"),
+    _nvlink("2", 25, 6, "V100: 300 GB/s"),
+    _nvlink("3", 25, 12, "A100: 600 GB/s"),
+    _nvlink("3-a800", 25, 8, "A800: 400 GB/s"),
+    _nvlink("4", 25, 18, "H100: 900 GB/s"),
+    _nvlink("4-h800", 25, 8, "H800: 400 GB/s"),
+    _nvlink("5", 50, 18, "B200: 1.8 TB/s"),
     LinkType("nvlink-c2c", 450 * _GB, "NVIDIA GH200 data sheet: 900 GB/s both ways", 100 * _NS, "assumed"),
     LinkType(
         "xgmi", 56_250_000_000,
@@ -125,16 +137,20 @@ _Near = tuple[tuple[re.Pattern[str], str], ...]
 
 _GPU_NVLINK: _Near = (
     (re.compile(r"gb[23]00|b[123]00|blackwell"), "nvlink5"),
-    (re.compile(r"h[12]00|h20|gh200|hopper|h800"), "nvlink4"),
-    (re.compile(r"a100|a800|ampere"), "nvlink3"),
+    (re.compile(r"h800"), "nvlink4-h800"),
+    (re.compile(r"h[12]00|h20|gh200|hopper"), "nvlink4"),
+    (re.compile(r"a800"), "nvlink3-a800"),
+    (re.compile(r"a100|ampere"), "nvlink3"),
     (re.compile(r"v100|dgx-?2"), "nvlink2"),
     (re.compile(r"p100|dgx-?1"), "nvlink1"),
 )
 _GPU_PCIE: _Near = (
-    (re.compile(r"gb[23]00|b[123]00|h[12]00|h20|mi300|mi325"), "pcie5"),
-    (re.compile(r"a100|mi[12]"), "pcie4"),
+    (re.compile(r"gb[23]00|b[123]00|h[128]00|h20|mi300|mi325"), "pcie5"),
+    (re.compile(r"a[18]00|mi[12]"), "pcie4"),
     (re.compile(r"v100|p100|dgx-?[12]"), "pcie3"),
 )
+_ALONE = re.compile(r"pcie|gh200|[pv]100")
+"""GPUs of cards, and those that are connected in several ways: by a mesh, by NVSwitches or not at all."""
 # Matched against a name in lower case without spaces, dashes and underscores; first come, first served.
 _NAMES = (
     (re.compile(r"c2c"), "nvlink-c2c"),
@@ -216,6 +232,23 @@ def recognise(name: str, description: str, *context: str) -> tuple[LinkType, str
     return DEFAULT, ""
 
 
+def between_gpus(gpu: str) -> LinkType | None:
+    """Return the links by which a board connects GPUs of a name; None if it may have none.
+
+    Examples
+    --------
+    >>> between_gpus("h800-sxm").name, between_gpus("mi300x").name, between_gpus("l40s")
+    ('nvlink4-h800', 'xgmi', None)
+    """
+    name = gpu.lower()
+    if _ALONE.search(name):
+        return None
+    found = next((found for pattern, found in _GPU_NVLINK if pattern.search(name)), "")
+    if not found and re.search(r"mi[23]\d\d", name):
+        found = "xgmi"
+    return LINK_TYPES.get(found)
+
+
 def _generation(family: str, number: str, context: tuple[str, ...]) -> tuple[LinkType, str]:
     if family == "ib":
         rate = _IB_RATE.get(number, number) or "ndr"
@@ -247,6 +280,13 @@ _FORWARD = (
     ("SWITCH", re.compile(r"pci|plx"), 100 * _NS, "PCIe switch", "assumed"),
     ("SWITCH", re.compile(r"infiniband|quantum"), 130 * _NS, "InfiniBand switch", "assumed: port to port"),
     # From the first "asic" of each line only: otherwise the time is quadratic where it is repeated.
+    (
+        "CPU",
+        re.compile(r"^(?>.*?asic).*infiniband", re.MULTILINE),
+        130 * _NS,
+        "InfiniBand switch",
+        "assumed: port to port",
+    ),
     (
         "CPU",
         re.compile(r"^(?>.*?asic).*switch", re.MULTILINE),

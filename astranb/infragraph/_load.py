@@ -109,15 +109,18 @@ _HINT = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (
 
 
 @names_format("NCCL topology", "lstopo")
-def convert(path: str | Path, name: str | None = None) -> Infra:
+def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -> Infra:
     """Convert a topology file to an infrastructure of one host.
 
     Parameters
     ----------
     path : str or Path
-        XML as NCCL and RCCL write it (``NCCL_TOPO_DUMP_FILE``), or hwloc's ``lstopo FILE.xml``.
+        XML as NCCL and RCCL write it (``NCCL_TOPO_DUMP_FILE``) or read it (``NCCL_TOPO_FILE``), or
+        hwloc's ``lstopo FILE.xml``.
     name : str, optional
         Name of the infrastructure; by default that of the product or file.
+    gpu : str, optional
+        Name of the GPUs, for a file without the links among them; see `Infra.completed`.
 
     Returns
     -------
@@ -157,7 +160,17 @@ def convert(path: str | Path, name: str | None = None) -> Infra:
         tag = str(root.element.tag)[:40]
         what = _OTHERS.get(tag, f"an element <{tag}>")
         raise InputError(f"this is {what}", where=str(file), hint=_HINT)
-    machine = DetectedServer(file.stem)
-    reader(machine).read(root)
-    machine.name = name or machine.name
-    return Infra(machine.document(), source=DocumentSource(str(file)), notes=tuple(machine.notes))
+
+    def made(gpu: str | None) -> Infra:
+        machine = DetectedServer(file.stem)
+        reader(machine).read(root)
+        if gpu and machine.missing:
+            machine.complete(gpu)
+        machine.name = name or machine.name
+        source = DocumentSource(str(file))
+        infra = Infra(machine.document(), source=source, notes=tuple(machine.notes))
+        if machine.missing:
+            infra.missing, infra.with_gpu = machine.missing, made
+        return infra
+
+    return made(gpu)

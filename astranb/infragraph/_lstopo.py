@@ -11,16 +11,17 @@ from itertools import combinations
 
 from astranb.core.xml import Tag
 
-from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot
+from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot, is_gpu
 from ._link_types import recognise
 
 __all__ = ["LstopoReader"]
 
 _DEEPEST = 120
-_NVIDIA, _AMD = "10de", "1002"
+_NVIDIA = "10de"
 _PCI = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\]", re.ASCII)
 _DEVICE = re.compile(r"(?:nvml|cuda|rsmi|ze)(\d{1,4})", re.ASCII)
 _COPROCESSOR, _RDMA = "5", "3"  # osdev_type of hwloc 2: HWLOC_OBJ_OSDEV_COPROC and _OPENFABRICS
+_MODULE = re.compile(r"\b(?:SXM\d?|OAM)\b")
 _LINKS = {"NVLinkBandwidth": "nvlink", "XGMIBandwidth": "xgmi"}
 _INDEX = re.compile(r"(?:\w+:)?(\d{1,9})", re.ASCII)
 _VALUE = re.compile(r"(\d{1,19})", re.ASCII)
@@ -64,6 +65,13 @@ class LstopoReader:
             if family := _LINKS.get(tag.text("name", "")):
                 self._join(tag, family)
         self._unconnected()
+        modules = [part for part in self.machine.gpus if _MODULE.search(part.model)]
+        if len(modules) > 1 and not self.machine.linked:
+            self.machine.missing = (
+                f"{len(modules)} GPUs on a board have no links in the file, as lstopo without NVML or RSMI "
+                "writes it: they reach one another by PCIe only; "
+                "name the GPU (--gpu h100-sxm, in 'infra convert' too) to add its links"
+            )
 
     def _walk(self, tag: Tag, cpu: DetectedPart | None, depth: int) -> None:
         """Find packages, and the host bridges inside or outside of them."""
@@ -93,14 +101,14 @@ class LstopoReader:
 
     def _device(self, tag: Tag, address: str) -> DetectedPart | None:
         match = _PCI.match(tag.text("pci_type", "").lower())
-        code, vendor = (match[1], match[2]) if match else ("", "")
+        code, vendor, number = match.groups() if match else ("", "", "")
         systems = [t for t in tag.inside("object") if t.text("type") == "OSDev"]
         infos = _infos(tag, *systems)
         types = {t.text("osdev_type", "") for t in systems}
         model = infos.get("GPUModel") or infos.get("PCIDevice", "")
         if code[:2] in {"03", "12"}:
             numbers = [int(m[1]) for t in systems if (m := _DEVICE.fullmatch(t.text("name", "")))]
-            if not (numbers or _COPROCESSOR in types or vendor in {_NVIDIA, _AMD} or code != "0300"):
+            if not (numbers or _COPROCESSOR in types or is_gpu(code, vendor, number)):
                 return None  # the console's graphics
             part = DetectedPart("gpu", address, model, min(numbers, default=1 << 20))
         elif code == "0680" and (vendor == _NVIDIA or tag.text("subtype", "") == "NVSwitch"):

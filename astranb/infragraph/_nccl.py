@@ -1,7 +1,8 @@
-"""Read the topology file of NCCL or RCCL (``NCCL_TOPO_DUMP_FILE``).
+"""Read the topology file of NCCL or RCCL (``NCCL_TOPO_DUMP_FILE``, or one for ``NCCL_TOPO_FILE``).
 
 The elements form the PCIe tree; ``link_speed`` and ``link_width`` are those of the upstream link.
-NVLinks cross the tree: ``count`` of them lead to each ``target``.
+NVLinks cross the tree: ``count`` of them lead to each ``target``. Files for ``NCCL_TOPO_FILE``, as clouds
+have them, leave out what NCCL asks the driver: ``<gpu>`` and NVLinks.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from astranb.core.errors import InputError
 from astranb.core.xml import Tag
 
 from ._annotate import pcie_Bps
-from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot
+from ._detected import DetectedLink, DetectedPart, DetectedServer, PcieSlot, is_gpu
 from ._link_types import LINK_TYPES
 
 __all__ = ["NcclReader"]
 
 _DEEPEST = 60
 _MOST_LANES = 64
-_KINDS = {"0x03": "gpu", "0x12": "gpu", "0x02": "nic", "0x0c06": "nic", "0x0604": "bridge"}
+_KINDS = {"0x02": "nic", "0x0c06": "nic", "0x0604": "bridge"}
 """By the first digits of a PCI class code (PCI Code and ID Assignment Specification)."""
 _TO_SWITCH, _TO_CPU = "0x068000", "0x068001"
+_WITH_NVLINK = {60, 70, 80, 90, 100, 103}
+"""Compute capabilities of GPUs that are also built as modules with NVLink."""
 _BY_SM = ((100, "B200", 5), (90, "H100", 4), (80, "A100", 3), (70, "V100", 2), (60, "P100", 1))
 _NARROW_SM = 86
 _NARROW = DetectedLink(
@@ -42,6 +45,10 @@ class NcclReader:
         """Each GPU, its compute capability as NCCL writes it (80), and one of its links."""
         self._over: dict[DetectedPart, DetectedPart] = {}
         """The CPU that each GPU is connected to."""
+        self._sm: dict[DetectedPart, int] = {}
+        """The compute capability of GPUs that have a ``<gpu>``; 0: it is not given."""
+        self._left_out: dict[str, list[str]] = {}
+        """Addresses of other devices by class."""
 
     def read(self, root: Tag) -> None:
         if not len(root.element):
@@ -61,7 +68,29 @@ class NcclReader:
             self.machine.notes.append(
                 f"the file describes {len(hosts)} hosts, but only the NVLinks between them"
             )
+        for code, others in self._left_out.items():
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            self.machine.notes.append(f"{others[0]}{more} of class {code[:20] or '?'}: left out")
         self._join()
+        self.machine.missing = self._missing()
+
+    def _missing(self) -> str:
+        """Say what NCCL would ask the driver for."""
+        gpus = self.machine.gpus
+        if not gpus:
+            return "there is no GPU in the file: NCCL adds those of the machine that it runs on"
+        if len(gpus) == 1 or self.machine.linked:
+            return ""
+        if any(part not in self._sm for part in gpus):
+            left_out = "neither <gpu> nor <nvlink>, as in a file for NCCL_TOPO_FILE"
+        elif all(sm in _WITH_NVLINK for sm in self._sm.values()):
+            left_out = "no <nvlink>"
+        else:
+            return ""
+        return (
+            f"{len(gpus)} GPUs have {left_out}: they reach one another by PCIe only; "
+            "name the GPU (--gpu h100-sxm, in 'infra convert' too) to add its NVLinks"
+        )
 
     def _slot(self, tag: Tag, cpu: DetectedPart, depth: int) -> PcieSlot:
         if depth > _DEEPEST:
@@ -70,12 +99,13 @@ class NcclReader:
         part = None
         gpu, nic = next(iter(tag.inside("gpu")), None), next(iter(tag.inside("nic")), None)
         kind = next((kind for start, kind in _KINDS.items() if code.startswith(start)), "")
-        if gpu or kind == "gpu":
+        vendor, device = (tag.text(name, "").lower().removeprefix("0x") for name in ("vendor", "device"))
+        if gpu or is_gpu(code.removeprefix("0x"), vendor, device):
             part = self._gpu(gpu, address, cpu)
         elif nic or kind == "nic":
             part = self._nic(nic, address)
         elif kind != "bridge" and not tag.inside("pci"):
-            self.machine.notes.append(f"{address} of class {code[:20] or '?'} is left out")
+            self._left_out.setdefault(code, []).append(address)
         if part:
             if address in self._at:
                 raise tag.error(f"duplicate address {address!r}", "keep one of them")
@@ -93,6 +123,7 @@ class NcclReader:
                 part.model = f"{part.model or 'GPU'} (sm {sm})"
             if tag.element.get("gcn"):
                 part.model, sm = f"gfx{tag.text('gcn').removeprefix('gfx')}", 0
+            self._sm[part] = sm
             part.order = tag.number("rank", -1, 1 << 20, tag.number("dev", -1, 1 << 20, 0))
             self._links += [(part, sm, link) for link in tag.inside("nvlink", "xgmi", "c2c")]
         self._over[part] = cpu

@@ -7,9 +7,20 @@ that both expand to the same nodes and edges; `NOTES` lists its errors that are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-__all__ = ["NOTES", "SERVERS", "component", "edge", "generic_server", "link", "one_device", "switch_device"]
+__all__ = [
+    "NOTES",
+    "SERVERS",
+    "Server",
+    "component",
+    "edge",
+    "generic_server",
+    "link",
+    "one_device",
+    "switch_device",
+]
 
 Document = dict[str, Any]
 
@@ -115,27 +126,63 @@ def _dgx_a100() -> Document:
     )
 
 
-def _dgx_h100() -> Document:
+def _dgx_h100(
+    name: str = "dgx_h100",
+    text: str = "NVIDIA DGX H100",
+    gpu: str = "NVIDIA H100 SXM5",
+    nvlink: str = "nvlink_4",
+) -> Document:
     edges = [edge("cpu", "cpu", "cpu_fabric"), edge("nvsw", "xpu", "xpu_fabric")]
     edges += [edge("cpu[0]", "pciesl[0:4]", "pcie"), edge("cpu[1]", "pciesl[4:8]", "pcie")]
     edges += [edge("cpu", "pciesw[0:2]", "pcie", "one2one"), edge("cpu[0]", "pciesw[2]", "pcie", "one2one")]
     edges += [edge("nvsw", "pciesw[2]", "pcie"), edge("pciesl", "xpu", "pcie", "one2one")]
     edges += [edge("pciesl", "cx7", "pcie", "one2one")]
-    parts = _dgx_components("Intel Xeon Platinum 8480C", "NVIDIA H100 SXM5", 8, 4, 3, 8, "cx7")
-    return _device("dgx_h100", "NVIDIA DGX H100", parts, _dgx_links("upi", "nvlink_4", "Gen5"), edges)
+    parts = _dgx_components("Intel Xeon Platinum 8480C", gpu, 8, 4, 3, 8, "cx7")
+    return _device(name, text, parts, _dgx_links("upi", nvlink, "Gen5"), edges)
 
 
-def _dgx_gb200() -> Document:
-    edges = [edge("cpu", "cpu", "cpu_fabric"), edge("xpu", "nvsw", "xpu_fabric")]
-    for c in range(2):
+def _gb200(name: str, text: str, trays: int) -> Document:
+    """Compute trays of 2 Grace and 4 Blackwell, all on the 18 NVSwitches of a rack."""
+    edges = [edge("xpu", "nvsw", "xpu_fabric")]
+    edges += [edge(f"cpu[{2 * t}]", f"cpu[{2 * t + 1}]", "cpu_fabric", "one2one") for t in range(trays)]
+    for c in range(2 * trays):
         pair = f"[{2 * c}:{2 * c + 2}]"
         edges += [edge(f"cpu[{c}]", f"pciesl{pair}", "pcie"), edge(f"cpu[{c}]", f"xpu{pair}", "c2c_link")]
     edges += [edge("pciesl", "cx7", "pcie", "one2one")]
-    parts = _dgx_components("NVIDIA Grace", "NVIDIA Blackwell", 4, 18, 0, 4, "cx7")
+    parts = _dgx_components("NVIDIA Grace", "NVIDIA Blackwell", 4 * trays, 18, 0, 4 * trays, "cx7")
+    parts[0]["count"] = 2 * trays
     links = [*_dgx_links("nvlink_c2c", "nvlink_5", "Gen5"), link("c2c_link", "nvlink_c2c")]
-    return _device(
-        "dgx_gb200", "NVIDIA GB200 compute tray with the NVSwitches of its rack", parts, links, edges
-    )
+    return _device(name, text, parts, links, edges)
+
+
+def _dgx_gb200() -> Document:
+    return _gb200("dgx_gb200", "NVIDIA GB200 compute tray with the NVSwitches of its rack", 1)
+
+
+def _gb200_nvl72(trays: int = 18) -> Document:
+    return _gb200("gb200_nvl72", f"NVIDIA GB200 NVL72: {trays} compute trays, one NVLink domain", trays)
+
+
+def _hgx_h100(
+    name: str, text: str, cpu: str, sockets: str, nic: str, switches: int, nics: int, host_pcie: str = "Gen5"
+) -> Document:
+    """An HGX H100 board whose 8 GPUs and ``nics`` NICs are shared out over PCIe switches."""
+    edges = [edge("cpu", "cpu", "cpu_fabric"), edge("xpu", "nvsw", "xpu_fabric")]
+    for s in range(switches):
+        edges += [edge(f"pciesw[{s}]", f"cpu[{2 * s // switches}]", "host_pcie")]
+        edges += [
+            edge(f"pciesw[{s}]", f"{part}[{count * s // switches}:{count * (s + 1) // switches}]", "pcie")
+            for part, count in (("xpu", 8), ("nic", nics))
+        ]
+    parts = [
+        component("cpu", 2, "cpu", cpu),
+        component("xpu", 8, "xpu", "NVIDIA H100 SXM5"),
+        component("nvsw", 4, "switch", "NVIDIA NVSwitch"),
+        component("pciesw", switches, "switch", "PCI Express switch"),
+        component("nic", nics, "nic", nic),
+    ]
+    links = [*_dgx_links(sockets, "nvlink_4", "Gen5"), link("host_pcie", f"PCI Express {host_pcie} x16")]
+    return _device(name, text, parts, links, edges)
 
 
 def _mi300x() -> Document:
@@ -212,9 +259,9 @@ def generic_server(factor: int) -> Document:
     return _device("server", "A generic server", parts, links, edges)
 
 
-def switch_device(ports: int) -> Document:
+def switch_device(ports: int, asic: str = "Generic ASIC") -> Document:
     """A switch: one ASIC (a ``cpu`` to InfraGraph's own blueprint) with its ports."""
-    parts = [component("asic", 1, "cpu", "Generic ASIC"), component("port", ports, "port", "Generic port")]
+    parts = [component("asic", 1, "cpu", asic), component("port", ports, "port", "Generic port")]
     return _device(
         "switch",
         "A generic switch",
@@ -224,16 +271,59 @@ def switch_device(ports: int) -> Document:
     )
 
 
-SERVERS: dict[str, tuple[Callable[[], Document], str]] = {
-    "dgx-1": (_dgx_1, "NVIDIA DGX-1: 8 P100 in a hybrid cube mesh"),
-    "dgx-2": (_dgx_2, "NVIDIA DGX-2: 16 V100, 12 NVSwitches"),
-    "dgx-a100": (_dgx_a100, "NVIDIA DGX A100: 8 GPUs, 6 NVSwitches"),
-    "dgx-h100": (_dgx_h100, "NVIDIA DGX H100: 8 GPUs, 4 NVSwitches"),
-    "dgx-gb200": (_dgx_gb200, "NVIDIA GB200 compute tray: 4 GPUs, 18 NVSwitches"),
-    "mi300x": (_mi300x, "AMD Instinct MI300X platform: 8 fully connected GPUs"),
-    "xe9680": (_xe9680, "Dell PowerEdge XE9680: 8 H200, 4 NVSwitches"),
+class Server(NamedTuple):
+    """A server that has a name."""
+
+    build: Callable[..., Document]
+    text: str
+    nic_gigabits: int = 0  # of each NIC that joins it to others; 0: it has none
+    network: str = "ethernet"
+    most_trays: int = 0  # of a server that is made of trays, of which there may be fewer
+
+
+_h20 = partial(_dgx_h100, "dgx_h20", "NVIDIA HGX H20, with the host of a DGX", "NVIDIA H20 SXM5")
+_h800 = partial(
+    _dgx_h100, "dgx_h800", "NVIDIA HGX H800, with the host of a DGX", "NVIDIA H800 SXM5", "nvlink"
+)
+_p5 = partial(
+    _hgx_h100, "p5_h100", "AWS p5.48xlarge", "AMD EPYC 7R13", "infinity_fabric", "EFA", 8, 32, "Gen4"
+)
+_ndv5 = partial(
+    _hgx_h100, "ndv5_h100", "Azure ND H100 v5", "Intel Xeon Platinum 8480C", "upi", "NVIDIA ConnectX-7", 8, 8
+)
+_a3 = partial(_hgx_h100, cpu="Intel Xeon Platinum 8481C", sockets="upi", nic="Google virtual NIC")
+
+SERVERS: dict[str, Server] = {
+    "dgx-1": Server(_dgx_1, "NVIDIA DGX-1: 8 P100 in a hybrid cube mesh", 100),
+    "dgx-2": Server(_dgx_2, "NVIDIA DGX-2: 16 V100, 12 NVSwitches", 100),
+    "dgx-a100": Server(_dgx_a100, "NVIDIA DGX A100: 8 GPUs, 6 NVSwitches", 200),
+    "dgx-h100": Server(_dgx_h100, "NVIDIA DGX H100: 8 GPUs, 4 NVSwitches", 400),
+    "dgx-h20": Server(_h20, "NVIDIA HGX H20: 8 GPUs, 4 NVSwitches", 400),
+    "dgx-h800": Server(_h800, "NVIDIA HGX H800: 8 GPUs with 8 NVLinks each, 4 NVSwitches", 400),
+    "dgx-gb200": Server(_dgx_gb200, "NVIDIA GB200 compute tray: 4 GPUs, 18 NVSwitches", 400),
+    "gb200-nvl72": Server(
+        _gb200_nvl72,
+        "NVIDIA GB200 NVL72: 72 GPUs on 18 NVSwitches, or 4 for each of fewer trays",
+        400,
+        most_trays=18,
+    ),
+    "p5": Server(_p5, "AWS p5.48xlarge: 8 H100, 32 EFA of 100 Gbps", 100),
+    "ndv5": Server(_ndv5, "Azure ND H100 v5: 8 H100, 8 InfiniBand NICs of 400 Gbps", 400, "infiniband"),
+    "a3-mega": Server(
+        partial(_a3, "a3_mega_h100", "Google Cloud a3-megagpu-8g", switches=8, nics=8),
+        "Google Cloud a3-megagpu-8g: 8 H100, 8 NICs of 200 Gbps",
+        200,
+    ),
+    "a3-high": Server(
+        partial(_a3, "a3_high_h100", "Google Cloud a3-highgpu-8g", switches=4, nics=4),
+        "Google Cloud a3-highgpu-8g: 8 H100, 4 NICs of 200 Gbps",
+        200,
+    ),
+    "mi300x": Server(_mi300x, "AMD Instinct MI300X platform: 8 fully connected GPUs", 400),
+    "xe9680": Server(_xe9680, "Dell PowerEdge XE9680: 8 H200, 4 NVSwitches"),
 }
-"""Servers by blueprint name: a function that builds the device, and a description."""
+"""Servers by blueprint name. The rates of their NICs are those of the vendors' data sheets; `NOTES` has the
+sources of others."""
 
 NOTES: dict[str, tuple[str, ...]] = {
     "dgx-2": (
@@ -244,6 +334,32 @@ NOTES: dict[str, tuple[str, ...]] = {
     "dgx-h100": (
         "corrected: PCIe slots 3 and 7 have a CPU, which the infragraph package forgets (pciesl[0:3])",
         "corrected: the CPUs are Intel Xeon 8480C, joined by UPI (NVIDIA DGX H100 user guide)",
+    ),
+    "dgx-h20": ("NIC and host as in a DGX H100: HGX H20 is a board, which vendors build hosts for",),
+    "dgx-h800": (
+        "NVLink: 8 of 18 links, 400 GB/s (arXiv 2505.09343: H800 has 400 of H100's 900 GB/s)",
+        "NIC and host as in a DGX H100: HGX H800 is a board, which vendors build hosts for",
+    ),
+    "gb200-nvl72": (
+        "a link of each GPU to each of 18 NVSwitches, 4 NICs of 400 Gbps a tray (DGX GB200 user guide)",
+    ),
+    "p5": (
+        "PCIe: a GPU and 4 NICs behind each switch (aws/aws-ofi-nccl @8807ce1, topology/p5.48xl-topo.xml)",
+        "32 network cards of 100 Gbps each (Amazon EC2 user guide, EFA on P5); SRD itself is not modelled",
+    ),
+    "ndv5": (
+        "PCIe: a GPU and a NIC behind each bridge (Azure/azhpc-images @6db46df, topology/ndv5-topo.xml)",
+        "8 NDR InfiniBand of 400 Gbps (Microsoft Azure documentation, ND H100 v5)",
+    ),
+    "a3-mega": (
+        "8 of 9 NICs of 200 Gbps are for GPUs (Google Cloud documentation, GPU network bandwidth)",
+        "assumed: a GPU and a NIC behind each PCIe switch",
+        "what the host does for GPUDirect-TCPXO takes no time",
+    ),
+    "a3-high": (
+        "4 of 5 NICs of 200 Gbps are for GPUs (Google Cloud documentation, GPU network bandwidth)",
+        "assumed: 2 GPUs and a NIC behind each PCIe switch",
+        "what the host does for GPUDirect-TCPX takes no time",
     ),
     "dgx-gb200": ("corrected: GPUs reach NVSwitches by NVLink 5; the infragraph package has NVLink-C2C",),
     "xe9680": ("corrected: the disks are of type nvme; the infragraph package gives them no type",),

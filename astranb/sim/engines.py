@@ -73,17 +73,20 @@ def open_engine(
         from astranb.gpu import Preset
 
         name = gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None
-        what = what.on(_network(infra), name, by_lines=chosen == "cacheline")
+        what = what.on(_network(infra, name), name, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
         from astranb.engine.cacheline import CacheLineEngine
         from astranb.engine.cacheline.assumptions import presets_of
+        from astranb.gpu import Preset, preset
         from astranb.net import Network as Options
         from astranb.net import compile_fabric
 
         machine, work = _by_cache_lines(infra, what)
+        given = gpu if gpu is None or isinstance(gpu, Preset) else preset(gpu)
+        machine = machine.completed(given.name if given else None)
         fabric = compile_fabric(machine.expand())
-        presets, notes = presets_of(machine, fabric, gpu)
+        presets, notes = presets_of(machine, fabric, given)
         return CacheLineEngine.built(
             machine,
             work,
@@ -176,13 +179,13 @@ def _infra(infra: Any) -> Infra:
     return infra if isinstance(infra, Infra) else resolve(str(infra))
 
 
-def _network(infra: Any) -> DimensionNetwork | InfraNetwork | None:
+def _network(infra: Any, gpu: str | None = None) -> DimensionNetwork | InfraNetwork | None:
     """What a workload's messages cross: a network of dimensions as it is, else an infrastructure."""
     from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
     if infra is None or isinstance(infra, DimensionNetwork | InfraNetwork):
         return infra
-    return InfraNetwork(_infra(infra))
+    return InfraNetwork(_infra(infra).completed(gpu))
 
 
 def _layered(infra: Any) -> HierarchicalNetwork:

@@ -19,6 +19,17 @@ def test_infra_show(capsys):
     assert capsys.readouterr().out
 
 
+def test_infra_list(capsys):
+    assert main(["infra", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "dgx-h20              NVIDIA HGX H20: 8 GPUs, 4 NVSwitches" in lines
+    assert main(["infra", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [one["blueprint"] for one in listed if one["blueprint"].startswith("gb200")] == [
+        "gb200-nvl72:trays=18"
+    ]
+
+
 def test_draw(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["infra", "draw", "ring:gpus=4"]) == 0

@@ -223,3 +223,17 @@ def test_an_infrastructure_suggests_its_gpu(infra, gpu):
     found, notes = presets_of(machine, compile_fabric(machine.expand()), None)
     assert {one.name for one in found} == {gpu}
     assert gpu in notes[0]
+
+
+@pytest.mark.parametrize(
+    "name, gpu",
+    [
+        ("8xH100", "h100-sxm"), ("dgx_h20", "h20-sxm"), ("my-h20-8", "h20-sxm"), ("gh200", "h200-sxm"),
+        ("mesh20", "h100-sxm"), ("h200-box", "h200-sxm"), ("gb200x", "gb200"), ("b200", "b200-sxm"),
+    ],
+)  # fmt: skip
+def test_a_name_is_a_gpus_only_as_a_word(name, gpu):
+    document = anb.infragraph.blueprint("switch:gpus=2").to_dict() | {"name": name}
+    machine = anb.infragraph.load(document)
+    found, _ = presets_of(machine, compile_fabric(machine.expand()), None)
+    assert found[0].name == gpu

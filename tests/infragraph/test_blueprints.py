@@ -8,7 +8,9 @@ from collections import Counter
 import pytest
 
 from astranb.core.errors import InputError
+from astranb.engine.cacheline.assumptions import presets_of
 from astranb.infragraph import Infra, NodeKind, blueprint, blueprints, load, resolve
+from astranb.net import compile_fabric
 from tests.infragraph.support import ours, upstream
 
 
@@ -53,6 +55,88 @@ def test_fabrics_have_the_size_asked_for(name, gpus, switches):
     assert graph.connected_components() == 1
 
 
+GB = 10**9
+
+
+def nvlink_rate(graph, rank=0):
+    """What a GPU's NVLinks carry in one direction: those to switches that are no PCIe switches."""
+    gpu = int(graph.gpus[rank])
+    switches = {n for n in graph.kinds(NodeKind.SWITCH).tolist() if "nvsw" in graph.name(n)}
+    mine = [k for k in range(len(graph.a)) if {int(graph.a[k]), int(graph.b[k])} & {gpu}]
+    mine = [k for k in mine if {int(graph.a[k]), int(graph.b[k])} & switches]
+    return sum(int(graph.lanes[k]) * int(graph.bandwidth_ab_Bps[k]) for k in mine)
+
+
+@pytest.mark.parametrize(
+    "name, gpus, nvlink, gpu",
+    [
+        ("dgx-h20", 8, 450 * GB, "h20-sxm"),
+        ("h20", 8, 450 * GB, "h20-sxm"),
+        ("dgx-h800", 8, 200 * GB, "h800-sxm"),
+        ("h800", 8, 200 * GB, "h800-sxm"),
+        ("p5", 8, 450 * GB, "h100-sxm"),
+        ("ndv5", 8, 450 * GB, "h100-sxm"),
+        ("a3-mega", 8, 450 * GB, "h100-sxm"),
+        ("a3-high", 8, 450 * GB, "h100-sxm"),
+        ("gb200-nvl72", 72, 900 * GB, "gb200"),
+        ("gb200-nvl72:trays=9", 36, 900 * GB, "gb200"),
+        ("rails:server=h800", 16, 200 * GB, "h800-sxm"),
+    ],
+)
+def test_each_gpu_has_its_nvlinks_and_its_preset(name, gpus, nvlink, gpu):
+    machine = blueprint(name if "=h800" not in name else name.replace("h800", "dgx-h800"))
+    graph = machine.expand()
+    assert len(graph.gpus) == gpus
+    assert {nvlink_rate(graph, rank) for rank in (0, gpus // 2, gpus - 1)} == {nvlink}
+    assert {one.name for one in presets_of(machine, compile_fabric(graph), None)[0]} == {gpu}
+
+
+def test_all_gpus_of_a_rack_are_one_switch_apart():
+    fabric = compile_fabric(blueprint("gb200-nvl72").expand())
+    assert fabric.per_node == 72
+    routes, _ = fabric.routes([(0, 71), (3, 4)])
+    for pair in ((0, 71), (3, 4)):
+        assert len(routes[pair]) == 18  # every NVSwitch of the rack
+        assert {len(route) for route in routes[pair]} == {2}
+
+
+@pytest.mark.parametrize(
+    "name, gigabits, kind",
+    [
+        ("rails", 400, "cable"),
+        ("rails:network=infiniband", 400, "ib-ndr"),
+        ("rails:server=ndv5", 400, "ib-ndr"),
+        ("rails:server=ndv5,network=ethernet", 400, "cable"),
+        ("rails:server=p5", 100, "cable"),
+        ("rails:server=a3-mega", 200, "cable"),
+        ("rails:server=dgx-a100,network=infiniband", 200, "ib-hdr"),
+        ("clos:server=dgx-a100", 200, "cable"),
+        ("clos:server=dgx-a100,bandwidth=400", 400, "cable"),
+        ("single-tier:network=infiniband,bandwidth=800", 800, "ib-xdr"),
+    ],
+)
+def test_a_fabric_has_the_nics_and_the_network_of_its_servers(name, gigabits, kind):
+    graph = blueprint(name).expand()
+    (link,) = [k for k, link in enumerate(graph.links) if link.name in ("leaf-link", "switch-link")]
+    assert graph.links[link].type == kind
+    assert set(graph.bandwidth_ab_Bps[graph.link == link].tolist()) == {gigabits * GB // 8}
+    asics = [n for n in range(len(graph)) if graph.name(n).endswith(".asic.0")]
+    assert set(graph.forward_ps[asics].tolist()) == {500_000 if kind == "cable" else 130_000}
+
+
+def test_a_rail_is_one_leaf_switch():
+    graph = blueprint("rails:servers=4,server=mi300x").expand()
+    a, b, _ = graph.simple_edges()
+    names = [(graph.name(int(x)), graph.name(int(y))) for x, y in zip(a, b, strict=True)]
+    ends = [ends for pair in names for ends in (pair, pair[::-1]) if ".nic." in ends[0]]
+    leaf_of = {nic: port.split(".port")[0] for nic, port in ends if port.startswith("leafsw")}
+    assert len(leaf_of) == 32
+    assert all(leaf == f"leafsw.{nic.rsplit('.', 1)[1]}" for nic, leaf in leaf_of.items())
+    fabric = compile_fabric(graph)
+    same, other = fabric.routes([(3, 11), (3, 12)])[0].values()
+    assert min(map(len, same)) < min(map(len, other))  # another rail is beyond a spine switch
+
+
 def test_a_fat_tree_of_three_levels_uses_its_own_link_for_every_tier():
     links = blueprint("fat-tree:ports=8,levels=3,server=server,factor=2").expand().edges_by_link()
     assert links["tier_0_link"] == links["tier_1_link"] == links["tier_2_link"] == 128
@@ -74,6 +158,8 @@ def test_small_ones():
         ("dgx-h10", r"no blueprint 'dgx-h10'; did you mean 'dgx-h100'"),
         ("", r"no blueprint ''"),
         ("dgx-h100:servers=2", r"takes no parameters; write single-tier:server=dgx-h100"),
+        ("gb200-nvl72:trays=19", r"trays: '19' is not a whole number from 1 to 18"),
+        ("rails:network=token-ring", r"network: there is no 'token-ring'"),
         ("clos:server_count=3", r"blueprint 'clos:server_count=3': clos has no parameter 'server_count'; did you mean 'server"),
         ("clos:servers=0", r"servers: '0' is not a whole number from 1 to 16384"),
         ("clos:servers=-4", r"'-4' is not a whole number"),

@@ -9,7 +9,7 @@ import pytest
 
 import astranb as anb
 from astranb.cli import main
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, InputWarning
 from astranb.infragraph import Infra, convert, load
 from tests.infragraph.test_expand import RECORDED
 
@@ -160,6 +160,138 @@ def test_a_real_dgx_2() -> None:
     assert infra.notes == ["NVLink falls into 2 parts: links between NVSwitches are not in the file"]
 
 
+# Files for NCCL_TOPO_FILE, which leave out what NCCL asks the driver, laid out as those of Azure and AWS
+# (Azure/azhpc-images @6db46df, topology/ndv5-topo.xml; aws/aws-ofi-nccl @8807ce1, topology/p5.48xl-topo.xml).
+
+
+def untagged(address: str, code: str = "0x030200", more: str = "") -> str:
+    return f'<pci busid="{address}" class="{code}" {PCI} {more}/>'
+
+
+def input_file(tmp_path: Path, count: int = 8, inside: str = "") -> Path:
+    pairs = [
+        bridge(f"ffff:ff:0{n}.0", untagged(f"000{n}:00:00.0"), untagged(f"010{n}:00:00.0", "0x020700"))
+        for n in range(count)
+    ]
+    cpus = ("".join(pairs[: count // 2]) + inside, "".join(pairs[count // 2 :]))
+    file = tmp_path / "cloud.xml"
+    inner = "".join(f'<cpu numaid="{n}">{cpu}</cpu>' for n, cpu in enumerate(cpus))
+    file.write_text(f"<system>{inner}</system>")
+    return file
+
+
+BY_PCIE = "8 GPUs have neither <gpu> nor <nvlink>, as in a file for NCCL_TOPO_FILE"
+
+
+def test_an_input_file_of_nccl_is_completed_as_nccl_does(tmp_path: Path) -> None:
+    file = input_file(tmp_path)
+    plain = convert(file)
+    assert plain.check() == [plain.missing]
+    assert plain.missing.startswith(BY_PCIE)
+    assert "nvlink4" not in plain.expand().edges_by_link()
+    with pytest.warns(InputWarning, match=rf"cloud\.xml: {BY_PCIE}.*name the GPU .--gpu h100-sxm"):
+        assert plain.completed(None) is plain
+    for made in (plain.completed("h100-sxm"), convert(file, gpu="h100-sxm")):
+        found = edges(made)
+        assert {found[f"gpu.{n}", "nvsw.0"] for n in range(8)} == {("nvlink4", 18)}
+        assert made.device_names() == ["h100-server"]
+        assert any("added for h100-sxm: 18 NVLinks" in note for note in made.notes)
+        assert not made.check()
+        assert made.completed(None) is made
+    times = []
+    for infra in (str(file), "ndv5"):
+        sim = anb.Simulation(infra, anb.collectives.all_reduce("64 KiB"), gpu="h100-sxm", record=False)
+        sim.run()
+        times.append(sim.now_ps)
+    assert times[0] == times[1] > 0
+
+
+@pytest.mark.parametrize(
+    "gpu, link, lanes",
+    [
+        ("h800-sxm", "nvlink4-h800", 8),
+        ("h20", "nvlink4", 18),
+        ("a100-sxm", "nvlink3", 12),
+        ("gb200", "nvlink5", 18),
+    ],
+)
+def test_the_gpu_says_which_nvlinks_are_added(tmp_path: Path, gpu: str, link: str, lanes: int) -> None:
+    assert edges(convert(input_file(tmp_path, 2), gpu=gpu))["gpu.1", "nvsw.0"] == (link, lanes)
+
+
+def test_gpus_of_amd_are_a_mesh(tmp_path: Path) -> None:
+    found = edges(convert(input_file(tmp_path, 4), gpu="mi300x"))
+    pairs = [
+        f"gpu.{b}" for a in range(4) for b in range(a + 1, 4) if found[f"gpu.{a}", f"gpu.{b}"] == ("xgmi", 1)
+    ]
+    assert len(pairs) == 6
+
+
+@pytest.mark.parametrize("gpu", ["generic", "l40s", "h100-pcie", "v100"])
+def test_a_gpu_without_known_links_is_warned_of(tmp_path: Path, gpu: str) -> None:
+    plain = convert(input_file(tmp_path))
+    with pytest.warns(InputWarning, match=f"no links among 8 GPUs '{gpu}' are known"):
+        assert edges(plain.completed(gpu)) == edges(plain)
+
+
+def test_gpus_with_an_element_but_no_nvlink(tmp_path: Path) -> None:
+    """AWS's later file has <gpu>, and no <nvlink>; a machine of PCIe cards has none to miss."""
+    p5 = nccl(tmp_path, gpu("0000:4f:00.0", 0), gpu("0000:60:00.0", 1))
+    assert p5.missing.startswith("2 GPUs have no <nvlink>: they reach one another by PCIe only")
+    assert edges(p5.completed("h100-sxm"))["gpu.1", "nvsw.0"] == ("nvlink4", 18)
+    assert not nccl(tmp_path, gpu("0000:4f:00.0", 0, "", 89), gpu("0000:60:00.0", 1, "", 89)).missing
+    assert not nccl(tmp_path, gpu("0000:4f:00.0", 0)).missing
+
+
+def test_a_file_without_gpus_and_classes(tmp_path: Path) -> None:
+    """AWS's first file: switches and NICs without a class; NCCL adds the GPUs of the machine."""
+    nics = "".join(
+        f'<pci busid="0000:5{n}:00.0" link_speed="32 GT/s PCIe/s" link_width="16"/>' for n in range(4)
+    )
+    infra = nccl(tmp_path, f'<pci busid="0000:45:00.0">{nics}</pci>')
+    assert infra.missing.startswith("there is no GPU in the file: NCCL adds those of the machine")
+    assert infra.notes == ["0000:50:00.0 and 3 more of class ?: left out"]
+    with pytest.warns(InputWarning, match="there is no GPU in the file"):
+        infra.completed("h100-sxm")
+
+
+@pytest.mark.filterwarnings("default::astranb.core.errors.InputWarning")
+def test_commands_warn_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(input_file(tmp_path, 2))
+    run = ["run", "--infra", file, "--collective", "all_reduce", "--size", "1KiB", "--json"]
+    step = ["run", "--infra", file, "--model", "gpt3-125m", "--dp", "2", "--json"]
+    for command in (run, [*run, "--fidelity", "congestion"], step):
+        assert main(command) == 0
+        printed = capsys.readouterr()
+        assert printed.err.splitlines() == [f"astranb: {file}: {convert(file).missing}"]
+        if "congestion" not in command:
+            assert main([*command, "--gpu", "h100-sxm"]) == 0
+            assert not capsys.readouterr().err
+    assert main(["infra", "convert", file, "--gpu", "h100", "--output", str(tmp_path / "out.yaml")]) == 0
+    assert "added for h100-sxm" in capsys.readouterr().err
+    assert load(tmp_path / "out.yaml").expand().edges_by_link()["nvlink4"] == 2
+    assert main(["infra", "convert", file, "--gpu", "h10"]) == 2
+    assert "unknown GPU preset 'h10'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "more, count",
+    [
+        ('vendor="0x10de" device="0x1b38"', 1),  # NVIDIA's graphics are GPUs
+        ('vendor="0x1002" device="0x744c"', 1),
+        ('vendor="0x1002" device="0x515e"', 0),  # ES1000
+        ('vendor="0x1a03" device="0x2000"', 0),  # ASPEED
+        ('vendor="0x102b" device="0x0536"', 0),  # Matrox
+        ("", 0),
+    ],
+)
+def test_graphics_of_a_server_are_no_gpu(tmp_path: Path, more: str, count: int) -> None:
+    vga = untagged("0000:02:00.0", "0x030000", more)
+    infra = convert(input_file(tmp_path, 2, vga))
+    assert len(infra.expand().gpus) == 2 + count
+    assert ("0000:02:00.0 of class 0x030000: left out" in infra.notes) == (not count)
+
+
 # hwloc's file: objects in objects, indices for the matrix of NVLinks.
 
 
@@ -214,13 +346,16 @@ I350 = [
     for n in (0, 1)
 ]
 SWITCH = port(device(7, "0000:41:00.0", "0680 [10de:1ac2] [0000:0000] a1", speed=1.0))
-CONSOLE = port(device(9, "0000:51:00.0", "0300 [1a03:2000] [0:0] 52"))
+CONSOLES = [
+    port(device(9 + n, f"0000:5{n}:00.0", f"0300 [{ids}] [0:0] 52"))
+    for n, ids in enumerate(("1a03:2000", "1002:515e", "1002:4752", "102b:0536"))
+]
 
 
 def test_lstopo(tmp_path: Path) -> None:
     infra = lstopo(
         tmp_path,
-        package(0, v100(2), port(port(CX6), v100(1)), CONSOLE),
+        package(0, v100(2), port(port(CX6), v100(1)), *CONSOLES),
         package(1, port(*I350, speed=2.5), SWITCH),
         matrix=nvlinks("0 50000 25000", "50000 0 25000", "25000 25000 0"),
         doctype='<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n',
@@ -247,6 +382,17 @@ def test_lstopo_without_nvml_and_packages(tmp_path: Path) -> None:
     infra = lstopo(tmp_path, f'<object type="Bridge" bridge_type="0-1">{v100(1)}</object>')
     assert edges(infra) == {("cpu.0", "gpu.0"): ("pcie at 31_5 GBps", 1)}
     assert infra.notes == ["no CPU package is listed: one is assumed"]
+
+
+def sxm(number: int) -> str:
+    name = system(200 + number, f"cuda{number}", 5, GPUModel="NVIDIA H100 SXM5 80GB")
+    return port(device(number, f"0000:0{number}:00.0", "0302 [10de:2330] [10de:16c1] a1", name))
+
+
+def test_lstopo_without_nvml_is_completed(tmp_path: Path) -> None:
+    infra = lstopo(tmp_path, package(0, sxm(1), sxm(2)))
+    assert infra.missing.startswith("2 GPUs on a board have no links in the file, as lstopo without NVML")
+    assert edges(infra.completed("h100-sxm"))["gpu.0", "nvsw.0"] == ("nvlink4", 18)
 
 
 def test_bridges_without_a_package_hang_on_the_first_cpu(tmp_path: Path) -> None:

@@ -321,16 +321,19 @@ def _requests(plan: MachinePlan) -> int:
     warps, unroll = _width(plan.presets, plan.program)
     total = int((sources * warps * unroll).sum())
     # No more than a GPU ever makes: a line of each operand, and each signal or wait.
-    made = ops["lines"] * (ops["sources"] + ops["targets"]) + 1
-    ever = np.bincount(plan.program.blocks["gpu"][ops["block"]], made, len(plan.presets))
-    copies = plan.program.ranks if ops["in_switch"].any() else 0
+    reads, writes = ((ops["in_switch"] & bit) > 0 for bit in (t.SWITCH_READS, t.SWITCH_WRITES))
+    made = ops["lines"] * (np.where(reads, 1, ops["sources"]) + np.where(writes, 1, ops["targets"])) + 1
+    multiplied = ops["lines"] * (reads.astype(np.int64) + writes)
+    owner = plan.program.blocks["gpu"][ops["block"]]
+    ever, ever_multiplied = (np.bincount(owner, each, len(plan.presets)) for each in (made, multiplied))
     for rank, preset in enumerate(plan.presets):
         mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
         lists = int(mine["engine"].sum())
         slots = preset.max_outstanding * min(preset.sms, len(mine) - lists)
         slots += preset.engine_outstanding * min(preset.engines, lists)
         slots += _staged(preset, plan.program, rank)
-        total += min(slots, int(ever[rank])) * (1 + copies)
+        total += min(slots, int(ever[rank]))
+        total += min(slots, int(ever_multiplied[rank])) * plan.program.ranks
     return total
 
 

@@ -52,6 +52,8 @@ HOSTS: Final = {
     "a100-sxm": _GEN4,
     "h100-sxm": _GEN5,
     "h200-sxm": _GEN5,
+    "h800-sxm": _GEN5,
+    "h20-sxm": _GEN5,
     "b200-sxm": Host(55 * _GB, 90 * _GB, "PCIe 5 x16; 16 channels of DDR5-5600 for 8 GPUs"),
     "gb200": _C2C,
     "gb300": _C2C,

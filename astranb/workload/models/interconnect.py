@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 __all__ = ["INTERCONNECTS", "Interconnect"]
@@ -88,18 +88,24 @@ _AIC: Final = (
 _NIC_NS: Final = 5400
 """A step of a ring through two NICs and a leaf switch; chosen."""
 
+_H100: Final = Interconnect(
+    8, 335 * _GB, 46 * _GB, 1300, _NIC_NS, 450 * _GB, 50 * _GB, "NVLink 4; 400 Gbit/s",
+    190 * _GB, 6000, _AIC,
+)  # fmt: skip
+
 INTERCONNECTS: Final = {
     "a100-sxm": Interconnect(
         8, 213 * _GB, 23 * _GB, 2000, _NIC_NS, 300 * _GB, 25 * _GB, "NVLink 3; 200 Gbit/s",
         105 * _GB, 12000, _AIC,
     ),
-    "h100-sxm": Interconnect(
-        8, 335 * _GB, 46 * _GB, 1300, _NIC_NS, 450 * _GB, 50 * _GB, "NVLink 4; 400 Gbit/s",
-        190 * _GB, 6000, _AIC,
-    ),
-    "h200-sxm": Interconnect(
-        8, 335 * _GB, 46 * _GB, 1300, _NIC_NS, 450 * _GB, 50 * _GB, "NVLink 4; 400 Gbit/s",
-        190 * _GB, 6000, _AIC,
+    "h100-sxm": _H100,
+    "h200-sxm": _H100,
+    "h20-sxm": replace(_H100, source=f"as H100: {_AIC}"),
+    "h800-sxm": replace(
+        _H100, inside_Bps=160 * _GB, inside_peak_Bps=200 * _GB, text="NVLink 4, 8 links; 400 Gbit/s",
+        few_steps_Bps=84 * _GB,
+        source="inside: about 160 GB/s at most, docs/legacy.md of github.com/deepseek-ai/DeepEP; all-reduces "
+        "of few steps in proportion to H100's; all else as H100",
     ),
     "b200-sxm": Interconnect(
         8, 613 * _GB, 46 * _GB, 2200, _NIC_NS, 900 * _GB, 50 * _GB, "NVLink 5; 400 Gbit/s",

@@ -80,6 +80,13 @@ def test_a_switch_moves_each_byte_once_each_way():
     assert out["bytes"].sum() < up["bytes"].sum()
 
 
+def test_a_rack_of_72_gpus_adds_up_in_its_switches():
+    """There are rows for what the switches multiply, not for all that 72 GPUs could have under way."""
+    sim = run("1 MiB", "switch", infra="gb200-nvl72", record=False)
+    assert len(sim.engine.machine.requests) < 2_000_000
+    assert sim.result.time_ps < run("1 MiB", "allpairs", infra="gb200-nvl72", record=False).result.time_ps
+
+
 def test_a_fabric_without_a_common_switch_says_so():
     with pytest.raises(InputError, match="no switch joins all GPUs"):
         run("4 KiB", "switch", infra="ring:gpus=4")
