@@ -21,6 +21,7 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
+from astranb.net.shape import Shape
 
 from .operation import (
     BUFFER_NUMBERS,
@@ -39,6 +40,7 @@ from .operation import (
     pack_place,
     unpack_place,
 )
+from .orders import ring_order
 from .source import SourceLine, line_of_caller
 
 __all__ = [
@@ -416,8 +418,8 @@ class Program:
         The root of a rooted collective.
     protocol : str
         One of :data:`PROTOCOLS`.
-    per_node : int, optional
-        Consecutive ranks that share a node; all ranks by default.
+    shape : Shape, optional
+        How the ranks are joined; by default all share a node with switches.
     size : int, optional
         Bytes of the larger buffer of a rank; if it is given, the program is proved for this size.
 
@@ -452,13 +454,13 @@ class Program:
         output_chunks: int,
         root: int = 0,
         protocol: str = "Simple",
-        per_node: int | None = None,
+        shape: Shape | None = None,
         size: int | None = None,
     ) -> None:
         check_protocol(protocol)
         self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
         self.protocol = protocol
-        self.per_node = per_node or ranks
+        self.shape = shape or Shape(ranks)
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
         self.size = size
         self.same_memory: dict[Chunk, Chunk] = {}
@@ -482,6 +484,21 @@ class Program:
     def rank(self, number: int) -> Rank:
         """One rank."""
         return Rank(self, self._rank(number))
+
+    @property
+    def per_node(self) -> int:
+        """Consecutive ranks that share a node."""
+        return self.shape.per_node
+
+    def ring(self, first: int | None = None) -> tuple[int, ...]:
+        """Return the ranks in the order of the current channel's ring, from one of them on.
+
+        Channels differ where this spreads them over links: over a mesh within a node, over NICs
+        between nodes (see :mod:`~astranb.collectives.language.orders`).
+        """
+        order = ring_order(self.ranks, self.shape, self.channel)
+        start = order.index(first) if first is not None else 0
+        return order[start:] + order[:start]
 
     def connections(self) -> Connections:
         """Return the connections between the ranks, for the current channel."""

@@ -93,14 +93,14 @@ def lower_for(
                 hint="take one with as many GPUs",
             )
         return chosen, collective.lowered(
-            fabric.per_node,
+            fabric.shape,
             line_bytes=first.line_bytes,
             bulk_lines=first.bulk_lines,
             engine_lines=first.engine_lines,
             launch_ps=launches_ps(presets, launch),
         )
     program = lower(
-        collective.program(len(presets), fabric.per_node),
+        collective.program(len(presets), fabric.shape),
         kind=collective.name,
         size=collective.size,
         line_bytes=first.line_bytes,

@@ -19,6 +19,7 @@ import numpy as np
 from astranb.collectives import Joined, Lowered, Section, join, lower
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
+from astranb.net.shape import Shape
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
 
@@ -134,7 +135,7 @@ class Graph:
 
     def lowered(
         self,
-        per_node: int,
+        shape: Shape,
         *,
         line_bytes: int,
         bulk_lines: int,
@@ -145,8 +146,8 @@ class Graph:
 
         Parameters
         ----------
-        per_node : int
-            Consecutive ranks that share a node.
+        shape : Shape
+            How the ranks are joined.
         line_bytes, bulk_lines, engine_lines : int
             As of :func:`astranb.collectives.lower`.
         launch_ps : sequence of int, optional
@@ -160,11 +161,11 @@ class Graph:
         known: dict[tuple[object, ...], Lowered] = {}
         parts = []
         for call in self._calls.parts:
-            whole = len(call.ranks) == len(self.operations)
-            key = (call.name, call.size, len(call.ranks), whole, call.root)
+            joined = shape.among(call.ranks)
+            key = (call.name, call.size, len(call.ranks), joined, call.root)
             if key not in known:
                 known[key] = lower(
-                    call.program(self.system, per_node if whole else None),
+                    call.program(self.system, joined),
                     kind=call.name,
                     size=call.size,
                     line_bytes=line_bytes,
