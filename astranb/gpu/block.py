@@ -213,6 +213,8 @@ def end(m: Machine, block: int) -> None:
     if m.gpus[gpu].blocks_left == 0:
         m.gpus[gpu].ended_ps = clock.now_ps
     m.sms[sm].resident -= 1
+    if m.sms[sm].engine == t.NIC:
+        return
     if m.sms[sm].engine:
         following = m.gpus[gpu].next_list
         if following >= m.gpus[gpu].last_list:

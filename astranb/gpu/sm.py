@@ -1,11 +1,14 @@
-"""Streaming multiprocessors: ready warps and issue slots. A copy engine is one with one warp a list."""
+"""Streaming multiprocessors: ready warps and issue slots.
+
+A copy engine is one with one warp a list, and so is a NIC, with one warp a queue pair.
+"""
 
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
-from .tables import ISSUE, MOVE, Machine
+from .tables import ISSUE, MOVE, NIC, Machine
 
 __all__ = ["free_slot", "has_slot", "issue_gap_ps", "make_ready", "release", "wake"]
 
@@ -15,14 +18,16 @@ def issue_gap_ps(gpus: Records, sms: Records, sm: int, what: int) -> int:
     """Time from an instruction of an operation to the next one of the SM or copy engine."""
     gpu = sms[sm].gpu
     if sms[sm].engine:
-        return int(gpus[gpu].engine_issue_ps)
+        return int(gpus[gpu].nic_issue_ps if sms[sm].engine == NIC else gpus[gpu].engine_issue_ps)
     return int(gpus[gpu].issue_ps * gpus[gpu].issue_lines) if what == MOVE else int(gpus[gpu].issue_ps)
 
 
 @kernel
 def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
-    """Whether an SM or copy engine may have another request under way."""
+    """Whether an SM or copy engine may have another request under way; queue pairs limit those of a NIC."""
     gpu = sms[sm].gpu
+    if sms[sm].engine == NIC:
+        return True
     most = gpus[gpu].engine_outstanding if sms[sm].engine else gpus[gpu].max_outstanding
     return sms[sm].outstanding < most
 

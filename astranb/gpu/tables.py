@@ -61,6 +61,10 @@ SPEND: Final = 5  # time: a kernel that is known by its duration only
 RELEASE: Final = 6  # a thread block of this GPU that waits for others to end
 OP_KINDS: Final = ("move", "signal", "wait", "fence", "compute", "spend", "release")
 
+# What executes a list of operations, other than an SM.
+COPY_ENGINE: Final = 1
+NIC: Final = 2
+
 # Bits of an operation's ``in_switch``.
 SWITCH_READS: Final = 1
 SWITCH_WRITES: Final = 2
@@ -161,6 +165,9 @@ GPU = np.dtype(
         ("max_outstanding", "i8"),  # requests of one SM under way
         ("engine_issue_ps", "i8"),  # between two requests of one copy engine
         ("engine_outstanding", "i8"),
+        ("nics", "i8"),  # behind the copy engines in the table of SMs
+        ("nic_issue_ps", "i8"),  # between two requests of one NIC
+        ("nic_header_bytes", "i8"),  # of each of them
         ("line_bytes", "i8"),
         ("header_bytes", "i8"),  # of every message
         ("max_payload", "i8"),  # bytes behind one header
@@ -188,7 +195,7 @@ GPU = np.dtype(
 SM = np.dtype(
     [
         ("gpu", "i8"),
-        ("engine", "i8"),  # 1: a copy engine
+        ("engine", "i8"),  # COPY_ENGINE or NIC
         ("next_issue_ps", "i8"),
         ("scheduled", "i8"),  # 1: an ISSUE event is queued
         ("stalled", "i8"),  # 1: a ready warp waits for an outstanding slot
@@ -232,7 +239,7 @@ BLOCK = np.dtype(
         ("kernel", "i8"),
         ("launch_ps", "i8"),  # its kernel begins then
         ("after", "i8"),  # blocks that have to end before it is launched
-        ("engine", "i8"),  # 1: for a copy engine
+        ("engine", "i8"),  # COPY_ENGINE, NIC: it is for one
     ]
 )
 

@@ -28,7 +28,7 @@ def presets_of(
     if unnamed:
         why = f"the name {infra.name!r} suggests it" if named else "nothing else is specified"
         notes.append(f"{unnamed} GPUs are taken for {named or 'h100-sxm'}: {why}")
-    for number in ("line_bytes", "bulk_lines", "engine_lines"):
+    for number in ("line_bytes", "bulk_lines", "engine_lines", "nic_lines", "nic_post_ps"):
         found = sorted({getattr(p, number) for p in presets})
         if len(found) > 1:
             raise InputError(f"GPUs with different {number}: {found}", where=infra.name)

@@ -25,18 +25,23 @@ def place_blocks(tables: dict[str, Records], presets: Sequence[Preset], faults_p
     gpus, sms, blocks, clock = (tables[n] for n in ("gpus", "sms", "blocks", "clock"))
     for gpu, preset in enumerate(presets):
         of_gpu = np.flatnonzero(blocks["gpu"] == gpu)
-        lists = int(blocks["engine"][of_gpu].sum())
-        first, count = (int(of_gpu[0]), len(of_gpu) - lists) if len(of_gpu) else (0, 0)
+        count, lists, pairs = np.bincount(blocks["engine"][of_gpu], minlength=3).tolist()
+        first = int(of_gpu[0]) if len(of_gpu) else 0
         resident = min(count, preset.sms * preset.blocks_on_sm)
         placed = np.arange(first, first + resident)
         blocks["sm"][placed] = gpus[gpu].first_sm + (placed - first) % preset.sms
         engines = np.arange(first + count, first + count + min(lists, preset.engines))
         blocks["sm"][engines] = gpus[gpu].first_sm + preset.sms + engines - first - count
-        np.add.at(sms["resident"], blocks["sm"][np.concatenate([placed, engines])], 1)
+        # A NIC has all queue pairs at once.
+        queues = np.arange(first + count + lists, first + count + lists + pairs)
+        blocks["sm"][queues] = (
+            gpus[gpu].first_sm + preset.sms + preset.engines + np.arange(pairs) % preset.nics
+        )
+        np.add.at(sms["resident"], blocks["sm"][np.concatenate([placed, engines, queues])], 1)
         gpus[gpu].next_block, gpus[gpu].last_block = first + resident, first + count
         gpus[gpu].next_list = first + count + len(engines)
         gpus[gpu].last_list = first + count + lists
-        gpus[gpu].blocks_left = count + lists
+        gpus[gpu].blocks_left = len(of_gpu)
     launched = np.flatnonzero((blocks["sm"] >= 0) & (blocks["after"] == 0))
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]

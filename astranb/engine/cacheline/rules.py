@@ -88,7 +88,8 @@ RULES: Final[Rules] = {
         gpu=fixed(row("gpus")), first_op=fixed(until("ops")), last_op=fixed(until("ops")),
         first_warp=fixed(until("warps")), warps=fixed(between(1, 1 << 20)), sm=maybe("sms"), op=until("ops"),
         state=between(0, len(t.BLOCK_STATES) - 1), unacked=COUNT, polls=COUNT, spinning=ANY,
-        fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY, engine=fixed(FLAG),
+        fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY,
+        engine=fixed(between(0, t.NIC)),
     ),
     "warps": {
         "block": fixed(row("blocks")),

@@ -140,6 +140,8 @@ class Graph:
         line_bytes: int,
         bulk_lines: int,
         engine_lines: int,
+        nic_lines: int = 1,
+        nic_post_ps: int = 0,
         launch_ps: Sequence[int] = (),
     ) -> Joined:
         """Give the tables that the machine runs.
@@ -148,7 +150,7 @@ class Graph:
         ----------
         shape : Shape
             How the ranks are joined.
-        line_bytes, bulk_lines, engine_lines : int
+        line_bytes, bulk_lines, engine_lines, nic_lines, nic_post_ps : int
             As of :func:`astranb.collectives.lower`.
         launch_ps : sequence of int, optional
             What each rank takes to launch the kernel of a collective or message, in ps: from the end
@@ -171,6 +173,8 @@ class Graph:
                     line_bytes=line_bytes,
                     bulk_lines=bulk_lines,
                     engine_lines=engine_lines,
+                    nic_lines=nic_lines,
+                    nic_post_ps=nic_post_ps,
                 )
             kind = "" if call.name == "send_recv" else call.name
             parts.append(Section(known[key], call.ranks, call.title, kind, call.root))
