@@ -16,7 +16,7 @@ from functools import cache
 
 from astranb.net.shape import Shape
 
-__all__ = ["node_paths", "node_rings", "ring_order"]
+__all__ = ["node_chains", "node_paths", "node_rings", "ring_order"]
 
 _Orders = tuple[tuple[int, ...], ...]
 
@@ -41,20 +41,33 @@ def ring_order(ranks: int, shape: Shape, channel: int) -> tuple[int, ...]:
     >>> ring_order(8, Shape(4, rdma=True), 0), ring_order(8, Shape(4, rdma=True), 1)
     ((0, 1, 2, 3, 7, 6, 5, 4), (1, 2, 3, 0, 4, 7, 6, 5))
     """
-    width = shape.per_node
-    if width == ranks and shape.meshed and ranks > 2:
+    if shape.per_node == ranks and shape.meshed and ranks > 2:
         rings = node_rings(ranks)
         return rings[channel % len(rings)]
-    if not shape.rdma or ranks % width or not 1 < width < ranks:
-        return tuple(range(ranks))
-    paths = node_paths(width, meshed=shape.meshed)
-    path = paths[channel % len(paths)]
     # By the NIC by which it leaves a node it enters the next one, which it passes the other way.
-    return tuple(
-        node * width + place
-        for node in range(ranks // width)
-        for place in (path if node % 2 == 0 else path[::-1])
-    )
+    chains = node_chains(ranks, shape, channel)
+    other = -1 if shape.rdma else 1
+    return tuple(rank for node, chain in enumerate(chains) for rank in chain[:: other if node % 2 else 1])
+
+
+def node_chains(ranks: int, shape: Shape, channel: int) -> _Orders:
+    """Return the ranks of each node in a channel's order: all channels begin at different GPUs.
+
+    Where nodes have no NICs, the order is that of the ranks; where they differ in size, all are one.
+
+    Examples
+    --------
+    >>> node_chains(8, Shape(4, rdma=True), 1)
+    ((1, 2, 3, 0), (5, 6, 7, 4))
+    """
+    width = shape.per_node
+    if ranks % width or width in (1, ranks):
+        return (tuple(range(ranks)),)
+    path = tuple(range(width))
+    if shape.rdma:
+        paths = node_paths(width, meshed=shape.meshed)
+        path = paths[channel % len(paths)]
+    return tuple(tuple(first + place for place in path) for first in range(0, ranks, width))
 
 
 @cache

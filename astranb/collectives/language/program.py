@@ -41,7 +41,7 @@ from .operation import (
     pack_place,
     unpack_place,
 )
-from .orders import ring_order
+from .orders import node_chains, ring_order
 from .source import SourceLine, line_of_caller
 
 __all__ = [
@@ -296,8 +296,9 @@ class Block:
 
     def finish(self) -> None:
         """Post what no signal has announced: nothing else is added to this block."""
-        for rank in list(self._nic.pending) if self._nic is not None else ():
-            self._nic.post(rank)
+        if self._nic is not None:
+            for rank in list(self._nic.pending):
+                self._nic.post(rank)
 
     @property
     def count(self) -> int:
@@ -438,8 +439,7 @@ class _WorkQueue:
             requests.move((source,), (target,))
 
 
-_SEND_BUFFER: Final = 2**24
-"""First index of send buffers in scratch."""
+_SEND_BUFFER: Final = 2**24  # first index of send buffers in scratch
 _FITTING: Final = 2**18
 """A program of so few operations is not checked for memory."""
 _BYTES_PER_OPERATION: Final = 800
@@ -539,12 +539,15 @@ class Program:
     def ring(self, first: int | None = None) -> tuple[int, ...]:
         """Return the ranks in the order of the current channel's ring, from one of them on.
 
-        Channels differ where this spreads them over links: over a mesh within a node, over NICs
-        between nodes (see :mod:`~astranb.collectives.language.orders`).
+        Channels differ where this spreads them over the links of a mesh, or over NICs between nodes.
         """
         order = ring_order(self.ranks, self.shape, self.channel)
-        start = order.index(first) if first is not None else 0
+        start = 0 if first is None else order.index(first)
         return order[start:] + order[:start]
+
+    def chains(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ranks of each node in the current channel's order; all if nodes differ in size."""
+        return node_chains(self.ranks, self.shape, self.channel)
 
     def connections(self) -> Connections:
         """Return the connections between the ranks, for the current channel."""

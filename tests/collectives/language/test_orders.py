@@ -75,6 +75,15 @@ def test_the_shape_of_some_ranks():
     assert shape.among([0, 8, 1, 9]) == Shape(4)
 
 
+def test_two_trees_of_nodes_with_chains_in_them():
+    program = Collective.of("all_reduce", "64 KiB", "tree", channels=4).program(32, Shape(8, rdma=True))
+    posts = [block for block in program.blocks if block.unit == "nic"]
+    # Of each node one GPU a channel has a NIC at work, the first of its chain, in each of two trees.
+    assert {(block.channel, block.rank % 8) for block in posts} == {(c, c) for c in range(4)}
+    assert len(posts) == 4 * 2 * 4
+    assert verify(program, "all_reduce") == []
+
+
 @pytest.mark.parametrize("protocol", ["Simple", "LL"])
 @pytest.mark.parametrize("name", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
 @pytest.mark.parametrize(
