@@ -120,7 +120,7 @@ def lower(
     share(1, 3)
     semaphores = _semaphores(program, lines)
     units = np.array([_UNITS[program.blocks[b].unit] for b in order], np.int64)
-    _check_packets(program, order, c, units > 0)
+    _check_packets(program, order, c)
     bulk = (bulk_lines, engine_lines, nic_lines)
     ops, operands = _operations(c, units, slice_of, slices, semaphores, line_bytes, packet_bytes, bulk)
     posting = (units[ops["block"]] == t.NIC) & (ops["kind"] == t.COMPUTE)
@@ -156,21 +156,19 @@ def lower(
 
 
 def check_packets(program: Program, block: Block, op: Operation) -> None:
-    """Refuse packets that a switch, a copy engine or a NIC would have to move."""
-    if not (op.in_switch or block.unit != "sm"):
-        return
-    if any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
+    """Refuse packets that a switch would have to add or forward."""
+    if op.in_switch and any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
         raise ProgramError(
-            "cannot be simulated: packets that a switch adds or forwards, or a copy engine moves",
+            "cannot be simulated: packets that a switch adds or forwards",
             op.line,
             where=f"program {program.name!r}, rank {block.rank}",
         )
 
 
-def _check_packets(program: Program, order: list[int], c: ProgramColumns, engines: np.ndarray) -> None:
+def _check_packets(program: Program, order: list[int], c: ProgramColumns) -> None:
     """Refuse the first operation of which :func:`check_packets` refuses the packets."""
     packed = np.bincount(c.op[c.buffer == BUFFERS.index("packets")], minlength=len(c.kind)) > 0
-    for op in np.flatnonzero(packed & ((c.in_switch > 0) | engines[c.block]))[:1].tolist():
+    for op in np.flatnonzero(packed & (c.in_switch > 0))[:1].tolist():
         block = program.blocks[order[c.block[op]]]
         check_packets(program, block, block.operations[op - int(c.first_op[c.block[op]])])
 
