@@ -124,7 +124,7 @@ def _show(args: argparse.Namespace) -> Report:
         program.rank(args.rank)  # raises an error if there is no such rank
     blocks, lines = list_operations(program, args.rank), []
     for block in blocks:
-        unit = "copy engine" if block["unit"] == "engine" else "thread block"
+        unit = {"sm": "thread block", "engine": "copy engine", "nic": "NIC"}[block["unit"]]
         lines.append(f"rank {block['rank']}, {unit} {block['block']}, channel {block['channel']}")
         lines += [f"  {operation}" for operation in block["operations"]]
     return Report({"program": program.name, "ranks": program.ranks, "blocks": blocks}, lines)

@@ -15,6 +15,7 @@ from .formats.mscclpp import read_mscclpp, write_mscclpp
 from .formats.plan import Plan
 from .join import Joined, JoinedOperation, Section, join
 from .language.collective import COLLECTIVES
+from .language.listing import list_operations
 from .language.program import (
     BUFFERS,
     PROTOCOLS,
@@ -26,7 +27,6 @@ from .language.program import (
     Program,
     Rank,
     Semaphore,
-    list_operations,
 )
 from .language.source import ProgramSource, SourceLine, SourceText
 from .language.text import text_algorithm

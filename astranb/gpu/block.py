@@ -232,6 +232,8 @@ def end(m: Machine, block: int) -> None:
         return
     m.sms[sm].resident -= 1
     m.sms[sm].free += m.blocks[block].held
+    if m.sms[sm].engine == t.NIC:
+        return
     if m.sms[sm].resident == 0 and m.sms[sm].engine == 0:
         count_taken(m, gpu)
         m.gpus[gpu].taken -= 1
@@ -331,7 +333,9 @@ def release(m: Machine, block: int) -> None:
     if m.blocks[block].after > 0:
         return
     gpu = m.blocks[block].gpu
-    if m.blocks[block].engine:
+    if m.blocks[block].engine == t.NIC:
+        queue_launch(m, block)
+    elif m.blocks[block].engine:
         release_list(m, gpu, block)
     elif m.blocks[block].held == 0:
         m.blocks[block].sm = m.gpus[gpu].first_sm

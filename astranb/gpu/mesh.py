@@ -47,7 +47,7 @@ def router_of(gpus: Records, gpu: int, kind: int, number: int) -> int:
 @kernel
 def chip_link(gpus: Records, gpu: int, kind: int, number: int, leaves: int) -> int:
     """Return the link of an SM, engine, channel or port into the mesh, or (``leaves`` 1) out of it."""
-    units = gpus[gpu].sms + gpus[gpu].engines
+    units = gpus[gpu].sms + gpus[gpu].engines + gpus[gpu].nics
     channels = gpus[gpu].hbm_channels
     first = gpus[gpu].first_chip_link
     if kind == UNIT:
@@ -88,6 +88,6 @@ def next_in_mesh(gpus: Records, gpu: int, details: Records, request: int) -> int
     else:
         step, side = -columns, 3
     details[request].router = here + step
-    units = gpus[gpu].sms + gpus[gpu].engines
+    units = gpus[gpu].sms + gpus[gpu].engines + gpus[gpu].nics
     ends = 2 * (units + gpus[gpu].hbm_channels + gpus[gpu].ports)
     return gpus[gpu].first_chip_link + ends + 4 * here + side  # to the right, to the left, down, up

@@ -70,6 +70,10 @@ class Preset:
         Time from the launch of a kernel, or its replay in a graph, to its first instruction.
     engines, engine_issue_ps, engine_outstanding, engine_lines : int
         Copy engines: their number, time between two requests, requests in flight, lines per request.
+    nics, nic_issue_ps, nic_outstanding, nic_lines, nic_header_bytes, nic_post_ps : int
+        Of the NICs that move data to other nodes: their number, time between two requests, requests of
+        one queue pair in flight, lines per request (its MTU), header of a request, and time from a
+        doorbell until the NIC begins.
     line_bytes, header_bytes, max_payload, signal_bytes : int
     columns, rows, ports : int
         Of the mesh of routers, 0 for a crossbar; I/O ports.
@@ -111,6 +115,12 @@ class Preset:
     engine_issue_ps: int = 1000
     engine_outstanding: int = 256
     engine_lines: int = 8
+    nics: int = 1
+    nic_issue_ps: int = 1000
+    nic_outstanding: int = 64
+    nic_lines: int = 32
+    nic_header_bytes: int = 42
+    nic_post_ps: int = 1_000_000
     line_bytes: int = 128
     header_bytes: int = 16
     max_payload: int = 128
@@ -218,8 +228,8 @@ class Preset:
 _AT_LEAST_ONE = (
     "sms", "issue_ps", "unroll", "max_outstanding", "warps_per_block", "blocks_per_sm", "warps_per_sm",
     "bulk_lines", "issue_lines", "l2_slices", "l2_ways", "hbm_channels", "hbm_Bps", "row_bytes",
-    "engine_issue_ps", "engine_outstanding", "engine_lines", "line_bytes", "max_payload", "signal_bytes",
-    "shared_bytes", "register_bytes",
+    "engine_issue_ps", "engine_outstanding", "engine_lines", "nics", "nic_issue_ps", "nic_outstanding",
+    "nic_lines", "line_bytes", "max_payload", "signal_bytes", "shared_bytes", "register_bytes",
 )  # fmt: skip
 
 
@@ -371,6 +381,12 @@ _COMMON: Numbers = {
     "engine_issue_ps": (1000, "assumed: a request a nanosecond"),
     "engine_outstanding": (256, "assumed: enough for the link's bandwidth times its latency"),
     "engine_lines": (8, "assumed: requests of 1 KiB"),
+    "nics": (1, "one for each GPU: the route to it leads over the nearest"),
+    "nic_issue_ps": (1000, "assumed: a request a nanosecond; the link of a NIC has its message rate"),
+    "nic_outstanding": (64, "assumed: 256 KiB a queue pair, 50 GB/s times a round trip of 5 us"),
+    "nic_lines": (32, "4 KiB, the MTU of InfiniBand and RoCE"),
+    "nic_header_bytes": (42, "LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 B (InfiniBand Architecture, volume 1)"),
+    "nic_post_ps": ("1 us", "NCCL's overhead of posting to the network, src/graph/tuning.cc @5067397c"),
     "line_bytes": (128, "NVIDIA and AMD L2 lines; one wavefront request of ASTRA-sim 3.0 (arXiv 2606.10440)"),
     "header_bytes": (16, _NCCL),
     "max_payload": (128, "one line behind each header: SM-driven stores are of lines"),

@@ -1,11 +1,14 @@
-"""Streaming multiprocessors: ready warps and issue slots. A copy engine is one with one warp a list."""
+"""Streaming multiprocessors: ready warps and issue slots.
+
+A copy engine is one with one warp a list, and so is a NIC, with one warp a queue pair.
+"""
 
 from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
 
-from .tables import ISSUE, MOVE, TILE, Machine
+from .tables import ISSUE, MOVE, NIC, TILE, Machine
 
 __all__ = ["free_slot", "has_slot", "issue_gap_ps", "make_ready", "release", "wake"]
 
@@ -15,7 +18,7 @@ def issue_gap_ps(m: Machine, sm: int, op: int) -> int:
     """Time from an instruction of an operation to the next one of the SM or copy engine."""
     gpu = m.sms[sm].gpu
     if m.sms[sm].engine:
-        return int(m.gpus[gpu].engine_issue_ps)
+        return int(m.gpus[gpu].nic_issue_ps if m.sms[sm].engine == NIC else m.gpus[gpu].engine_issue_ps)
     if m.ops[op].kind == MOVE:
         return int(m.gpus[gpu].issue_ps * m.gpus[gpu].issue_lines)
     if m.ops[op].kind == TILE:
@@ -25,8 +28,10 @@ def issue_gap_ps(m: Machine, sm: int, op: int) -> int:
 
 @kernel
 def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
-    """Whether an SM or copy engine may have another request under way."""
+    """Whether an SM or copy engine may have another request under way; queue pairs limit those of a NIC."""
     gpu = sms[sm].gpu
+    if sms[sm].engine == NIC:
+        return True
     most = gpus[gpu].engine_outstanding if sms[sm].engine else gpus[gpu].max_outstanding
     return sms[sm].outstanding < most
 

@@ -66,6 +66,10 @@ ROOM: Final = 1 << 16
 """Parts that the registers, threads and shared memory of an SM are counted in."""
 SHARE: Final = -1  # what a block of a collective holds of an SM: one of as many as the preset says
 
+# What executes a list of operations, other than an SM.
+COPY_ENGINE: Final = 1
+NIC: Final = 2
+
 # Bits of an operation's ``in_switch``.
 SWITCH_READS: Final = 1
 SWITCH_WRITES: Final = 2
@@ -166,6 +170,9 @@ GPU = np.dtype(
         ("max_outstanding", "i8"),  # requests of one SM under way
         ("engine_issue_ps", "i8"),  # between two requests of one copy engine
         ("engine_outstanding", "i8"),
+        ("nics", "i8"),  # behind the copy engines in the table of SMs
+        ("nic_issue_ps", "i8"),  # between two requests of one NIC
+        ("nic_header_bytes", "i8"),  # of each of them
         ("line_bytes", "i8"),
         ("header_bytes", "i8"),  # of every message
         ("max_payload", "i8"),  # bytes behind one header
@@ -197,7 +204,7 @@ GPU = np.dtype(
 SM = np.dtype(
     [
         ("gpu", "i8"),
-        ("engine", "i8"),  # 1: a copy engine
+        ("engine", "i8"),  # COPY_ENGINE or NIC
         ("next_issue_ps", "i8"),
         ("scheduled", "i8"),  # 1: an ISSUE event is queued
         ("stalled", "i8"),  # 1: a ready warp waits for an outstanding slot
@@ -244,7 +251,7 @@ BLOCK = np.dtype(
         ("kernel", "i8"),
         ("launch_ps", "i8"),  # its kernel begins then
         ("after", "i8"),  # blocks that have to end before it is launched
-        ("engine", "i8"),  # 1: for a copy engine
+        ("engine", "i8"),  # COPY_ENGINE, NIC: it is for one
         ("held", "i8"),  # parts of ROOM that it holds of its SM, 0: none (it only waits for others)
         ("urgent", "i8"),  # 1: of a stream of high priority
         ("next_pending", "i8"),  # in the GPU's FIFO

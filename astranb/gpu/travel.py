@@ -89,6 +89,8 @@ def prepare(
     m.requests[request].op = op
     m.requests[request].operand = operand
     m.requests[request].bytes = wire_bytes(m.gpus, gpu, payload)
+    if payload > line_bytes and m.blocks[m.warps[warp].block].engine == t.NIC:
+        m.requests[request].bytes = payload + m.gpus[gpu].nic_header_bytes
     m.requests[request].gpu = gpu
     m.requests[request].target = m.operands[operand].gpu
     m.requests[request].kind = kind

@@ -18,6 +18,7 @@ from astranb.infragraph import NodeGraph, NodeKind, family
 
 from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
 from .nearest import Incoming, Outgoing, costs_to, routes_to
+from .shape import Shape
 
 __all__ = ["Fabric", "NextHops", "Routes", "compile_fabric"]
 
@@ -180,6 +181,18 @@ class Fabric:
         owners = [".".join(self.graph.name(int(g)).split(".")[:2]) for g in self.gpus]
         sizes = {len(list(group)) for _, group in groupby(owners)}
         return sizes.pop() if len(sizes) == 1 and len(set(owners)) > 1 else len(owners)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """How the ranks are joined, as far as algorithms take it into account."""
+        per_node, nics = self.per_node, self.graph.kinds(NodeKind.NIC)
+        near = self.gpus[:per_node].tolist()
+        meshed = all((a, b) in self.bundles for a in near for b in near if a != b)
+        rdma = False
+        if per_node < len(self.gpus) and len(nics):
+            far = self.routes([(0, per_node)])[0][0, per_node]
+            rdma = bool(np.isin(self.links["dst"][far[0]], nics).any())
+        return Shape(per_node, meshed, rdma)
 
     def routes(self, pairs: Iterable[tuple[int, int]]) -> tuple[Routes, list[str]]:
         """Find all equal-cost routes for pairs of ranks.

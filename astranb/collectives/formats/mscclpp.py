@@ -34,7 +34,7 @@ from astranb.collectives.language.program import (
 )
 from astranb.collectives.lowering.messages import pair
 from astranb.core.document import DocumentNode, contents, parse_document
-from astranb.core.errors import InputError, near
+from astranb.core.errors import near
 from astranb.core.files import whole_file
 
 from .plan import (
@@ -250,7 +250,10 @@ class _JsonReader:
         if name in _SHAPES:
             self._move(block, op, name)
         elif name == "gstorepkt":
-            raise _packets_refused(op, name, "switch")
+            raise op.error(
+                f"operation {name!r} sends packets through a switch, which astranb does not simulate",
+                "use memory channels, or the protocol Simple",
+            )
         elif name == "nop":
             steps.append(PlanStep("compute"))
         elif name == "barrier":
@@ -332,10 +335,10 @@ class _JsonReader:
 
     def _move(self, block: _JsonBlock, op: DocumentNode, name: str) -> None:
         kind = op.get("channel_type", "none").choice(_TYPES)
-        if kind == "port" and name in ("ppkt", "rppkt"):
-            raise _packets_refused(op, name, kind)
-        through_port = kind == "port" and name in ("put", "pws", "pwsf")
+        through_port = kind == "port" and name in ("put", "pws", "pwsf", "ppkt", "rppkt")
         shape, into = _SHAPES[name]
+        if through_port and into == "q*":
+            shape = "p*"  # a port moves packets as they are in memory
         sources = self._operands(block, op, "src_buff", shape, kind)
         targets = self._operands(block, op, "dst_buff", into, kind)
         op.get("reduce_op", "sum").choice(("sum", "min", "max"))
@@ -432,13 +435,6 @@ class _JsonReader:
         mine = group.get("tb_id").number(0, size - 1)
         each = self.plan.slices // size  # a whole number, see _slices
         return range(mine * each, (mine + 1) * each)
-
-
-def _packets_refused(op: DocumentNode, name: str, kind: str) -> InputError:
-    return op.error(
-        f"operation {name!r} sends packets over a {kind} channel, which astranb does not simulate",
-        "use memory channels, or the protocol Simple",
-    )
 
 
 def _flat(groups: Iterable[tuple[Chunk, ...]]) -> tuple[Chunk, ...]:

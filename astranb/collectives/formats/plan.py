@@ -213,7 +213,7 @@ class Plan:
             # The channel that views show for a block is that of its first chunk.
             chunks = (c for step in planned.steps for c in (*step.sources, *step.targets))
             program.channel = moved(next(chunks, Chunk(planned.rank, "scratch", 0, 0))).channel
-            block = (program.engine if planned.unit == "engine" else program.block)(planned.rank)
+            block = self._block(program, planned)
             block.phase(self.name)
             block.added = planned.added
             for step in planned.steps:
@@ -225,6 +225,8 @@ class Plan:
                         block.signal(flags[flag], step.value, relaxed=step.relaxed)
                     else:
                         block.wait(flags[flag], step.value)
+                if block.unit == "nic" and step.kind == "wait":
+                    block.compute()  # it is posted
                 if step.kind == "move":
                     sources, targets = map(moved, step.sources), map(moved, step.targets)
                     block.move(tuple(sources), tuple(targets), step.in_switch)
@@ -233,6 +235,17 @@ class Plan:
                 elif step.kind == "compute":
                     block.compute(step.value)
         program.credits.update((flags[flag], count) for flag, count in self.credits.items() if flag in flags)
+
+    @staticmethod
+    def _block(program: Program, planned: PlanBlock) -> Block:
+        """Add a thread block, a copy engine's list or, where it writes to another node, a NIC's."""
+        if planned.unit == "sm":
+            return program.block(planned.rank)
+        ends = [chunk.rank for step in planned.steps for chunk in step.targets]
+        node = planned.rank // program.per_node
+        if program.shape.rdma and any(rank // program.per_node != node for rank in ends):
+            return program.nic(planned.rank, program.channel)
+        return program.engine(planned.rank)
 
     def _same_memory(self) -> Iterator[tuple[Chunk, Chunk]]:
         """In place, give each chunk with the output or, if there is none, the input of the same memory."""

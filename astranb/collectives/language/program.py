@@ -14,14 +14,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import Any, Final
 
 import numpy as np
 
 from astranb.core.errors import InputError, near
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
+from astranb.net.shape import Shape
 
+from .buffer import Buffer
 from .operation import (
     BUFFER_NUMBERS,
     BUFFERS,
@@ -39,6 +41,7 @@ from .operation import (
     pack_place,
     unpack_place,
 )
+from .orders import node_chains, ring_order
 from .source import SourceLine, line_of_caller
 
 __all__ = [
@@ -57,10 +60,7 @@ __all__ = [
     "Program",
     "Rank",
     "Semaphore",
-    "block_numbers",
     "check_protocol",
-    "in_order",
-    "list_operations",
 ]
 
 PROTOCOLS = ("Simple", "LL", "LL128")
@@ -72,48 +72,6 @@ def check_protocol(protocol: str) -> None:
     """Refuse an unknown protocol."""
     if protocol not in PROTOCOLS:
         raise InputError(f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS))
-
-
-class Buffer:
-    """One rank's input, output or scratch memory; index it for a chunk, or slice it for several."""
-
-    def __init__(self, program: Program, rank: int, name: str, chunks: int | None) -> None:
-        self._program, self._rank, self._name, self._chunks = program, rank, name, chunks
-
-    @overload
-    def __getitem__(self, index: int) -> Chunk: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Chunks: ...
-
-    def __getitem__(self, index: int | slice) -> Chunk | Chunks:
-        """Return a chunk, or chunks; a negative index or one beyond the buffer is an error."""
-        if isinstance(index, slice):
-            return self._slice(index)
-        if index < 0 or (self._chunks is not None and index >= self._chunks):
-            raise self._missing(str(index))
-        return Chunk(self._rank, self._name, index, self._program.channel)
-
-    def _slice(self, part: slice) -> Chunks:
-        stop = self._chunks if part.stop is None else part.stop
-        step = 1 if part.step is None else part.step
-        if stop is None or step < 1:
-            raise InputError(
-                f"{self._name} of rank {self._rank} needs a slice with an end and a positive step",
-                where=f"program {self._program.name!r}",
-                hint="for example [4:8]",
-            )
-        indices = range(part.start or 0, stop, step)
-        if not indices or indices[0] < 0 or (self._chunks is not None and indices[-1] >= self._chunks):
-            raise self._missing(f"{indices.start}:{indices.stop}")
-        return Chunks(self._rank, self._name, indices, self._program.channel)
-
-    def _missing(self, index: str) -> InputError:
-        return InputError(
-            f"{self._name}[{index}] of rank {self._rank} does not exist",
-            where=f"program {self._program.name!r}",
-            hint=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
-        )
 
 
 class Block:
@@ -129,7 +87,8 @@ class Block:
     Attributes
     ----------
     unit : str
-        ``"sm"``, or ``"engine"`` for the list of descriptors of a copy engine.
+        ``"sm"``, ``"engine"`` for the list of descriptors of a copy engine, or ``"nic"`` for the work
+        requests of a NIC.
     kernel : int
         Number of the kernel it belongs to; kernels are launched in this order.
     origin : Origin, optional
@@ -139,8 +98,8 @@ class Block:
     """
 
     __slots__ = (
-        "_chunks", "_operations", "_rows", "added", "channel", "current", "kernel", "origin", "program",
-        "rank", "unit", "waited",
+        "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel", "origin",
+        "program", "rank", "unit", "waited",
     )  # fmt: skip
 
     def __init__(self, program: Program, rank: int, channel: int, unit: str = "sm", kernel: int = 0) -> None:
@@ -151,6 +110,11 @@ class Block:
         self.added = False
         self._rows, self._chunks = array("q"), array("q")
         self._operations: list[Operation] | None = None
+        self._nic: _WorkQueue | None = None
+        self._near: range | None = None  # ranks that it reaches without a NIC, if there are others
+        if unit == "sm" and program.nics_move:
+            first = rank - rank % program.per_node
+            self._near = range(first, first + program.per_node)
 
     @property
     def operations(self) -> list[Operation]:
@@ -235,6 +199,18 @@ class Block:
         self._local(target, "get to")
         self.move((source,), (target,))
 
+    def post(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
+        """Let the NIC read a chunk of this rank and write it to another node; else as :meth:`put`.
+
+        A put stores to a send buffer, from which the NIC reads; this saves that copy. The chunk must
+        not change until the other rank has signalled that the data has come.
+        """
+        self._local(source, "post")
+        if self._near is None or target.rank in self._near:
+            self.move((source,), (target,))
+        else:
+            self._work_queue().add(source, target)
+
     def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> None:
         """Load the same line of several chunks, add the lines, and store the sum."""
         self.move(tuple(sources), targets)
@@ -262,6 +238,10 @@ class Block:
             raise InputError("a move needs at least one source and one target", where=self._where)
         if len(targets) > 1 and len(set(targets)) < len(targets):
             raise InputError("a move cannot store twice to the same chunk", where=self._where)
+        if self._near is not None and not in_switch:
+            far = [target for target in targets if target.rank not in self._near]
+            if far:
+                return self._work_queue().move(sources, targets, far)
         chunks: list[Any] = [*sources, *targets]
         for chunk in chunks:
             if not isinstance(chunk, Chunk):
@@ -282,7 +262,10 @@ class Block:
         self._own(semaphore)
         if value < 1:
             raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
+        if self._near is not None and semaphore.rank not in self._near:
+            return self._work_queue().signal(semaphore, value)
         self._add("signal", semaphore=semaphore, value=value, flags=int(relaxed))
+        return None
 
     def wait(self, semaphore: Semaphore, value: int = 1) -> None:
         """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
@@ -310,6 +293,22 @@ class Block:
                 f"compute() needs at least one instruction, got {instructions}", where=self._where
             )
         self._add("compute", value=instructions)
+
+    def finish(self) -> None:
+        """Post what no signal has announced: nothing else is added to this block."""
+        if self._nic is not None:
+            for rank in list(self._nic.pending):
+                self._nic.post(rank)
+
+    @property
+    def count(self) -> int:
+        """Number of its operations."""
+        listed = self._operations
+        return len(self._rows) // OPERATION_COLUMNS if listed is None else len(listed)
+
+    def _work_queue(self) -> _WorkQueue:
+        self._nic = self._nic or _WorkQueue(self)
+        return self._nic
 
     @property
     def _where(self) -> str:
@@ -393,6 +392,54 @@ class Block:
         self._chunks.frombytes(chunks_of.tobytes())
 
 
+class _WorkQueue:
+    """What a thread block lets its NIC do for ranks of other nodes: a queue pair and its doorbell.
+
+    What the block stores to another node goes to a send buffer of its own rank. Where it signals a rank
+    there, it rings the doorbell; the NIC writes what is for that rank, and then raises the semaphore.
+    """
+
+    __slots__ = ("_block", "_doorbell", "_requests", "_rung", "pending")
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._requests = block.program.nic(block.rank, block.channel)
+        self._doorbell = block.program.semaphore(block.rank)
+        self.pending: dict[int, list[tuple[Chunk | Chunks, Chunk | Chunks]]] = {}
+        self._rung = -1  # operations of the block when it rang last
+
+    def add(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
+        """Remember what is to be written before the next signal to the target's rank."""
+        self.pending.setdefault(target.rank, []).append((source, target))
+
+    def move(
+        self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks], far: list[Chunk | Chunks]
+    ) -> None:
+        """Store what is for other nodes to a send buffer, and the rest where it is for."""
+        staged = self._block.program.send_buffer(self._block.rank, far[0])
+        self._block.move(sources, (*(target for target in targets if target not in far), staged))
+        for target in far:
+            self.add(staged, target)
+
+    def signal(self, semaphore: Semaphore, value: int) -> None:
+        """Write what is for the rank of a semaphore, then raise it."""
+        self.post(semaphore.rank)
+        self._requests.signal(semaphore, value)
+
+    def post(self, rank: int) -> None:
+        """Ring the doorbell, and write what is for a rank."""
+        requests = self._requests
+        requests.current = self._block.current
+        if self._block.count != self._rung:  # signals that follow one another are posted at once
+            self._block.signal(self._doorbell)
+            requests.wait(self._doorbell)
+            requests.compute()
+            self._rung = self._block.count
+        for source, target in self.pending.pop(rank, ()):
+            requests.move((source,), (target,))
+
+
+_SEND_BUFFER: Final = 2**24  # first index of send buffers in scratch
 _FITTING: Final = 2**18
 """A program of so few operations is not checked for memory."""
 _BYTES_PER_OPERATION: Final = 800
@@ -416,8 +463,8 @@ class Program:
         The root of a rooted collective.
     protocol : str
         One of :data:`PROTOCOLS`.
-    per_node : int, optional
-        Consecutive ranks that share a node; all ranks by default.
+    shape : Shape, optional
+        How the ranks are joined; by default all share a node with switches.
     size : int, optional
         Bytes of the larger buffer of a rank; if it is given, the program is proved for this size.
 
@@ -452,13 +499,13 @@ class Program:
         output_chunks: int,
         root: int = 0,
         protocol: str = "Simple",
-        per_node: int | None = None,
+        shape: Shape | None = None,
         size: int | None = None,
     ) -> None:
         check_protocol(protocol)
         self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
         self.protocol = protocol
-        self.per_node = per_node or ranks
+        self.shape = shape or Shape(ranks)
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
         self.size = size
         self.same_memory: dict[Chunk, Chunk] = {}
@@ -470,6 +517,7 @@ class Program:
         self.phases: list[str] = []
         self.kernels: list[str] = ["collective"]
         self._kernel = 0
+        self._sent: dict[tuple[int, int], int] = {}
         self.most_operations: int | None = None
         self._operations = 0
         self._fitting = _FITTING
@@ -482,6 +530,24 @@ class Program:
     def rank(self, number: int) -> Rank:
         """One rank."""
         return Rank(self, self._rank(number))
+
+    @property
+    def per_node(self) -> int:
+        """Consecutive ranks that share a node."""
+        return self.shape.per_node
+
+    def ring(self, first: int | None = None) -> tuple[int, ...]:
+        """Return the ranks in the order of the current channel's ring, from one of them on.
+
+        Channels differ where this spreads them over the links of a mesh, or over NICs between nodes.
+        """
+        order = ring_order(self.ranks, self.shape, self.channel)
+        start = 0 if first is None else order.index(first)
+        return order[start:] + order[:start]
+
+    def chains(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ranks of each node in the current channel's order; all if nodes differ in size."""
+        return node_chains(self.ranks, self.shape, self.channel)
 
     def connections(self) -> Connections:
         """Return the connections between the ranks, for the current channel."""
@@ -522,6 +588,26 @@ class Program:
         block = Block(self, self._rank(rank), self.channel, "engine", self._kernel)
         self.blocks.append(block)
         return block
+
+    @property
+    def nics_move(self) -> bool:
+        """Whether NICs move what thread blocks send to other nodes; packets are stored by the blocks."""
+        return self.shape.rdma and self.protocol == "Simple" and self.per_node < self.ranks
+
+    def nic(self, rank: int, channel: int) -> Block:
+        """Add a list of work requests for the NIC of a rank, which executes them in order."""
+        block = Block(self, self._rank(rank), channel, "nic", self._kernel)
+        self.blocks.append(block)
+        return block
+
+    def send_buffer(self, rank: int, like: Chunk | Chunks) -> Chunk | Chunks:
+        """Scratch of a rank, as large as some chunks, from which its NIC reads."""
+        count = len(like.indices) if isinstance(like, Chunks) else 1
+        first = self._sent.get((rank, like.channel), _SEND_BUFFER)
+        self._sent[rank, like.channel] = first + count
+        if isinstance(like, Chunks):
+            return Chunks(rank, "scratch", range(first, first + count), like.channel)
+        return Chunk(rank, "scratch", first, like.channel)
 
     def semaphore(self, rank: int) -> Semaphore:
         """Add a semaphore to a rank's memory; it starts at 0."""
@@ -711,70 +797,3 @@ class Connections:
         if (source, target) not in self._made:
             self._made[source, target] = Connection(self._program, source, target)
         return self._made[source, target]
-
-
-def in_order(program: Program) -> list[int]:
-    """Return the blocks in the order in which a GPU places them, rank by rank.
-
-    On each rank the blocks of SMs come first, kernel by kernel, then those of copy engines.
-    """
-
-    def key(b: int) -> tuple[int, bool, int]:
-        block = program.blocks[b]
-        return block.rank, block.unit != "sm", block.kernel
-
-    return sorted(range(len(program.blocks)), key=key)
-
-
-def block_numbers(program: Program) -> list[tuple[Block, int]]:
-    """Return all blocks in order, with the number of each in its rank: the file's, if it has one."""
-    found = []
-    counted: dict[int, int] = {}
-    for b in in_order(program):
-        block = program.blocks[b]
-        number = counted.get(block.rank, 0)
-        origin = next((op.origin for op in block.operations if op.origin is not None), None)
-        if origin is not None:
-            number = origin.block
-        found.append((block, number))
-        counted[block.rank] = max(number + 1, counted.get(block.rank, 0))
-    return found
-
-
-def list_operations(program: Program, rank: int | None = None) -> list[dict[str, Any]]:
-    """Describe each operation of each block of a program, of one rank or of all."""
-    rows = []
-    for block, number in block_numbers(program):
-        if rank not in (None, block.rank):
-            continue
-        reached: dict[int, int] = {}
-        rows.append(
-            {
-                "block": number,
-                "rank": block.rank,
-                "channel": block.channel,
-                "unit": block.unit,
-                "operations": [_in_words(op, reached) for op in block.operations],
-            }
-        )
-    return rows
-
-
-def _in_words(op: Operation, reached: dict[int, int]) -> str:
-    """Describe one operation in one line."""
-    if op.kind == "move":
-        sources, targets = " + ".join(map(str, op.sources)), ", ".join(map(str, op.targets))
-        through = " through the switch" if op.in_switch else ""
-        return f"{sources} -> {targets}{through}"
-    if op.semaphore is None:
-        return op.kind if op.kind == "fence" else f"{op.kind} {op.value}"
-    where = f"semaphore {op.semaphore.number} of rank {op.semaphore.rank}"
-    if op.kind == "signal":
-        return (
-            f"signal {where}"
-            + (f" by {op.value}" if op.value > 1 else "")
-            + (", relaxed" if op.relaxed else "")
-        )
-    rise = op.value - reached.get(op.semaphore.number, 0)
-    reached[op.semaphore.number] = op.value
-    return f"wait for {where}" + (f" to rise by {rise}" if rise > 1 else "")

@@ -2,13 +2,13 @@
 
 Sources: hierarchical all-reduce, Jia et al., "Highly scalable deep learning training system",
 arXiv 1807.11205; the two-step all-to-all, Tutel, arXiv 2206.03382, and DeepSpeed-MoE,
-arXiv 2201.05596. Between nodes copy engines move the data (RDMA), not thread blocks. Ranks of the
-same position in different nodes form a rail: data between nodes stays on its rail.
+arXiv 2201.05596. Ranks of the same position in different nodes form a rail: data between nodes
+stays on its rail.
 """
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
+from astranb.collectives.language.program import Program
 from astranb.core.errors import InputError
 
 from .registry import algorithm
@@ -27,29 +27,9 @@ def _nodes(p: Program) -> tuple[int, int]:
     return p.per_node, p.ranks // p.per_node
 
 
-class _Engines:
-    """Hands moves to the copy engine of a rank, each with a doorbell and a signal at the far end."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._lists: dict[int, tuple[Block, Semaphore]] = {}
-
-    def put(self, block: Block, source: Chunk, target: Chunk, arrived: Semaphore) -> None:
-        """Let the engine of the block's rank copy a chunk and raise a semaphore afterwards."""
-        if block.rank not in self._lists:
-            self._lists[block.rank] = (self._program.engine(block.rank), self._program.semaphore(block.rank))
-        engine, doorbell = self._lists[block.rank]
-        engine.current = block.current
-        block.signal(doorbell)
-        engine.wait(doorbell)
-        engine.copy(source, target)
-        engine.signal(arrived)
-
-
 @algorithm("all_reduce", "hierarchical", "reduce-scatter in the node, all-reduce between nodes, all-gather")
 def all_reduce_hierarchical(p: Program) -> None:
     width, nodes = _nodes(p)
-    engines = _Engines(p)
     near, far, back, last = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(4))
     for r in range(p.ranks):
         node, position = divmod(r, width)
@@ -72,14 +52,18 @@ def all_reduce_hierarchical(p: Program) -> None:
         block.reduce([inp[part(position)], *got], mine[sums : sums + nodes])
         block.phase("reduce-scatter between nodes")
         for rail in rails:
-            engines.put(block, mine[sums + rail // width], p.scratch(rail)[sums + nodes + node], far[rail])
+            block.post(mine[sums + rail // width], p.scratch(rail)[sums + nodes + node])
+        for rail in rails:
+            block.signal(far[rail])
         if rails:
             block.wait(far[r], len(rails))
         own = position * nodes + node
         block.reduce([mine[sums + node], *(mine[sums + nodes + rail // width] for rail in rails)], out[own])
         block.phase("all-gather between nodes")
         for rail in rails:
-            engines.put(block, out[own], p.output(rail)[own], back[rail])
+            block.post(out[own], p.output(rail)[own])
+        for rail in rails:
+            block.signal(back[rail])
         if rails:
             block.wait(back[r], len(rails))
         block.phase("all-gather in the node")
@@ -96,7 +80,6 @@ def all_reduce_hierarchical(p: Program) -> None:
 )
 def all_to_all_hierarchical(p: Program) -> None:
     width, nodes = _nodes(p)
-    engines = _Engines(p)
     near, far = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
     for r in range(p.ranks):
         node, position = divmod(r, width)
@@ -118,8 +101,10 @@ def all_to_all_hierarchical(p: Program) -> None:
         block.phase("between nodes")
         for rail in rails:
             there = rail // width
-            engines.put(block, inp[rail], p.output(rail)[r], far[rail])
+            block.post(inp[rail], p.output(rail)[r])
             for peer in peers:
-                engines.put(block, mine[there * width + peer % width], p.output(rail)[peer], far[rail])
+                block.post(mine[there * width + peer % width], p.output(rail)[peer])
+        for rail in rails:
+            block.signal(far[rail])
         if rails:
-            block.wait(far[r], len(rails) * width)
+            block.wait(far[r], len(rails))

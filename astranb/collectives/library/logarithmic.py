@@ -56,12 +56,12 @@ def all_reduce_halving_doubling(p: Program) -> None:
 @algorithm(
     "all_reduce",
     "tree",
-    "two binary trees, each for every second chunk: up to its root, then down",
+    "two binary trees of nodes, each for every second chunk, with chains in nodes: up to the root, then down",
     protocols=PROTOCOLS,
 )
 def all_reduce_tree(p: Program) -> None:
     n = p.ranks
-    for tree, nodes in enumerate(double_tree(n)):
+    for tree, nodes in enumerate(_trees(p)):
         # A semaphore for each child: one may be several chunks ahead of the other.
         risen = [[p.semaphore(r) for _ in nodes[r][1]] for r in range(n)]
         sunk = [p.semaphore(r) for r in range(n)]
@@ -89,6 +89,29 @@ def all_reduce_tree(p: Program) -> None:
                     block.copy(p.output(r)[chunk], *(target[chunk] for target in targets))
                     for child in children:
                         block.signal(sunk[child])
+
+
+def _trees(p: Program) -> list[list[tuple[int, list[int]]]]:
+    """Return for each rank its parent and its children in the two trees: of all ranks within one node.
+
+    Over nodes the trees join the first ranks of their chains, so that a channel uses one NIC of each.
+    """
+    chains = p.chains()
+    if len(chains) == 1:
+        return list(double_tree(p.ranks))
+    trees = []
+    for tree in double_tree(len(chains)):
+        found: list[tuple[int, list[int]]] = [(-1, [])] * p.ranks
+        for chain, (parent, children) in zip(chains, tree, strict=True):
+            for place, rank in enumerate(chain):
+                below = list(chain[place + 1 : place + 2])
+                if place == 0:
+                    found[rank] = (chains[parent][0] if parent >= 0 else -1, below)
+                    below += [chains[child][0] for child in children]
+                else:
+                    found[rank] = (chain[place - 1], below)
+        trees.append(found)
+    return trees
 
 
 def double_tree(ranks: int) -> tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]:

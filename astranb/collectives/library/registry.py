@@ -11,6 +11,7 @@ from astranb.collectives.language.program import Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.units import size_bytes
+from astranb.net.shape import Shape
 
 __all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
 
@@ -198,14 +199,14 @@ class Collective:
         """Name of the algorithm or of its function."""
         return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__
 
-    def program(self, ranks: int, per_node: int | None = None) -> Program:
+    def program(self, ranks: int, shape: Shape | int | None = None) -> Program:
         """Build the program for a number of ranks.
 
         Parameters
         ----------
         ranks : int
-        per_node : int, optional
-            Consecutive ranks that share a node; all ranks by default.
+        shape : Shape or int, optional
+            How they are joined, or only how many consecutive ranks share a node; all ranks by default.
 
         Raises
         ------
@@ -242,7 +243,7 @@ class Collective:
             output_chunks=kind.output_chunks(ranks),
             root=self.root,
             protocol=self.protocol,
-            per_node=per_node or ranks,
+            shape=Shape(shape) if isinstance(shape, int) else shape,
             size=self.size,
         )
         write = found.write if found else self.algorithm
@@ -256,6 +257,8 @@ class Collective:
                 raise InputError(
                     f"{type(error).__name__}: {error}", where=f"algorithm {self.title}"
                 ) from error
+        for block in list(program.blocks):
+            block.finish()
         if not hasattr(write, "fitted"):  # a plan lists its packets itself
             to_packets(program)
         return program

@@ -1,4 +1,4 @@
-"""Algorithms in which every rank sends to its right neighbour only.
+"""Algorithms in which every rank sends to the next rank of its channel's ring only.
 
 Source: the ring and its bound, Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
 JPDC 2009.
@@ -17,20 +17,20 @@ __all__: list[str] = []
     "all_reduce", "ring", "reduce-scatter around the ring, then all-gather around it", protocols=PROTOCOLS
 )
 def all_reduce_ring(p: Program) -> None:
-    n = p.ranks
+    n, ring = p.ranks, p.ring()
     ready = [p.semaphore(r) for r in range(n)]
-    for r in range(n):
-        right, block = (r + 1) % n, p.block(r)
+    for place, r in enumerate(ring):
+        right, block = ring[(place + 1) % n], p.block(r)
         mine, inp, out = p.scratch(r), p.input(r), p.output(r)
         for step in range(n - 1):
-            chunk = (r - step) % n
+            chunk = ring[(place - step) % n]
             block.phase(f"reduce-scatter {step + 1}/{n - 1}")
             if step:
                 block.wait(ready[r])
             block.reduce([mine[chunk], inp[chunk]] if step else [inp[chunk]], p.scratch(right)[chunk])
             block.signal(ready[right])
         for step in range(n - 1):
-            chunk = (r + 1 - step) % n
+            chunk = ring[(place + 1 - step) % n]
             block.phase(f"all-gather {step + 1}/{n - 1}")
             block.wait(ready[r])
             if step:
@@ -43,12 +43,12 @@ def all_reduce_ring(p: Program) -> None:
 
 @algorithm("all_gather", "ring", "every chunk travels around the ring", protocols=PROTOCOLS)
 def all_gather_ring(p: Program) -> None:
-    n = p.ranks
+    n, ring = p.ranks, p.ring()
     ready = [p.semaphore(r) for r in range(n)]
-    for r in range(n):
-        right, block, out = (r + 1) % n, p.block(r), p.output(r)
+    for place, r in enumerate(ring):
+        right, block, out = ring[(place + 1) % n], p.block(r), p.output(r)
         for step in range(n - 1):
-            chunk = (r - step) % n
+            chunk = ring[(place - step) % n]
             block.phase(f"all-gather {step + 1}/{n - 1}")
             if step:
                 block.wait(ready[r])
@@ -61,13 +61,13 @@ def all_gather_ring(p: Program) -> None:
 
 @algorithm("reduce_scatter", "ring", "partial sums travel around the ring", protocols=PROTOCOLS)
 def reduce_scatter_ring(p: Program) -> None:
-    n = p.ranks
+    n, ring = p.ranks, p.ring()
     ready = [p.semaphore(r) for r in range(n)]
-    for r in range(n):
-        right, block = (r + 1) % n, p.block(r)
+    for place, r in enumerate(ring):
+        right, block = ring[(place + 1) % n], p.block(r)
         mine, inp = p.scratch(r), p.input(r)
         for step in range(n - 1):
-            chunk = (r - 1 - step) % n
+            chunk = ring[(place - 1 - step) % n]
             block.phase(f"reduce-scatter {step + 1}/{n - 1}")
             if step:
                 block.wait(ready[r])
@@ -81,11 +81,10 @@ def reduce_scatter_ring(p: Program) -> None:
     "broadcast", "ring", "chunks follow one another down a chain that starts at the root", protocols=PROTOCOLS
 )
 def broadcast_ring(p: Program) -> None:
-    n = p.ranks
+    n, ring = p.ranks, p.ring(p.root)
     ready = [p.semaphore(r) for r in range(n)]
-    for place in range(n):
-        r, right = (p.root + place) % n, (p.root + place + 1) % n
-        block = p.block(r)
+    for place, r in enumerate(ring):
+        right, block = ring[(place + 1) % n], p.block(r)
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
             further = [p.output(right)[chunk]] if place < n - 1 else []
@@ -101,11 +100,10 @@ def broadcast_ring(p: Program) -> None:
 
 @algorithm("reduce", "ring", "partial sums of chunk after chunk travel down a chain that ends at the root")
 def reduce_ring(p: Program) -> None:
-    n = p.ranks
+    n, ring = p.ranks, (*p.ring(p.root)[1:], p.root)
     ready = [p.semaphore(r) for r in range(n)]
-    for place in range(n):
-        r = (p.root + 1 + place) % n
-        right, block = (r + 1) % n, p.block(r)
+    for place, r in enumerate(ring):
+        right, block = ring[(place + 1) % n], p.block(r)
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
             if place:

@@ -55,6 +55,8 @@ def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
             fence = t.ACKNOWLEDGED
         if fence:
             dirty.clear()
+        if block.unit == "nic":  # what it writes arrives in order
+            fence = 0
         ahead = move and not fence and being_read is not None and being_read.isdisjoint(writes)
         if not move:
             being_read = None

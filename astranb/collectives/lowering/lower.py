@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from astranb.collectives.language.listing import in_order
 from astranb.collectives.language.program import (
     BUFFERS,
     KINDS,
@@ -14,7 +15,6 @@ from astranb.collectives.language.program import (
     Chunk,
     Operation,
     Program,
-    in_order,
 )
 from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.errors import InputError
@@ -31,6 +31,7 @@ __all__ = ["Extents", "Lowered", "check_packets", "lower"]
 _PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
 # The fraction of a line of packets that is data: LL has 4 B of flag for 4 B of data, LL128
 # 8 B of flag in 128 B (NCCL, src/device/prims_ll.h and prims_ll128.h).
+_UNITS = {"sm": 0, "engine": t.COPY_ENGINE, "nic": t.NIC}
 _KINDS = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE}
 
 
@@ -84,6 +85,8 @@ def lower(
     line_bytes: int = 128,
     bulk_lines: int = 1,
     engine_lines: int = 1,
+    nic_lines: int = 1,
+    nic_post_ps: int = 0,
 ) -> Lowered:
     """Lay out memory, cut chunks into slices and convert operations to tables.
 
@@ -97,8 +100,10 @@ def lower(
         Bytes of the larger buffer of a rank.
     line_bytes : int
         Bytes of a cache line.
-    bulk_lines, engine_lines : int
-        Lines that one instruction of a thread block, or one request of a copy engine, moves.
+    bulk_lines, engine_lines, nic_lines : int
+        Lines that one instruction of a thread block, or one request of a copy engine or NIC, moves.
+    nic_post_ps : int
+        Time from a doorbell until a NIC begins.
 
     Raises
     ------
@@ -117,17 +122,18 @@ def lower(
     )
     share(1, 3)
     semaphores = _semaphores(program, lines)
-    engines = np.array([program.blocks[b].unit == "engine" for b in order], bool)
-    _check_packets(program, order, c, engines)
-    ops, operands = _operations(
-        c, engines, slice_of, slices, semaphores, line_bytes, packet_bytes, (bulk_lines, engine_lines)
-    )
+    units = np.array([_UNITS[program.blocks[b].unit] for b in order], np.int64)
+    _check_packets(program, order, c)
+    bulk = (bulk_lines, engine_lines, nic_lines)
+    ops, operands = _operations(c, units, slice_of, slices, semaphores, line_bytes, packet_bytes, bulk)
+    posting = (units[ops["block"]] == t.NIC) & (ops["kind"] == t.COMPUTE)
+    ops["kind"][posting], ops["left"][posting], ops["value"][posting] = t.SPEND, nic_post_ps, 0
     share(1, 1)
     blocks = allocate(len(order), t.BLOCK)
     blocks["gpu"] = [program.blocks[b].rank for b in order]
     blocks["first_op"] = c.first_op[:-1]
     blocks["last_op"] = c.first_op[1:]
-    blocks["engine"] = engines
+    blocks["engine"] = units
     blocks["held"] = t.SHARE
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
@@ -154,21 +160,19 @@ def lower(
 
 
 def check_packets(program: Program, block: Block, op: Operation) -> None:
-    """Refuse packets that a switch or a copy engine would have to move."""
-    if not (op.in_switch or block.unit == "engine"):
-        return
-    if any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
+    """Refuse packets that a switch would have to add or forward."""
+    if op.in_switch and any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
         raise ProgramError(
-            "cannot be simulated: packets that a switch adds or forwards, or a copy engine moves",
+            "cannot be simulated: packets that a switch adds or forwards",
             op.line,
             where=f"program {program.name!r}, rank {block.rank}",
         )
 
 
-def _check_packets(program: Program, order: list[int], c: ProgramColumns, engines: np.ndarray) -> None:
+def _check_packets(program: Program, order: list[int], c: ProgramColumns) -> None:
     """Refuse the first operation of which :func:`check_packets` refuses the packets."""
     packed = np.bincount(c.op[c.buffer == BUFFERS.index("packets")], minlength=len(c.kind)) > 0
-    for op in np.flatnonzero(packed & ((c.in_switch > 0) | engines[c.block]))[:1].tolist():
+    for op in np.flatnonzero(packed & (c.in_switch > 0))[:1].tolist():
         block = program.blocks[order[c.block[op]]]
         check_packets(program, block, block.operations[op - int(c.first_op[c.block[op]])])
 
@@ -372,13 +376,13 @@ def _semaphores(program: Program, lines: np.ndarray) -> Records:
 
 def _operations(
     c: ProgramColumns,
-    engines: np.ndarray,
+    units: np.ndarray,
     slice_of: np.ndarray,
     slices: Records,
     semaphores: Records,
     line_bytes: int,
     packet_bytes: int,
-    bulk: tuple[int, int],
+    bulk: tuple[int, int, int],
 ) -> tuple[Records, Records]:
     """Fill the tables of operations and operands, and set the fences."""
     kinds = np.array([_KINDS[kind] for kind in KINDS])
@@ -387,13 +391,14 @@ def _operations(
     is_source = np.arange(len(c.op)) - c.first_chunk[c.op] < c.sources[c.op]
     any_packets = np.bincount(c.op[packed], minlength=count) > 0
     spins = np.bincount(c.op[packed & is_source], minlength=count) > 0
-    bulk_bytes = line_bytes * np.array(bulk)[engines[c.block].astype(np.int64)]
+    bulk_bytes = line_bytes * np.array(bulk)[units[c.block]]
     payload = np.where(any_packets, packet_bytes, bulk_bytes)
     size = np.zeros(count, np.int64)
     moving = np.flatnonzero(c.sources > 0)
     size[moving] = slices["bytes"][slice_of[c.first_chunk[moving]]]
     lines = -(-size // payload)
     fence, ahead = paces_of(c, slice_of, is_source)
+    fence[units[c.block] == t.NIC] = 0  # what it writes arrives in order
     # The lines of the moves before it in its loop: from the last one that began a loop or read packets.
     starts = ~ahead
     starts[1:] |= spins[:-1]

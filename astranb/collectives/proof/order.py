@@ -246,7 +246,7 @@ def _queues(blocks: list[Block], slots: Slots | None) -> _Queues:
     for b in sorted(range(len(blocks)), key=lambda b: blocks[b].kernel):
         of[blocks[b].rank, blocks[b].unit].append(b)
     for key, those in of.items():
-        most = slots.engines if key[1] == "engine" else slots.blocks
+        most = {"sm": slots.blocks, "engine": slots.engines}.get(key[1], len(those))
         if len(those) > most:
             queues.of[key] = deque(those[most:])
             queues.pending.update(those[most:])

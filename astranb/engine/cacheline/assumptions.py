@@ -21,7 +21,7 @@ def presets_of(
         return [gpu if isinstance(gpu, Preset) else preset(gpu)] * count, []
     names, notes = named_gpus(infra)
     presets = [preset(name) for name in names]
-    for number in ("line_bytes", "bulk_lines", "engine_lines"):
+    for number in ("line_bytes", "bulk_lines", "engine_lines", "nic_lines", "nic_post_ps"):
         found = sorted({getattr(p, number) for p in presets})
         if len(found) > 1:
             raise InputError(f"GPUs with different {number}: {found}", where=infra.name)

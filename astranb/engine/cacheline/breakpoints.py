@@ -71,7 +71,7 @@ def _matches(place: MachinePart, fabric: Fabric) -> list[dict[str, int]]:
     if place.kind == "line":
         hint = "name its thread block, or a link of its route"
         raise InputError(f"{place.path} is only one line under way", where="break_on", hint=hint)
-    column = {"engine": "sm", "l2": "server", "hbm": "server"}.get(place.kind, place.kind)
+    column = {"engine": "sm", "nic": "sm", "l2": "server", "hbm": "server"}.get(place.kind, place.kind)
     return [{column: place.row}]
 
 

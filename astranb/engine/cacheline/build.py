@@ -93,18 +93,20 @@ def lower_for(
                 hint="take one with as many GPUs",
             )
         return chosen, collective.lowered(
-            fabric.per_node,
+            fabric.shape,
             chosen,
             compute_lines=network.compute_lines,
             launch_ps=launches_ps(presets, launch),
         )
     program = lower(
-        collective.program(len(presets), fabric.per_node),
+        collective.program(len(presets), fabric.shape),
         kind=collective.name,
         size=collective.size,
         line_bytes=first.line_bytes,
         bulk_lines=first.bulk_lines,
         engine_lines=first.engine_lines,
+        nic_lines=first.nic_lines,
+        nic_post_ps=first.nic_post_ps,
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
@@ -183,7 +185,15 @@ def build(
     roce = roce_table(plan.network, fabric)
     flows = flows_of(fabric, routes, route_links) if roce[0].dcqcn else allocate(1, FLOW)
     links = chip_links(fabric, presets, gpus)
-    blocks = own(program.blocks)
+    blocks, ops = own(program.blocks), own(program.ops)
+    if (
+        plan.network.arbitration == "fair"
+        or gpus["mesh"].any()
+        or any(f.latency for f in plan.network.faults)
+    ):
+        # A signal could overtake the data that it announces: the NIC waits until the data has come.
+        posted = (blocks["engine"][ops["block"]] == t.NIC) & (ops["kind"] == t.NOTIFY)
+        ops["fence"][posted] = t.ACKNOWLEDGED
     warps_of, unroll_of = _width(presets, program)
     blocks["warps"] = warps_of
     blocks["first_warp"] = np.cumsum(warps_of) - warps_of
@@ -222,9 +232,11 @@ def build(
         or program.ops["in_switch"].any()
         or (program.ops["payload"] > gpus["line_bytes"].min()).any()
     )
-    sms = allocate(int((gpus["sms"] + gpus["engines"]).sum()), t.SM)
-    sms["gpu"] = np.repeat(np.arange(len(presets)), gpus["sms"] + gpus["engines"])
-    sms["engine"] = np.arange(len(sms)) - gpus["first_sm"][sms["gpu"]] >= gpus["sms"][sms["gpu"]]
+    units = gpus["sms"] + gpus["engines"] + gpus["nics"]
+    sms = allocate(int(units.sum()), t.SM)
+    sms["gpu"] = np.repeat(np.arange(len(presets)), units)
+    behind = np.arange(len(sms)) - (gpus["first_sm"] + gpus["sms"])[sms["gpu"]]
+    sms["engine"] = np.select([behind < 0, behind < gpus["engines"][sms["gpu"]]], [0, t.COPY_ENGINE], t.NIC)
     sms["ready_head"] = sms["ready_tail"] = -1
     queues = allocate(len(links) * CLASSES if plan.network.managed else 1, QUEUE)
     queues["head"] = queues["tail"] = -1
@@ -252,7 +264,7 @@ def build(
         blocks=blocks,
         warps=warps,
         jobs=jobs,
-        ops=own(program.ops),
+        ops=ops,
         tiles=own(program.tiles),
         operands=operands,
         slices=own(program.slices),
@@ -300,12 +312,14 @@ def _estimate(plan: MachinePlan) -> int:
 
 def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.ndarray]:
     """Warps of each block, and lines that each of its warps keeps under way."""
-    gpu, engine = program.blocks["gpu"], program.blocks["engine"] == 1
+    gpu, engine = program.blocks["gpu"], program.blocks["engine"]
     warps = np.array([p.warps_per_block for p in presets], np.int64)[gpu]
     unroll = np.array([p.unroll for p in presets], np.int64)[gpu]
     deep = np.array([p.engine_outstanding for p in presets], np.int64)[gpu]
+    posted = np.array([p.nic_outstanding for p in presets], np.int64)[gpu]
     own_warps = program.blocks["warps"]  # of compute kernels, whose warps are stages
-    return np.where(engine, 1, np.where(own_warps > 0, own_warps, warps)), np.where(engine, deep, unroll)
+    warps = np.where(own_warps > 0, own_warps, warps)
+    return np.where(engine > 0, 1, warps), np.choose(engine, [unroll, deep, posted])
 
 
 def _requests(plan: MachinePlan) -> int:
@@ -328,9 +342,10 @@ def _requests(plan: MachinePlan) -> int:
     ever, ever_multiplied = (np.bincount(owner, each, len(plan.presets)) for each in (made, multiplied))
     for rank, preset in enumerate(plan.presets):
         mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
-        lists = int(mine["engine"].sum())
-        slots = preset.max_outstanding * min(preset.sms, len(mine) - lists)
+        blocks, lists, pairs = np.bincount(mine["engine"], minlength=3).tolist()
+        slots = preset.max_outstanding * min(preset.sms, blocks)
         slots += preset.engine_outstanding * min(preset.engines, lists)
+        slots += (preset.nic_outstanding + 1) * pairs
         slots += _staged(preset, plan.program, rank)
         total += min(slots, int(ever[rank]))
         total += min(slots, int(ever_multiplied[rank])) * plan.program.ranks
@@ -367,7 +382,8 @@ def _gpus(plan: MachinePlan) -> Records:
     gpus = allocate(len(presets), t.GPU)
     same = (
         "sms", "blocks_on_sm", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
-        "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "line_bytes",
+        "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "nics",
+        "nic_issue_ps", "nic_header_bytes", "line_bytes",
         "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports", "l2_slices",
         "hbm_channels",
     )  # fmt: skip
@@ -384,7 +400,7 @@ def _gpus(plan: MachinePlan) -> Records:
         p.far_ps if n * p.line_bytes > p.near_bytes else 0 for p, n in zip(presets, used, strict=True)
     ]
     for first, count in (
-        ("first_sm", gpus["sms"] + gpus["engines"]),
+        ("first_sm", gpus["sms"] + gpus["engines"] + gpus["nics"]),
         ("first_l2_slice", gpus["l2_slices"]),
         ("first_hbm_channel", gpus["hbm_channels"]),
     ):

@@ -13,6 +13,7 @@ import numpy as np
 from astranb.collectives import Collective, JoinedOperation, Program
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
+from astranb.net.shape import Shape
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
 from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, TREE
 
@@ -35,11 +36,11 @@ class Call:
     title: str
     root: int = 0
 
-    def program(self, system: System, per_node: int | None) -> Program:
-        """Write it down for as many ranks."""
+    def program(self, system: System, shape: Shape) -> Program:
+        """Write it down for as many ranks, joined like this."""
         if self.name == "send_recv":
             channels = max(1, min(_CHANNELS_OF_A_MESSAGE, self.size >> 11))
-            return Collective.of("send_recv", self.size, _message, channels=channels).program(2)
+            return Collective.of("send_recv", self.size, _message, channels=channels).program(2, shape)
         chosen = system.algorithms.get(COLLECTIVE_NAMES[self.name], ())
         name = _ALGORITHMS.get(chosen[0].number, "ring") if chosen else "ring"
         if self.name in ("all_to_all", "gather", "scatter"):
@@ -47,9 +48,9 @@ class Call:
         elif name != "allpairs" and self.name != "all_reduce":
             name = "ring"
         ranks = len(self.ranks)
-        if self.name == "all_reduce" and name == "ring" and per_node is not None and 1 < per_node < ranks:
+        if self.name == "all_reduce" and name == "ring" and 1 < shape.per_node < ranks:
             name = "hierarchical"
-        return Collective.of(self.name, self.size, name, root=self.root).program(ranks, per_node)
+        return Collective.of(self.name, self.size, name, root=self.root).program(ranks, shape)
 
 
 def _message(program: Program) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from astranb.core.errors import InputError
 from astranb.core.ticks import MAX_RATE_BPS
 from astranb.core.units import bandwidth_Bps, format_bandwidth, time_ps
 from astranb.engine.breakpoints import with_unit
 from astranb.engine.edits import RECORD, Edit, Parameter, checked_edit, parameters_of, yes_or_no
+from astranb.gpu import tables as t
 from astranb.net import Fabric
 
 from .faults import LAST_PS, bring_up, is_down, take_down
@@ -145,6 +148,13 @@ def apply_edit(edit: Edit, machine: CacheLineMachine) -> None:
     if edit.field in special:
         special[edit.field]()
         return
-    machine.tables[f"{edit.kind}s"][edit.field][list(edit.rows)] = edit.number
+    rows = list(edit.rows)
+    if edit.field == "latency_ps" and (machine.blocks["engine"] == t.NIC).any():
+        # A NIC's signal does not overtake the data that it announces and that is on the wire.
+        links, now_ps = machine.links, max(0, int(machine.clock[0].now_ps))
+        sooner = links["latency_ps"][rows] - edit.number
+        later = np.maximum(links["free_at_ps"][rows], now_ps) + sooner
+        links["free_at_ps"][rows] = np.where(sooner > 0, later, links["free_at_ps"][rows])
+    machine.tables[f"{edit.kind}s"][edit.field][rows] = edit.number
     if edit.kind == "link":
-        machine.links["last_size"][list(edit.rows)] = 0
+        machine.links["last_size"][rows] = 0

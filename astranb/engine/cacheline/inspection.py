@@ -141,6 +141,7 @@ class Inspector:
             "gpu": self._gpu,
             "sm": self._one_sm,
             "engine": self._one_sm,
+            "nic": self._one_sm,
             "block": self._one_block,
             "l2": self._server,
             "hbm": self._server,
@@ -236,12 +237,13 @@ class Inspector:
         here = np.flatnonzero(machine.blocks["sm"] == place.row)
         requests = machine.requests
         most = gpu.engine_outstanding if sm.engine else gpu.max_outstanding
+        limit = "" if sm.engine == t.NIC else f" of {most}"
         first_block = int(np.flatnonzero(machine.blocks["gpu"] == sm.gpu)[0])
         owner = machine.warps["block"][requests["warp"]]
         flying = np.flatnonzero((requests["live"] == 1) & np.isin(owner, here))
         state = [
             ("doing", self._sm_text(place.row)),
-            ("requests under way", f"{sm.outstanding} of {most}"),
+            ("requests under way", f"{sm.outstanding}{limit}"),
             ("stalled for a slot", "yes" if sm.stalled else "no"),
             ("instructions issued", f"{int(sm.issued):,}"),
             ("time stalled", format_time(int(sm.stalled_ps))),

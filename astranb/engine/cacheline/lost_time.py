@@ -75,7 +75,8 @@ def _issuing(engine: CacheLineState) -> np.ndarray:
     stores = np.where(ops["in_switch"] & t.SWITCH_WRITES, 1, ops["targets"])
     done = np.where(ops["kind"] == t.MOVE, (ops["lines"] - ops["left"]) * (loads + stores), 0)
     slot = gpus["issue_ps"][gpu] * gpus["issue_lines"][gpu]
-    slot = np.where(blocks["engine"][ops["block"]] == 1, gpus["engine_issue_ps"][gpu], slot)
+    unit = blocks["engine"][ops["block"]]
+    slot = np.choose(unit, [slot, gpus["engine_issue_ps"][gpu], gpus["nic_issue_ps"][gpu]])
     counted = (ops["kind"] == t.COMPUTE) & (ops["started_ps"] >= 0)
     most = ops["value"].astype(np.int64) * blocks["warps"][ops["block"]]
     computed = np.where(counted, most - ops["left"], 0) * gpus["issue_ps"][gpu]

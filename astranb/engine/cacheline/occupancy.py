@@ -31,27 +31,30 @@ def place_blocks(tables: dict[str, Records], presets: Sequence[Preset], faults_p
     blocks["next_pending"] = -1
     shares = np.array([t.ROOM // preset.blocks_on_sm for preset in presets])
     shared = blocks["held"] == t.SHARE
-    blocks["held"][shared] = np.where(blocks["engine"] == 1, 0, shares[blocks["gpu"]])[shared]
+    blocks["held"][shared] = np.where(blocks["engine"] > 0, 0, shares[blocks["gpu"]])[shared]
     sms["free"] = t.ROOM
     ready = blocks["after"] == 0
     bound = (blocks["held"] == 0) & (blocks["engine"] == 0) & ready
     blocks["sm"][bound] = gpus["first_sm"][blocks["gpu"][bound]]
     for gpu, preset in enumerate(presets):
         row = gpus[gpu]
-        mine = np.flatnonzero((blocks["gpu"] == gpu) & ready & ~bound)
-        lists, mine = mine[blocks["engine"][mine] == 1], mine[blocks["engine"][mine] == 0]
+        own = np.flatnonzero(blocks["gpu"] == gpu)
+        mine = own[ready[own] & ~bound[own]]
+        lists, mine = mine[blocks["engine"][mine] == t.COPY_ENGINE], mine[blocks["engine"][mine] == 0]
         mine = mine[np.argsort(-blocks["urgent"][mine], kind="stable")]
         first = int(row.first_sm)
         placed = _on_emptiest(sms, blocks["held"][mine], range(first, first + int(row.usable)))
         blocks["sm"][mine[: len(placed)]] = placed
         on_engines = lists[: preset.engines]
         blocks["sm"][on_engines] = first + preset.sms + np.arange(len(on_engines))
-        np.add.at(sms["resident"], blocks["sm"][on_engines], 1)
+        pairs = own[blocks["engine"][own] == t.NIC]  # a NIC has all queue pairs at once
+        blocks["sm"][pairs] = first + preset.sms + preset.engines + np.arange(len(pairs)) % preset.nics
+        np.add.at(sms["resident"], blocks["sm"][np.concatenate([on_engines, pairs])], 1)
         _let_wait(row, blocks, mine[len(placed) :])
         row.list_head, row.list_tail = _chain(blocks, lists[preset.engines :])
     gpus["taken"] = np.bincount(sms["gpu"][(sms["resident"] > 0) & (sms["engine"] == 0)], minlength=len(gpus))
     gpus["blocks_left"] = np.bincount(blocks["gpu"], minlength=len(gpus))
-    launched = np.flatnonzero(blocks["sm"] >= 0)
+    launched = np.flatnonzero((blocks["sm"] >= 0) & ready)
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
     fill(EventQueue(*(tables[name] for name in EventQueue._fields)), events)

@@ -38,6 +38,7 @@ TABLES = {
     "gpu": "gpus",
     "sm": "sms",
     "engine": "sms",
+    "nic": "sms",
     "block": "blocks",
     "l2": "l2_slices",
     "hbm": "hbm_channels",
@@ -52,6 +53,7 @@ TABLES = {
 PARTS = {
     "sm": "SM",
     "engine": "copy engine",
+    "nic": "NIC",
     "block": "thread block",
     "l2": "L2 slice",
     "hbm": "HBM channel",
@@ -70,6 +72,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "gpu": t.GPU.names or (),
     "sm": t.SM.names or (),
     "engine": t.SM.names or (),
+    "nic": t.SM.names or (),
     "block": t.BLOCK.names or (),
     "l2": _SERVER,
     "hbm": (*_SERVER, "row"),
@@ -228,6 +231,7 @@ def _rows(machine: CacheLineMachine, rank: int, kind: str) -> range | list[int]:
     first, count = {
         "sm": (gpu.first_sm, gpu.sms),
         "engine": (gpu.first_sm + gpu.sms, gpu.engines),
+        "nic": (gpu.first_sm + gpu.sms + gpu.engines, gpu.nics),
         "l2": (gpu.first_l2_slice, gpu.l2_slices),
         "hbm": (gpu.first_hbm_channel, gpu.hbm_channels),
     }[kind]
@@ -301,9 +305,9 @@ def gpu_path(fabric: Fabric, rank: int) -> str:
 
 
 def sm_path(fabric: Fabric, machine: CacheLineMachine, sm: int) -> str:
-    """The full name of an SM or a copy engine, by its row."""
+    """The full name of an SM, a copy engine or a NIC, by its row."""
     rank = int(machine.sms[sm].gpu)
-    kind = "engine" if machine.sms[sm].engine else "sm"
+    kind = ("sm", "engine", "nic")[int(machine.sms[sm].engine)]
     return f"{gpu_path(fabric, rank)}.{kind}.{sm - _rows(machine, rank, kind)[0]}"
 
 

@@ -171,7 +171,7 @@ def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
         rows.append(
             {
                 "block": number, "rank": int(row["gpu"]), "channel": channels[number],
-                "unit": "copy engine" if row["engine"] else "thread block", "sm": sm,
+                "unit": ("thread block", "copy engine", "NIC")[row["engine"]], "sm": sm,
                 "state": doing(int(row["state"])), "started_ps": int(row["started_ps"]),
                 "ended_ps": int(row["ended_ps"]), "polls": int(row["polls"]),
                 **{column: int(row[f"{part}_ps"]) for part, column in BLOCK_COLUMNS.items()},

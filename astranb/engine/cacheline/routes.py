@@ -37,14 +37,18 @@ def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, n
     remote = np.flatnonzero(operands["gpu"] != issuer)
     here, there = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
     pairs = np.unique(np.concatenate([here * ranks + there, there * ranks + here]))
+    # A queue pair has one path, on which nothing overtakes anything.
+    pair = np.where(program.blocks["engine"] == t.NIC, np.arange(len(program.blocks)), -1)
+    pair = np.repeat(pair[ops["block"]], counts)[remote]
     found, notes = fabric.routes(zip(*(column.tolist() for column in divmod(pairs, ranks)), strict=True))
     keys = found.pairs @ np.array([ranks, 1])
     order = np.argsort(keys)
     first, number = found.first_route[:-1], np.diff(found.first_route)
     for way, wanted in (("out", here * ranks + there), ("back", there * ranks + here)):
         row = order[np.searchsorted(keys, wanted, sorter=order)]
-        operands[f"{way}_route"][remote] = first[row]
-        operands[f"{way}_routes"][remote] = number[row]
+        picked = np.where(pair >= 0, pair % number[row], 0)
+        operands[f"{way}_route"][remote] = first[row] + picked
+        operands[f"{way}_routes"][remote] = np.where(pair >= 0, 1, number[row])
     table = allocate(max(1, len(found.first_link) - 1), t.ROUTE)
     if len(found.first_link) > 1:
         table["first"], table["last"], table["flow"] = found.first_link[:-1], found.first_link[1:], -1
@@ -146,7 +150,7 @@ def chip_links(fabric: Fabric, presets: Sequence[Preset], gpus: Records) -> Reco
         gpus[rank].first_chip_link = first
         if not preset.mesh:
             continue
-        ends = 2 * (preset.sms + preset.engines + preset.hbm_channels + preset.ports)
+        ends = 2 * (preset.sms + preset.engines + preset.nics + preset.hbm_channels + preset.ports)
         mesh = allocate(ends + 4 * preset.columns * preset.rows, LINK)
         mesh["src"] = mesh["dst"] = fabric.gpus[rank]
         mesh["bandwidth_Bps"], mesh["latency_ps"] = preset.chip_Bps, preset.chip_ps

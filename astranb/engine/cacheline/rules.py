@@ -90,7 +90,8 @@ RULES: Final[Rules] = {
         gpu=fixed(row("gpus")), first_op=fixed(until("ops")), last_op=fixed(until("ops")),
         first_warp=fixed(until("warps")), warps=fixed(between(1, 1 << 20)), sm=maybe("sms"), op=until("ops"),
         state=between(0, len(t.BLOCK_STATES) - 1), unacked=COUNT, polls=COUNT, spinning=ANY,
-        fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY, engine=fixed(FLAG),
+        fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY,
+        engine=fixed(between(0, t.NIC)),
         held=fixed(between(t.SHARE, t.ROOM)), urgent=fixed(FLAG), next_pending=maybe("blocks"),
     ),
     "warps": {
@@ -459,7 +460,7 @@ class _MachineInUse:
         """Each block that may begin is on an SM or in the queue for one, and SMs have room for theirs."""
         blocks, gpus, sms = self.blocks, self.gpus, self.sms
         resident = (blocks["sm"] >= 0) & (blocks["state"] != t.DONE)
-        of = blocks[resident & ((blocks["held"] > 0) | (blocks["engine"] == 1))]
+        of = blocks[resident & ((blocks["held"] > 0) | (blocks["engine"] > 0))]
         require(np.bincount(of["sm"], minlength=len(sms)) == sms["resident"], "sms.resident")
         held = np.zeros(len(sms), np.int64)
         np.add.at(held, of["sm"], of["held"])

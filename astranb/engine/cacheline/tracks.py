@@ -59,8 +59,8 @@ class Tracks:
         Ascending.
     number : ndarray of int64, shape (tracks,)
         Of the SM within its GPU, or of the thread block within its.
-    engine : ndarray of bool, shape (tracks,)
-        Whether it is a copy engine, or a list of one.
+    engine : ndarray of int64, shape (tracks,)
+        ``COPY_ENGINE`` or ``NIC`` if it is one, or a list of one; else 0.
 
     Examples
     --------
@@ -82,14 +82,14 @@ class Tracks:
             used = np.unique(machine.blocks["sm"][machine.blocks["sm"] >= 0])
             self.gpu = machine.sms["gpu"][used].astype(np.int64)
             self.number = used - machine.gpus["first_sm"][self.gpu]
-            self.engine = machine.sms["engine"][used] == 1
+            self.engine = machine.sms["engine"][used]
             self._track_of = np.full(len(machine.sms), -1, np.int64)
             self._track_of[used] = np.arange(len(used))
         else:
             self.gpu = machine.blocks["gpu"].astype(np.int64)
             first = np.searchsorted(self.gpu, self.gpu)
             self.number = np.arange(len(self.gpu)) - first
-            self.engine = machine.blocks["engine"] == 1
+            self.engine = machine.blocks["engine"]
             self._track_of = np.arange(len(self.gpu))
         ops = machine.ops
         raised = (ops["kind"] == t.NOTIFY) & (machine.blocks["engine"][ops["block"]] == 1)

@@ -70,7 +70,7 @@ class _WaitChain:
         if place.kind == "gpu":
             mine = np.flatnonzero(self._machine.blocks["gpu"] == place.row)
             self._several(place, mine, f"GPU{place.row}")
-        elif place.kind in ("sm", "engine"):
+        elif place.kind in ("sm", "engine", "nic"):
             mine = np.flatnonzero(self._machine.blocks["sm"] == place.row)
             self._several(place, mine, place.path)
         elif place.kind == "block":
@@ -176,7 +176,7 @@ class _WaitChain:
             return
         same = (blocks["gpu"] == row.gpu) & (blocks["engine"] == row.engine) & (blocks["sm"] >= 0)
         resident = np.flatnonzero(same & (blocks["state"] != t.DONE))
-        what = "copy engine" if row.engine else "SM"
+        what = ("SM", "copy engine", "NIC")[int(row.engine)]
         room = f"the {what}s of its GPU have room for {len(resident)} blocks"
         self._report(block, f"has not begun: {room}", 0)
         # A place becomes free when the first of them ends: one that does not wait for others, if any.

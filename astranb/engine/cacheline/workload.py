@@ -22,6 +22,7 @@ from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
+from astranb.net.shape import Shape
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
 from astranb.workload.kernels import Grid
@@ -139,7 +140,7 @@ class Graph:
 
     def lowered(
         self,
-        per_node: int,
+        shape: Shape,
         presets: Sequence[Preset],
         *,
         compute_lines: int = 1,
@@ -149,8 +150,8 @@ class Graph:
 
         Parameters
         ----------
-        per_node : int
-            Consecutive ranks that share a node.
+        shape : Shape
+            How the ranks are joined.
         presets : sequence of Preset
             The GPU of each rank.
         compute_lines : int
@@ -167,16 +168,18 @@ class Graph:
         known: dict[tuple[object, ...], Lowered] = {}
         parts = []
         for call in self._calls.parts:
-            whole = len(call.ranks) == len(self.operations)
-            key = (call.name, call.size, len(call.ranks), whole, call.root)
+            joined = shape.among(call.ranks)
+            key = (call.name, call.size, len(call.ranks), joined, call.root)
             if key not in known:
                 known[key] = lower(
-                    call.program(self.system, per_node if whole else None),
+                    call.program(self.system, joined),
                     kind=call.name,
                     size=call.size,
                     line_bytes=first.line_bytes,
                     bulk_lines=first.bulk_lines,
                     engine_lines=first.engine_lines,
+                    nic_lines=first.nic_lines,
+                    nic_post_ps=first.nic_post_ps,
                 )
             kind = "" if call.name == "send_recv" else call.name
             parts.append(Section(known[key], call.ranks, call.title, kind, call.root))

@@ -231,7 +231,7 @@ export function createTimeline(store, theme) {
     const of = table();
     if (!of) return `phase ${track + 1}`;
     if (panel.kind === "blocks") return `block ${of.number[track]}`;
-    return of.engine[track] ? "copy engine" : `sm.${of.number[track]}`;
+    return of.engine[track] ? ["copy engine", "NIC"][of.engine[track] - 1] : `sm.${of.number[track]}`;
   }
 
   /** @param {Context} context @param {Shown} shown @param {Item} item @param {Scale} scale */

@@ -56,7 +56,7 @@ def _of_blocks(sim: Simulation, path: str) -> tuple[np.ndarray, str]:
     mine, name = np.ones(len(blocks), np.bool_), "all GPUs"
     if path and "->" not in path and not path.startswith("line["):
         place = resolve(path, engine.fabric, engine.machine)
-        if place.kind in ("gpu", "sm", "engine"):
+        if place.kind in ("gpu", "sm", "engine", "nic"):
             mine, name = blocks["gpu" if place.kind == "gpu" else "sm"] == place.row, place.path
         elif place.kind == "block":
             mine, name = np.arange(len(blocks)) == place.row, place.path

@@ -9,10 +9,20 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import astranb as anb
 from astranb.cli import main
-from astranb.collectives import Collective, Plan, algorithms, read_algorithm, read_mscclpp, write_mscclpp
+from astranb.collectives import (
+    Collective,
+    Plan,
+    algorithms,
+    read_algorithm,
+    read_mscclpp,
+    verify,
+    write_mscclpp,
+)
 from astranb.collectives.language.program import SWITCH_READS, SWITCH_WRITES
 from astranb.core.errors import InputError
+from astranb.net.shape import Shape
 from tests.collectives.support import run
 
 BUFFERS = "ios"
@@ -266,7 +276,7 @@ def test_switch_operations(written):
 
 @pytest.mark.parametrize(
     "name, channel, chunk",
-    [("ppkt", "port", "i"), ("rppkt", "port", "s"), ("gstorepkt", "switch", "s"), ("glre", "switch", "i")],
+    [("gstorepkt", "switch", "s"), ("glre", "switch", "i")],
 )
 def test_an_operation_that_is_not_simulated_is_refused_by_its_name(written, capsys, name, channel, chunk):
     gpus = [
@@ -369,6 +379,55 @@ def test_a_port_channel_is_a_copy_engine(written):
         "wait", "move", "signal", "signal",
     ]  # fmt: skip
     assert {op.semaphore.rank for op in engine.operations if op.kind == "wait"} == {0}
+
+
+def packets_over_ports(n, width):
+    """Sum up over nodes as MSCCL++'s plans for several nodes do: packets in nodes, then over ports."""
+    nodes = n // width
+    gpus = []
+    for me in range(n):
+        node, place = divmod(me, width)
+        near = [node * width + k for k in range(width) if k != place]
+        far = [k * width + place for k in range(nodes) if k != node]
+        ops = [op("ppkt", [local("i", peer % width)], [remote(me, peer, "s", place)]) for peer in near]
+        mine = local("i", place)
+        ops.append(op("respkt", [mine, *(local("s", peer % width) for peer in near)], [local("o", place)]))
+        ops.append(op("cpkt", [local("o", place)], [local("s", place)]))
+        ops += [op("ppkt", [local("s", place)], [remote(me, peer, "s", n + node)], "port") for peer in far]
+        parts = [local("o", place), *(local("s", n + peer // width) for peer in far)]
+        ops.append(op("repkt", parts, [local("o", place)]))
+        ops += [op("ppkt", [local("o", place)], [remote(me, peer, "s", 2 * n + place)]) for peer in near]
+        ops += [op("upkt", [local("s", 2 * n + peer % width)], [local("o", peer % width)]) for peer in near]
+        found = gpu(me, n, [ops], (width, width), scratch=3 * n)
+        block = found["threadblocks"][0]
+        for kind, peers in (("memory", near), ("port", far)):
+            found["channels"].append({"channel_type": kind, "connected_to": peers})
+            block["channels"].append({"channel_type": kind, "channel_ids": list(range(len(peers)))})
+        found["channels"], block["channels"] = found["channels"][1:], block["channels"][1:]
+        for one in found["remote_buffers"]:
+            one["access_channel_types"] = ["memory", "port"]
+        every = block["remote_buffer_refs"][0]["remote_buffer_ids"]
+        block["remote_buffer_refs"].append({"access_channel_type": "port", "remote_buffer_ids": every})
+        gpus.append(found)
+    return plan(gpus, protocol="LL")
+
+
+def test_packets_over_ports_are_moved_by_nics_between_nodes(written):
+    found = read_mscclpp(written(packets_over_ports(4, 2)))
+    assert run(found, gpus=4) > 0  # within a node by copy engines
+    wanted = Collective.of("all_reduce", "16 KiB", found)
+    for shape, unit in ((Shape(2, rdma=True), "nic"), (Shape(4), "engine")):
+        program = wanted.program(4, shape)
+        assert {block.unit for block in program.blocks} == {"sm", unit}
+        assert verify(program, "all_reduce") == []
+    anb.Simulation("single-tier:servers=2,server=server,factor=1", wanted, record=False).run()
+
+
+def test_packets_of_a_port_are_in_scratch(written):
+    ops = [op("ppkt", [local("i", 0)], [remote(0, 1, "s", 0)], "port")]
+    gpus = [gpu(0, 2, [ops], (2, 2), 1, "port"), gpu(1, 2, [[]], (2, 2), 1, "port")]
+    with pytest.raises(InputError, match="packets must be in scratch"):
+        read_mscclpp(written(plan(gpus, protocol="LL")))
 
 
 def test_barriers_and_semaphores_within_a_rank(written):

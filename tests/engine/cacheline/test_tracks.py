@@ -112,8 +112,11 @@ def test_keeping_up_gives_what_working_out_at_the_end_gives(infra: str, size: st
         assert (one.spent(every, edges) == other.spent(every, edges)).all()
         assert len(other._stretches) < 12
         for track in (0, len(one) - 1):
+            # Beyond the window a span may end where what was worked out at once ends.
             for a, b in zip(one.spans(track, 10**6, 10**7), other.spans(track, 10**6, 10**7), strict=True):
-                assert a.tolist() == b.tolist()
+                assert (
+                    a.astype(np.int64).clip(max=10**7).tolist() == b.astype(np.int64).clip(max=10**7).tolist()
+                )
 
 
 def test_blocks_spend_what_the_result_says() -> None:

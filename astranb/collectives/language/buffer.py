@@ -1,0 +1,63 @@
+"""A rank's buffers, indexed for the chunks in them."""
+
+from __future__ import annotations
+
+from typing import Protocol, overload
+
+from astranb.core.errors import InputError
+
+from .operation import Chunk, Chunks
+
+__all__ = ["Buffer"]
+
+
+class _Owner(Protocol):
+    """What a buffer needs of its program."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def channel(self) -> int: ...
+
+
+class Buffer:
+    """One rank's input, output or scratch memory; index it for a chunk, or slice it for several."""
+
+    def __init__(self, program: _Owner, rank: int, name: str, chunks: int | None) -> None:
+        self._program, self._rank, self._name, self._chunks = program, rank, name, chunks
+
+    @overload
+    def __getitem__(self, index: int) -> Chunk: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Chunks: ...
+
+    def __getitem__(self, index: int | slice) -> Chunk | Chunks:
+        """Return a chunk, or chunks; a negative index or one beyond the buffer is an error."""
+        if isinstance(index, slice):
+            return self._slice(index)
+        if index < 0 or (self._chunks is not None and index >= self._chunks):
+            raise self._missing(str(index))
+        return Chunk(self._rank, self._name, index, self._program.channel)
+
+    def _slice(self, part: slice) -> Chunks:
+        stop = self._chunks if part.stop is None else part.stop
+        step = 1 if part.step is None else part.step
+        if stop is None or step < 1:
+            raise InputError(
+                f"{self._name} of rank {self._rank} needs a slice with an end and a positive step",
+                where=f"program {self._program.name!r}",
+                hint="for example [4:8]",
+            )
+        indices = range(part.start or 0, stop, step)
+        if not indices or indices[0] < 0 or (self._chunks is not None and indices[-1] >= self._chunks):
+            raise self._missing(f"{indices.start}:{indices.stop}")
+        return Chunks(self._rank, self._name, indices, self._program.channel)
+
+    def _missing(self, index: str) -> InputError:
+        return InputError(
+            f"{self._name}[{index}] of rank {self._rank} does not exist",
+            where=f"program {self._program.name!r}",
+            hint=f"the buffer has {self._chunks} chunks" if self._chunks else "chunks count from 0",
+        )

@@ -1,0 +1,101 @@
+"""NICs that move data between nodes: their times, bytes and order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.gpu import preset
+from astranb.gpu import tables as t
+
+_TWO = "single-tier:servers=2,server=dgx-h100"
+
+
+def _send(size, *, gpu=None, algorithm="put", **options):
+    wanted = anb.collectives.Collective.of("send_recv", size, algorithm, channels=1)
+    sim = anb.Simulation(_TWO, wanted, gpu=gpu, record=False, **options)
+    sim.run()
+    return sim
+
+
+def _between(sim):
+    """The links out of the NIC by which rank 7 reaches rank 8."""
+    return sim.engine.machine.links[sim.engine.fabric.find("dgx_h100.0.cx7.7->switch.0.port.7")]
+
+
+def test_a_message_takes_longer_by_what_a_post_takes():
+    plain = _send("4 KiB", gpu=preset("h100-sxm"))
+    slower = _send("4 KiB", gpu=preset("h100-sxm").but(nic_post_ps=3_000_000))
+    assert slower.now_ps - plain.now_ps == 2_000_000
+
+
+def test_requests_are_of_4_kib_with_one_header():
+    link = _between(_send("64 KiB"))[0]
+    assert link.bytes == 16 * (4096 + 42) + 16 + 16  # the last is the signal
+    assert link.messages == 16 + 1
+
+
+def test_large_messages_fill_the_wire_of_a_nic():
+    def post(p):
+        came = [p.semaphore(r) for r in range(p.ranks)]
+        for me in p.everyone:
+            block = me.block()
+            block.post(me.input[0], me.right.output[0])
+            block.signal(came[me.right.number])
+            block.wait(came[me.number])
+
+    sim = _send("2 MiB", algorithm=post)
+    link = _between(sim)[0]
+    assert link.busy_ps > 0.9 * link.free_at_ps  # 5 % until the first bytes come
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {},
+        {"arbitration": "fair"},
+        {"multipath": "spray"},
+        {"buffers": 4},
+        {"faults": [anb.net.Fault("dgx_h100.0.cx7.7->switch.0.port.7", until="8 us", latency="9 us")]},
+    ],
+)
+def test_no_signal_overtakes_its_data(network):
+    wanted = anb.collectives.all_reduce("256 KiB", "ring")
+    sim = anb.Simulation(_TWO, wanted, network=anb.net.Network(**network), record=False)
+    sim.run()  # raises where a rank has read what had not come
+    assert sim.finished
+
+
+def test_no_signal_overtakes_its_data_where_a_latency_falls_meanwhile():
+    sim = anb.Simulation(_TWO, anb.collectives.all_reduce("256 KiB", "ring"), record=False)
+    link = "dgx_h100.0.cx7.7->switch.0.port.7"
+    sim.set(f"{link}.latency", "20 us")
+    for _ in range(4):
+        sim.run("+10 us")
+        sim.set(f"{link}.latency", "0 ns")
+        sim.run("+1 us")
+        sim.set(f"{link}.latency", "20 us")
+    sim.run()
+    assert sim.finished
+
+
+def test_queue_pairs_share_the_nic_of_their_gpu():
+    sim = anb.Simulation(_TWO, anb.collectives.all_reduce("256 KiB", "ring"), record=False)
+    sim.run("5 us")
+    machine = sim.engine.machine
+    pairs = machine.blocks[machine.blocks["engine"] == t.NIC]
+    assert len(pairs) == 2 * sim.engine.program.channels  # a ring leaves each node once
+    assert (np.bincount(pairs["gpu"]) == 2 * sim.engine.program.channels // 16).all()
+    assert (machine.sms["engine"][pairs["sm"]] == t.NIC).all()
+    assert sim.inspect("gpu[0].nic.0")["kind"] == "nic"
+    assert len(sim.why("gpu[0].nic.0")) > 0
+
+
+def test_stepping_back_restores_the_state_of_nics():
+    sim = anb.Simulation(_TWO, anb.collectives.all_reduce("64 KiB", "hierarchical"))
+    sim.run("8 us")
+    before = sim.state_hash()
+    sim.step(500)
+    sim.back(500)
+    assert sim.state_hash() == before
