@@ -24,6 +24,7 @@ from .browser import PARTS as BROWSER
 from .browser import browser
 from .data_centre import data_centre
 from .hostile import hostile
+from .kernels import kernels
 from .large import large
 from .suggestions import suggestions
 from .timelines import lod
@@ -214,12 +215,13 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "astrasim2": lambda row, _: astrasim2(row),
     "suggestions": suggestions,
     "timelines": lambda row, _: lod(row),
+    "kernels": kernels,
     "large": large,
     "hostile": lambda row, _: hostile(row),
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("large", "hostile")
+_LARGE = ("kernels", "large", "hostile")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Measured times of kernels and predicted ones.
 
-``python -m scripts.kernel_times [--rows] [--write] [GPU …]``: ``--rows`` prints each, ``--write`` puts the
-table into the page that explains it.
+``python -m scripts.kernel_times [--rows] [--write] [--by-lines] [GPU …]``: ``--rows`` prints each,
+``--write`` puts the table into the page that explains it; with ``--by-lines`` products are simulated by
+cache lines (minutes).
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from astranb.workload.kernels import GPUS, KernelTimes
+import astranb as anb
+from astranb.engine.cacheline import Graph
+from astranb.workload.kernels import GPUS, KernelTimes, Product
 from astranb.workload.kernels.timings import KernelTiming, read_timings
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
 _BEGIN: Final = "<!-- python -m scripts.kernel_times -->"
+_BEGIN_BY_LINES: Final = "<!-- python -m scripts.kernel_times --by-lines -->"
 _END: Final = "<!-- end -->"
+BY_LINES: Final = ("a100-sxm", "h100-sxm", "mi300x")
+_LEAST_ROWS: Final = 64
+"""Products of fewer rows are limited by memory alone."""
 
 
 class Compared(NamedTuple):
@@ -63,10 +70,27 @@ def errors(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming, float, 
         yield row, predicted, predicted / row.ns - 1
 
 
-def compared(rows: Iterable[KernelTiming]) -> list[Compared]:
-    """Summarise rows by GPU, sort of kernel and use."""
+def errors_by_lines(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming, float, float]]:
+    """Simulate products in bfloat16 by cache lines, in bursts; the same columns."""
+    for row in rows:
+        if row.gpu not in BY_LINES or row.kernel != "gemm" or row.precision != "bf16":
+            continue
+        (one,) = row.kernels
+        if not isinstance(one, Product) or one.m < _LEAST_ROWS:
+            continue
+        work = Graph.beside([one], gpu=row.gpu, ranks=2)
+        network = anb.Network(compute_lines=32)
+        sim = anb.Simulation(
+            "ring:gpus=2", work, fidelity="cacheline", gpu=row.gpu, network=network, record=False
+        )
+        sim.run()
+        yield row, sim.now_ps / 1e3, sim.now_ps / 1e3 / row.ns - 1
+
+
+def compared(found_errors: Iterable[tuple[KernelTiming, float, float]]) -> list[Compared]:
+    """Summarise errors by GPU, sort of kernel and use."""
     found: dict[tuple[str, str, str], list[float]] = {}
-    for row, _, error in errors(rows):
+    for row, _, error in found_errors:
         found.setdefault((row.gpu, row.sort, row.use), []).append(error)
     order = list(GPUS)
     keys = sorted(found, key=lambda key: (order.index(key[0]), key[1], key[2]))
@@ -91,17 +115,20 @@ def main(arguments: list[str]) -> None:
     """Print the table; with --rows each row, too; with --write put it into the page."""
     only = [one for one in arguments if not one.startswith("-")]
     rows = [row for row in timings() if not only or row.gpu in only]
+    by_lines = "--by-lines" in arguments
+    found = list((errors_by_lines if by_lines else errors)(rows))
     if "--rows" in arguments:
-        for row, predicted, error in errors(rows):
+        for row, predicted, error in found:
             shape = " ".join(f"{key}={value}" for key, value in row.shape.items())
             took = f"{row.ns / 1e3:11.1f}{predicted / 1e3:11.1f} us {error:+.0%}"
             print(f"{row.use:7s}{row.gpu:10s}{row.sort:19s}{shape:75s}{took}")
-    text = table(compared(rows))
+    text = table(compared(found))
     print(text)
     if "--write" in arguments:
         page = PAGE.read_text(encoding="utf-8")
-        before, _, rest = page.partition(_BEGIN)
-        PAGE.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
+        begin = _BEGIN_BY_LINES if by_lines else _BEGIN
+        before, _, rest = page.partition(begin)
+        PAGE.write_text(f"{before}{begin}\n{text}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,14 @@ from astranb.net.shape import Shape
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
 from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, TREE
 
-__all__ = ["Call", "Calls", "Kernels"]
+__all__ = ["ALGORITHM_WORDS", "Call", "Calls", "Kernels"]
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _ALGORITHMS: Final = {DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
+ALGORITHM_WORDS: Final = {
+    "ring": "ring", "allpairs": "direct", "halving_doubling": "halvingDoubling", "tree": "doubleBinaryTree",
+}  # fmt: skip
+"""What a system calls the algorithms that a workload's collectives may have."""
 _CHANNELS_OF_A_MESSAGE: Final = 16
 
 _Place = tuple[int, ...]

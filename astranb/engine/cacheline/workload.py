@@ -10,24 +10,41 @@ way at a time, in the order of their ids as their dependencies allow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
-from astranb.collectives import Joined, Lowered, Section, join, lower
+from astranb.collectives import Collective, Joined, Lowered, Section, join, lower
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
-from astranb.gpu import Preset
+from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
 from astranb.net.shape import Shape
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, SEND, Memory, Operations, System, Workload
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    SEND,
+    Memory,
+    Operations,
+    System,
+    Workload,
+)
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
-from astranb.workload.kernels import Grid
+from astranb.workload.kernels import (
+    Attention,
+    Grid,
+    KernelTimes,
+    Product,
+    Stream,
+    gpu_named,
+    grids,
+)
 
-from .calls import Calls
+from .calls import ALGORITHM_WORDS, Calls
 from .kernels import lower_grid
 
 __all__ = ["Graph"]
@@ -96,6 +113,68 @@ class Graph:
             As for the class.
         """
         return cls(workload.operations, workload.system, workload.groups, workload.memory, title, durations)
+
+    @classmethod
+    def beside(
+        cls,
+        kernels: Sequence[Product | Attention | Stream],
+        collective: Collective | None = None,
+        gpu: str = "h100-sxm",
+        ranks: int = 8,
+        *,
+        precision: str = "bf16",
+        urgent: bool = True,
+    ) -> Self:
+        """Let every rank compute and take part in a collective at the same time.
+
+        Parameters
+        ----------
+        kernels : sequence of Product, Attention or Stream
+            One after another; none: the collective alone.
+        collective : Collective, optional
+            By an algorithm that messages have too, such as ``ring``; none: the kernels alone.
+        gpu : str
+            Of every rank.
+        ranks : int
+        precision : str
+            Of products: ``bf16``, ``fp16`` or ``fp8``.
+        urgent : bool
+            Whether the collective's thread blocks are given SMs before those of kernels.
+
+        Raises
+        ------
+        InputError
+            There is no such GPU or precision, or a thread block does not fit on its SMs.
+
+        Examples
+        --------
+        >>> from astranb.workload.kernels import Product
+        >>> Graph.beside([Product(512, 512, 512)], Collective.of("all_reduce", "64KiB", "ring")).size
+        65536
+        """
+        times, machine = KernelTimes(gpu_named(gpu), precision, sustained=1.0), preset(gpu)
+        launched = tuple(grid for one in kernels for grid in grids(one, times, machine))
+        rows: list[dict[str, int]] = []
+        chosen: dict[str, object] = {"all-reduce-implementation": ["ring"]}
+        if launched:  # the duration is what other fidelities would take
+            took_ns = sum(times.kernel_ns(one) for one in kernels)
+            rows.append({"kind": COMPUTE, "duration_ns": took_ns})
+        if collective is not None:
+            word = ALGORITHM_WORDS.get(collective.algorithm_name)
+            if word is None or collective.name not in COLLECTIVE_NAMES:
+                what = f"a workload has no {collective.name} by {collective.algorithm_name!r}"
+                raise InputError(what, where="collective", hint=f"use {', '.join(ALGORITHM_WORDS)}")
+            size, name = collective.size, COLLECTIVE_NAMES[collective.name]
+            part = size // ranks if collective.name in ("all_gather", "gather") else size
+            rows.append({"kind": COLLECTIVE, "collective": name, "bytes": part, "priority": int(urgent)})
+            chosen = {f"{collective.name.replace('_', '-')}-implementation": [word]}
+        one = Operations.of(rows)
+        if launched:
+            one = replace(one, grids=(launched, *(() for _ in rows[1:])))
+        system = System.from_document({**chosen, "preferred-dataset-splits": 1})
+        parts = [f"{len(kernels)} kernels"] if launched else []
+        parts += [] if collective is None else [collective.title]
+        return cls([one] * ranks, system, title=" beside ".join(parts))
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""
