@@ -48,6 +48,7 @@ _EXPLAINED: Final = 0.6
 _LEFT: Final = 0.05
 """A suspect explains a log if it leaves at most so much of the error without faults, and so little at all."""
 _RUNNERS_UP: Final = 3
+_HELPS: Final = 0.9
 _MOST_MEMBERS, _MOST_ROOTS = 5, 4
 _ROOTED_TESTS: Final = ("gather", "scatter")
 _OTHER_TESTS: Final = ("send_recv", "all_to_all", "all_reduce")
@@ -425,6 +426,8 @@ class _Search:
         import pandas as pd
 
         found = self.suspects()
+        # A runner-up explains some of what is off.
+        shown = found[:1] + [one for one in found[1:] if one.error < _HELPS * self.healthy][:_RUNNERS_UP]
         explained = bool(found) and found[0].error <= min(_LEFT, _EXPLAINED * self.healthy)
         table = pd.DataFrame(
             {
@@ -438,7 +441,7 @@ class _Search:
         )
         return Diagnosis(
             self.healthy,
-            tuple(self._suspect(one) for one in found[: _RUNNERS_UP + 1]),
+            tuple(map(self._suspect, shown)),
             explained,
             self._next(found[0]) if explained else "",
             bool(self.rooted),

@@ -35,9 +35,12 @@ _UP_TO: Final = "4 MiB"
 _ASIDE: Final = 3  # one size in so many is kept aside
 _FEWEST: Final = 4
 _ROUNDS: Final = 4
+_BETTER: Final = 0.99  # of the loss: a smaller gain is not worth more runs
 _OUTLIER: Final = 0.1  # beyond this relative error a row counts linearly, not squared
 _LEAST_EFFECT: Final = 0.005
 """Least relative change of some row by a plausible change of a number."""
+_MOST_VAGUE: Final = 0.5
+"""Largest standard error of a number, as a share of how far the fit moves it."""
 _LEAST_OWN: Final = 0.1
 """Least share of a number's effect, as a length, that no other number can have as well."""
 
@@ -191,12 +194,21 @@ class _LogFit:
         return np.array([self._kernel(row, gpu) for row in self.rows])
 
     def _kernel(self, row: LogRow, gpu: Preset) -> float:
-        if self._exact(row):
-            return self.runs.time_us(row, gpu)
+        protocol = self._protocol(row)
+        return self.runs.time_us(row, gpu, protocol) if self._exact(row) else self._line(row, gpu, protocol)
+
+    def _line(self, row: LogRow, gpu: Preset, protocol: str) -> float:
+        """Return the time on the line through the exact runs of the limit and of its half."""
         whole, half = (replace(row, size=size) for size in (self.limit, self.limit // 2))
-        protocol = self.runs.protocol(whole)
         long, short = (self.runs.time_us(one, gpu, protocol) for one in (whole, half))
         return long + (row.size - whole.size) * (long - short) / (whole.size - half.size)
+
+    def _protocol(self, row: LogRow) -> str:
+        """Return the protocol that is fastest for a row with the preset that the fit starts from."""
+        if self._exact(row):
+            return self.runs.protocol(row)
+        among = self.runs.protocols(row)
+        return min(among, key=lambda protocol: self._line(row, self.start, protocol))
 
     def times(self, values: dict[str, int]) -> Array:
         """Return the times of all rows with these numbers, in us."""
@@ -207,8 +219,27 @@ class _LogFit:
         return self.kernels(gpu) + outside / _US
 
     def solve(self) -> None:
-        """Fit what the rows determine; a number that makes nothing better stays as it was."""
+        """Fit what the rows determine; every other number stays as it was."""
         chosen = self._determined(self._slopes(self.values, self.all))
+        while chosen:
+            self._descend(chosen)
+            self._judge(chosen)
+            vague = {p: self._vagueness(p) for p in chosen}
+            worst = max(chosen, key=lambda p: vague[p])
+            if vague[worst] <= _MOST_VAGUE:
+                return
+            # Without it, the others take up what it explained.
+            found = f"{self.values[worst.number]:,} ± {self.errors.pop(worst.number):,.0f}"
+            self.why_not[worst.number] = f"the rows give {found}, too vague to take"
+            chosen = [p for p in chosen if p is not worst]
+            self.values = dict(self.before)
+
+    def _vagueness(self, parameter: _Parameter) -> float:
+        """Return the standard error of a number, relative to how far the fit moved it."""
+        moved = abs(self.values[parameter.number] - self.before[parameter.number])
+        return self.errors[parameter.number] / max(1.0, float(moved))
+
+    def _descend(self, chosen: Sequence[_Parameter]) -> None:
         for _ in range(_ROUNDS):
             slopes = self._slopes(self.values, chosen)
             off = self._off(self.values)
@@ -217,9 +248,8 @@ class _LogFit:
             change, *_ = np.linalg.lstsq(root * slopes, -root[:, 0] * off, rcond=None)
             better = self._stepped(chosen, change)
             if better is None:
-                break
+                return
             self.values = better
-        self._judge(chosen)
 
     def _stepped(
         self, chosen: Sequence[_Parameter], change: NDArray[np.floating[Any]]
@@ -231,7 +261,7 @@ class _LogFit:
             for parameter, steps in zip(chosen, change.tolist(), strict=True):
                 value = round(self.values[parameter.number] + share * steps * parameter.step)
                 tried[parameter.number] = min(parameter.most, max(0, value))
-            if tried != self.values and self._loss(tried) < now * 0.999:
+            if tried != self.values and self._loss(tried) < now * _BETTER:
                 return tried
         return None
 
@@ -321,6 +351,3 @@ class _LogFit:
                 "error": after / self.measured - 1,
             }
         )
-
-    def _protocol(self, row: LogRow) -> str:
-        return self.runs.protocol(row if self._exact(row) else replace(row, size=self.limit))

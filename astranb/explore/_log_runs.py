@@ -78,10 +78,8 @@ class LogRuns:
 
     def protocol(self, row: LogRow) -> str:
         """Return the protocol of a row: the given one, or the one that is fastest there."""
-        if self._protocol is not None:
-            return self._protocol
         if row.key not in self._chosen:
-            times = {name: self.time_us(row, self.gpu, name) for name in self._protocols(row)}
+            times = {name: self.time_us(row, self.gpu, name) for name in self.protocols(row)}
             self._chosen[row.key] = min(times, key=lambda name: times[name])
         return self._chosen[row.key]
 
@@ -117,7 +115,10 @@ class LogRuns:
             protocol=protocol,
         )
 
-    def _protocols(self, row: LogRow) -> tuple[str, ...]:
+    def protocols(self, row: LogRow) -> tuple[str, ...]:
+        """Return the protocols that a row may have: the given one, or all of its algorithm."""
+        if self._protocol is not None:
+            return (self._protocol,)
         name = self._collective(row, "Simple").algorithm_name
         known = [one.protocols for one in algorithms(row.collective) if one.name == name]
         return tuple(known[0]) if known else ("Simple",)
