@@ -42,7 +42,7 @@ _CLOSE: Final = 12
 _STEPS: Final = 5
 _SLOWEST: Final = 1 / 16
 _ALIKE: Final = 0.005
-"""Suspects whose predicted times differ by less, relative, are not told apart."""
+"""Suspects whose predicted times, or whose errors, differ by less, relative, are not told apart."""
 _NOISE: Final = 0.02
 _EXPLAINED: Final = 0.6
 _LEFT: Final = 0.05
@@ -322,7 +322,11 @@ class _Search:
         groups = self._grouped(ranked[:_CLOSE], {same[0].name: same for same in by_class.values()})
         near = groups[0].error + max(_NOISE, groups[0].error)
         found = [self._refined(one) if one.error <= near else one for one in self._shown(groups)]
-        return sorted(found, key=lambda one: one.error)
+        best, *rest = sorted(found, key=lambda one: one.error)
+        while rest and rest[0].error < best.error + _ALIKE:  # it explains the log as well
+            same = rest.pop(0)
+            best.alike.extend([same.part, *same.alike])
+        return [best, *rest]
 
     def _shown(self, parts: Sequence[_T]) -> Iterator[_T]:
         """Give parts or explanations with a progress bar."""
