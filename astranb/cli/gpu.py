@@ -1,4 +1,4 @@
-"""``astranb gpu``: list and show GPU presets, and make one from measurements."""
+"""``astranb gpu``: list and show GPU presets, and make one from measurements or a log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from .arguments import add_command, add_output, add_verbs
+from .gpu_logs import add_log_verbs
 from .printing import Report
 
 __all__ = ["add_commands"]
@@ -26,6 +27,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("--name", help="name of the preset (default: that of the device)")
     fit.add_argument("--infra", help="infrastructure that was measured, for what crosses links")
     add_output(fit, "file to write (default: NAME.preset.json)", metavar="FILE.json")
+    add_log_verbs(verbs)
 
 
 def _rows(preset: Any) -> list[dict[str, Any]]:

@@ -2,23 +2,36 @@
 
 from ._accounts import StepAccount, account
 from ._best import best_algorithm
+from ._diagnose import Diagnosis, Suspect, diagnose
 from ._fit import compare_to_measured, preset_from
+from ._log_fit import FittedNumber, LogFit, fit_log
+from ._logs import CollectiveLog, LogRow, joined_logs, read_log
 from ._microbench import microbenchmarks
 from ._plans import ModelPlan, PlanSearch, suggest
 from ._served import Iteration, Served
 from ._serving import serve
 
 __all__ = [
+    "CollectiveLog",
+    "Diagnosis",
+    "FittedNumber",
     "Iteration",
+    "LogFit",
+    "LogRow",
     "ModelPlan",
     "PlanSearch",
     "Served",
     "StepAccount",
+    "Suspect",
     "account",
     "best_algorithm",
     "compare_to_measured",
+    "diagnose",
+    "fit_log",
+    "joined_logs",
     "microbenchmarks",
     "preset_from",
+    "read_log",
     "serve",
     "suggest",
 ]
