@@ -59,7 +59,7 @@ def test_no_more_requests_are_in_flight_than_a_nic_has_room_for(most):
     sim = anb.Simulation(_TWO, wanted, gpu=gpu, record=False, checkpoint_bytes=0)
     seen = 0
     while not sim.finished:
-        sim.run("+1 us")
+        sim.step(20_000)
         nics = sim.engine.machine.sms[sim.engine.machine.sms["engine"] == t.NIC]
         assert (nics["outstanding"] <= most + nics["resident"]).all()
         seen = max(seen, int(nics["outstanding"].max()))
@@ -87,10 +87,10 @@ def test_no_signal_overtakes_its_data_where_a_latency_falls_meanwhile():
     sim = anb.Simulation(_TWO, anb.collectives.all_reduce("256 KiB", "ring"), record=False)
     link = "dgx_h100.0.cx7.7->switch.0.port.7"
     sim.set(f"{link}.latency", "20 us")
-    for _ in range(4):
-        sim.run("+10 us")
+    for _ in range(20):
+        sim.step(5000)
         sim.set(f"{link}.latency", "0 ns")
-        sim.run("+1 us")
+        sim.step(2000)
         sim.set(f"{link}.latency", "20 us")
     sim.run()
     assert sim.finished
