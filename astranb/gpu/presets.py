@@ -71,9 +71,9 @@ class Preset:
     engines, engine_issue_ps, engine_outstanding, engine_lines : int
         Copy engines: their number, time between two requests, requests in flight, lines per request.
     nics, nic_issue_ps, nic_outstanding, nic_lines, nic_header_bytes, nic_post_ps : int
-        Of the NICs that move data to other nodes: their number, time between two requests, requests of
-        one queue pair in flight, lines per request (its MTU), header of a request, and time from a
-        doorbell until the NIC begins.
+        Of the NICs that move data to other nodes: their number, time between two requests, requests in
+        flight, lines per request (its MTU), header of a request, and time from a doorbell until the
+        NIC begins.
     line_bytes, header_bytes, max_payload, signal_bytes : int
     columns, rows, ports : int
         Of the mesh of routers, 0 for a crossbar; I/O ports.
@@ -117,7 +117,7 @@ class Preset:
     engine_lines: int = 8
     nics: int = 1
     nic_issue_ps: int = 1000
-    nic_outstanding: int = 64
+    nic_outstanding: int = 256
     nic_lines: int = 32
     nic_header_bytes: int = 42
     nic_post_ps: int = 1_000_000
@@ -383,7 +383,10 @@ _COMMON: Numbers = {
     "engine_lines": (8, "assumed: requests of 1 KiB"),
     "nics": (1, "one for each GPU: the route to it leads over the nearest"),
     "nic_issue_ps": (1000, "assumed: a request a nanosecond; the link of a NIC has its message rate"),
-    "nic_outstanding": (64, "assumed: 256 KiB a queue pair, 50 GB/s times a round trip of 5 us"),
+    "nic_outstanding": (
+        256,
+        "assumed: 1 MiB, enough for 50 GB/s times a round trip of 5 us and reads of memory",
+    ),
     "nic_lines": (32, "4 KiB, the MTU of InfiniBand and RoCE"),
     "nic_header_bytes": (42, "LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 B (InfiniBand Architecture, volume 1)"),
     "nic_post_ps": ("1 us", "NCCL's overhead of posting to the network, src/graph/tuning.cc @5067397c"),

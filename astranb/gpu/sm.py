@@ -28,10 +28,13 @@ def issue_gap_ps(m: Machine, sm: int, op: int) -> int:
 
 @kernel
 def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
-    """Whether an SM or copy engine may have another request under way; queue pairs limit those of a NIC."""
+    """Whether an SM, copy engine or NIC may have another request under way.
+
+    The polls of a NIC's queue pairs stand for doorbells, which take no place of its requests.
+    """
     gpu = sms[sm].gpu
     if sms[sm].engine == NIC:
-        return True
+        return sms[sm].outstanding < gpus[gpu].nic_outstanding + sms[sm].resident
     most = gpus[gpu].engine_outstanding if sms[sm].engine else gpus[gpu].max_outstanding
     return sms[sm].outstanding < most
 

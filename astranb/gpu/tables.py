@@ -172,6 +172,7 @@ GPU = np.dtype(
         ("engine_outstanding", "i8"),
         ("nics", "i8"),  # behind the copy engines in the table of SMs
         ("nic_issue_ps", "i8"),  # between two requests of one NIC
+        ("nic_outstanding", "i8"),  # besides a poll of each queue pair
         ("nic_header_bytes", "i8"),  # of each of them
         ("line_bytes", "i8"),
         ("header_bytes", "i8"),  # of every message

@@ -43,6 +43,7 @@ _BREAKS = 64
 _MOST_LATENCY_PS = 10**12  # a thread block that waits polls each microsecond or so
 _MOST_GPUS = 65_535  # a request names them in 16 bits
 _UNLIMITED = 2**40
+_QUEUE_PAIR = 64  # requests whose data one queue pair of a NIC reads at once: 256 KiB
 
 LAUNCHES = ("none", "graph", "stream")
 """How kernels come to the GPU: no cost, replayed in a graph, launched one by one."""
@@ -316,7 +317,7 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
     warps = np.array([p.warps_per_block for p in presets], np.int64)[gpu]
     unroll = np.array([p.unroll for p in presets], np.int64)[gpu]
     deep = np.array([p.engine_outstanding for p in presets], np.int64)[gpu]
-    posted = np.array([p.nic_outstanding for p in presets], np.int64)[gpu]
+    posted = np.array([min(p.nic_outstanding, _QUEUE_PAIR) for p in presets], np.int64)[gpu]
     own_warps = program.blocks["warps"]  # of compute kernels, whose warps are stages
     warps = np.where(own_warps > 0, own_warps, warps)
     return np.where(engine > 0, 1, warps), np.choose(engine, [unroll, deep, posted])
@@ -345,7 +346,7 @@ def _requests(plan: MachinePlan) -> int:
         blocks, lists, pairs = np.bincount(mine["engine"], minlength=3).tolist()
         slots = preset.max_outstanding * min(preset.sms, blocks)
         slots += preset.engine_outstanding * min(preset.engines, lists)
-        slots += (preset.nic_outstanding + 1) * pairs
+        slots += preset.nic_outstanding * min(preset.nics, pairs) + 2 * pairs
         slots += _staged(preset, plan.program, rank)
         total += min(slots, int(ever[rank]))
         total += min(slots, int(ever_multiplied[rank])) * plan.program.ranks
@@ -383,7 +384,7 @@ def _gpus(plan: MachinePlan) -> Records:
     same = (
         "sms", "blocks_on_sm", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
         "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "nics",
-        "nic_issue_ps", "nic_header_bytes", "line_bytes",
+        "nic_issue_ps", "nic_outstanding", "nic_header_bytes", "line_bytes",
         "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports", "l2_slices",
         "hbm_channels",
     )  # fmt: skip

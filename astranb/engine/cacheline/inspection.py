@@ -237,13 +237,14 @@ class Inspector:
         here = np.flatnonzero(machine.blocks["sm"] == place.row)
         requests = machine.requests
         most = gpu.engine_outstanding if sm.engine else gpu.max_outstanding
-        limit = "" if sm.engine == t.NIC else f" of {most}"
+        if sm.engine == t.NIC:
+            most = gpu.nic_outstanding + sm.resident
         first_block = int(np.flatnonzero(machine.blocks["gpu"] == sm.gpu)[0])
         owner = machine.warps["block"][requests["warp"]]
         flying = np.flatnonzero((requests["live"] == 1) & np.isin(owner, here))
         state = [
             ("doing", self._sm_text(place.row)),
-            ("requests under way", f"{sm.outstanding}{limit}"),
+            ("requests under way", f"{sm.outstanding} of {most}"),
             ("stalled for a slot", "yes" if sm.stalled else "no"),
             ("instructions issued", f"{int(sm.issued):,}"),
             ("time stalled", format_time(int(sm.stalled_ps))),

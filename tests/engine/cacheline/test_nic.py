@@ -19,6 +19,16 @@ def _send(size, *, gpu=None, algorithm="put", **options):
     return sim
 
 
+def _post(p):
+    """Every rank posts its buffer to its right neighbour: NICs read it where it is."""
+    came = [p.semaphore(r) for r in range(p.ranks)]
+    for me in p.everyone:
+        block = me.block()
+        block.post(me.input[0], me.right.output[0])
+        block.signal(came[me.right.number])
+        block.wait(came[me.number])
+
+
 def _between(sim):
     """The links out of the NIC by which rank 7 reaches rank 8."""
     return sim.engine.machine.links[sim.engine.fabric.find("dgx_h100.0.cx7.7->switch.0.port.7")]
@@ -37,17 +47,23 @@ def test_requests_are_of_4_kib_with_one_header():
 
 
 def test_large_messages_fill_the_wire_of_a_nic():
-    def post(p):
-        came = [p.semaphore(r) for r in range(p.ranks)]
-        for me in p.everyone:
-            block = me.block()
-            block.post(me.input[0], me.right.output[0])
-            block.signal(came[me.right.number])
-            block.wait(came[me.number])
-
-    sim = _send("2 MiB", algorithm=post)
+    sim = _send("2 MiB", algorithm=_post)
     link = _between(sim)[0]
     assert link.busy_ps > 0.9 * link.free_at_ps  # 5 % until the first bytes come
+
+
+@pytest.mark.parametrize("most", [8, 256])
+def test_no_more_requests_are_in_flight_than_a_nic_has_room_for(most):
+    wanted = anb.collectives.Collective.of("send_recv", "1 MiB", _post, channels=1)
+    gpu = preset("h100-sxm").but(nic_outstanding=most)
+    sim = anb.Simulation(_TWO, wanted, gpu=gpu, record=False, checkpoint_bytes=0)
+    seen = 0
+    while not sim.finished:
+        sim.step(20_000)
+        nics = sim.engine.machine.sms[sim.engine.machine.sms["engine"] == t.NIC]
+        assert (nics["outstanding"] <= most + nics["resident"]).all()
+        seen = max(seen, int(nics["outstanding"].max()))
+    assert seen >= min(most, 100)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +87,10 @@ def test_no_signal_overtakes_its_data_where_a_latency_falls_meanwhile():
     sim = anb.Simulation(_TWO, anb.collectives.all_reduce("256 KiB", "ring"), record=False)
     link = "dgx_h100.0.cx7.7->switch.0.port.7"
     sim.set(f"{link}.latency", "20 us")
-    for _ in range(4):
-        sim.run("+10 us")
+    for _ in range(20):
+        sim.step(5000)
         sim.set(f"{link}.latency", "0 ns")
-        sim.run("+1 us")
+        sim.step(2000)
         sim.set(f"{link}.latency", "20 us")
     sim.run()
     assert sim.finished
