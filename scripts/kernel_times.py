@@ -25,6 +25,8 @@ _END: Final = "<!-- end -->"
 BY_LINES: Final = ("a100-sxm", "h100-sxm", "mi300x")
 _LEAST_ROWS: Final = 64
 """Products of fewer rows are limited by memory alone."""
+_MOST_FLOPS: Final = 4 * 10**11
+"""Larger ones take long to simulate."""
 
 
 class Compared(NamedTuple):
@@ -76,7 +78,7 @@ def errors_by_lines(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming
         if row.gpu not in BY_LINES or row.kernel != "gemm" or row.precision != "bf16":
             continue
         (one,) = row.kernels
-        if not isinstance(one, Product) or one.m < _LEAST_ROWS:
+        if not isinstance(one, Product) or one.m < _LEAST_ROWS or one.flops > _MOST_FLOPS:
             continue
         work = Graph.beside([one], gpu=row.gpu, ranks=2)
         network = anb.Network(compute_lines=32)
@@ -116,12 +118,13 @@ def main(arguments: list[str]) -> None:
     only = [one for one in arguments if not one.startswith("-")]
     rows = [row for row in timings() if not only or row.gpu in only]
     by_lines = "--by-lines" in arguments
-    found = list((errors_by_lines if by_lines else errors)(rows))
-    if "--rows" in arguments:
-        for row, predicted, error in found:
+    found = []
+    for row, predicted, error in (errors_by_lines if by_lines else errors)(rows):
+        found.append((row, predicted, error))
+        if "--rows" in arguments:
             shape = " ".join(f"{key}={value}" for key, value in row.shape.items())
             took = f"{row.ns / 1e3:11.1f}{predicted / 1e3:11.1f} us {error:+.0%}"
-            print(f"{row.use:7s}{row.gpu:10s}{row.sort:19s}{shape:75s}{took}")
+            print(f"{row.use:7s}{row.gpu:10s}{row.sort:19s}{shape:75s}{took}", flush=True)
     text = table(compared(found))
     print(text)
     if "--write" in arguments:

@@ -174,7 +174,10 @@ def test_the_same_fidelity_where_none_is_given(name, capsys):
     "command,says",
     [
         ("--workload x --collective all_reduce", "run: --collective and --workload exclude each other"),
-        ("--model gpt3-125m --coalesce 4", "run: --coalesce does not apply to a model; leave it out"),
+        (
+            "--model gpt3-125m --coalesce 4",
+            "--coalesce does not apply to a model at --fidelity analytical; leave it out, or use",
+        ),
         ("--infra dgx-h100 --collective all_reduce --size 1 --frames d", "--frames does not apply to a coll"),
         ("--infra dgx-h100 --collective all_reduce --size 1 --root two", "--root: 'two' is not a rank"),
         (
