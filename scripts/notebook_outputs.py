@@ -24,7 +24,7 @@ def renew(file: Path) -> list[int]:
     for number, (cell, new) in enumerate(zip(notebook.cells, ran.cells, strict=True)):
         if CHECKED not in cell.metadata.get("tags", []):
             continue
-        outputs = [_text_only(output) for output in new.outputs]
+        outputs = _joined([_text_only(output) for output in new.outputs])
         if outputs != cell.outputs:
             changed.append(number)
             cell.outputs, cell.execution_count = outputs, cell.execution_count or new.execution_count
@@ -38,6 +38,19 @@ def _text_only(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
     if "data" in output:
         output.data = {kind: text for kind, text in output.data.items() if kind.startswith("text/")}
     return output
+
+
+def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Join what a cell has printed in several pieces."""
+    found: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        before = found[-1] if found else None
+        stream = output.output_type == "stream" and before is not None and before.output_type == "stream"
+        if stream and before is not None and before.name == output.name:
+            before.text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def main() -> None:

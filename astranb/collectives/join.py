@@ -303,7 +303,7 @@ class _Joiner:
         """Give the first line of a program's memory on each of its ranks."""
         gpu, needed = np.array(part.ranks), part.program.lines
         if part.hands_on < 0:
-            base = self.used[gpu].copy()
+            base: np.ndarray = self.used[gpu].copy()
             self.used[gpu] += needed
         else:
             # Where the memory of kernels has an end, they begin again at its beginning.
@@ -334,7 +334,8 @@ class _Joiner:
         """The thread blocks of a node's program on its rank."""
         if node.part < 0:
             return np.zeros(0, np.int64)
-        return self.of_part[node.part][self.parts[node.part].ranks.index(node.rank)]
+        found: np.ndarray = self.of_part[node.part][self.parts[node.part].ranks.index(node.rank)]
+        return found
 
     def _connected(self, completion: np.ndarray) -> Records:
         """Give all operations, with those that release: of workers, and of what completes a node.

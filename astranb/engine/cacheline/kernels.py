@@ -49,7 +49,7 @@ def lower_grid(grid: Grid, *, line_bytes: int, burst_lines: int = 1) -> Lowered:
 
 
 @dataclass
-class _Part:
+class _BlockPart:
     """One operation of every block of a grid, with its operands and what a tile does."""
 
     ops: Records
@@ -114,7 +114,7 @@ class _Layout:
             lines=np.array([self.lines]), tiles=tiles,
         )  # fmt: skip
 
-    def _parts(self) -> list[_Part]:
+    def _parts(self) -> list[_BlockPart]:
         grid = self.grid
         rows = self._panels(grid.rows * grid.splits, self._whole(grid.row_lines) * grid.steps)
         of_row = self.row * grid.splits + self.split
@@ -137,7 +137,7 @@ class _Layout:
             stored = self._panels(grid.blocks, grid.stored_lines, t.UNWRITTEN)
             ops = self._moves(grid.stored_lines)
             ops["targets"] = 1
-            parts.append(_Part(ops, [self._operand(stored, np.arange(len(self.row)))]))
+            parts.append(_BlockPart(ops, [self._operand(stored, np.arange(len(self.row)))]))
         return parts
 
     def _whole(self, lines: int) -> int:
@@ -178,14 +178,14 @@ class _Layout:
         ops["last_bytes"] = (lines - (requests - 1) * self.burst) * self.line_bytes
         return ops
 
-    def _copy(self, rows: Records, of_row: np.ndarray) -> _Part:
+    def _copy(self, rows: Records, of_row: np.ndarray) -> _BlockPart:
         """A block of a pass over memory: it loads its part and stores as much."""
         ops = self._moves(self.grid.row_lines)
         ops["sources"] = ops["targets"] = 1
         stored = self._panels(len(rows), self.grid.row_lines, t.UNWRITTEN)
-        return _Part(ops, [self._operand(rows, of_row), self._operand(stored, of_row)])
+        return _BlockPart(ops, [self._operand(rows, of_row), self._operand(stored, of_row)])
 
-    def _tile(self, operands: list[Records], steps: np.ndarray, own: int, other: int, step_ps: int) -> _Part:
+    def _tile(self, operands: list[Records], steps: np.ndarray, own: int, other: int, step_ps: int) -> _BlockPart:
         """A block's steps: so many lines of its first operand in each, and of its second one."""
         first, second = -(-own // self.burst), -(-other // self.burst)
         if not own:
@@ -197,4 +197,4 @@ class _Layout:
         tiles = allocate(len(steps), t.TILE_WORK)
         tiles["steps"], tiles["step_lines"], tiles["first_lines"] = steps, first + second, first
         tiles["issue_lines"], tiles["step_ps"] = self.burst, step_ps
-        return _Part(ops, operands, tiles)
+        return _BlockPart(ops, operands, tiles)

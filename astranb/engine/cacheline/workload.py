@@ -279,7 +279,7 @@ class _Kernels:
         """Give a computation's kernels: what the launch of each takes, and the number of its program."""
         one, preset = self._graph.operations[rank], self._presets[rank]
         found = one.grids[row] if one.grids and self._graph.durations is None else ()
-        name = f"compute {row}" if one.names is None else one.names[row]
+        name = (one.names and one.names[row]) or f"compute {row}"
         return [(grid.launch_ps, self._part(rank, grid, preset, name)) for grid in found]
 
     def _part(self, rank: int, grid: Grid, preset: Preset, name: str) -> int:
