@@ -185,7 +185,9 @@ class _Layout:
         stored = self._panels(len(rows), self.grid.row_lines, t.UNWRITTEN)
         return _BlockPart(ops, [self._operand(rows, of_row), self._operand(stored, of_row)])
 
-    def _tile(self, operands: list[Records], steps: np.ndarray, own: int, other: int, step_ps: int) -> _BlockPart:
+    def _tile(
+        self, operands: list[Records], steps: np.ndarray, own: int, other: int, step_ps: int
+    ) -> _BlockPart:
         """A block's steps: so many lines of its first operand in each, and of its second one."""
         first, second = -(-own // self.burst), -(-other // self.burst)
         if not own:

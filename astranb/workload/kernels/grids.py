@@ -33,6 +33,9 @@ _MOST_STAGES: Final = 6
 _REGISTERS_OF_A_THREAD: Final = 40
 """Besides accumulators (assumed)."""
 _ACCUMULATOR_BYTES: Final = 4
+_MORE_TILES: Final = ((128, 192, 1.0), (192, 128, 1.0), (192, 192, 1.0))
+"""Of cuBLAS from Hopper on, as the names of its kernels say (``nvjet_hsh_128x192_...``): a last wave that
+tiles of 128 and 256 would leave nearly empty is fuller."""
 _PASS_BLOCKS: Final = 4
 """Thread blocks of a pass over memory that an SM holds: 512 threads each of 2,048."""
 
@@ -140,7 +143,8 @@ def _held(name: str, shared: int, registers: int, preset: Preset) -> int:
 
 
 def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
-    best = min(times.tiles(one), key=lambda tile: _estimate_ns(one, tile, times, preset))
+    more = _MORE_TILES if times.gpu.cluster > 1 else ()
+    best = min(times.tiles(one, more), key=lambda tile: _estimate_ns(one, tile, times, preset))
     number = times.number_bytes(one)
     name = f"product {one.m} x {one.n} x {one.k}"
     step = preset.line_bytes // number

@@ -283,12 +283,12 @@ class KernelTimes:
         """Give the best tile of a product, and how often its ``k`` is split."""
         return min(self.tiles(one), key=lambda tile: tile.product_ns)
 
-    def tiles(self, one: Product) -> list[Tile]:
-        """Give the tiles that a product may be cut into."""
+    def tiles(self, one: Product, more: Sequence[tuple[int, int, float]] = ()) -> list[Tile]:
+        """Give the tiles that a product may be cut into: the usual ones, and more (rows, columns, rate)."""
         gpu = self.gpu
         precision = self._precision_of(one)
         rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
-        choices = [(tile, _SPLITS) for tile in _TILES]
+        choices = [(tile, _SPLITS) for tile in (*_TILES, *more)]
         if gpu.fp8_tiles and precision == "fp8":
             alone = choices if one.m == 1 else []
             choices = [*alone, *((tile, (1,)) for tile in gpu.fp8_tiles)]
