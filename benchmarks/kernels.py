@@ -9,7 +9,7 @@ from typing import Any
 import astranb as anb
 from astranb.engine.cacheline import Graph
 from astranb.workload.kernels import Product
-from astranb.workload.models import MODELS, Parallelism, workload
+from astranb.workload.models import MODELS, Parallelism, Transformer, workload
 
 _LIMITS_S = {"by lines": 60.0, "coarse": 5.0}
 _PUBLISHED = 0.80 / 0.47
@@ -18,7 +18,9 @@ _PUBLISHED = 0.80 / 0.47
 
 def kernels(row: Any, bare: float) -> None:
     """Measure a forward pass of one layer on 8 GPUs, by lines and coarse, and what a product loses."""
-    one = replace(MODELS["gpt3-6.7b"], layers=1)
+    model = MODELS["gpt3-6.7b"]
+    assert isinstance(model, Transformer)
+    one = replace(model, layers=1)
     step = workload(one, Parallelism(tensor=8), batch=1, sequence=2048, mode="prefill", gpu="h100-sxm")
     for name, network in (
         ("coarse", anb.Network(compute_lines=32, coalesce=16)),

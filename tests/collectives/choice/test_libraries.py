@@ -5,6 +5,7 @@ import pytest
 import astranb as anb
 from astranb.collectives import LIBRARIES, library_choice
 from astranb.collectives.choice.mscclpp import choose_mscclpp
+from astranb.collectives.choice.nccl import choose_nccl
 from astranb.collectives.choice.rccl import choose_rccl, rccl_candidates
 from astranb.collectives.choice.topology import LibraryView
 from astranb.core.errors import InputError
@@ -89,7 +90,7 @@ def test_mscclpp_between_nodes_has_a_plan_or_leaves_it():
     "collective", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce"]
 )
 def test_every_choice_can_be_simulated(view, collective):
-    choose = choose_rccl if view.amd else anb.collectives.choice.choose_nccl
+    choose = choose_rccl if view.amd else choose_nccl
     for power in range(8, 31):
         collective_to_run = choose(view, collective, 1 << power).to_run()
         assert collective_to_run.size == 1 << power
