@@ -174,7 +174,7 @@ def test_presets_are_listed_and_shown(capsys):
         (["from", "FILE", "--output", "mine.txt"], "ends in .json"),
         (["from", "FILE", "--infra", "no-such"], "no-such"),
         (["show", "FILE"], "`astranb gpu from` makes a preset from a measurement"),
-        (["fit"], "invalid choice"),
+        (["fits"], "invalid choice"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, file, capsys):

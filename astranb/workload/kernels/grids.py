@@ -111,7 +111,7 @@ def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Pres
     >>> from astranb.workload.kernels import GPUS
     >>> large = grids(Product(8192, 8192, 8192), KernelTimes(GPUS["h100-sxm"]), preset("h100-sxm"))
     >>> large[0].rows, large[0].columns, large[0].steps, large[0].row_lines, large[0].column_lines
-    (32, 64, 128, 256, 64)
+    (64, 43, 128, 128, 96)
     """
     if isinstance(kernel, Product):
         return _product(kernel, times, preset)
