@@ -64,7 +64,7 @@ def spans(
     next_to = np.diff(begun) == 1
     follows = np.flatnonzero(np.append(False, next_to & (block[1:] == block[:-1])))
     started[follows] = np.maximum(started[follows], issued[follows - 1])
-    state = np.array([0, 1, 2, 3, 0, 0, 1], np.int32)[ops["kind"][begun]]
+    state = np.array([0, 1, 2, 3, 0, 0, 1, 0], np.int32)[ops["kind"][begun]]
     work = _rows(engine.machine, begun, block, state, started, issued)
     # A fence shows as the gap between an operation's last issue and the next one's start.
     is_last = begun + 1 >= blocks["last_op"][block]

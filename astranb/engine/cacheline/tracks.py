@@ -78,8 +78,13 @@ class Tracks:
         self._engine, self.kind = engine, kind
         machine = engine.machine
         if kind == "sms":
-            # Blocks that wait for a place take one that another one has had.
-            used = np.unique(machine.blocks["sm"][machine.blocks["sm"] >= 0])
+            placed = machine.blocks["sm"] >= 0
+            # Blocks that have no place yet may take any SM or copy engine of their GPU.
+            blocks, sms = machine.blocks[~placed], machine.sms
+            kinds = t.NIC + 1
+            waits = np.unique(blocks["gpu"] * kinds + blocks["engine"])
+            units = np.flatnonzero(np.isin(sms["gpu"] * kinds + sms["engine"], waits))
+            used = np.union1d(machine.blocks["sm"][placed], units)
             self.gpu = machine.sms["gpu"][used].astype(np.int64)
             self.number = used - machine.gpus["first_sm"][self.gpu]
             self.engine = machine.sms["engine"][used]

@@ -172,7 +172,7 @@ class Graph:
         if launched:
             one = replace(one, grids=(launched, *(() for _ in rows[1:])))
         system = System.from_document({**chosen, "preferred-dataset-splits": 1})
-        parts = [f"{len(kernels)} kernels"] if launched else []
+        parts = [f"{len(kernels)} kernel{'s' * (len(kernels) > 1)}"] if launched else []
         parts += [] if collective is None else [collective.title]
         return cls([one] * ranks, system, title=" beside ".join(parts))
 

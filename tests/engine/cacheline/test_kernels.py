@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline.kernels import lower_grid
 from astranb.engine.cacheline.paths import gpu_path
+from astranb.engine.cacheline.tracks import TRACK_STATES
 from astranb.engine.cacheline.workload import Graph
 from astranb.gpu import preset
 from astranb.gpu import tables as t
@@ -200,6 +202,23 @@ def test_what_a_tile_does_is_explained():
         at_tile = [b for b in sim.engine.machine.blocks if b.sm == 0 and b.held and b.state == t.MOVING]
         assert ("of a tile" in inspected) == any(b.op == b.first_op for b in at_tile)
     assert said == {"matrix units", "operands are under way"}
+
+
+def test_every_table_and_lane_knows_tiles():
+    many = replace(TILES, rows=9, held=t.ROOM)
+    one = step([many], rest=[REDUCE])
+    sim = simulate(one, one)
+    for when in ("1 us", "4 us", None):
+        sim.run(when) if when else sim.run()
+        for name in sim.result.tables:
+            assert sim.result.to_dataframe(name) is not None
+        assert sim.contributions() is not None
+        for kind in ("sms", "blocks"):
+            tracks = sim.engine.tracks(kind)
+            spent = tracks.spent(np.arange(len(tracks)), np.array([0, sim.now_ps]))
+            assert spent.sum(axis=-1).max() <= sim.now_ps
+    computed = spent[..., TRACK_STATES.index("compute")].sum()
+    assert computed >= sim.engine.machine.sms["matrix_ps"].sum()
 
 
 def test_a_tile_that_fits_no_sm():
