@@ -13,7 +13,7 @@ from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
 from .formats.plan import Plan
-from .join import Joined, JoinedOperation, Section, join
+from .join import Joined, JoinedOperation, Section, join, new_operations
 from .language.collective import COLLECTIVES
 from .language.listing import list_operations
 from .language.program import (
@@ -85,6 +85,7 @@ __all__ = [
     "library_choice",
     "list_operations",
     "lower",
+    "new_operations",
     "promise",
     "read_algorithm",
     "read_msccl_xml",

@@ -24,7 +24,7 @@ from .language.source import source_of
 from .lowering.lower import Lowered
 from .proof.check import Promise, contents, promise
 
-__all__ = ["Joined", "JoinedOperation", "Section", "join"]
+__all__ = ["Joined", "JoinedOperation", "Section", "join", "new_operations"]
 
 _KERNEL_LINES: Final = 1 << 25
 """Lines of memory that kernels use one after another (4 GiB of lines of 128 B): more than any L2 holds."""
@@ -319,7 +319,7 @@ class _Joiner:
         blocks = allocate(len(nodes), t.BLOCK)
         blocks["gpu"] = [node.rank for node in nodes]
         own = np.array([node.part < 0 for node in nodes], bool)
-        ops = _ops(t.SPEND, int(own.sum()))
+        ops = new_operations(t.SPEND, int(own.sum()))
         ops["block"] = numbers[own]
         ops["left"] = [node.spends_ps for node in nodes if node.part < 0]
         ops["value"] = [node.on_sms for node in nodes if node.part < 0]
@@ -362,7 +362,7 @@ class _Joiner:
             if listed:
                 targets.append(np.concatenate(listed))
                 blocks.append(np.full(len(targets[-1]), completion[number]))
-        release = _ops(t.RELEASE, sum(map(len, targets)))
+        release = new_operations(t.RELEASE, sum(map(len, targets)))
         release["block"], release["value"] = np.concatenate(blocks), np.concatenate(targets)
         release["fence"] = t.ACKNOWLEDGED
         release["phase"] = last_phase[release["block"]]
@@ -382,8 +382,20 @@ class _Joiner:
         return np.lexsort((completes, blocks["kernel"], of_node, blocks["engine"], blocks["gpu"]))
 
 
-def _ops(kind: int, count: int) -> Records:
-    """Return operations of a kind that have not begun and move nothing."""
+def new_operations(kind: int, count: int) -> Records:
+    """Return operations of a kind that have not begun and move nothing.
+
+    Parameters
+    ----------
+    kind : int
+        ``MOVE`` to ``TILE`` of :mod:`astranb.gpu.tables`.
+    count : int
+
+    Examples
+    --------
+    >>> new_operations(t.SPEND, 2)["started_ps"].tolist()
+    [-1, -1]
+    """
     ops = allocate(count, t.OP)
     ops["kind"], ops["semaphore"] = kind, -1
     ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1

@@ -42,7 +42,7 @@ _CLOSE: Final = 12
 _STEPS: Final = 5
 _SLOWEST: Final = 1 / 16
 _ALIKE: Final = 0.005
-"""Suspects whose predicted times, or whose errors, differ by less, relative, are not told apart."""
+"""Suspects whose predicted times, or whose errors, differ by a smaller part count as equal."""
 _NOISE: Final = 0.02
 _EXPLAINED: Final = 0.6
 _LEFT: Final = 0.05
@@ -295,7 +295,7 @@ class _Search:
         return found._replace(factor=best, error=tried[best], times=times)
 
     def suspects(self) -> list[_Explanation]:
-        """Return the best parts, with those that are not told apart; none if nothing is slow."""
+        """Return the best parts, with those that explain the rows as well; none if nothing is slow."""
         self.healthy = self.error(self.healthy_us)
         links = list(self._links())
         by_class: dict[Any, list[_SlowPart]] = defaultdict(list)
@@ -462,7 +462,7 @@ class _Search:
         return Suspect(part.name, part.kind, factor, error, tuple(one.name for one in alike), now)
 
     def _next(self, found: _Explanation) -> str:
-        """Return the measurement whose simulated times differ most among parts that were not told apart."""
+        """Return the measurement in which the parts that explain the rows alike differ most."""
         best, factor, _, alike, _ = found
         rivals = [best, *[part for part in alike if part.kind in ("link", "rank", "NIC")]][:_MOST_MEMBERS]
         if len(rivals) == 1:

@@ -110,5 +110,5 @@ def node_paths(gpus: int, *, meshed: bool) -> _Orders:
 
 
 def _zigzag(count: int) -> list[int]:
-    """Return points of a circle to and fro: 0, 1, -1, 2, and so on."""
+    """Return points of a circle by turns on both sides: 0, 1, -1, 2, and so on."""
     return [(k + 1) // 2 * (-1) ** (k + 1) % count for k in range(count)]

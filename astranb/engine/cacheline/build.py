@@ -341,28 +341,29 @@ def _requests(plan: MachinePlan) -> int:
     multiplied = ops["lines"] * (reads.astype(np.int64) + writes)
     owner = plan.program.blocks["gpu"][ops["block"]]
     ever, ever_multiplied = (np.bincount(owner, each, len(plan.presets)) for each in (made, multiplied))
+    staged = _staged(plan)
     for rank, preset in enumerate(plan.presets):
         mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
         blocks, lists, pairs = np.bincount(mine["engine"], minlength=3).tolist()
         slots = preset.max_outstanding * min(preset.sms, blocks)
         slots += preset.engine_outstanding * min(preset.engines, lists)
         slots += preset.nic_outstanding * min(preset.nics, pairs) + 2 * pairs
-        slots += _staged(preset, plan.program, rank)
+        slots += int(staged[rank]) * preset.sms
         total += min(slots, int(ever[rank]))
         total += min(slots, int(ever_multiplied[rank])) * plan.program.ranks
     return total
 
 
-def _staged(preset: Preset, program: Lowered, rank: int) -> int:
-    """Requests that fill the stages of as many tiles as fit on the SMs of a GPU."""
+def _staged(plan: MachinePlan) -> np.ndarray:
+    """Requests that fill the stages of as many tiles as fit on one SM, of each GPU."""
+    program, most = plan.program, np.zeros(len(plan.presets), np.int64)
     ops, blocks = program.ops, program.blocks
-    tiles = np.flatnonzero((ops["kind"] == t.TILE) & (blocks["gpu"][ops["block"]] == rank))
-    if not len(tiles):
-        return 0
+    tiles = np.flatnonzero(ops["kind"] == t.TILE)
     block = ops["block"][tiles]
     filled = blocks["warps"][block] * program.tiles["step_lines"][ops["value"][tiles]].astype(np.int64)
     on_sm = t.ROOM // np.maximum(1, blocks["held"][block])
-    return int((filled * on_sm).max()) * preset.sms
+    np.maximum.at(most, blocks["gpu"][block], filled * on_sm)
+    return most
 
 
 def _tags(preset: Preset, lines: int) -> tuple[int, int, int]:

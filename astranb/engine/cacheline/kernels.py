@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.collectives import BUFFERS, Lowered
+from astranb.collectives import BUFFERS, Lowered, new_operations
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 from astranb.workload.kernels import Grid
@@ -164,15 +164,9 @@ class _Layout:
         operands["stride"] = self.burst * self.line_bytes
         return operands
 
-    def _ops(self, kind: int) -> Records:
-        ops = allocate(len(self.row), t.OP)
-        ops["kind"], ops["semaphore"] = kind, -1
-        ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1
-        return ops
-
     def _moves(self, lines: int) -> Records:
         """Give each block a move of so many lines; the last request may be of fewer."""
-        ops = self._ops(t.MOVE)
+        ops = new_operations(t.MOVE, len(self.row))
         ops["payload"] = self.burst * self.line_bytes
         ops["lines"] = ops["left"] = requests = -(-lines // self.burst)
         ops["last_bytes"] = (lines - (requests - 1) * self.burst) * self.line_bytes
@@ -192,7 +186,7 @@ class _Layout:
         first, second = -(-own // self.burst), -(-other // self.burst)
         if not own:
             first, second = second, 0
-        ops = self._ops(t.TILE)
+        ops = new_operations(t.TILE, len(self.row))
         ops["payload"] = ops["last_bytes"] = self.burst * self.line_bytes
         ops["sources"] = len(operands)
         ops["lines"] = ops["left"] = steps * (first + second)

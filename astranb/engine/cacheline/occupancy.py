@@ -66,7 +66,8 @@ def _on_emptiest(sms: Records, held: np.ndarray, usable: range) -> list[int]:
     placed: list[int] = []
     if not len(held):
         return placed
-    room = [(-int(sms[sm].free), sm) for sm in usable]
+    units = slice(usable.start, usable.stop)
+    room = list(zip((-sms["free"][units]).tolist(), usable, strict=True))
     heapify(room)
     for parts in held.tolist():
         free, sm = room[0]
@@ -74,8 +75,7 @@ def _on_emptiest(sms: Records, held: np.ndarray, usable: range) -> list[int]:
             break
         heapreplace(room, (free + parts, sm))
         placed.append(sm)
-    for free, sm in room:
-        sms[sm].free = -free
+    np.subtract.at(sms["free"], placed, held[: len(placed)])
     np.add.at(sms["resident"], placed, 1)
     return placed
 

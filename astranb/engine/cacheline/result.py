@@ -203,8 +203,9 @@ def _begun(engine: CacheLineState) -> dict[tuple[int, int], tuple[int, int]]:
     for node, first, last in zip(program.nodes, program.first, program.completion, strict=True):
         key = node.rank, node.row
         if node.row >= 0 and (key in found or started[first] >= 0):
-            # A row of several nodes begins with the first of them, and ends with the last.
-            found[key] = (found[key][0] if key in found else started[first], ended[last])
+            # A row of several nodes begins with the earliest of them, and ends with the last.
+            begun = [ps for ps in (started[first], found.get(key, (-1,))[0]) if ps >= 0]
+            found[key] = (min(begun), ended[last])
     return dict(sorted(found.items()))
 
 
