@@ -113,8 +113,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         fidelity=fidelity,
         record=record if by_lines else inspected,
         checkpoint_bytes=0,
-        **inputs.options,
-        **(given(args, "gpu", "launch") if by_lines else {}),
+        **(inputs.options | (given(args, "gpu", "launch") if by_lines else {})),
     )
     return Subject(args, kind, sim, inputs)
 
@@ -193,14 +192,17 @@ def _collective(args: argparse.Namespace) -> _Inputs:
     infra = resolve(args.infra)
     choice = _library_choice(args, infra)
     if choice is None:
-        options = given(args, "channels", "protocol") | rooted
-        collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **options)
+        parts = given(args, "channels", "protocol") | rooted
+        collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **parts)
     else:
         collective = choice.to_run(channels=args.channels, **rooted)
     shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
-    return _Inputs(collective, {"network": Network(**shared)} if shared else {}, infra=infra, choice=choice)
+    options: dict[str, Any] = {"network": Network(**shared)} if shared else {}
+    if choice is not None:
+        options["launch"] = choice.launch
+    return _Inputs(collective, options, infra=infra, choice=choice)
 
 
 def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | None:

@@ -252,7 +252,7 @@ _GROUPS: Final = (
             ),
             _option(
                 "--launch",
-                "cost of a kernel launch: none, graph or stream (default: none)",
+                "cost of a kernel launch: none, graph, stream or a time (default: none; the library's own where it chooses)",
                 {**dict.fromkeys(_ALL, _LINES), MODEL: _ANY},
             ),
         ),

@@ -75,6 +75,8 @@ class Preset:
         flight, lines per request (its MTU), header of a request, and time from a doorbell until the
         NIC begins.
     line_bytes, header_bytes, max_payload, signal_bytes : int
+    multimem_percent : int
+        Share of a link's bandwidth that lines use which a switch adds up or forwards.
     columns, rows, ports : int
         Of the mesh of routers, 0 for a crossbar; I/O ports.
     chip_Bps, chip_ps : int
@@ -125,6 +127,7 @@ class Preset:
     header_bytes: int = 16
     max_payload: int = 128
     signal_bytes: int = 16
+    multimem_percent: int = 100
     columns: int = 0
     rows: int = 0
     ports: int = 0
@@ -230,6 +233,7 @@ _AT_LEAST_ONE = (
     "bulk_lines", "issue_lines", "l2_slices", "l2_ways", "hbm_channels", "hbm_Bps", "row_bytes",
     "engine_issue_ps", "engine_outstanding", "engine_lines", "nics", "nic_issue_ps", "nic_outstanding",
     "nic_lines", "line_bytes", "max_payload", "signal_bytes", "shared_bytes", "register_bytes",
+    "multimem_percent",
 )  # fmt: skip
 
 
@@ -238,7 +242,7 @@ _FORMAT, _VERSION = "astranb-gpu-preset", 1
 NUMBERS = {f.name: f.default is dataclasses.MISSING for f in dataclasses.fields(Preset) if f.type == "int"}
 """The numbers of a preset, and whether each is required in a file."""
 
-_MOST = (("_ps", 10**12), ("_Bps", 10**16), ("_bytes", 2**50), ("max_payload", 2**30))
+_MOST = (("_ps", 10**12), ("_Bps", 10**16), ("_bytes", 2**50), ("max_payload", 2**30), ("_percent", 100))
 _MOST_COUNT = 10**6
 _KEYS = ("format", "version", "name", "sm_word", "numbers", "sources")
 
@@ -345,6 +349,7 @@ def _most(name: str) -> int:
 
 _MT4G = "measured, caps-tum/mt4g sample_results @4cc5566"
 _BENCHES = "measured, RRZE-HPC/gpu-benches @1038c5d"
+_TUNING = "NCCL @5067397c, src/graph/tuning.cc"
 _NCCL = "derived: NVLink 4 carries 450 GB/s a direction, NCCL reaches 370 (nccl-tests#212): 128/(128+16+16)"
 _KERNELS = "period of back-to-back kernels of 64 KiB, " + _BENCHES + " gpu-small-kernels"
 
@@ -357,7 +362,7 @@ Numbers = dict[str, tuple[int | str, str]]
 """Numbers of a preset, each with its source; a text has a unit."""
 
 _COMMON: Numbers = {
-    "unroll": (4, "assumed: four 16 B loads a thread, as NCCL's Simple protocol unrolls"),
+    "unroll": (16, "four 16 B loads a thread of a warp: NCCL @5067397c, src/device/common.h (COLL_UNROLL)"),
     "max_outstanding": (256, "assumed: 32 KiB in flight per SM, a proxy for its registers"),
     "warps_per_block": (16, "512 threads a block, as NCCL's and MSCCL++'s copy kernels launch"),
     "blocks_per_sm": (2, "2048 threads an SM and 512 a block allow 4; half, for registers (assumed)"),
@@ -394,11 +399,13 @@ _COMMON: Numbers = {
     "header_bytes": (16, _NCCL),
     "max_payload": (128, "one line behind each header: SM-driven stores are of lines"),
     "signal_bytes": (16, "one 16 B flit (assumed)"),
+    "multimem_percent": (100, "no switch adds up for this GPU"),
     **dict.fromkeys(("columns", "rows", "ports", "chip_Bps", "chip_ps"), (0, _CROSSBAR)),
 }
 
 _H100: Numbers = {
     **_COMMON,
+    "multimem_percent": (85, f"efficiency of NVLS on Hopper, {_TUNING}"),
     "sms": (132, "NVIDIA H100 data sheet"),
     "issue_ps": (1010, "64 B a clock between SM and L2 at 1.98 GHz (NVIDIA A100 white paper)"),
     "noc_ps": ("30 ns", f"derived: an L2 hit takes 219 clocks = 111 ns ({_MT4G}), shared out with l2_ps"),
@@ -480,6 +487,7 @@ _H20: Numbers = {
 
 _B200: Numbers = {
     **_H100,
+    "multimem_percent": (74, f"efficiency of NVLS on Blackwell, {_TUNING}"),
     "sms": (148, "NVIDIA Blackwell: 148 SMs enabled in B200"),
     "issue_ps": (1018, "64 B a clock at 1.965 GHz boost (NVIDIA B200 data sheet)"),
     "noc_ps": ("45 ns", "derived with l2_ps"),
@@ -511,6 +519,7 @@ _GB300: Numbers = {
 
 _MI300X: Numbers = {
     **_H100,
+    "multimem_percent": _COMMON["multimem_percent"],
     "sms": (304, "304 CUs, AMD Instinct MI300X data sheet"),
     "issue_ps": (956, "64 B a clock between CU and L2 at 2.1 GHz (AMD CDNA 3 white paper)"),
     "warps_per_block": (8, "512 threads a block, 8 wavefronts of 64"),

@@ -178,6 +178,7 @@ GPU = np.dtype(
         ("header_bytes", "i8"),  # of every message
         ("max_payload", "i8"),  # bytes behind one header
         ("signal_bytes", "i8"),  # payload of a signal
+        ("multimem_percent", "i8"),  # of a link's bandwidth, for lines that a switch adds up or forwards
         ("first_tag", "i8"),  # of this GPU's L2
         ("sets", "i8"),  # 0: no L2
         ("l2_ways", "i8"),

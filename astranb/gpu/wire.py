@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from astranb.core.jit import Records, kernel
 from astranb.core.queue import schedule
+from astranb.core.ticks import transfer_ps
 from astranb.net.link import PACKET_BYTES
 from astranb.net.port import CLASSES
 
-from .tables import POLL, SIGNAL, STORE, WIRE, Machine
+from .tables import LOAD, POLL, SIGNAL, STORE, SWITCH_READS, SWITCH_WRITES, WIRE, Machine
 
-__all__ = ["carries_data", "free_buffer", "look_again", "slot_ps", "wire_size"]
+__all__ = ["carries_data", "free_buffer", "least_wire_ps", "look_again", "wire_size"]
 
 
 @kernel
@@ -26,6 +27,21 @@ def wire_size(gpus: Records, requests: Records, request: int) -> int:
     if carries_data(requests, request):
         return int(requests[request].bytes)
     return int(gpus[requests[request].gpu].header_bytes)
+
+
+@kernel
+def least_wire_ps(m: Machine, request: int, link: int, size: int) -> int:
+    """What a message occupies a link for at least, whatever its bytes take."""
+    if m.links[link].gap_ps > 0:
+        return int(slot_ps(m, request, m.links[link].gap_ps))
+    if m.clock[0].detailed:
+        gpu = m.requests[request].gpu
+        wanted = SWITCH_READS if m.requests[request].kind == LOAD else SWITCH_WRITES
+        if m.gpus[gpu].multimem_percent < 100 and m.ops[m.requests[request].op].in_switch & wanted:
+            if m.requests[request].kind == LOAD or m.requests[request].kind == STORE:
+                bytes_ = size * 100 // m.gpus[gpu].multimem_percent
+                return int(transfer_ps(bytes_, m.links[link].bandwidth_Bps))
+    return 0
 
 
 @kernel

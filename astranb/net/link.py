@@ -67,7 +67,7 @@ LINK = np.dtype(
 
 
 @kernel
-def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, gap_ps: int) -> int:
+def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, least_ps: int) -> int:
     """Accept a message at the entrance of a link; returns when its last bit arrives.
 
     Parameters
@@ -85,8 +85,8 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, gap_p
         When its last bit reaches the entrance: later than the head where nodes cut
         through. A message leaves without gaps, so that it starts late enough for its last
         bit to be there in time.
-    gap_ps : int
-        What it occupies the link for at least: its share of the slots of a NIC.
+    least_ps : int
+        What it occupies the link for at least, as its share of the slots of a NIC.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def cross(links: Records, link: int, now_ps: int, size: int, tail_ps: int, gap_p
         wire_ps = transfer_ps(size, links[link].bandwidth_Bps)
         links[link].last_size = size
         links[link].usual_ps = wire_ps
-    wire_ps = max(wire_ps, gap_ps)
+    wire_ps = max(wire_ps, least_ps)
     start_ps = max(now_ps, links[link].free_at_ps, tail_ps - wire_ps)
     links[link].free_at_ps = start_ps + wire_ps
     links[link].wire_ps = wire_ps

@@ -61,8 +61,8 @@ class LibraryChoice:
     candidates : tuple of LibraryCandidate
         All that the cost model compared, the fastest first; empty where sizes decide.
     base_us : float
-        The library's own time before the first step, launch included, as its cost model has it; it is not
-        simulated. 0 where the model has none.
+        The library's own time before the first step, launch included, as its cost model has it; 0 where
+        the model has none.
     difference : str
         How the simulated algorithm differs from the library's; empty if it does not.
     """
@@ -84,6 +84,16 @@ class LibraryChoice:
     base_us: float = 0.0
     difference: str = ""
 
+    @property
+    def launch(self) -> str:
+        """What its kernels cost to launch, as ``launch=`` of a simulation takes it.
+
+        The base latency of the library's cost model; a CUDA graph's of MSCCL++, whose tests replay one.
+        """
+        if self.base_us:
+            return f"{self.base_us:g} us"
+        return "graph" if self.library == "mscclpp" else "stream"
+
     def to_run(self, *, channels: int | None = None, root: int = 0) -> Collective:
         """Return the collective that simulates the choice.
 
@@ -101,6 +111,7 @@ class LibraryChoice:
             channels=self.channels if channels is None else channels,
             root=root,
             protocol=self.simulated_protocol,
+            chunk_bytes=self.chunk_bytes or None,
         )
 
     def document(self) -> dict[str, Any]:
@@ -126,9 +137,7 @@ class LibraryChoice:
             f"{self.channels} channel{'s' if self.channels > 1 else ''}"
         )
         if self.base_us:
-            lines.append(
-                f"  not simulated: {self.base_us:g} us of its own, the base latency of its cost model"
-            )
+            lines.append(f"  launched in {self.base_us:g} us, the base latency of its cost model")
         if self.difference:
             lines.append(f"  differs: {self.difference}")
         return [*lines, f"  source: {self.source}"]

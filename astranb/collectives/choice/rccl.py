@@ -233,6 +233,7 @@ def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
         simulated="put" if put else "allpairs",
         simulated_protocol=protocol,
         channels=channels if put else channels * (view.ranks - 1),
+        base_us=_BASE_US[protocol],
         why=(f"grouped send and receive: {channels} channels for each peer",),
         source=_SOURCE,
     )

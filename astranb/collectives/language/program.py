@@ -12,7 +12,7 @@ What MSCCL++ calls a channel, the link from one rank to one peer with its semaph
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -91,6 +91,8 @@ class Block:
         requests of a NIC.
     kernel : int
         Number of the kernel it belongs to; kernels are launched in this order.
+    warps : int
+        How many it has; 0: as many as the GPU's preset says.
     origin : Origin, optional
         Where the operations that are added next stand in a file.
     added : bool
@@ -99,11 +101,14 @@ class Block:
 
     __slots__ = (
         "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel", "origin",
-        "program", "rank", "unit", "waited",
+        "program", "rank", "unit", "waited", "warps",
     )  # fmt: skip
 
-    def __init__(self, program: Program, rank: int, channel: int, unit: str = "sm", kernel: int = 0) -> None:
+    def __init__(
+        self, program: Program, rank: int, channel: int, unit: str = "sm", kernel: int = 0, warps: int = 0
+    ) -> None:
         self.program, self.rank, self.channel, self.unit, self.kernel = program, rank, channel, unit, kernel
+        self.warps = warps
         self.waited: dict[Semaphore, int] = {}
         self.current = 0
         self.origin: Origin | None = None
@@ -467,6 +472,8 @@ class Program:
         How the ranks are joined; by default all share a node with switches.
     size : int, optional
         Bytes of the larger buffer of a rank; if it is given, the program is proved for this size.
+    steps_of_channel : int
+        Into how many steps a channel divides its slice of every chunk.
 
     Attributes
     ----------
@@ -501,13 +508,14 @@ class Program:
         protocol: str = "Simple",
         shape: Shape | None = None,
         size: int | None = None,
+        steps_of_channel: int = 1,
     ) -> None:
         check_protocol(protocol)
         self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
         self.protocol = protocol
         self.shape = shape or Shape(ranks)
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
-        self.size = size
+        self.size, self.steps_of_channel = size, steps_of_channel
         self.same_memory: dict[Chunk, Chunk] = {}
         self.credits: dict[Semaphore, int] = {}
         self.channel = 0
@@ -553,6 +561,19 @@ class Program:
         """Return the connections between the ranks, for the current channel."""
         return Connections(self)
 
+    @property
+    def slices(self) -> int:
+        """Into how many slices every chunk is cut: one for each channel and step."""
+        return self.channels * self.steps_of_channel
+
+    def steps(self) -> Iterator[int]:
+        """Go through the steps of the current channel: chunks taken meanwhile are those of the step."""
+        channel = self.channel
+        for step in range(self.steps_of_channel):
+            self.channel = channel * self.steps_of_channel + step
+            yield step
+        self.channel = channel
+
     def kernel(self, name: str) -> None:
         """Begin another kernel: the blocks that follow belong to it.
 
@@ -572,10 +593,17 @@ class Program:
         first = self.channel % max(1, self.ranks - 1)
         return [(rank + 1 + (first + k) % (self.ranks - 1)) % self.ranks for k in range(self.ranks - 1)]
 
-    def block(self, rank: int) -> Block:
-        """Add a thread block to a rank, in the current channel."""
+    def block(self, rank: int, warps: int = 0) -> Block:
+        """Add a thread block to a rank, in the current channel.
+
+        Parameters
+        ----------
+        rank : int
+        warps : int
+            How many warps it has; as many as the GPU's preset says where not given.
+        """
         share(self.channel * self.ranks + rank, self.channels * self.ranks)
-        block = Block(self, self._rank(rank), self.channel, kernel=self._kernel)
+        block = Block(self, self._rank(rank), self.channel, kernel=self._kernel, warps=warps)
         self.blocks.append(block)
         return block
 
@@ -739,9 +767,9 @@ class Rank:
         """All other ranks, in the order of :meth:`Program.others`."""
         return [Rank(self.program, number) for number in self.program.others(self.number)]
 
-    def block(self) -> Block:
-        """Add a thread block."""
-        return self.program.block(self.number)
+    def block(self, warps: int = 0) -> Block:
+        """Add a thread block; see :meth:`Program.block`."""
+        return self.program.block(self.number, warps)
 
     def semaphore(self) -> Semaphore:
         """Add a semaphore."""

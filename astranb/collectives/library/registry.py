@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
@@ -18,6 +19,7 @@ __all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "
 Writer: TypeAlias = Callable[[Program], None]
 
 _BYTES_PER_CHANNEL = 2048  # below this a channel has too few lines to be worth its semaphores
+_STEP_BYTES = 65_536  # NCCL's chunk of NVLS from 64 MiB to 1 GiB on eight GPUs (src/enqueue.cc)
 _MOST_CHANNELS = 16  # NCCL 2.2x uses 16 to 24 channels on eight H100
 
 
@@ -32,6 +34,7 @@ class Algorithm:
     power_of_two: bool = False
     protocols: tuple[str, ...] = ("Simple",)
     whole: bool = False
+    stepwise: bool = False
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -46,6 +49,7 @@ def algorithm(
     power_of_two: bool = False,
     protocols: tuple[str, ...] = ("Simple",),
     whole: bool = False,
+    stepwise: bool = False,
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -65,6 +69,9 @@ def algorithm(
     whole : bool
         Whether every rank works on the whole buffer, not on its share of it. The default number
         of channels depends on the bytes that one rank works on.
+    stepwise : bool
+        Whether a channel works on its slice in several steps (:meth:`Program.steps`), each of at most
+        ``chunk_bytes`` of every chunk.
 
     Returns
     -------
@@ -76,7 +83,7 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, power_of_two, protocols, whole
+            collective, name, text, write, power_of_two, protocols, whole, stepwise
         )
         return write
 
@@ -123,6 +130,8 @@ class Collective:
         The root of a broadcast, reduction, gather or scatter.
     protocol : str
         ``"Simple"``, ``"LL"`` or ``"LL128"``.
+    chunk_bytes : int, optional
+        What a channel moves of a chunk in one step, at most; for algorithms that work in steps.
     """
 
     subject: ClassVar = "collective"
@@ -133,6 +142,7 @@ class Collective:
     channels: int | None = None
     root: int = 0
     protocol: str = "Simple"
+    chunk_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no collective can be; a saved simulation may hold anything."""
@@ -146,6 +156,9 @@ class Collective:
             raise InputError("size must be at least 1 B", where="size")
         if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
             raise InputError(f"channels must be at least 1, got {self.channels!r:.80}", where="channels")
+        chunk = self.chunk_bytes
+        if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
+            raise InputError(f"chunk_bytes must be at least 1, got {chunk!r:.80}", where="chunk_bytes")
 
     @classmethod
     def of(
@@ -157,6 +170,7 @@ class Collective:
         channels: int | None = None,
         root: int = 0,
         protocol: str = "Simple",
+        chunk_bytes: int | None = None,
     ) -> Collective:
         """Check the parameters and return the collective.
 
@@ -186,7 +200,7 @@ class Collective:
         size_in_bytes = size_bytes(size)
         if hasattr(chosen, "fitted"):  # a plan from a file
             protocol = chosen.fitted(name, size_in_bytes, protocol)
-        return cls(name, size_in_bytes, chosen, channels, root, protocol)
+        return cls(name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes)
 
     @property
     def title(self) -> str:
@@ -235,6 +249,8 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
+        whole_chunk = self.size / (ranks * channels)
+        steps = ceil(whole_chunk / (self.chunk_bytes or _STEP_BYTES)) if found and found.stepwise else 1
         program = Program(
             self.title,
             ranks=ranks,
@@ -245,6 +261,7 @@ class Collective:
             protocol=self.protocol,
             shape=Shape(shape) if isinstance(shape, int) else shape,
             size=self.size,
+            steps_of_channel=steps,
         )
         write = found.write if found else self.algorithm
         for channel in range(channels):

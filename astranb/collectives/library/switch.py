@@ -56,3 +56,73 @@ def broadcast_switch(p: Program) -> None:
         ready = you.semaphore()
         block.signal(ready)
         you.block().wait(ready)
+
+
+_SCATTER, _REDUCE, _GATHER, _MOVE = 8, 5, 7, 12
+"""Warps of NCCL's 20 that do each part where buffers are not registered: ``src/device/all_reduce.h``
+(8, 5, 7), ``all_gather.h`` and ``reduce_scatter.h`` (8 copy, 12 multiply or add), @5067397c."""
+
+
+@algorithm(
+    "all_reduce",
+    "nvls",
+    "as switch, step by step through a library's own buffers: scatter, reduce, gather at once",
+    stepwise=True,
+)
+def all_reduce_nvls(p: Program) -> None:
+    pairs = [(p.block(r, _SCATTER), p.block(r, _REDUCE), p.block(r, _GATHER)) for r in range(p.ranks)]
+    staged, summed = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
+    for _ in p.steps():
+        for r, (scatter, reduce, gather) in enumerate(pairs):
+            mine, inp, out, sums = p.scratch(r), p.input(r), p.output(r), p.ranks
+            scatter.phase("scatter")
+            for chunk in range(p.ranks):
+                scatter.copy(inp[chunk], mine[chunk])
+            for head in range(p.ranks):
+                scatter.signal(staged[head])
+            reduce.phase("reduce and store")
+            reduce.wait(staged[r], p.ranks)
+            reduce.switch_reduce_store(
+                [p.scratch(you)[r] for you in range(p.ranks)],
+                *(p.scratch(you)[sums + r] for you in range(p.ranks)),
+            )
+            for you in range(p.ranks):
+                reduce.signal(summed[you])
+            gather.phase("gather")
+            gather.wait(summed[r], p.ranks)
+            for chunk in range(p.ranks):
+                gather.copy(mine[sums + chunk], out[chunk])
+
+
+@algorithm(
+    "reduce_scatter", "nvls", "as switch, step by step through a library's own buffers", stepwise=True
+)
+def reduce_scatter_nvls(p: Program) -> None:
+    pairs = [(p.block(r, _SCATTER), p.block(r, _MOVE)) for r in range(p.ranks)]
+    staged = [p.semaphore(r) for r in range(p.ranks)]
+    for _ in p.steps():
+        for r, (scatter, reduce) in enumerate(pairs):
+            scatter.phase("scatter")
+            for chunk in range(p.ranks):
+                scatter.copy(p.input(r)[chunk], p.scratch(r)[chunk])
+            for head in range(p.ranks):
+                scatter.signal(staged[head])
+            reduce.phase("reduce")
+            reduce.wait(staged[r], p.ranks)
+            reduce.switch_reduce([p.scratch(you)[r] for you in range(p.ranks)], p.output(r)[0])
+
+
+@algorithm("all_gather", "nvls", "as switch, step by step through a library's own buffers", stepwise=True)
+def all_gather_nvls(p: Program) -> None:
+    pairs = [(p.block(r, _MOVE), p.block(r, _SCATTER)) for r in range(p.ranks)]
+    came = [p.semaphore(r) for r in range(p.ranks)]
+    for _ in p.steps():
+        for r, (send, gather) in enumerate(pairs):
+            send.phase("all-gather")
+            send.switch_store(p.input(r)[0], *(p.scratch(you)[r] for you in range(p.ranks)))
+            for you in range(p.ranks):
+                send.signal(came[you])
+            gather.phase("gather")
+            gather.wait(came[r], p.ranks)
+            for chunk in range(p.ranks):
+                gather.copy(p.scratch(r)[chunk], p.output(r)[chunk])

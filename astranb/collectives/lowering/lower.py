@@ -135,6 +135,7 @@ def lower(
     blocks["last_op"] = c.first_op[1:]
     blocks["engine"] = units
     blocks["held"] = t.SHARE
+    blocks["warps"] = [program.blocks[b].warps for b in order]
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)
@@ -190,13 +191,13 @@ class Extents:
         self.parts = max(program.input_chunks, program.output_chunks)
         total = -(-size // line_bytes)
         self.chunk_lines = -(-total // self.parts)
-        self.slice_lines = -(-self.chunk_lines // program.channels)
+        self.slice_lines = -(-self.chunk_lines // program.slices)
         self.total = total
 
     @property
     def uniform(self) -> bool:
         """Whether all slices of inputs and outputs have the same size."""
-        slices = self.parts * self.program.channels
+        slices = self.parts * self.program.slices
         return self.size == slices * self.slice_lines * self.line_bytes
 
     def place(self, chunk: Chunk) -> int:
@@ -338,7 +339,7 @@ def _slices(
     """
     # The whole input and output exist and are checked, whether moved or not.
     counts = np.array([program.input_chunks, program.output_chunks])
-    index, channel = np.arange(counts.max()), np.arange(program.channels)
+    index, channel = np.arange(counts.max()), np.arange(program.slices)
     names = ChunkKeys(program.ranks, np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
     moved = names.keys(c.rank, c.buffer, c.index, c.channel)
     rank = np.arange(program.ranks)[:, None, None]

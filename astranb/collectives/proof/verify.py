@@ -182,8 +182,8 @@ class _Proof:
                 wrong[chunk] = f"the rank of {chunk} does not exist"
             elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
                 wrong[chunk] = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
-            elif not 0 <= chunk.channel < program.channels:
-                wrong[chunk] = f"{chunk} is of channel {chunk.channel}, there are {program.channels}"
+            elif not 0 <= chunk.channel < program.slices:
+                wrong[chunk] = f"{chunk} is of channel {chunk.channel}, there are {program.slices}"
         ranks = {s.number: s.rank for s in program.semaphores}
         for block in program.blocks:
             for i, op in enumerate(block.operations):
@@ -616,7 +616,7 @@ def _outputs(program: Program, ranks: Iterable[int]) -> list[Chunk]:
         Chunk(rank, "output", index, channel)
         for rank in ranks
         for index in range(program.output_chunks)
-        for channel in range(program.channels)
+        for channel in range(program.slices)
     ]
 
 

@@ -14,7 +14,7 @@ from astranb.core.progress import stage
 from astranb.core.queue import ARGUMENTS, EVENT, LATER, new_queue
 from astranb.core.state import allocate, own, require_bytes
 from astranb.core.ticks import transfer_ps
-from astranb.core.units import format_bytes, format_time
+from astranb.core.units import format_bytes, format_time, time_ps
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.gpu.cache import EMPTY
@@ -46,7 +46,7 @@ _UNLIMITED = 2**40
 _QUEUE_PAIR = 64  # requests whose data one queue pair of a NIC reads at once: 256 KiB
 
 LAUNCHES = ("none", "graph", "stream")
-"""How kernels come to the GPU: no cost, replayed in a graph, launched one by one."""
+"""How kernels come to the GPU: no cost, replayed in a graph, launched one by one. A time stands for itself."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class MachinePlan:
     program : Lowered
     network : Network
     launch : str
-        One of :data:`LAUNCHES`.
+        One of :data:`LAUNCHES`, or a time.
     """
 
     fabric: Fabric
@@ -115,7 +115,7 @@ def lower_for(
 
 
 def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
-    """Give what each GPU takes to launch a kernel, in ps.
+    """Give what each GPU takes to launch a kernel, in ps: one of :data:`LAUNCHES`, or a time.
 
     Raises
     ------
@@ -123,7 +123,10 @@ def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
         There is no such launch.
     """
     if launch not in LAUNCHES:
-        raise InputError(f"unknown launch {launch!r}", where="launch", hint=near(launch, LAUNCHES))
+        if not launch[:1].isdigit():
+            hint = near(launch, LAUNCHES) or f"use {', '.join(LAUNCHES)}, or a time: '6.6 us'"
+            raise InputError(f"unknown launch {launch!r:.80}", where="launch", hint=hint)
+        return [time_ps(launch, where="launch")] * len(presets)
     costs_ps = {"none": [0] * len(presets)}
     costs_ps |= {"graph": [p.graph_ps for p in presets], "stream": [p.launch_ps for p in presets]}
     return costs_ps[launch]
@@ -386,8 +389,8 @@ def _gpus(plan: MachinePlan) -> Records:
         "sms", "blocks_on_sm", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
         "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "nics",
         "nic_issue_ps", "nic_outstanding", "nic_header_bytes", "line_bytes",
-        "header_bytes", "max_payload", "signal_bytes", "mesh", "columns", "rows", "ports", "l2_slices",
-        "hbm_channels",
+        "header_bytes", "max_payload", "signal_bytes", "multimem_percent", "mesh", "columns", "rows", "ports",
+        "l2_slices", "hbm_channels",
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]

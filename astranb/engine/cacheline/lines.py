@@ -12,7 +12,7 @@ from astranb.core.queue import ARGUMENTS, live
 from astranb.core.ticks import transfer_ps
 from astranb.core.units import format_time
 from astranb.gpu import tables as t
-from astranb.gpu.wire import slot_ps, wire_size
+from astranb.gpu.wire import least_wire_ps, wire_size
 from astranb.net.port import CLASSES
 
 from .machine import busy_until
@@ -185,9 +185,9 @@ class Lines:
         machine = self._engine.machine
         row = machine.requests[request]
         link = machine.links[int(row.link)]
-        wire_ps = transfer_ps(wire_size(machine.gpus, machine.requests, request), int(link.bandwidth_Bps))
-        if link.gap_ps:
-            wire_ps = max(wire_ps, slot_ps(machine, request, int(link.gap_ps)))
+        size = wire_size(machine.gpus, machine.requests, request)
+        least_ps = least_wire_ps(machine, request, int(row.link), size)
+        wire_ps = max(transfer_ps(size, int(link.bandwidth_Bps)), least_ps)
         return int(row.arrives_ps) - int(link.latency_ps) - wire_ps
 
     def _ahead(self, request: int) -> int:

@@ -27,7 +27,7 @@ from astranb.gpu.response import come_back
 from astranb.gpu.switch import at_switch
 from astranb.gpu.tables import Machine
 from astranb.gpu.travel import channel_of, next_link, onward, slice_of
-from astranb.gpu.wire import look_again, slot_ps, wire_size
+from astranb.gpu.wire import least_wire_ps, look_again, wire_size
 from astranb.net.link import LINK, NEVER, apply_fault, cross, head_ps
 from astranb.net.port import QUEUE
 from astranb.net.rate import FLOW, ROCE
@@ -187,10 +187,8 @@ def run_events(
             size = wire_size(m.gpus, m.requests, entered)
             came_ps = m.details[entered].offered_ps if managed == 1 else time_ps
             tail_in_ps = m.requests[entered].arrives_ps if cut_through == 1 else time_ps
-            gap_ps = m.links[link].gap_ps
-            if gap_ps > 0:
-                gap_ps = slot_ps(m, entered, gap_ps)
-            tail_ps = cross(m.links, link, time_ps, size, tail_in_ps, gap_ps)
+            least_ps = least_wire_ps(m, entered, link, size)
+            tail_ps = cross(m.links, link, time_ps, size, tail_in_ps, least_ps)
             m.requests[entered].arrives_ps = tail_ps
             clock.hops += 1
             if m.requests[entered].leg == t.ON_FABRIC:

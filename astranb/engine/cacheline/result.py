@@ -230,7 +230,8 @@ def headline(engine: CacheLineState) -> list[str]:
     """What ran on what, how much work it was, and what the breakdown is of."""
     program = engine.program
     where = f"{program.ranks} GPUs on {engine.infra.name}, {program.channels} channels"
-    what = f"{engine.work.title}, {format_bytes(engine.work.size)}, {where}"
+    launch = "" if engine.launch == "none" else f", launch {engine.launch}"
+    what = f"{engine.work.title}, {format_bytes(engine.work.size)}, {where}{launch}"
     return [what, f"{engine.events:,} events, {int(engine.machine.clock[0].hops):,} line hops", "blocks"]
 
 
