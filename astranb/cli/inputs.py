@@ -199,6 +199,8 @@ def _collective(args: argparse.Namespace) -> _Inputs:
     shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
+    if choice is not None and choice.proxy_us:
+        shared["proxy_ps"] = round(1e6 * choice.proxy_us)
     options: dict[str, Any] = {"network": Network(**shared)} if shared else {}
     if choice is not None:
         options["launch"] = choice.launch

@@ -26,6 +26,10 @@ __all__ = [
 
 _GB = 10**9
 _NS = 1000
+_NVLINK_5_NS = (
+    "fitted to NCCL's ring all-reduce (26.37 us) and all-gather (16.88 us) of 4 KiB on 8 B200: the mean of "
+    "400 and 315 ns"
+)
 _NVLINK_NS = (
     "derived from NCCL's ring-LL hop of 0.6 us (src/graph/tuning.cc @5067397c): less the L2 store and "
     "poll round trips, halved, less 100 ns of NVSwitch"
@@ -78,9 +82,16 @@ class LinkType:
 _IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
 
 
-def _nvlink(generation: str, gigabytes: int, links: int, total: str) -> LinkType:
+def _nvlink(
+    generation: str,
+    gigabytes: int,
+    links: int,
+    total: str,
+    latency_ps: int = 100 * _NS,
+    latency_source: str = _NVLINK_NS,
+) -> LinkType:
     source = f"NVIDIA data sheet of {total} both ways over {links} links"
-    return LinkType(f"nvlink{generation}", gigabytes * _GB, source, 100 * _NS, _NVLINK_NS, links)
+    return LinkType(f"nvlink{generation}", gigabytes * _GB, source, latency_ps, latency_source, links)
 
 
 def _of_nic(name: str, gigabits: int, source: str) -> LinkType:
@@ -95,7 +106,7 @@ _TYPES = (
     _nvlink("3-a800", 25, 8, "A800: 400 GB/s"),
     _nvlink("4", 25, 18, "H100: 900 GB/s"),
     _nvlink("4-h800", 25, 8, "H800: 400 GB/s"),
-    _nvlink("5", 50, 18, "B200: 1.8 TB/s"),
+    _nvlink("5", 50, 18, "B200: 1.8 TB/s", 360 * _NS, _NVLINK_5_NS),
     LinkType("nvlink-c2c", 450 * _GB, "NVIDIA GH200 data sheet: 900 GB/s both ways", 100 * _NS, "assumed"),
     LinkType(
         "xgmi", 56_250_000_000,

@@ -131,13 +131,15 @@ def _dgx_h100(
     text: str = "NVIDIA DGX H100",
     gpu: str = "NVIDIA H100 SXM5",
     nvlink: str = "nvlink_4",
+    cpu: str = "Intel Xeon Platinum 8480C",
+    nvswitches: int = 4,
 ) -> Document:
     edges = [edge("cpu", "cpu", "cpu_fabric"), edge("nvsw", "xpu", "xpu_fabric")]
     edges += [edge("cpu[0]", "pciesl[0:4]", "pcie"), edge("cpu[1]", "pciesl[4:8]", "pcie")]
     edges += [edge("cpu", "pciesw[0:2]", "pcie", "one2one"), edge("cpu[0]", "pciesw[2]", "pcie", "one2one")]
     edges += [edge("nvsw", "pciesw[2]", "pcie"), edge("pciesl", "xpu", "pcie", "one2one")]
     edges += [edge("pciesl", "cx7", "pcie", "one2one")]
-    parts = _dgx_components("Intel Xeon Platinum 8480C", gpu, 8, 4, 3, 8, "cx7")
+    parts = _dgx_components(cpu, gpu, 8, nvswitches, 3, 8, "cx7")
     return _device(name, text, parts, _dgx_links("upi", nvlink, "Gen5"), edges)
 
 
@@ -282,6 +284,9 @@ class Server(NamedTuple):
 
 
 _h20 = partial(_dgx_h100, "dgx_h20", "NVIDIA HGX H20, with the host of a DGX", "NVIDIA H20 SXM5")
+_dgx_b200 = partial(
+    _dgx_h100, "dgx_b200", "NVIDIA DGX B200", "NVIDIA B200 SXM6", "nvlink_5", "Intel Xeon Platinum 8570", 2
+)
 _h800 = partial(
     _dgx_h100, "dgx_h800", "NVIDIA HGX H800, with the host of a DGX", "NVIDIA H800 SXM5", "nvlink"
 )
@@ -300,6 +305,7 @@ SERVERS: dict[str, Server] = {
     "dgx-h100": Server(_dgx_h100, "NVIDIA DGX H100: 8 GPUs, 4 NVSwitches", 400),
     "dgx-h20": Server(_h20, "NVIDIA HGX H20: 8 GPUs, 4 NVSwitches", 400),
     "dgx-h800": Server(_h800, "NVIDIA HGX H800: 8 GPUs with 8 NVLinks each, 4 NVSwitches", 400),
+    "dgx-b200": Server(_dgx_b200, "NVIDIA DGX B200: 8 GPUs, 2 NVSwitches", 400),
     "dgx-gb200": Server(_dgx_gb200, "NVIDIA GB200 compute tray: 4 GPUs, 18 NVSwitches", 400),
     "gb200-nvl72": Server(
         _gb200_nvl72,
@@ -339,6 +345,10 @@ NOTES: dict[str, tuple[str, ...]] = {
     "dgx-h800": (
         "NVLink: 8 of 18 links, 400 GB/s (arXiv 2505.09343: H800 has 400 of H100's 900 GB/s)",
         "NIC and host as in a DGX H100: HGX H800 is a board, which vendors build hosts for",
+    ),
+    "dgx-b200": (
+        "2 NVSwitches, 18 links of each GPU, 8 ConnectX-7 of 400 Gbps, Xeon 8570 (NVIDIA DGX B200 user guide)",
+        "host as in a DGX H100",
     ),
     "gb200-nvl72": (
         "a link of each GPU to each of 18 NVSwitches, 4 NICs of 400 Gbps a tray (DGX GB200 user guide)",

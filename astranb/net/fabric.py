@@ -26,6 +26,7 @@ _PROBE_BYTES = 4096
 """The cost of a route is the time of one message of this size: among routes of equal length the
 fastest wins (NVLink before PCIe), among equally fast ones the shortest."""
 
+_HOST_LINKS = "pcie"  # types of links between NICs and hosts
 _ETHERNET = ("eth", "cable", "unknown")
 """Link types with pause frames, ECN marks and rate limits; InfiniBand has credits and its own marks."""
 
@@ -135,6 +136,14 @@ class Fabric:
     def family(self, link: int) -> str:
         """Return a lane's technology: ``NVLink``, ``PCIe``, ``Ethernet``, ...; ``unspecified``."""
         return family(self.graph.links[int(self.graph.link[self.edge[link]])].type)
+
+    @property
+    def leave_nics(self) -> np.ndarray:
+        """Whether each lane leads from a NIC to the network, not to its host."""
+        types = np.array([link.type for link in self.graph.links] or [""])[self.graph.link[self.edge]]
+        host = np.char.startswith(types, _HOST_LINKS)
+        found: np.ndarray = (self.graph.kind[self.links["src"]] == NodeKind.NIC) & ~host
+        return found
 
     def find(self, name: str) -> list[int]:
         """Return lanes by name: all lanes of ``A->B``, or lane ``A->B#k``.

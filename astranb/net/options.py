@@ -16,6 +16,7 @@ __all__ = ["MULTIPATHS", "Fault", "Network"]
 MULTIPATHS = ("interleave", "static", "flow_hash", "spray")
 _MOST_FLAPS = 100_000
 _MOST_LINES = 64
+_MOST_PROXY_PS = 10**12
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,9 @@ class Network:
         line; the work of SMs, L2 and memory stays the same.
     roce : Roce, optional
         Ethernet under load: pause frames, ECN marks, rate limits of senders.
+    proxy_ps : int
+        What a library's proxy threads, which post to NICs and poll them, add to the latency of whatever
+        leaves a NIC for the network.
 
     Examples
     --------
@@ -140,6 +144,7 @@ class Network:
     coalesce: int = 1
     compute_lines: int = 1
     roce: Roce | None = None
+    proxy_ps: int = 0
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -160,6 +165,9 @@ class Network:
             lines = getattr(self, name)
             if isinstance(lines, bool) or not isinstance(lines, int) or not 1 <= lines <= _MOST_LINES:
                 raise InputError(f"{name} must be 1 to {_MOST_LINES} lines, got {lines!r}", where="network")
+        proxy = self.proxy_ps
+        if isinstance(proxy, bool) or not isinstance(proxy, int) or not 0 <= proxy <= _MOST_PROXY_PS:
+            raise InputError(f"proxy_ps must be 0 to 1 s, got {proxy!r:.80}", where="network")
         if self.roce is not None and not isinstance(self.roce, Roce):
             raise InputError(
                 f"roce must be a Roce, got {self.roce!r}", where="network", hint="write roce=anb.net.Roce()"

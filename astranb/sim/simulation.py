@@ -71,7 +71,8 @@ class Simulation(Displayed):
     network : Network, optional
         By cache lines, how messages share the fabric: arbitration, buffers, switching, multipath, faults.
     launch : str
-        What it costs to start a kernel: ``"none"``, ``"graph"``, ``"stream"``, or a time (``"6.6 us"``).
+        What it costs to start a kernel: ``"none"``, ``"graph"``, ``"stream"``, a time, or both
+        (``"stream + 6.6 us"``).
     record : bool
         Whether what views show is recorded. What is simulated does not depend on it.
     checkpoint_bytes : int

@@ -61,8 +61,9 @@ class LibraryChoice:
     candidates : tuple of LibraryCandidate
         All that the cost model compared, the fastest first; empty where sizes decide.
     base_us : float
-        The library's own time before the first step, launch included, as its cost model has it; 0 where
-        the model has none.
+        The library's own time before the first step, as its cost model has it; 0 where it has none.
+    proxy_us : float
+        What the threads that post to NICs and poll them add to a hop between nodes.
     difference : str
         How the simulated algorithm differs from the library's; empty if it does not.
     """
@@ -82,17 +83,19 @@ class LibraryChoice:
     source: str
     candidates: tuple[LibraryCandidate, ...] = ()
     base_us: float = 0.0
+    proxy_us: float = 0.0
     difference: str = ""
 
     @property
     def launch(self) -> str:
         """What its kernels cost to launch, as ``launch=`` of a simulation takes it.
 
-        The base latency of the library's cost model; a CUDA graph's of MSCCL++, whose tests replay one.
+        The GPU's launch and the library's base latency; RCCL's table counts launches too, and the tests
+        of MSCCL++ replay a graph.
         """
-        if self.base_us:
+        if self.library == "rccl":
             return f"{self.base_us:g} us"
-        return "graph" if self.library == "mscclpp" else "stream"
+        return f"stream + {self.base_us:g} us" if self.library == "nccl" else "graph"
 
     def to_run(self, *, channels: int | None = None, root: int = 0) -> Collective:
         """Return the collective that simulates the choice.
@@ -136,8 +139,10 @@ class LibraryChoice:
             f"  simulated as {self.collective}/{self.simulated}/{self.simulated_protocol}, "
             f"{self.channels} channel{'s' if self.channels > 1 else ''}"
         )
-        if self.base_us:
-            lines.append(f"  launched in {self.base_us:g} us, the base latency of its cost model")
+        what = f": {self.base_us:g} us is the base latency of its cost model" if self.base_us else ""
+        lines.append(f"  launch: {self.launch}{what}")
+        if self.proxy_us:
+            lines.append(f"  proxy threads add {self.proxy_us:g} us to a hop between nodes")
         if self.difference:
             lines.append(f"  differs: {self.difference}")
         return [*lines, f"  source: {self.source}"]

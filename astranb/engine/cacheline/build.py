@@ -30,7 +30,7 @@ from .matching import POINT
 from .network import fault_tables, frames_of, roce_table
 from .occupancy import place_blocks
 from .recording import BURST, CURRENT, FLIGHT, GPU_ROWS, RECORDER, Recording
-from .routes import chip_links, flows_of, planes_of, route_program
+from .routes import flows_of, machine_links, planes_of, route_program
 from .tracing import TRACE
 from .workload import Graph
 
@@ -46,7 +46,7 @@ _UNLIMITED = 2**40
 _QUEUE_PAIR = 64  # requests whose data one queue pair of a NIC reads at once: 256 KiB
 
 LAUNCHES = ("none", "graph", "stream")
-"""How kernels come to the GPU: no cost, replayed in a graph, launched one by one. A time stands for itself."""
+"""How kernels come to the GPU: no cost, replayed in a graph, launched one by one."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class MachinePlan:
     program : Lowered
     network : Network
     launch : str
-        One of :data:`LAUNCHES`, or a time.
+        As :func:`launches_ps` takes it.
     """
 
     fabric: Fabric
@@ -115,21 +115,28 @@ def lower_for(
 
 
 def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
-    """Give what each GPU takes to launch a kernel, in ps: one of :data:`LAUNCHES`, or a time.
+    """Give what each GPU takes to launch a kernel, in ps.
+
+    Parameters
+    ----------
+    presets : sequence of Preset
+    launch : str
+        One of :data:`LAUNCHES`, a time, or both with a plus: ``stream + 6.6 us``.
 
     Raises
     ------
     InputError
         There is no such launch.
     """
-    if launch not in LAUNCHES:
-        if not launch[:1].isdigit():
-            hint = near(launch, LAUNCHES) or f"use {', '.join(LAUNCHES)}, or a time: '6.6 us'"
-            raise InputError(f"unknown launch {launch!r:.80}", where="launch", hint=hint)
-        return [time_ps(launch, where="launch")] * len(presets)
+    name, _, more = (part.strip() for part in launch.partition("+"))
+    if name[:1].isdigit() and not more:
+        name, more = "none", name
+    if name not in LAUNCHES:
+        raise InputError(f"unknown launch {launch!r:.80}", where="launch", hint=near(name, LAUNCHES))
     costs_ps = {"none": [0] * len(presets)}
     costs_ps |= {"graph": [p.graph_ps for p in presets], "stream": [p.launch_ps for p in presets]}
-    return costs_ps[launch]
+    extra_ps = time_ps(more, where="launch") if more else 0
+    return [cost_ps + extra_ps for cost_ps in costs_ps[name]]
 
 
 def build(
@@ -188,7 +195,7 @@ def build(
     planes, routes, route_links = planes_of(fabric, program, gpus, routes, found)
     roce = roce_table(plan.network, fabric)
     flows = flows_of(fabric, routes, route_links) if roce[0].dcqcn else allocate(1, FLOW)
-    links = chip_links(fabric, presets, gpus)
+    links = machine_links(fabric, presets, gpus, plan.network.proxy_ps)
     blocks, ops = own(program.blocks), own(program.ops)
     if (
         plan.network.arbitration == "fair"

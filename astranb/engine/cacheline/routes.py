@@ -16,7 +16,7 @@ from astranb.net import Fabric
 from astranb.net.link import INJECTS, LINK
 from astranb.net.rate import FLOW, ONE
 
-__all__ = ["chip_links", "flows_of", "planes_of", "route_program"]
+__all__ = ["machine_links", "flows_of", "planes_of", "route_program"]
 
 
 def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, np.ndarray, list[str]]:
@@ -142,9 +142,13 @@ def flows_of(fabric: Fabric, routes: Records, route_links: Records) -> Records:
     return flows
 
 
-def chip_links(fabric: Fabric, presets: Sequence[Preset], gpus: Records) -> Records:
-    """The links of the fabric, and behind them those of every GPU's mesh (see ``gpu/mesh.py``)."""
+def machine_links(fabric: Fabric, presets: Sequence[Preset], gpus: Records, proxy_ps: int) -> Records:
+    """The links of the fabric, and behind them those of every GPU's mesh (see ``gpu/mesh.py``).
+
+    What leaves a NIC for the network has the latency of proxy threads too.
+    """
     parts = [own(fabric.links)]
+    parts[0]["latency_ps"][fabric.leave_nics] += proxy_ps
     first = len(fabric.links)
     for rank, preset in enumerate(presets):
         gpus[rank].first_chip_link = first
