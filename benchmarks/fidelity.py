@@ -1,8 +1,9 @@
-"""Simulated against published times: one fitted number per group, the error of every point.
+"""Kernels against published times, line by line: the error of every point.
 
 ``python -m benchmarks.fidelity [--most 4MiB] [--write]`` prints the table; ``--write`` updates
-the one in docs/fidelity.md. The fitted number is the time outside the simulated kernel: the launch,
-the library's prologue and, for device times, the setup of the kernel.
+the one in docs/fidelity.md. What NCCL and RCCL run follows from their choice, launch included, and nothing
+is fitted. Of other kernels the time outside the simulated one (launch, prologue) is one fitted number for
+each group.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ import astranb as anb
 from astranb.collectives import Collective
 from astranb.core.units import size_bytes
 
+from .documents import replace_table
+
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "published.json"
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "fidelity.md"
-_BEGIN, _END = "<!-- table: python -m benchmarks.fidelity --write -->", "<!-- end of the table -->"
-_COALESCED = ((2**28, 8), (2**26, 4))  # from this number of bytes on, lines per request
+TABLE = "table: python -m benchmarks.fidelity --write"
 _STEP_US = 0.1
 _MOST_US = 20.0
 
@@ -48,26 +49,26 @@ class Point:
 
 
 def simulate(group: dict[str, Any], size: str) -> float:
-    """Return the time of the group's fastest protocol in µs; from 1 MiB on, with the library's channels."""
+    """Return the time of a group's kernel, or of what its library would run, in µs, line by line."""
+    infra = group["infra"]
+    if infra.endswith(".yaml"):
+        infra = str(DATA.parent / "infragraph" / infra)
+    if group.get("library"):
+        choice = anb.collectives.library_choice(infra, group["collective"], size)
+        launch = {"graph": choice.launch.replace("stream", "graph"), "kernel": "none"}
+        return _time_us(infra, choice.to_run(), launch.get(group["timed"], choice.launch))
     channels = None if size_bytes(size) < 2**20 else group["channels"]
-    infra = (
-        group["infra"]
-        if not group["infra"].endswith(".yaml")
-        else DATA.parent / "infragraph" / group["infra"]
-    )
-    coalesce = next((lines for least, lines in _COALESCED if size_bytes(size) >= least), 1)
-    best = float("inf")
-    for protocol in group["protocols"]:
-        if protocol != "Simple" and size_bytes(size) > 2**20 and len(group["protocols"]) > 1:
-            continue  # outside its range and slow to simulate
-        wanted = Collective.of(
-            group["collective"], size, group["algorithm"], protocol=protocol, channels=channels
-        )
-        network = anb.Network(coalesce=coalesce)
-        sim = anb.Simulation(infra, wanted, record=False, checkpoint_bytes=0, network=network)
-        sim.run()
-        best = min(best, sim.result.time_ps / 1e6)
-    return best
+    wanted = [
+        Collective.of(group["collective"], size, group["algorithm"], protocol=protocol, channels=channels)
+        for protocol in group["protocols"]
+    ]
+    return min(_time_us(infra, one, "none") for one in wanted)
+
+
+def _time_us(infra: str, collective: Collective, launch: str) -> float:
+    sim = anb.Simulation(infra, collective, launch=launch, record=False, checkpoint_bytes=0)
+    sim.run()
+    return sim.result.time_ps / 1e6
 
 
 def points(most: int) -> Iterator[Point]:
@@ -126,7 +127,7 @@ def table(found: list[Point]) -> str:
 
 def main(arguments: list[str]) -> None:
     """Print the table and update the document."""
-    most = "1GiB"
+    most = "128MiB"
     if "--most" in arguments:
         most = arguments[arguments.index("--most") + 1]
     found = []
@@ -137,9 +138,7 @@ def main(arguments: list[str]) -> None:
     text = table(found)
     print(text)
     if "--write" in arguments:
-        before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(_BEGIN)
-        after = rest.partition(_END)[2]
-        DOCUMENT.write_text(f"{before}{_BEGIN}\n\n{text}\n\n{_END}{after}", encoding="utf-8")
+        replace_table(TABLE, text)
 
 
 if __name__ == "__main__":

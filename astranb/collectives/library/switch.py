@@ -94,9 +94,7 @@ def all_reduce_nvls(p: Program) -> None:
                 gather.copy(mine[sums + chunk], out[chunk])
 
 
-@algorithm(
-    "reduce_scatter", "nvls", "as switch, step by step through a library's own buffers", stepwise=True
-)
+@algorithm("reduce_scatter", "nvls", "as switch, step by step through a library's own buffers", stepwise=True)
 def reduce_scatter_nvls(p: Program) -> None:
     pairs = [(p.block(r, _SCATTER), p.block(r, _MOVE)) for r in range(p.ranks)]
     staged = [p.semaphore(r) for r in range(p.ranks)]
