@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
+from astranb.collectives.language.fifo import Cut, nccl_cut
 from astranb.collectives.language.program import Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
@@ -32,6 +33,7 @@ class Algorithm:
     power_of_two: bool = False
     protocols: tuple[str, ...] = ("Simple",)
     whole: bool = False
+    fifo: bool = False
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -46,6 +48,7 @@ def algorithm(
     power_of_two: bool = False,
     protocols: tuple[str, ...] = ("Simple",),
     whole: bool = False,
+    fifo: bool = False,
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -65,6 +68,8 @@ def algorithm(
     whole : bool
         Whether every rank works on the whole buffer, not on its share of it. The default number
         of channels depends on the bytes that one rank works on.
+    fifo : bool
+        Whether ranks send through a buffer with slots, as NCCL's rings do.
 
     Returns
     -------
@@ -76,7 +81,7 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, power_of_two, protocols, whole
+            collective, name, text, write, power_of_two, protocols, whole, fifo
         )
         return write
 
@@ -235,6 +240,9 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
+        cut = Cut()
+        if found and found.fifo:
+            cut = nccl_cut(self.name, self.protocol, -(-self.size // (ranks * channels)))
         program = Program(
             self.title,
             ranks=ranks,
@@ -245,6 +253,7 @@ class Collective:
             protocol=self.protocol,
             shape=Shape(shape) if isinstance(shape, int) else shape,
             size=self.size,
+            cut=cut,
         )
         write = found.write if found else self.algorithm
         for channel in range(channels):
