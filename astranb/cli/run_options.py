@@ -252,7 +252,8 @@ _GROUPS: Final = (
             ),
             _option(
                 "--launch",
-                "cost of a kernel launch: none, graph, stream or a time (default: none; the library's own where it chooses)",
+                "cost of a kernel launch: none, graph, stream, a time, or both: 'stream + 6.6 us' (default: "
+                "none; where the library chooses, its own)",
                 {**dict.fromkeys(_ALL, _LINES), MODEL: _ANY},
             ),
         ),

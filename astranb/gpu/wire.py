@@ -34,13 +34,12 @@ def least_wire_ps(m: Machine, request: int, link: int, size: int) -> int:
     """What a message occupies a link for at least, whatever its bytes take."""
     if m.links[link].gap_ps > 0:
         return int(slot_ps(m, request, m.links[link].gap_ps))
-    if m.clock[0].detailed:
-        gpu = m.requests[request].gpu
-        wanted = SWITCH_READS if m.requests[request].kind == LOAD else SWITCH_WRITES
-        if m.gpus[gpu].multimem_percent < 100 and m.ops[m.requests[request].op].in_switch & wanted:
-            if m.requests[request].kind == LOAD or m.requests[request].kind == STORE:
-                bytes_ = size * 100 // m.gpus[gpu].multimem_percent
-                return int(transfer_ps(bytes_, m.links[link].bandwidth_Bps))
+    kind = m.requests[request].kind
+    if m.clock[0].detailed and (kind == LOAD or kind == STORE):
+        share = m.gpus[m.requests[request].gpu].multimem_percent
+        wanted = SWITCH_READS if kind == LOAD else SWITCH_WRITES
+        if share < 100 and m.ops[m.requests[request].op].in_switch & wanted:
+            return int(transfer_ps(size * 100 // share, m.links[link].bandwidth_Bps))
     return 0
 
 

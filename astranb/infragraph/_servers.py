@@ -347,7 +347,7 @@ NOTES: dict[str, tuple[str, ...]] = {
         "NIC and host as in a DGX H100: HGX H800 is a board, which vendors build hosts for",
     ),
     "dgx-b200": (
-        "2 NVSwitches, 18 links of each GPU, 8 ConnectX-7 of 400 Gbps, Xeon 8570 (NVIDIA DGX B200 user guide)",
+        "2 NVSwitches, 18 links a GPU, 8 ConnectX-7 of 400 Gbps, Xeon 8570 (NVIDIA DGX B200 user guide)",
         "host as in a DGX H100",
     ),
     "gb200-nvl72": (

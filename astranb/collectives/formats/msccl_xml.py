@@ -328,6 +328,7 @@ def write_msccl_xml(program: Program, path: str | Path, collective: str | None =
 class _XmlWriter(FormatWriter):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
+        program = self.program
         self.notes: list[str] = []
         self.threads: list[list[_Thread]] = [[] for _ in range(program.ranks)]
         self.scratch: list[dict[object, int]] = [{} for _ in range(program.ranks)]

@@ -556,6 +556,7 @@ class _Rank:
 class _JsonWriter(FormatWriter):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
+        program = self.program
         self.notes: dict[str, None] = {}
         self.ranks = [_Rank(rank) for rank in range(program.ranks)]
         self.pairing = pair(program)

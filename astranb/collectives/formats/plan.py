@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import count, product
 from typing import Any, Final, NamedTuple
@@ -429,15 +430,27 @@ def protocol_name(word: str) -> str:
     raise InputError(f"unknown protocol {word[:40]!r}", hint=near(word[:40], PROTOCOLS))
 
 
+def _without_slots(program: Program) -> Program:
+    """Return a program in which every message has memory of its own, so that nobody frees slots."""
+    if not program.frees:
+        return program
+    written = copy(program)
+    written.blocks = [copy(block) for block in program.blocks]
+    for block in written.blocks:
+        block.program = written
+        block.operations = [op for op in block.operations if op.semaphore not in program.frees]
+    return written
+
+
 class FormatWriter:
     """What the writers of the formats share."""
 
     letters: Final = {"input": "i", "output": "o", "scratch": "s", "packets": "s"}
 
     def __init__(self, program: Program) -> None:
-        self.program = program
-        self.inputs = program.input_chunks * program.channels
-        self.outputs = program.output_chunks * program.channels
+        self.program = program = _without_slots(program)
+        self.inputs = program.input_chunks * program.width
+        self.outputs = program.output_chunks * program.width
 
     def error(self, what: str, hint: str = "") -> InputError:
         """Return an error of the program."""
@@ -450,4 +463,4 @@ class FormatWriter:
 
     def index(self, chunk: Chunk) -> int:
         """Return the index of a chunk of an input or output: each slice is a chunk of the file."""
-        return chunk.index * self.program.channels + chunk.channel
+        return chunk.index * self.program.width + chunk.channel

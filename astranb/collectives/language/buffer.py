@@ -18,7 +18,7 @@ class _Owner(Protocol):
     def name(self) -> str: ...
 
     @property
-    def channel(self) -> int: ...
+    def slice_number(self) -> int: ...
 
 
 class Buffer:
@@ -39,7 +39,7 @@ class Buffer:
             return self._slice(index)
         if index < 0 or (self._chunks is not None and index >= self._chunks):
             raise self._missing(str(index))
-        return Chunk(self._rank, self._name, index, self._program.channel)
+        return Chunk(self._rank, self._name, index, self._program.slice_number)
 
     def _slice(self, part: slice) -> Chunks:
         stop = self._chunks if part.stop is None else part.stop
@@ -53,7 +53,7 @@ class Buffer:
         indices = range(part.start or 0, stop, step)
         if not indices or indices[0] < 0 or (self._chunks is not None and indices[-1] >= self._chunks):
             raise self._missing(f"{indices.start}:{indices.stop}")
-        return Chunks(self._rank, self._name, indices, self._program.channel)
+        return Chunks(self._rank, self._name, indices, self._program.slice_number)
 
     def _missing(self, index: str) -> InputError:
         return InputError(

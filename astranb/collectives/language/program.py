@@ -24,6 +24,8 @@ from astranb.core.state import require_bytes
 from astranb.net.shape import Shape
 
 from .buffer import Buffer
+from .connection import Connection, Connections
+from .fifo import Cut
 from .operation import (
     BUFFER_NUMBERS,
     BUFFERS,
@@ -472,8 +474,8 @@ class Program:
         How the ranks are joined; by default all share a node with switches.
     size : int, optional
         Bytes of the larger buffer of a rank; if it is given, the program is proved for this size.
-    steps_of_channel : int
-        Into how many steps a channel divides its slice of every chunk.
+    cut : Cut
+        How a channel's part of each chunk is cut, and the slots of the buffer between two ranks.
 
     Attributes
     ----------
@@ -483,6 +485,8 @@ class Program:
         For a plan in place: the chunk of the buffer whose memory another chunk shares.
     credits : dict of Semaphore to int
         How often a semaphore is waited for that needs no signal, because it does not start at 0.
+    frees : set of Semaphore
+        The semaphores by which receivers free slots: packets do not replace them.
 
     Examples
     --------
@@ -508,16 +512,19 @@ class Program:
         protocol: str = "Simple",
         shape: Shape | None = None,
         size: int | None = None,
-        steps_of_channel: int = 1,
+        cut: Cut = Cut(),  # noqa: B008 - immutable
     ) -> None:
         check_protocol(protocol)
         self.name, self.ranks, self.channels, self.root = name, ranks, channels, root
         self.protocol = protocol
         self.shape = shape or Shape(ranks)
         self.input_chunks, self.output_chunks = input_chunks, output_chunks
-        self.size, self.steps_of_channel = size, steps_of_channel
+        self.size = size
         self.same_memory: dict[Chunk, Chunk] = {}
         self.credits: dict[Semaphore, int] = {}
+        self.frees: set[Semaphore] = set()
+        self.cut = cut
+        self._part = 0
         self.channel = 0
         self.lines: dict[SourceLine | None, int] = {}
         self.blocks: list[Block] = []
@@ -544,6 +551,27 @@ class Program:
         """Consecutive ranks that share a node."""
         return self.shape.per_node
 
+    @property
+    def width(self) -> int:
+        """Slices of each chunk, of all channels."""
+        return self.channels * self.cut.of_channel
+
+    @property
+    def slice_number(self) -> int:
+        """The slice of each chunk that is worked on."""
+        return self.channel * self.cut.of_channel + self._part
+
+    def rounds(self) -> Iterator[range]:
+        """Go through the rounds of the current channel: of each, the slices (see :meth:`slices`)."""
+        for first in range(0, self.cut.of_channel, self.cut.slices):
+            yield range(first, first + self.cut.slices)
+
+    def slices(self, of_round: range) -> Iterator[int]:
+        """Go through slices: chunks of buffers are these while the caller's loop is at them."""
+        for self._part in of_round:
+            yield self._part
+        self._part = 0
+
     def ring(self, first: int | None = None) -> tuple[int, ...]:
         """Return the ranks in the order of the current channel's ring, from one of them on.
 
@@ -557,22 +585,16 @@ class Program:
         """Return the ranks of each node in the current channel's order; all if nodes differ in size."""
         return node_chains(self.ranks, self.shape, self.channel)
 
-    def connections(self) -> Connections:
-        """Return the connections between the ranks, for the current channel."""
-        return Connections(self)
+    def connections(self, messages: int = 0) -> Connections:
+        """Return the connections between the ranks, for the current channel.
 
-    @property
-    def slices(self) -> int:
-        """Into how many slices every chunk is cut: one for each channel and step."""
-        return self.channels * self.steps_of_channel
-
-    def steps(self) -> Iterator[int]:
-        """Go through the steps of the current channel: chunks taken meanwhile are those of the step."""
-        channel = self.channel
-        for step in range(self.steps_of_channel):
-            self.channel = channel * self.steps_of_channel + step
-            yield step
-        self.channel = channel
+        Parameters
+        ----------
+        messages : int
+            How many each connection carries, where they are in the slots of a buffer (see
+            :class:`Connection`).
+        """
+        return Connections(self, messages)
 
     def kernel(self, name: str) -> None:
         """Begin another kernel: the blocks that follow belong to it.
@@ -774,54 +796,3 @@ class Rank:
     def semaphore(self) -> Semaphore:
         """Add a semaphore."""
         return self.program.semaphore(self.number)
-
-
-class Connection:
-    """Messages from one rank to another on one channel: data, and a signal that it has arrived.
-
-    Messages are received in the order in which they are sent. A message is stored to scratch of
-    the receiver and a semaphore is raised after it; the protocols ``LL`` and ``LL128`` turn it
-    into packets.
-    """
-
-    def __init__(self, program: Program, source: int, target: int) -> None:
-        self._program, self._target = program, target
-        self._number = program.ranks * source + target
-        self._semaphore: Semaphore | None = None
-        self._sent = self._received = 0
-
-    def send(self, block: Block, *sources: Chunk, also: tuple[Chunk, ...] = ()) -> None:
-        """Send a chunk, or the sum of several; store it to the chunks in ``also`` as well."""
-        block.reduce(sources, *also, self._slot(self._sent))
-        self._sent += 1
-        block.signal(self._arrived())
-
-    def receive(self, block: Block) -> Chunk:
-        """Wait for the next message; return the chunk that holds it."""
-        slot = self._slot(self._received)
-        self._received += 1
-        block.wait(self._arrived())
-        return slot
-
-    def _arrived(self) -> Semaphore:
-        if self._semaphore is None:
-            self._semaphore = self._program.semaphore(self._target)
-        return self._semaphore
-
-    def _slot(self, number: int) -> Chunk:
-        return self._program.scratch(self._target)[number * self._program.ranks**2 + self._number]
-
-
-class Connections:
-    """The connections of a program, created on first use: ``wires[source, target]``."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._made: dict[tuple[int, int], Connection] = {}
-
-    def __getitem__(self, ends: tuple[Rank | int, Rank | int]) -> Connection:
-        """Return the connection from one rank to another."""
-        source, target = (end.number if isinstance(end, Rank) else end for end in ends)
-        if (source, target) not in self._made:
-            self._made[source, target] = Connection(self._program, source, target)
-        return self._made[source, target]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
 from typing import ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
+from astranb.collectives.language.fifo import Cut, nccl_cut
 from astranb.collectives.language.program import Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
@@ -35,6 +35,7 @@ class Algorithm:
     protocols: tuple[str, ...] = ("Simple",)
     whole: bool = False
     stepwise: bool = False
+    fifo: bool = False
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -50,6 +51,7 @@ def algorithm(
     protocols: tuple[str, ...] = ("Simple",),
     whole: bool = False,
     stepwise: bool = False,
+    fifo: bool = False,
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -70,8 +72,10 @@ def algorithm(
         Whether every rank works on the whole buffer, not on its share of it. The default number
         of channels depends on the bytes that one rank works on.
     stepwise : bool
-        Whether a channel works on its slice in several steps (:meth:`Program.steps`), each of at most
-        ``chunk_bytes`` of every chunk.
+        Whether a channel works on its slice in several steps (the rounds of
+        :class:`Cut`), each of at most ``chunk_bytes`` of every chunk.
+    fifo : bool
+        Whether ranks send through a buffer with slots, as NCCL's rings do.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, power_of_two, protocols, whole, stepwise
+            collective, name, text, write, power_of_two, protocols, whole, stepwise, fifo
         )
         return write
 
@@ -249,8 +253,12 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        whole_chunk = self.size / (ranks * channels)
-        steps = ceil(whole_chunk / (self.chunk_bytes or _STEP_BYTES)) if found and found.stepwise else 1
+        each = -(-self.size // (ranks * channels))
+        cut = Cut()
+        if found and found.fifo:
+            cut = nccl_cut(self.name, self.protocol, each)
+        elif found and found.stepwise:
+            cut = Cut(rounds=-(-each // (self.chunk_bytes or _STEP_BYTES)))
         program = Program(
             self.title,
             ranks=ranks,
@@ -261,7 +269,7 @@ class Collective:
             protocol=self.protocol,
             shape=Shape(shape) if isinstance(shape, int) else shape,
             size=self.size,
-            steps_of_channel=steps,
+            cut=cut,
         )
         write = found.write if found else self.algorithm
         for channel in range(channels):

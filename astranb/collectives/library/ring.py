@@ -14,103 +14,122 @@ __all__: list[str] = []
 
 
 @algorithm(
-    "all_reduce", "ring", "reduce-scatter around the ring, then all-gather around it", protocols=PROTOCOLS
+    "all_reduce",
+    "ring",
+    "reduce-scatter around the ring, then all-gather around it",
+    protocols=PROTOCOLS,
+    fifo=True,
 )
 def all_reduce_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    ready = [p.semaphore(r) for r in range(n)]
+    wires = p.connections(2 * (n - 1) * p.cut.of_channel)
     for place, r in enumerate(ring):
-        right, block = ring[(place + 1) % n], p.block(r)
-        mine, inp, out = p.scratch(r), p.input(r), p.output(r)
-        for step in range(n - 1):
-            chunk = ring[(place - step) % n]
-            block.phase(f"reduce-scatter {step + 1}/{n - 1}")
-            if step:
-                block.wait(ready[r])
-            block.reduce([mine[chunk], inp[chunk]] if step else [inp[chunk]], p.scratch(right)[chunk])
-            block.signal(ready[right])
-        for step in range(n - 1):
-            chunk = ring[(place + 1 - step) % n]
-            block.phase(f"all-gather {step + 1}/{n - 1}")
-            block.wait(ready[r])
-            if step:
-                block.copy(out[chunk], p.output(right)[chunk])
-            else:
-                block.reduce([mine[chunk], inp[chunk]], out[chunk], p.output(right)[chunk])
-            block.signal(ready[right])
-        block.wait(ready[r])
+        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
+        block, inp, out = p.block(r), p.input(r), p.output(r)
+        for of_round in p.rounds():
+            for step in range(2 * n - 1):
+                chunk = ring[(place - step) % n]
+                if step < n - 1:
+                    block.phase(f"reduce-scatter {step + 1}/{n - 1}")
+                else:
+                    block.phase(f"all-gather {min(step - n + 2, n - 1)}/{n - 1}")
+                for _ in p.slices(of_round):
+                    got = [left.receive(block)] if step else []
+                    if step < n - 1:
+                        right.send(block, *got, inp[chunk])
+                    elif step == n - 1:
+                        right.send(block, *got, inp[chunk], also=(out[chunk],))
+                    elif step < 2 * n - 2:
+                        right.send(block, *got, also=(out[chunk],))
+                    else:
+                        block.copy(got[0], out[chunk])
+                    if step:
+                        left.free(block)
 
 
-@algorithm("all_gather", "ring", "every chunk travels around the ring", protocols=PROTOCOLS)
+@algorithm("all_gather", "ring", "every chunk travels around the ring", protocols=PROTOCOLS, fifo=True)
 def all_gather_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    ready = [p.semaphore(r) for r in range(n)]
+    wires = p.connections((n - 1) * p.cut.of_channel)
     for place, r in enumerate(ring):
-        right, block, out = ring[(place + 1) % n], p.block(r), p.output(r)
-        for step in range(n - 1):
-            chunk = ring[(place - step) % n]
-            block.phase(f"all-gather {step + 1}/{n - 1}")
-            if step:
-                block.wait(ready[r])
-                block.copy(out[chunk], p.output(right)[chunk])
-            else:
-                block.copy(p.input(r)[0], p.output(right)[chunk], out[chunk])
-            block.signal(ready[right])
-        block.wait(ready[r])
+        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
+        block, out = p.block(r), p.output(r)
+        for of_round in p.rounds():
+            for step in range(n):
+                chunk = ring[(place - step) % n]
+                block.phase(f"all-gather {min(step + 1, n - 1)}/{n - 1}")
+                for _ in p.slices(of_round):
+                    got = left.receive(block) if step else p.input(r)[0]
+                    if step < n - 1:
+                        right.send(block, got, also=(out[chunk],))
+                    else:
+                        block.copy(got, out[chunk])
+                    if step:
+                        left.free(block)
 
 
-@algorithm("reduce_scatter", "ring", "partial sums travel around the ring", protocols=PROTOCOLS)
+@algorithm("reduce_scatter", "ring", "partial sums travel around the ring", protocols=PROTOCOLS, fifo=True)
 def reduce_scatter_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    ready = [p.semaphore(r) for r in range(n)]
+    wires = p.connections((n - 1) * p.cut.of_channel)
     for place, r in enumerate(ring):
-        right, block = ring[(place + 1) % n], p.block(r)
-        mine, inp = p.scratch(r), p.input(r)
-        for step in range(n - 1):
-            chunk = ring[(place - 1 - step) % n]
-            block.phase(f"reduce-scatter {step + 1}/{n - 1}")
-            if step:
-                block.wait(ready[r])
-            block.reduce([mine[chunk], inp[chunk]] if step else [inp[chunk]], p.scratch(right)[chunk])
-            block.signal(ready[right])
-        block.wait(ready[r])
-        block.reduce([mine[r], inp[r]], p.output(r)[0])
+        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
+        block, inp = p.block(r), p.input(r)
+        for of_round in p.rounds():
+            for step in range(n):
+                chunk = ring[(place - 1 - step) % n]
+                block.phase(f"reduce-scatter {min(step + 1, n - 1)}/{n - 1}")
+                for _ in p.slices(of_round):
+                    got = [left.receive(block)] if step else []
+                    if step < n - 1:
+                        right.send(block, *got, inp[chunk])
+                    else:
+                        block.reduce([*got, inp[chunk]], p.output(r)[0])
+                    if step:
+                        left.free(block)
 
 
 @algorithm(
-    "broadcast", "ring", "chunks follow one another down a chain that starts at the root", protocols=PROTOCOLS
+    "broadcast",
+    "ring",
+    "chunks follow one another down a chain that starts at the root",
+    protocols=PROTOCOLS,
+    fifo=True,
 )
 def broadcast_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring(p.root)
-    ready = [p.semaphore(r) for r in range(n)]
+    wires = p.connections(p.output_chunks * p.cut.of_channel)
     for place, r in enumerate(ring):
-        right, block = ring[(place + 1) % n], p.block(r)
+        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
+        block, out = p.block(r), p.output(r)
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
-            further = [p.output(right)[chunk]] if place < n - 1 else []
-            if place:
-                block.wait(ready[r])
-                if further:
-                    block.copy(p.output(r)[chunk], *further)
-            else:
-                block.copy(p.input(r)[chunk], p.output(r)[chunk], *further)
-            if further:
-                block.signal(ready[right])
+            for _ in p.slices(range(p.cut.of_channel)):
+                got = left.receive(block) if place else p.input(r)[chunk]
+                if place < n - 1:
+                    right.send(block, got, also=(out[chunk],))
+                else:
+                    block.copy(got, out[chunk])
+                if place:
+                    left.free(block)
 
 
-@algorithm("reduce", "ring", "partial sums of chunk after chunk travel down a chain that ends at the root")
+@algorithm(
+    "reduce", "ring", "partial sums of chunk after chunk travel down a chain that ends at the root", fifo=True
+)
 def reduce_ring(p: Program) -> None:
     n, ring = p.ranks, (*p.ring(p.root)[1:], p.root)
-    ready = [p.semaphore(r) for r in range(n)]
+    wires = p.connections(p.output_chunks * p.cut.of_channel)
     for place, r in enumerate(ring):
-        right, block = ring[(place + 1) % n], p.block(r)
+        left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
+        block, inp = p.block(r), p.input(r)
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
-            if place:
-                block.wait(ready[r])
-            parts = [p.scratch(r)[chunk], p.input(r)[chunk]] if place else [p.input(r)[chunk]]
-            if r == p.root:
-                block.reduce(parts, p.output(r)[chunk])
-            else:
-                block.reduce(parts, p.scratch(right)[chunk])
-                block.signal(ready[right])
+            for _ in p.slices(range(p.cut.of_channel)):
+                got = [left.receive(block)] if place else []
+                if r == p.root:
+                    block.reduce([*got, inp[chunk]], p.output(r)[chunk])
+                else:
+                    right.send(block, *got, inp[chunk])
+                if place:
+                    left.free(block)

@@ -72,7 +72,7 @@ _SCATTER, _REDUCE, _GATHER, _MOVE = 8, 5, 7, 12
 def all_reduce_nvls(p: Program) -> None:
     pairs = [(p.block(r, _SCATTER), p.block(r, _REDUCE), p.block(r, _GATHER)) for r in range(p.ranks)]
     staged, summed = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
-    for _ in p.steps():
+    for _ in p.slices(range(p.cut.rounds)):
         for r, (scatter, reduce, gather) in enumerate(pairs):
             mine, inp, out, sums = p.scratch(r), p.input(r), p.output(r), p.ranks
             scatter.phase("scatter")
@@ -98,7 +98,7 @@ def all_reduce_nvls(p: Program) -> None:
 def reduce_scatter_nvls(p: Program) -> None:
     pairs = [(p.block(r, _SCATTER), p.block(r, _MOVE)) for r in range(p.ranks)]
     staged = [p.semaphore(r) for r in range(p.ranks)]
-    for _ in p.steps():
+    for _ in p.slices(range(p.cut.rounds)):
         for r, (scatter, reduce) in enumerate(pairs):
             scatter.phase("scatter")
             for chunk in range(p.ranks):
@@ -114,7 +114,7 @@ def reduce_scatter_nvls(p: Program) -> None:
 def all_gather_nvls(p: Program) -> None:
     pairs = [(p.block(r, _MOVE), p.block(r, _SCATTER)) for r in range(p.ranks)]
     came = [p.semaphore(r) for r in range(p.ranks)]
-    for _ in p.steps():
+    for _ in p.slices(range(p.cut.rounds)):
         for r, (send, gather) in enumerate(pairs):
             send.phase("all-gather")
             send.switch_store(p.input(r)[0], *(p.scratch(you)[r] for you in range(p.ranks)))

@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from astranb.collectives.language.fifo import FIRST_SLOT, first_of_slot
 from astranb.collectives.language.listing import in_order
 from astranb.collectives.language.program import (
     BUFFERS,
@@ -191,13 +192,13 @@ class Extents:
         self.parts = max(program.input_chunks, program.output_chunks)
         total = -(-size // line_bytes)
         self.chunk_lines = -(-total // self.parts)
-        self.slice_lines = -(-self.chunk_lines // program.slices)
+        self.slice_lines = -(-self.chunk_lines // program.width)
         self.total = total
 
     @property
     def uniform(self) -> bool:
         """Whether all slices of inputs and outputs have the same size."""
-        slices = self.parts * self.program.slices
+        slices = self.parts * self.program.width
         return self.size == slices * self.slice_lines * self.line_bytes
 
     def place(self, chunk: Chunk) -> int:
@@ -339,7 +340,7 @@ def _slices(
     """
     # The whole input and output exist and are checked, whether moved or not.
     counts = np.array([program.input_chunks, program.output_chunks])
-    index, channel = np.arange(counts.max()), np.arange(program.slices)
+    index, channel = np.arange(counts.max()), np.arange(program.width)
     names = ChunkKeys(program.ranks, np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
     moved = names.keys(c.rank, c.buffer, c.index, c.channel)
     rank = np.arange(program.ranks)[:, None, None]
@@ -358,11 +359,27 @@ def _slices(
     slices["flag"] = np.where(packed, np.cumsum(in_packets) - in_packets, -1)
     slices["writer"] = np.where(slices["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
     slices["writing"] = -1
-    ends = np.cumsum(slices["lines"])
+    taken = slices["lines"].copy()
+    slot = _slots(program, names, keys, chunks)
+    np.maximum.at(taken, slot, slices["lines"])
+    taken[slot != np.arange(len(keys))] = 0
+    ends = np.cumsum(taken)
     lines = np.zeros(program.ranks, np.int64)
-    np.add.at(lines, slices["gpu"], slices["lines"])
-    slices["line"] = ends - slices["lines"] - (np.cumsum(lines) - lines)[slices["gpu"]]
+    np.add.at(lines, slices["gpu"], taken)
+    slices["line"] = (ends - taken - (np.cumsum(lines) - lines)[slices["gpu"]])[slot]
     return slices, slice_of, lines, int(in_packets.sum())
+
+
+def _slots(program: Program, names: ChunkKeys, keys: np.ndarray, chunks: np.ndarray) -> np.ndarray:
+    """Return for each slice the one whose memory it is in: itself, or the first message of its slot."""
+    slot = np.arange(len(keys))
+    if program.cut.slots:
+        rank, buffer, index, channel = chunks
+        message = np.flatnonzero(index >= FIRST_SLOT)
+        first = first_of_slot(index[message], program.ranks, program.cut.slots)
+        own = names.keys(rank[message], buffer[message], first, channel[message])
+        slot[message] = np.searchsorted(keys, own)
+    return slot
 
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:

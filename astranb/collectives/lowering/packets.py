@@ -18,6 +18,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from astranb.collectives.language.fifo import FIRST_SLOT
 from astranb.collectives.language.program import Block, Chunk, Operation, Program, Semaphore
 from astranb.core.errors import InputError
 
@@ -99,6 +100,8 @@ class _Packets:
             for place, chunks in stores.items():
                 op = block.operations[place]
                 assert op.semaphore is not None  # noqa: S101 - a signal has one
+                if op.semaphore in self.program.frees:
+                    continue
                 messages = [_Message(chunk, number, chunk.rank) for chunk, _ in chunks]
                 for message, (chunk, store) in zip(messages, chunks, strict=True):
                     self.stored[number, store, chunk] = message
@@ -112,7 +115,7 @@ class _Packets:
             if op.kind == "wait" and op.semaphore is not None:
                 got: list[_Message] = []
                 for source, share in self.pairing.shares[number, place].items():
-                    if self.blocks[source].rank == block.rank:
+                    if self.blocks[source].rank == block.rank or op.semaphore in self.program.frees:
                         continue
                     if len(self.pairing.waiters[op.semaphore]) > 1:
                         raise self.error("needs a semaphore for each block that waits")
@@ -142,17 +145,21 @@ class _Packets:
         def width(messages: Iterable[_Message]) -> int:
             return max((message.chunk.index for message in messages), default=-1) + 1
 
-        scratch = [message for message in self.stored.values() if message.chunk.buffer == "scratch"]
-        others = [message for message in self.stored.values() if message.chunk.buffer != "scratch"]
+        # What goes through a buffer with slots is numbered already.
+        stored = [message for message in self.stored.values() if message.chunk.index < FIRST_SLOT]
+        for message in self.stored.values():
+            message.number = message.chunk.index
+        scratch = [message for message in stored if message.chunk.buffer == "scratch"]
+        others = [message for message in stored if message.chunk.buffer != "scratch"]
         outputs = width(scratch)
         reads, of_rank = outputs + width(others), width(self.read.values())
         end = reads + of_rank * self.program.ranks
-        for message in self.stored.values():
+        for message in stored:
             message.number = message.chunk.index + (outputs if message.chunk.buffer != "scratch" else 0)
         for message in self.read.values():
             message.number = reads + message.chunk.rank * of_rank + message.chunk.index
         used: Counter[Chunk] = Counter()
-        for message in (*self.stored.values(), *self.read.values()):
+        for message in (*stored, *self.read.values()):
             used[message.packets] += 1
             message.number += end * (used[message.packets] - 1)
         for waits in self.queues.values():
@@ -171,7 +178,7 @@ class _Packets:
                 yield from _store(pending, arrived)
             if op.kind == "move":
                 yield self._move(number, place, op, arrived, pending)
-            elif op.semaphore is None:
+            elif op.semaphore is None or op.semaphore in self.program.frees:
                 yield op
             elif op.kind == "signal":
                 yield from self._send(number, place, block, arrived)

@@ -199,7 +199,7 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
     bad = slices[wanted.slices[wrong]]
     first, row = int(wrong[0]), int(wanted.slices[wrong[0]])
     chunks = len(np.unique(bad[["gpu", "chunk"]]))
-    channel = f", channel {bad[0].channel}" if program.channels > 1 else ""
+    channel = f", channel {bad[0].channel}" if slices["channel"].any() else ""
     text = fault_text(held.times[row], wanted.times[first], int(held.chunk[row]), int(wanted.chunk[first]))
     raise WrongResult(
         f"{program.name}: wrong result on rank {bad[0].gpu}, output chunk {bad[0].chunk}{channel}: {text}"

@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from astranb.collectives.language.fifo import FIRST_SLOT, first_of_slot
 from astranb.collectives.language.program import Block, Chunk, Program
 from astranb.collectives.lowering.fences import paces
 
@@ -49,8 +50,8 @@ class ProgramMemory:
     def __init__(self, program: Program) -> None:
         self.number: dict[Chunk, int] = {}
         self._place: list[int] = []  # the number of the memory; -1 for an empty chunk
-        self._plain = not program.same_memory
-        self._same = program.same_memory
+        self._plain = not program.same_memory and not program.cut.slots
+        self._same, self._ranks, self._slots = program.same_memory, program.ranks, program.cut.slots
         for block in program.blocks:
             for op in block.operations:
                 for chunk in (*op.sources, *op.targets):
@@ -66,6 +67,10 @@ class ProgramMemory:
             self._place.append(number)
             if chunk in self._same:
                 self._place[number] = self.of(self._same[chunk])
+            elif self._slots and chunk.buffer == "scratch" and chunk.index >= FIRST_SLOT:
+                first = chunk._replace(index=first_of_slot(chunk.index, self._ranks, self._slots))
+                if first != chunk:
+                    self._place[number] = self.of(first)
         return self._place[number]
 
     def leave_out(self, chunks: Collection[Chunk]) -> None:

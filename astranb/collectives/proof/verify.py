@@ -182,8 +182,8 @@ class _Proof:
                 wrong[chunk] = f"the rank of {chunk} does not exist"
             elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
                 wrong[chunk] = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
-            elif not 0 <= chunk.channel < program.slices:
-                wrong[chunk] = f"{chunk} is of channel {chunk.channel}, there are {program.slices}"
+            elif not 0 <= chunk.channel < program.width:
+                wrong[chunk] = f"{chunk} is of channel {chunk.channel}, there are {program.width}"
         ranks = {s.number: s.rank for s in program.semaphores}
         for block in program.blocks:
             for i, op in enumerate(block.operations):
@@ -418,7 +418,7 @@ class _Proof:
             return
         cell, text = wrong[0]
         more = f" (and {len(wrong) - 1} more slices)" if len(wrong) > 1 else ""
-        of_channel = f", channel {cell.channel}" if program.channels > 1 else ""
+        of_channel = f", channel {cell.channel}" if program.width > 1 else ""
         message = f"wrong result on rank {cell.rank}, output chunk {cell.index}{of_channel}: {text}{more}"
         self.add("result", message, *writers[:20])
 
@@ -616,7 +616,7 @@ def _outputs(program: Program, ranks: Iterable[int]) -> list[Chunk]:
         Chunk(rank, "output", index, channel)
         for rank in ranks
         for index in range(program.output_chunks)
-        for channel in range(program.slices)
+        for channel in range(program.width)
     ]
 
 

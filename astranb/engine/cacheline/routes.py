@@ -16,7 +16,7 @@ from astranb.net import Fabric
 from astranb.net.link import INJECTS, LINK
 from astranb.net.rate import FLOW, ONE
 
-__all__ = ["machine_links", "flows_of", "planes_of", "route_program"]
+__all__ = ["flows_of", "machine_links", "planes_of", "route_program"]
 
 
 def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, np.ndarray, list[str]]:

@@ -17,13 +17,15 @@ BUFFERS = ("input", "output", "scratch", "packets")
 
 
 def watch(sim: anb.Simulation, events: int, written: dict[tuple[int, int], int]) -> None:
-    """Note for every line of memory which operation's store came to it last."""
+    """Note for every line of every slice which operation's store came to it last (slices share slots)."""
     for _ in range(events):
         sim.step(1)
-        clock = sim.engine.machine.clock[0]
-        request = sim.engine.machine.requests[int(clock.last_arg)] if clock.last_kind == t.L2 else None
+        machine = sim.engine.machine
+        clock = machine.clock[0]
+        request = machine.requests[int(clock.last_arg)] if clock.last_kind == t.L2 else None
         if request is not None and request.kind == t.STORE:
-            written[int(request.target), int(request.line)] = int(request.op)
+            slice_ = int(machine.operands["slice"][int(request.operand)])
+            written[slice_, int(request.line - machine.slices["line"][slice_])] = int(request.op)
 
 
 def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
@@ -35,9 +37,7 @@ def check(sim: anb.Simulation, written: dict[tuple[int, int], int]) -> int:
             if not ((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any():
                 continue
             found, rows = buffer_of(sim.engine, rank, name), sim.memory(rank, name)
-            lines = [
-                (rank, int(table["line"][p]) + k) for p in found.slices for k in range(int(table["lines"][p]))
-            ]
+            lines = [(int(p), k) for p in found.slices for k in range(int(table["lines"][p]))]
             empty = t.INITIAL if name == "input" else t.UNWRITTEN
             assert found.writer.tolist() == [written.get(place, empty) for place in lines]
             came += int(found.arrived.sum())

@@ -1,0 +1,82 @@
+"""The buffer between two ranks by which NCCL sends: a FIFO of steps, which the receiver frees.
+
+A sender stores to a slot of the receiver's buffer, and the receiver copies from there. Before it stores
+to a slot again, the sender waits until the receiver has freed it. Source: NVIDIA/nccl @5067397c
+(2.30.7), ``src/include/device.h`` and ``collectives.h`` (steps), ``src/init.cc`` (buffers),
+``src/device/prims_simple.h``, ``prims_ll.h`` and ``prims_ll128.h`` (how they are used), without
+registered buffers, to which a sender would store directly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+__all__ = ["FIRST_SLOT", "NCCL_STEPS", "Cut", "first_of_slot", "nccl_cut"]
+
+NCCL_STEPS: Final = 8
+"""Steps of a buffer."""
+
+_STEP_BYTES: Final = {"LL": 524_288 // 8 // 2, "LL128": 4_915_200 // 8 // 16 * 15, "Simple": 4_194_304 // 8}
+"""Data of one step: half of LL's buffer are flags, and one in sixteen of LL128's."""
+_SLICE_STEPS: Final = {"all_reduce": 2, "all_gather": 2, "reduce_scatter": 2}
+_CHUNK_STEPS: Final = {"all_reduce": 4, "all_gather": 4, "reduce_scatter": 4}
+_LEAST_SLICE: Final = 32  # a slice of a chunk has at least one part in so many of the largest
+
+FIRST_SLOT: Final = 2**25
+"""First index, in scratch and packets, of the messages that are in slots."""
+
+
+def first_of_slot(index: Any, ranks: int, slots: int) -> Any:
+    """Return the index of the first message in the same slot of a buffer.
+
+    A message's index is ``FIRST_SLOT``, its number times the ranks, and the rank that sends it.
+    """
+    number, source = divmod(index - FIRST_SLOT, ranks)
+    return FIRST_SLOT + number % slots * ranks + source
+
+
+class Cut(NamedTuple):
+    """How a ring's chunk is cut, and how many slices the buffer holds.
+
+    Attributes
+    ----------
+    rounds : int
+        How often the channel goes around the ring, for chunks that are larger than a part of the buffer.
+    slices : int
+        Slices of a chunk, each of which is announced.
+    slots : int
+        Slices that the buffer between two ranks holds.
+    """
+
+    rounds: int = 1
+    slices: int = 1
+    slots: int = 0
+
+    @property
+    def of_channel(self) -> int:
+        """Slices of each chunk that one channel moves."""
+        return self.rounds * self.slices
+
+
+def nccl_cut(collective: str, protocol: str, chunk_bytes: int) -> Cut:
+    """Return how NCCL cuts what one channel moves of one rank's part of the data.
+
+    Parameters
+    ----------
+    collective, protocol : str
+    chunk_bytes : int
+
+    Examples
+    --------
+    >>> nccl_cut("all_reduce", "Simple", 2**20), nccl_cut("all_reduce", "LL", 2**16)
+    (Cut(rounds=1, slices=2, slots=4), Cut(rounds=2, slices=1, slots=8))
+    """
+    step = _STEP_BYTES[protocol]
+    if protocol != "Simple":
+        return Cut(max(1, -(-chunk_bytes // step)), 1, NCCL_STEPS)
+    of_slice, of_chunk = _SLICE_STEPS.get(collective, 1), _CHUNK_STEPS.get(collective, 1)
+    rounds = max(1, -(-chunk_bytes // (step * of_chunk)))
+    each = -(-chunk_bytes // rounds)
+    largest = step * of_slice
+    slice_ = max(-(-each * of_slice // of_chunk), largest // _LEAST_SLICE)
+    return Cut(rounds, max(1, -(-each // slice_)), NCCL_STEPS // of_slice)
