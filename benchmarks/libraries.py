@@ -37,7 +37,7 @@ _SERVERS: Final = {
 """The servers whose links the boxes of each GPU have."""
 _CLOUDS: Final = {"p5": "p5", "a3-mega": "a3-mega"}
 _OTHER: Final = ("symmetric", "tuner")  # kernels or choices that are not the library's default
-_HOST_LIMIT: Final = 2**20
+_HOST_LIMIT: Final = 2**24
 """Below this, rows that one process launches for all GPUs, or PyTorch, show the host's time."""
 
 

@@ -60,7 +60,10 @@ def broadcast_switch(p: Program) -> None:
 
 _SCATTER, _REDUCE, _GATHER, _MOVE = 8, 5, 7, 12
 """Warps of NCCL's 20 that do each part where buffers are not registered: ``src/device/all_reduce.h``
-(8, 5, 7), ``all_gather.h`` and ``reduce_scatter.h`` (8 copy, 12 multiply or add), @5067397c."""
+(8, 5, 7), ``all_gather.h`` and ``reduce_scatter.h`` (8 copy, 12 multiply or add), @5067397c.
+
+NCCL polls the least of all ranks' counts with a ``multimem`` load; here a semaphore of each step counts the
+ranks, so that one that is ahead cannot stand for one that is behind."""
 
 
 @algorithm(
@@ -71,8 +74,8 @@ _SCATTER, _REDUCE, _GATHER, _MOVE = 8, 5, 7, 12
 )
 def all_reduce_nvls(p: Program) -> None:
     pairs = [(p.block(r, _SCATTER), p.block(r, _REDUCE), p.block(r, _GATHER)) for r in range(p.ranks)]
-    staged, summed = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
     for _ in p.slices(range(p.cut.rounds)):
+        staged, summed = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
         for r, (scatter, reduce, gather) in enumerate(pairs):
             mine, inp, out, sums = p.scratch(r), p.input(r), p.output(r), p.ranks
             scatter.phase("scatter")
@@ -97,8 +100,8 @@ def all_reduce_nvls(p: Program) -> None:
 @algorithm("reduce_scatter", "nvls", "as switch, step by step through a library's own buffers", stepwise=True)
 def reduce_scatter_nvls(p: Program) -> None:
     pairs = [(p.block(r, _SCATTER), p.block(r, _MOVE)) for r in range(p.ranks)]
-    staged = [p.semaphore(r) for r in range(p.ranks)]
     for _ in p.slices(range(p.cut.rounds)):
+        staged = [p.semaphore(r) for r in range(p.ranks)]
         for r, (scatter, reduce) in enumerate(pairs):
             scatter.phase("scatter")
             for chunk in range(p.ranks):
@@ -113,8 +116,8 @@ def reduce_scatter_nvls(p: Program) -> None:
 @algorithm("all_gather", "nvls", "as switch, step by step through a library's own buffers", stepwise=True)
 def all_gather_nvls(p: Program) -> None:
     pairs = [(p.block(r, _MOVE), p.block(r, _SCATTER)) for r in range(p.ranks)]
-    came = [p.semaphore(r) for r in range(p.ranks)]
     for _ in p.slices(range(p.cut.rounds)):
+        came = [p.semaphore(r) for r in range(p.ranks)]
         for r, (send, gather) in enumerate(pairs):
             send.phase("all-gather")
             send.switch_store(p.input(r)[0], *(p.scratch(you)[r] for you in range(p.ranks)))

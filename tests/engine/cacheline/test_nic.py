@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import astranb as anb
+from astranb.core.errors import InputError
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 
@@ -115,3 +116,24 @@ def test_stepping_back_restores_the_state_of_nics():
     sim.step(500)
     sim.back(500)
     assert sim.state_hash() == before
+
+
+def test_proxy_threads_add_to_what_leaves_a_nic():
+    plain = _send("4 KiB", algorithm=_post)
+    slower = _send("4 KiB", algorithm=_post, network=anb.Network(proxy_ps=5_000_000))
+    out, back = _between(plain)[0], slower.engine.fabric.find("switch.0.port.7->dgx_h100.0.cx7.7")
+    assert _between(slower)[0].latency_ps - out.latency_ps == 5_000_000
+    assert slower.engine.machine.links[back].latency_ps == plain.engine.machine.links[back].latency_ps
+    assert slower.now_ps - plain.now_ps >= 5_000_000
+    inside = anb.collectives.all_reduce("4 KiB", "ring")
+    times = [
+        anb.Simulation("dgx-h100", inside, network=anb.Network(proxy_ps=ps), record=False).run().now_ps
+        for ps in (0, 5_000_000)
+    ]
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("proxy", [-1, 1.5, True, 10**13])
+def test_a_proxy_needs_a_time(proxy):
+    with pytest.raises(InputError, match="proxy_ps"):
+        anb.Network(proxy_ps=proxy)

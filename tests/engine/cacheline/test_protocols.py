@@ -108,6 +108,10 @@ def test_launching_costs_what_the_preset_says():
     times = {how: run("1 KiB", launch=how).result.time_ps for how in ("none", "graph", "stream")}
     assert times["graph"] - times["none"] == h100.graph_ps
     assert times["stream"] - times["none"] == h100.launch_ps
+    assert run("1 KiB", launch="6.6 us").result.time_ps - times["none"] == 6_600_000
+    assert run("1 KiB", launch="graph + 6.6 us").result.time_ps - times["graph"] == 6_600_000
+    with pytest.raises(InputError, match="launch"):
+        run(launch="stream + soon")
     with pytest.raises(InputError, match="unknown launch"):
         run(launch="steam")
 
