@@ -40,6 +40,9 @@ class Preset:
         Time between two instructions of one SM, each of one line.
     unroll : int
         Lines that one warp keeps in flight.
+    access_lines : int
+        Lines that one access of 16 B of each of its threads covers: of packets, of which a thread keeps one
+        (LL) or four (LL128) in flight, a warp has no more.
     max_outstanding : int
         Requests that one SM keeps in flight: a proxy for its registers.
     warps_per_block, blocks_per_sm, warps_per_sm : int
@@ -100,6 +103,7 @@ class Preset:
     warps_per_sm: int = 64
     bulk_lines: int = 1
     issue_lines: int = 1
+    access_lines: int = 4
     l2_ways: int = 16
     near_bytes: int = 0
     far_ps: int = 0
@@ -357,7 +361,11 @@ Numbers = dict[str, tuple[int | str, str]]
 """Numbers of a preset, each with its source; a text has a unit."""
 
 _COMMON: Numbers = {
-    "unroll": (4, "assumed: four 16 B loads a thread, as NCCL's Simple protocol unrolls"),
+    "unroll": (
+        32,
+        "8 x 16 B a thread, 32 threads: ncclCollUnroll, NVIDIA/nccl @5067397c src/include/device.h",
+    ),
+    "access_lines": (4, "32 threads of 16 B: 512 B (packets of LL and LL128, NVIDIA/nccl src/device)"),
     "max_outstanding": (256, "assumed: 32 KiB in flight per SM, a proxy for its registers"),
     "warps_per_block": (16, "512 threads a block, as NCCL's and MSCCL++'s copy kernels launch"),
     "blocks_per_sm": (2, "2048 threads an SM and 512 a block allow 4; half, for registers (assumed)"),
@@ -513,6 +521,11 @@ _MI300X: Numbers = {
     **_H100,
     "sms": (304, "304 CUs, AMD Instinct MI300X data sheet"),
     "issue_ps": (956, "64 B a clock between CU and L2 at 2.1 GHz (AMD CDNA 3 white paper)"),
+    "unroll": (
+        16,
+        "2 x 16 B a thread, 64 threads: getUnrollFactor, ROCm/rccl @0cbce2a7 src/enqueue.cc",
+    ),
+    "access_lines": (8, "64 threads of 16 B: 1 KiB"),
     "warps_per_block": (8, "512 threads a block, 8 wavefronts of 64"),
     "warps_per_sm": (32, "2048 threads a CU, 32 wavefronts of 64 (AMD CDNA 3 ISA guide)"),
     "noc_ps": ("28 ns", f"derived: 213 clocks = 102 ns to the XCD's own L2; {_BENCHES}"),

@@ -316,6 +316,17 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
     gpu, engine = program.blocks["gpu"], program.blocks["engine"]
     warps = np.array([p.warps_per_block for p in presets], np.int64)[gpu]
     unroll = np.array([p.unroll for p in presets], np.int64)[gpu]
+    # Of packets a thread keeps one access of 16 B under way (LL, MSCCL++) or four (LL128), of NCCL_LL128_
+    # SHMEM_ELEMS_PER_THREAD words (NVIDIA/nccl @5067397c, src/include/device.h, src/device/prims_ll.h).
+    access = np.array([p.access_lines for p in presets], np.int64)[gpu]
+    line_bytes = np.array([p.line_bytes for p in presets], np.int64)[gpu]
+    least = np.full(len(gpu), np.iinfo(np.int64).max)
+    packed = np.flatnonzero((program.ops["kind"] == t.MOVE) & (program.ops["lines"] > 0))
+    np.minimum.at(least, program.ops["block"][packed], program.ops["payload"][packed])
+    unroll = np.where(least <= line_bytes // 2, np.minimum(unroll, access), unroll)
+    unroll = np.where(
+        (least > line_bytes // 2) & (least < line_bytes), np.minimum(unroll, 4 * access), unroll
+    )
     deep = np.array([p.engine_outstanding for p in presets], np.int64)[gpu]
     posted = np.array([min(p.nic_outstanding, _QUEUE_PAIR) for p in presets], np.int64)[gpu]
     own_warps = program.blocks["warps"]  # of compute kernels, whose warps are stages
