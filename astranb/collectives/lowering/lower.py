@@ -429,7 +429,8 @@ def _operations(
     ops["first_source"], ops["sources"] = first, c.sources
     ops["first_target"], ops["targets"] = first + c.sources, c.targets
     ops["semaphore"], ops["value"], ops["phase"] = c.semaphore, c.value, c.phase
-    ops["fence"], ops["in_switch"], ops["spins"], ops["payload"] = fence, c.in_switch, spins, payload
+    ops["fence"], ops["in_switch"], ops["payload"] = fence, c.in_switch, payload
+    ops["spins"] = np.where(spins, 2 if 2 * packet_bytes > line_bytes else 1, 0)  # LL128, LL
     ops["last_bytes"] = np.where(lines > 0, size - (lines - 1) * payload, 0)
     ops["number"] = np.arange(count) - c.first_op[c.block]
     ops["ahead"], ops["before"] = ahead, before
