@@ -368,7 +368,7 @@ Numbers = dict[str, tuple[int | str, str]]
 _COMMON: Numbers = {
     "unroll": (
         32,
-        "eight 16 B loads a thread of 32: ncclCollUnroll from 8.0 on, NVIDIA/nccl @5067397c device.h",
+        "8 x 16 B a thread, 32 threads: ncclCollUnroll, NVIDIA/nccl @5067397c src/include/device.h",
     ),
     "access_lines": (4, "32 threads of 16 B: 512 B (packets of LL and LL128, NVIDIA/nccl src/device)"),
     "max_outstanding": (256, "assumed: 32 KiB in flight per SM, a proxy for its registers"),
@@ -532,7 +532,7 @@ _MI300X: Numbers = {
     "issue_ps": (956, "64 B a clock between CU and L2 at 2.1 GHz (AMD CDNA 3 white paper)"),
     "unroll": (
         16,
-        "two 16 B loads a thread of 64: getUnrollFactor, gfx94x of over 80 CUs, ROCm/rccl @0cbce2a7",
+        "2 x 16 B a thread, 64 threads: getUnrollFactor, ROCm/rccl @0cbce2a7 src/enqueue.cc",
     ),
     "access_lines": (8, "64 threads of 16 B: 1 KiB"),
     "warps_per_block": (8, "512 threads a block, 8 wavefronts of 64"),

@@ -38,6 +38,9 @@ def come_back(m: Machine, request: int) -> int:
             m.blocks[block].polls += 1
             retry(m, request, warp, sm)
             return stuck(m)
+        if m.ops[op].spins == 2 and flag_only(m, request):
+            retry(m, request, warp, sm)
+            return 0
         job = m.requests[request].job
         release(m, request)
         if job < 0:
@@ -75,8 +78,20 @@ def come_back(m: Machine, request: int) -> int:
 
 
 @kernel
+def flag_only(m: Machine, request: int) -> bool:
+    """Whether a load has shown that a packet of LL128 is there, and is to be done once more for its data.
+
+    As NCCL does (``recvReduceSendCopy`` of src/device/prims_ll128.h): the flag may come before the rest.
+    """
+    if m.details[request].found or m.operands[m.requests[request].operand].flag < 0:
+        return False
+    m.details[request].found = 1
+    return True
+
+
+@kernel
 def retry(m: Machine, request: int, warp: int, sm: int) -> None:
-    """A packet was not there yet: its load is issued again. It gives its slot back meanwhile."""
+    """A load is issued again, of a packet that was not there yet. It gives its slot back meanwhile."""
     m.requests[request].next_free = -1
     if m.warps[warp].retry_head < 0:
         m.warps[warp].retry_head = request

@@ -298,7 +298,7 @@ OP = np.dtype(
         ("phase", "i4"),
         ("fence", "i4"),  # ACKNOWLEDGED, SYSTEM_WIDE
         ("in_switch", "i4"),  # SWITCH_READS, SWITCH_WRITES
-        ("spins", "i4"),  # 1: it reads packets
+        ("spins", "i4"),  # 1: it reads packets, 2: and loads each again when its flag is there (LL128)
         ("payload", "i4"),  # bytes of data that one request moves
         ("last_bytes", "i4"),  # of the last request
         ("number", "i4"),  # place in its block, as the program counts
@@ -422,7 +422,7 @@ DETAIL = np.dtype(
         ("stored", "i4"),  # the same whose buffer it occupies, -1: none
         ("stored_bytes", "i4"),
         ("marked", "i4"),  # 1: a switch has marked it
-        ("pad", "i4"),
+        ("found", "i4"),  # 1: a packet that is loaded again, because its flag was there
         ("offered_ps", "i8"),  # when it came to the queue of its next link
     ]
 )

@@ -102,6 +102,7 @@ def prepare(
         m.details[request].came = -1
         m.details[request].stored = -1
         m.details[request].marked = 0
+        m.details[request].found = 0
         m.details[request].parent = -1
         m.details[request].children = in_switch  # the switch counts them when it multiplies
     return request

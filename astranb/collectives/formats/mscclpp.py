@@ -78,11 +78,13 @@ _SHAPES = {
     "recspkt": ("lp*", "lpq*"),
     "glres": ("m", "m"),
     "gstore": ("l", "m"),
+    "gstorepkt": ("p", "n"),
 }
-"""Operands of each operation that moves data; m is a chunk behind a switch."""
+"""Operands of each operation that moves data; m is a chunk behind a switch, n packets there."""
 _IN_SWITCH = {
     "glres": SWITCH_READS | SWITCH_WRITES,
     "gstore": SWITCH_WRITES,
+    "gstorepkt": SWITCH_WRITES,
 }
 _PAIRS = ("put", "pws", "pwsf", "get", "ppkt")  # the first goes to the first, the second to the second
 _WITH_UNUSED = ("re", "res", "rre", "rres", "repkt", "respkt", "recpkt", "recspkt")
@@ -249,11 +251,6 @@ class _JsonReader:
         steps, rank = block.planned.steps, block.gpu.rank
         if name in _SHAPES:
             self._move(block, op, name)
-        elif name == "gstorepkt":
-            raise op.error(
-                f"operation {name!r} sends packets through a switch, which astranb does not simulate",
-                "use memory channels, or the protocol Simple",
-            )
         elif name == "nop":
             steps.append(PlanStep("compute"))
         elif name == "barrier":
@@ -356,7 +353,11 @@ class _JsonReader:
             read = [source] if source is not None else sources
             stored = [target] if target is not None else targets
             for one, other in zip(zip(*read, strict=True), zip(*stored, strict=True), strict=True):
-                moves.append(PlanStep("move", _flat(one), _flat(other), in_switch=_IN_SWITCH.get(name, 0)))
+                from_, to = _flat(one), _flat(other)
+                if name == "gstorepkt":
+                    # The packets that come back to the rank itself are there already: nobody reads them.
+                    to = tuple(c._replace(index=c.index + MOST_CHUNKS) if c in from_ else c for c in to)
+                moves.append(PlanStep("move", from_, to, in_switch=_IN_SWITCH.get(name, 0)))
                 if len(set(moves[-1].targets)) < len(moves[-1].targets):
                     raise op.get("dst_buff").error("the same chunk twice")
         self.steps += sum(len(move.sources) + len(move.targets) for move in moves)
@@ -405,7 +406,7 @@ class _JsonReader:
                 )
             owner, buffer = known[number.number(0, len(known) - 1)]
             owners = [owner]
-        elif letter == "m":
+        elif letter in "mn":
             switches = block.channels.get("switch", [])
             number = node.get("switch_channel_id")
             if not switches:
@@ -413,7 +414,7 @@ class _JsonReader:
             buffer, owners = block.gpu.switches[switches[number.number(0, len(switches) - 1)]]
         else:
             owners, buffer = [block.gpu.rank], node.get("type").choice(("i", "o", "s"))
-        packets = letter in "pq"
+        packets = letter in "pqn"
         if packets and buffer != "s":
             raise node.error("packets must be in scratch", "use a buffer of type 's'")
         scratch = max(self.gpus[owner].scratch for owner in owners)

@@ -16,6 +16,7 @@ class _MessageProgram(Protocol):
 
     ranks: int
     channel: int
+    protocol: str
     cut: Cut
     frees: set[Semaphore]
 
@@ -32,6 +33,8 @@ class _MessageProgram(Protocol):
 
 class _MessageBlock(Protocol):
     """What they need of a thread block."""
+
+    def compute(self, instructions: int = 1) -> None: ...
 
     def reduce(self, sources: tuple[Chunk, ...], *targets: Chunk) -> None: ...
 
@@ -71,6 +74,8 @@ class Connection:
         """Send a chunk, or the sum of several; store it to the chunks in ``also`` as well."""
         if self._slots and self._sent >= self._slots:
             block.wait(self._free())
+        if self._slots and self._program.protocol != "Simple":
+            block.compute()  # threads look for their flags together: a barrier after each wait for a slot
         block.reduce(sources, *also, self._slot(self._sent))
         self._sent += 1
         block.signal(self._arrived())

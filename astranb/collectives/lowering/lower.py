@@ -12,6 +12,7 @@ from astranb.collectives.language.listing import in_order
 from astranb.collectives.language.program import (
     BUFFERS,
     KINDS,
+    SWITCH_READS,
     Block,
     Chunk,
     Operation,
@@ -162,10 +163,10 @@ def lower(
 
 
 def check_packets(program: Program, block: Block, op: Operation) -> None:
-    """Refuse packets that a switch would have to add or forward."""
-    if op.in_switch and any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
+    """Refuse packets that a switch would have to add: their flags would be summed too."""
+    if op.in_switch & SWITCH_READS and any(chunk.buffer == "packets" for chunk in (*op.sources, *op.targets)):
         raise ProgramError(
-            "cannot be simulated: packets that a switch adds or forwards",
+            "cannot be simulated: packets that a switch adds",
             op.line,
             where=f"program {program.name!r}, rank {block.rank}",
         )
@@ -174,7 +175,7 @@ def check_packets(program: Program, block: Block, op: Operation) -> None:
 def _check_packets(program: Program, order: list[int], c: ProgramColumns) -> None:
     """Refuse the first operation of which :func:`check_packets` refuses the packets."""
     packed = np.bincount(c.op[c.buffer == BUFFERS.index("packets")], minlength=len(c.kind)) > 0
-    for op in np.flatnonzero(packed & (c.in_switch > 0))[:1].tolist():
+    for op in np.flatnonzero(packed & (c.in_switch & SWITCH_READS > 0))[:1].tolist():
         block = program.blocks[order[c.block[op]]]
         check_packets(program, block, block.operations[op - int(c.first_op[c.block[op]])])
 
@@ -429,7 +430,8 @@ def _operations(
     ops["first_source"], ops["sources"] = first, c.sources
     ops["first_target"], ops["targets"] = first + c.sources, c.targets
     ops["semaphore"], ops["value"], ops["phase"] = c.semaphore, c.value, c.phase
-    ops["fence"], ops["in_switch"], ops["spins"], ops["payload"] = fence, c.in_switch, spins, payload
+    ops["fence"], ops["in_switch"], ops["payload"] = fence, c.in_switch, payload
+    ops["spins"] = np.where(spins, 2 if 2 * packet_bytes > line_bytes else 1, 0)  # LL128, LL
     ops["last_bytes"] = np.where(lines > 0, size - (lines - 1) * payload, 0)
     ops["number"] = np.arange(count) - c.first_op[c.block]
     ops["ahead"], ops["before"] = ahead, before

@@ -351,7 +351,7 @@ def _requests(plan: MachinePlan) -> int:
     its slot back, but not its row: each warp can have as many as its lines have sources.
     """
     ops = plan.program.ops
-    spinning = np.flatnonzero(ops["spins"] == 1)
+    spinning = np.flatnonzero(ops["spins"] > 0)
     sources = np.zeros(len(plan.program.blocks), np.int64)
     np.maximum.at(sources, ops["block"][spinning], ops["sources"][spinning])
     warps, unroll = _width(plan.presets, plan.program)

@@ -161,7 +161,7 @@ class Tracks:
         state = np.array([MOVING, SIGNAL, SEMAPHORE, FENCE])[spans["state"]]
         state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND, t.TILE))] = COMPUTE
         state[(state == SEMAPHORE) & self._by_engine[ops["semaphore"]]] = ENGINE
-        state[(state == MOVING) & (ops["spins"] == 1)] = PACKETS
+        state[(state == MOVING) & (ops["spins"] > 0)] = PACKETS
         track = spans["block"].astype(np.int64)
         begin, end = spans["start_ps"], spans["end_ps"]
         if self.kind == "blocks":

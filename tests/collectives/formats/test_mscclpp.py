@@ -274,9 +274,47 @@ def test_switch_operations(written):
     assert gstore.in_switch == SWITCH_WRITES
 
 
+def test_a_switch_forwards_packets(written):
+    """An all-gather of packets that each rank makes of its chunk and a switch stores to all."""
+    ranks = 4
+    group = [{"size": ranks, "ranks": list(range(ranks))}]
+    gpus = []
+    for me in range(ranks):
+        multi = {"switch_channel_id": 0, "index": me, "size": 1}
+        ops = [
+            op("cpkt", [local("i", 0)], [local("s", me)]),
+            op("gstorepkt", [local("s", me)], [multi], "switch"),
+            *(op("upkt", [local("s", other)], [local("o", other)]) for other in range(ranks)),
+        ]
+        found = gpu(me, ranks, [ops], (1, ranks), scratch=ranks)
+        found["channels"] = [{"channel_type": "switch", "buffer_type": "s", "rank_groups": group}]
+        found["threadblocks"][0]["channels"] = [{"channel_type": "switch", "channel_ids": [0]}]
+        gpus.append(found)
+    file = written(plan(gpus, "allgather", protocol="LL"))
+    wanted = Collective.of("all_gather", "64KiB", read_mscclpp(file))
+    program = wanted.program(ranks)
+    assert verify(program, "all_gather") == []
+    sim = anb.Simulation(f"switch:gpus={ranks}", wanted)
+    sim.run()  # which checks the result
+    lines = 64 * 1024 // ranks // 64  # of packets, from each rank
+    links = sim.engine.machine.links
+    for number in sim.engine.fabric.gpus:
+        up = links[links["src"] == number]["messages"].sum()
+        assert up == lines + ranks * lines  # once for all, and an acknowledgement for each that came
+    # Reading a packet that nobody sends is found.
+    gpus[1]["threadblocks"][0]["ops"].pop(1)
+    flaws = verify(
+        Collective.of(
+            "all_gather", "64KiB", read_mscclpp(written(plan(gpus, "allgather", protocol="LL")))
+        ).program(ranks),
+        "all_gather",
+    )
+    assert any("never written" in flaw.message for flaw in flaws)
+
+
 @pytest.mark.parametrize(
     "name, channel, chunk",
-    [("gstorepkt", "switch", "s"), ("glre", "switch", "i")],
+    [("glre", "switch", "i")],
 )
 def test_an_operation_that_is_not_simulated_is_refused_by_its_name(written, capsys, name, channel, chunk):
     gpus = [

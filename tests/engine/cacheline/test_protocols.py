@@ -186,3 +186,23 @@ def test_one_bulk_instruction_moves_many_lines():
     slow.run()
     assert fast.engine.machine.clock[0].instructions < slow.engine.machine.clock[0].instructions / 4
     assert fast.engine.machine.links["bytes"].sum() < slow.engine.machine.links["bytes"].sum()
+
+
+def test_ll128_loads_a_packet_again_for_its_data():
+    """One load shows the flag, the next one brings the data: about an L2 hit more a hop than LL."""
+    times = {}
+    for protocol in ("LL", "LL128"):
+        wanted = Collective.of("broadcast", "56 B", "ring", channels=1, protocol=protocol)
+        sim = anb.Simulation("switch:gpus=5", wanted)
+        sim.run()
+        times[protocol] = sim.now_ps
+    hit_ps = 111_000  # near, see docs/fidelity.md; less or more by where in a poll the flag comes
+    assert 0.5 < (times["LL128"] - times["LL"]) / (4 * hit_ps) < 1.5
+
+
+def test_packets_have_windows_of_their_own():
+    """A thread keeps one access of 16 B of LL under way, four of LL128, and eight of Simple."""
+    for protocol, lines in (("LL", 4), ("LL128", 16), ("Simple", 32)):
+        wanted = Collective.of("all_reduce", "64 KiB", "allpairs", channels=1, protocol=protocol)
+        machine = anb.Simulation("switch:gpus=2", wanted, record=False).engine.machine
+        assert len(machine.jobs) == lines * len(machine.warps)
