@@ -40,6 +40,8 @@ COLLECTIVES = {
         CollectiveKind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
         CollectiveKind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put"),
         CollectiveKind("barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True),
+        CollectiveKind("dispatch", lambda n: n, lambda n: n, lambda _: 1.0, ""),
+        CollectiveKind("combine", lambda n: n, lambda n: n, lambda _: 1.0, ""),
         CollectiveKind("custom", lambda n: n, lambda n: n, lambda _: 1.0, "", silent=True),
     )
 }

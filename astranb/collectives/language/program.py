@@ -18,12 +18,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
 from astranb.net.shape import Shape
 
 from .buffer import Buffer
+from .layout import ChunkLayout
 from .operation import (
     BUFFER_NUMBERS,
     BUFFERS,
@@ -42,6 +43,7 @@ from .operation import (
     unpack_place,
 )
 from .orders import node_chains, ring_order
+from .protocol import PROTOCOLS, check_protocol
 from .source import SourceLine, line_of_caller
 
 __all__ = [
@@ -63,16 +65,6 @@ __all__ = [
     "check_protocol",
 ]
 
-PROTOCOLS = ("Simple", "LL", "LL128")
-"""How a receiver learns that data has arrived (NCCL's names): ``Simple`` by a semaphore that the
-sender raises after a fence; ``LL`` and ``LL128`` by a flag in every 8 or every 128 bytes."""
-
-
-def check_protocol(protocol: str) -> None:
-    """Refuse an unknown protocol."""
-    if protocol not in PROTOCOLS:
-        raise InputError(f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS))
-
 
 class Block:
     """One thread block of one rank: a list of operations, executed in order.
@@ -91,6 +83,8 @@ class Block:
         requests of a NIC.
     kernel : int
         Number of the kernel it belongs to; kernels are launched in this order.
+    lines_ahead, per_sm : int
+        Lines that its warps keep under way, and how many such blocks an SM takes; 0: as the preset says.
     origin : Origin, optional
         Where the operations that are added next stand in a file.
     added : bool
@@ -98,14 +92,14 @@ class Block:
     """
 
     __slots__ = (
-        "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel", "origin",
-        "program", "rank", "unit", "waited",
+        "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel",
+        "lines_ahead", "origin", "per_sm", "program", "rank", "unit", "waited",
     )  # fmt: skip
 
     def __init__(self, program: Program, rank: int, channel: int, unit: str = "sm", kernel: int = 0) -> None:
         self.program, self.rank, self.channel, self.unit, self.kernel = program, rank, channel, unit, kernel
         self.waited: dict[Semaphore, int] = {}
-        self.current = 0
+        self.current = self.lines_ahead = self.per_sm = 0
         self.origin: Origin | None = None
         self.added = False
         self._rows, self._chunks = array("q"), array("q")
@@ -476,6 +470,10 @@ class Program:
         For a plan in place: the chunk of the buffer whose memory another chunk shares.
     credits : dict of Semaphore to int
         How often a semaphore is waited for that needs no signal, because it does not start at 0.
+    layout : ChunkLayout, optional
+        The chunks of inputs and outputs, where they do not follow from the collective.
+    sms : int
+        SMs of each GPU that take its thread blocks; 0: all.
 
     Examples
     --------
@@ -510,7 +508,8 @@ class Program:
         self.size = size
         self.same_memory: dict[Chunk, Chunk] = {}
         self.credits: dict[Semaphore, int] = {}
-        self.channel = 0
+        self.channel = self.sms = 0
+        self.layout: ChunkLayout | None = None
         self.lines: dict[SourceLine | None, int] = {}
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []

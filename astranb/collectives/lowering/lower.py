@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from astranb.collectives.language.layout import ChunkLayout
 from astranb.collectives.language.listing import in_order
 from astranb.collectives.language.program import (
     BUFFERS,
@@ -48,6 +49,10 @@ class Lowered:
         What each operation that computes a tile does, by its ``value``.
     flags : int
         Number of flags of packets, one for each line.
+    layout : ChunkLayout, optional
+        What outputs must hold, where it does not follow from the collective.
+    sms : int
+        SMs of each GPU that take its thread blocks; 0: all.
     block_channel : ndarray of int64, shape (blocks,)
         The channel of each block.
     lines : ndarray of int64, shape (ranks,)
@@ -74,6 +79,8 @@ class Lowered:
     lines: np.ndarray
     tiles: Records = field(default_factory=lambda: allocate(0, t.TILE_WORK))
     flags: int = 0
+    layout: ChunkLayout | None = None
+    sms: int = 0
     source: ProgramSource = field(default_factory=ProgramSource)
 
 
@@ -83,6 +90,7 @@ def lower(
     kind: str,
     size: int,
     line_bytes: int = 128,
+    unroll: int = 1,
     bulk_lines: int = 1,
     engine_lines: int = 1,
     nic_lines: int = 1,
@@ -100,6 +108,8 @@ def lower(
         Bytes of the larger buffer of a rank.
     line_bytes : int
         Bytes of a cache line.
+    unroll : int
+        Lines that one warp keeps under way.
     bulk_lines, engine_lines, nic_lines : int
         Lines that one instruction of a thread block, or one request of a copy engine or NIC, moves.
     nic_post_ps : int
@@ -134,7 +144,9 @@ def lower(
     blocks["first_op"] = c.first_op[:-1]
     blocks["last_op"] = c.first_op[1:]
     blocks["engine"] = units
-    blocks["held"] = t.SHARE
+    blocks["warps"] = [-(-program.blocks[b].lines_ahead // unroll) for b in order]
+    shares = np.array([program.blocks[b].per_sm for b in order], np.int64)
+    blocks["held"] = np.where(shares > 0, t.ROOM // np.maximum(1, shares), t.SHARE)
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)
@@ -155,6 +167,8 @@ def lower(
         block_channel=np.array([program.blocks[b].channel for b in order], np.int64),
         lines=lines,
         flags=flags,
+        layout=program.layout,
+        sms=program.sms,
         source=source_of(list(program.lines), c.line),
     )
 
@@ -181,7 +195,8 @@ class Extents:
     """The lines and bytes of every slice.
 
     Inputs and outputs follow from the collective: its data is ceil(size / line) lines,
-    cut into equal chunks of whole lines, of which the last ones may be short or empty.
+    cut into equal chunks of whole lines, of which the last ones may be short or empty;
+    or from the program's layout, whose chunks are of one size.
     A slice of scratch is as large as what is stored there.
     """
 
@@ -196,6 +211,8 @@ class Extents:
     @property
     def uniform(self) -> bool:
         """Whether all slices of inputs and outputs have the same size."""
+        if self.program.layout is not None:
+            return True
         slices = self.parts * self.program.channels
         return self.size == slices * self.slice_lines * self.line_bytes
 
@@ -208,6 +225,9 @@ class Extents:
 
     def of_part(self, part: int, channel: int) -> tuple[int, int]:
         """Lines and bytes of one channel's slice of one part of the data."""
+        layout = self.program.layout
+        if layout is not None:
+            return layout.lines(self.line_bytes), layout.chunk_bytes
         end = min(self.total, (part + 1) * self.chunk_lines)
         first = part * self.chunk_lines + channel * self.slice_lines
         lines = max(0, min(end, first + self.slice_lines) - first)
@@ -216,6 +236,9 @@ class Extents:
     def of_chunks(self, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lines and bytes of input and output chunks: rows of rank, buffer, index and channel."""
         rank, buffer, index, channel = chunks
+        layout = self.program.layout
+        if layout is not None:
+            return np.full_like(index, layout.lines(self.line_bytes)), np.full_like(index, layout.chunk_bytes)
         one = [
             (count == 1 and self.parts > 1)
             for count in (self.program.input_chunks, self.program.output_chunks)
@@ -342,9 +365,14 @@ def _slices(
     names = ChunkKeys(program.ranks, np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
     moved = names.keys(c.rank, c.buffer, c.index, c.channel)
     rank = np.arange(program.ranks)[:, None, None]
-    whole = [
-        names.keys(rank, buffer, index[:count, None], channel).ravel() for buffer, count in enumerate(counts)
-    ]
+    if program.layout is not None:
+        held = (program.layout.inputs, program.layout.outputs)
+        whole = [names.keys(of, buffer, index, 0) for buffer, (of, index) in enumerate(held)]
+    else:
+        whole = [
+            names.keys(rank, buffer, index[:count, None], channel).ravel()
+            for buffer, count in enumerate(counts)
+        ]
     keys, number = distinct(np.concatenate([moved, *whole]))
     slice_of, chunks = number[: len(moved)], names.chunks(keys)
     slices = allocate(len(keys), t.SLICE)
