@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -22,8 +22,11 @@ from .tokens import Tokens
 
 __all__ = ["EXCHANGES", "Exchange", "combine", "dispatch"]
 
-EXCHANGES: Final = ("normal", "low_latency")
-"""The kernels of an exchange: for many tokens, and for few."""
+EXCHANGES: Final = {
+    "normal": "many tokens: over the network once to each node, then over NVLink (DeepEP)",
+    "low_latency": "few tokens: straight to each of their experts (DeepEP)",
+}
+"""The kernels of an exchange, with a line about each."""
 
 _WRITERS: Final[dict[tuple[str, str], Callable[[Program, Tokens], None]]] = {
     ("dispatch", "normal"): dispatch_normal,
@@ -64,6 +67,8 @@ class Exchange(Collective):
     seed: int = 0
     precision: str = "bf16"
     given: Routing | None = None
+
+    routed: ClassVar = True
 
     def __post_init__(self) -> None:
         """Refuse what no exchange can be."""
@@ -227,7 +232,7 @@ def _exchange(
         raise InputError(f"tokens must be at least 1, got {tokens!r:.80}", where="tokens")
     size = tokens * token_bytes(max(1, options["hidden"]), precision)
     return Exchange(
-        name, size, algorithm or EXCHANGES[0], tokens=tokens, precision=precision, given=routing, **options
+        name, size, algorithm or "normal", tokens=tokens, precision=precision, given=routing, **options
     )
 
 
