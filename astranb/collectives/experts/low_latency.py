@@ -31,15 +31,16 @@ def dispatch_low_latency(p: Program, x: Tokens) -> None:
     come = np.zeros((p.ranks, p.ranks), np.int64)  # signals by target and source
     for r, of_rank in enumerate(blocks):
         for number, block in enumerate(of_rank):
-            for token in range(number, x.count, len(of_rank)):
-                item = r * x.count + token
-                for choice, target in enumerate(chosen[r, token].tolist()):
-                    if target >= 0:
-                        chunk = item * each + choice
-                        block.post(p.input(r)[item * each], p.scratch(target)[chunk])
-            for target in _targets(chosen[r, number :: len(of_rank)], r, p.ranks):
-                block.signal(arrived[target][r])
-                come[target, r] += 1
+            for far in (True, False):  # the NIC has its requests while warps still store over NVLink
+                for token in range(number, x.count, len(of_rank)):
+                    item = (r * x.count + token) * each
+                    for choice, target in enumerate(chosen[r, token].tolist()):
+                        if target >= 0 and _is_far(x, r, target) is far:
+                            block.post(p.input(r)[item], p.scratch(target)[item + choice])
+                for target in _targets(x, r, chosen[r, number :: len(of_rank)]):
+                    if _is_far(x, r, target) is far:
+                        block.signal(arrived[target][r])
+                        come[target, r] += 1
     for r, of_rank in enumerate(blocks):
         source, held, place = np.nonzero(chosen == r)
         chunks = (source * x.count + held) * each + place
@@ -64,9 +65,10 @@ def combine_low_latency(p: Program, x: Tokens) -> None:
         chunks = (source * x.count + token) * each + place
         order = np.lexsort((chunks, x.routing.chosen[source, token, place], (source - r) % p.ranks))
         for block, mine in zip(of_rank, np.array_split(order, len(of_rank)), strict=True):
-            for chunk, target in zip(chunks[mine].tolist(), source[mine].tolist(), strict=True):
-                block.put(p.input(r)[chunk], p.scratch(target)[chunk])
-            for target in _targets(source[mine], r, p.ranks):
+            targets = _targets(x, r, source[mine])
+            for target in sorted(targets, key=lambda one: not _is_far(x, r, one)):
+                for chunk in chunks[mine[source[mine] == target]].tolist():
+                    block.put(p.input(r)[chunk], p.scratch(target)[chunk])
                 block.signal(arrived[target][r])
                 come[target, r] += 1
     for r, of_rank in enumerate(blocks):
@@ -95,10 +97,16 @@ def _blocks(p: Program, x: Tokens) -> list[list[Block]]:
     return found
 
 
-def _targets(holders: np.ndarray, rank: int, ranks: int) -> list[int]:
-    """Return the ranks that there is something for, each rank beginning with its neighbour."""
+def _is_far(x: Tokens, rank: int, other: int) -> bool:
+    """Whether a rank reaches another one by the NIC."""
+    return rank // x.per_node != other // x.per_node
+
+
+def _targets(x: Tokens, rank: int, holders: np.ndarray) -> list[int]:
+    """Return the ranks that there is something for: no two ranks of a node begin with the same one."""
     there = np.unique(holders[holders >= 0])
-    found: list[int] = there[np.argsort((there - rank - 1) % ranks)].tolist()
+    position, node = (there - rank) % x.per_node, (there // x.per_node - rank // x.per_node) % x.nodes
+    found: list[int] = there[np.lexsort((node, position))].tolist()
     return found
 
 

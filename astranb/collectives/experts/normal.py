@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from astranb.collectives.language.program import Block, Program, Semaphore
+from astranb.collectives.language.program import Block, Buffer, Program, Semaphore
 
 from .tokens import Tokens
 
@@ -102,13 +102,13 @@ def _node_chunks(p: Program) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def dispatch_normal(p: Program, x: Tokens) -> None:
     """Every token goes over the network once to each node, and over NVLink to each rank of its experts."""
-    p.sms = 2 * x.channels
+    p.sms, p.lines_per_sm = 2 * x.channels, 8 * _RECEIVE
     (_dispatch_in_node if x.nodes == 1 else _dispatch_between_nodes)(p, x)
 
 
 def combine_normal(p: Program, x: Tokens) -> None:
     """Every token's results are added on each node, and the sums of nodes where the token is from."""
-    p.sms = 2 * x.channels
+    p.sms, p.lines_per_sm = 2 * x.channels, 8 * _FORWARD_BACK
     (_combine_in_node if x.nodes == 1 else _combine_between_nodes)(p, x)
 
 
@@ -122,21 +122,30 @@ def _dispatch_in_node(p: Program, x: Tokens) -> None:
                 for r in range(n)
             ]
             for r, stream in enumerate(streams):
-                block = _place(p, r, channel, _SEND, n)
-                for number in range(len(stream)):
-                    for token in stream.batch(number):
-                        block.put(p.input(r)[token], p.scratch(stream.target)[stream.slot[token]])
-                    block.signal(stream.arrived)
+                _send(p, _place(p, r, channel, _SEND, n), [stream], p.input(r))
             for stream in streams:
-                block = _place(p, stream.target, channel, _RECEIVE, n)
-                _receive(p, block, stream)
+                _receive(p, _place(p, stream.target, channel, _RECEIVE, n), [stream])
 
 
-def _receive(p: Program, block: Block, stream: _Stream) -> None:
-    for number in range(len(stream)):
-        _wait(block, stream, number + 1)
-        for token in stream.batch(number):
-            block.copy(p.scratch(stream.target)[stream.slot[token]], p.output(stream.target)[token])
+def _send(p: Program, block: Block, streams: list[_Stream], source: Buffer) -> None:
+    """Send a batch of each stream in turn."""
+    for number in range(max(map(len, streams))):
+        for stream in streams:
+            if number < len(stream):
+                for token in stream.batch(number):
+                    block.put(source[token], p.scratch(stream.target)[stream.slot[token]])
+                block.signal(stream.arrived)
+
+
+def _receive(p: Program, block: Block, streams: list[_Stream]) -> None:
+    """Copy a batch of each stream in turn to the output."""
+    mine, output = p.scratch(block.rank), p.output(block.rank)
+    for number in range(max(map(len, streams))):
+        for stream in streams:
+            if number < len(stream):
+                _wait(block, stream, number + 1)
+                for token in stream.batch(number):
+                    block.copy(mine[stream.slot[token]], output[token])
 
 
 def _combine_in_node(p: Program, x: Tokens) -> None:
@@ -158,11 +167,8 @@ def _combine_in_node(p: Program, x: Tokens) -> None:
         for channel in range(x.channels):
             for r in range(n):
                 holder = (r + step) % n
-                stream, block = streams[r, channel][holder], _place(p, holder, channel, _SEND_BACK, n)
-                for number in range(len(stream)):
-                    for token in stream.batch(number):
-                        block.put(p.input(holder)[token], p.scratch(r)[stream.slot[token]])
-                    block.signal(stream.arrived)
+                block = _place(p, holder, channel, _SEND_BACK, n)
+                _send(p, block, [streams[r, channel][holder]], p.input(holder))
 
 
 def _add(p: Program, block: Block, tokens: list[int], streams: list[_Stream], each: int = _GROUP) -> None:
@@ -179,7 +185,7 @@ def _add(p: Program, block: Block, tokens: list[int], streams: list[_Stream], ea
 def _dispatch_between_nodes(p: Program, x: Tokens) -> None:
     width, nodes, slots = x.per_node, x.nodes, _Scratch(p.ranks)
     near, far = _node_chunks(p)[0]
-    per_sm = -(-(1 + 2 * width) // 2)
+    per_sm = -(-(nodes + 2 * width) // 2)
     for phase in ("to nodes", "in the node"):
         p.phase_number(phase)
     for channel in range(x.channels):
@@ -190,15 +196,11 @@ def _dispatch_between_nodes(p: Program, x: Tokens) -> None:
             for b in range(nodes)
         }
         for r in range(p.ranks):
-            block = _place(p, r, channel, _TO_NODES, per_sm)
-            block.phase("to nodes")
-            streams = [sent[r, (r // width + k) % nodes] for k in (*range(1, nodes), 0)]
-            for number in range(max(map(len, streams))):
-                for stream in streams:
-                    if number < len(stream):
-                        for token in stream.batch(number):
-                            block.put(p.input(r)[token], p.scratch(stream.target)[stream.slot[token]])
-                        block.signal(stream.arrived)
+            for k in (*range(1, nodes), 0):
+                # Senders do not wait where another warp announces what they have written.
+                block = _place(p, r, channel, _TO_NODES // nodes, per_sm)
+                block.phase("to nodes")
+                _send(p, block, [sent[r, (r // width + k) % nodes]], p.input(r))
         for step in range(width):
             for forwarder in range(p.ranks):
                 node, position = divmod(forwarder, width)
@@ -212,12 +214,7 @@ def _dispatch_between_nodes(p: Program, x: Tokens) -> None:
                 _forward(p, block, arriving, onward)
                 block = _place(p, target, channel, _FORWARD, per_sm)
                 block.phase("in the node")
-                for number in range(max(map(len, onward))):
-                    for stream in onward:
-                        if number < len(stream):
-                            _wait(block, stream, number + 1)
-                            for token in stream.batch(number):
-                                block.copy(p.scratch(target)[stream.slot[token]], p.output(target)[token])
+                _receive(p, block, onward)
 
 
 def _forward(p: Program, block: Block, arriving: list[_Stream], onward: list[_Stream]) -> None:
@@ -265,17 +262,7 @@ def _combine_between_nodes(p: Program, x: Tokens) -> None:
                 froms = [(node + k) % nodes * width + (position + step) % width for k in range(nodes)]
                 block = _place(p, holder, channel, _FORWARD_BACK, per_sm)
                 block.phase("in the node")
-                _send_back(p, block, [parts[r, holder] for r in froms])
-
-
-def _send_back(p: Program, block: Block, streams: list[_Stream]) -> None:
-    """Send results to the rank that adds those of its node, by turns of the tokens of each node."""
-    for number in range(max(map(len, streams))):
-        for stream in streams:
-            if number < len(stream):
-                for token in stream.batch(number):
-                    block.put(p.input(block.rank)[token], p.scratch(stream.target)[stream.slot[token]])
-                block.signal(stream.arrived)
+                _send(p, block, [parts[r, holder] for r in froms], p.input(holder))
 
 
 def _add_in_node(p: Program, block: Block, parts: list[_Stream], sum_: _Stream) -> None:

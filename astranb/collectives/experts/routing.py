@@ -156,8 +156,10 @@ def draw_routing(
             closed = np.zeros((tokens, groups_of), bool)
             np.put_along_axis(closed, left_out, 1, axis=1)
             scores[np.repeat(closed, experts // groups_of, axis=1)] = -np.inf
-        chosen[rank] = np.argpartition(-scores, topk - 1, axis=1)[:, :topk]
-    return Routing(np.sort(chosen, axis=2), experts)
+        best = np.argpartition(-scores, topk - 1, axis=1)[:, :topk]
+        order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
+        chosen[rank] = np.take_along_axis(best, order, axis=1)
+    return Routing(chosen, experts)
 
 
 def _check_groups(groups: int | None, groups_of: int, topk: int, experts: int) -> None:

@@ -472,8 +472,9 @@ class Program:
         How often a semaphore is waited for that needs no signal, because it does not start at 0.
     layout : ChunkLayout, optional
         The chunks of inputs and outputs, where they do not follow from the collective.
-    sms : int
-        SMs of each GPU that take its thread blocks; 0: all.
+    sms, lines_per_sm : int
+        SMs of each GPU that take its thread blocks, and lines that one keeps under way at least; 0: all,
+        and as the preset says.
 
     Examples
     --------
@@ -508,7 +509,7 @@ class Program:
         self.size = size
         self.same_memory: dict[Chunk, Chunk] = {}
         self.credits: dict[Semaphore, int] = {}
-        self.channel = self.sms = 0
+        self.channel = self.sms = self.lines_per_sm = 0
         self.layout: ChunkLayout | None = None
         self.lines: dict[SourceLine | None, int] = {}
         self.blocks: list[Block] = []

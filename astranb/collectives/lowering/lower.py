@@ -51,8 +51,9 @@ class Lowered:
         Number of flags of packets, one for each line.
     layout : ChunkLayout, optional
         What outputs must hold, where it does not follow from the collective.
-    sms : int
-        SMs of each GPU that take its thread blocks; 0: all.
+    sms, lines_per_sm : int
+        SMs of each GPU that take its thread blocks, and lines that one keeps under way at least; 0: all,
+        and as the preset says.
     block_channel : ndarray of int64, shape (blocks,)
         The channel of each block.
     lines : ndarray of int64, shape (ranks,)
@@ -81,6 +82,7 @@ class Lowered:
     flags: int = 0
     layout: ChunkLayout | None = None
     sms: int = 0
+    lines_per_sm: int = 0
     source: ProgramSource = field(default_factory=ProgramSource)
 
 
@@ -169,6 +171,7 @@ def lower(
         flags=flags,
         layout=program.layout,
         sms=program.sms,
+        lines_per_sm=program.lines_per_sm,
         source=source_of(list(program.lines), c.line),
     )
 

@@ -112,7 +112,8 @@ def lower_for(
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
-    return chosen, program
+    most = program.lines_per_sm
+    return [p if p.max_outstanding >= most else p.but(max_outstanding=most) for p in chosen], program
 
 
 def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
