@@ -116,12 +116,17 @@ def rows(only: str) -> Iterator[dict[str, str]]:
         yield from (row for row in csv.DictReader(file) if re.search(only, row["id"]))
 
 
+def role(row: dict[str, str]) -> str:
+    """Say whether a row had been looked at before it was first compared."""
+    return "blind at first" if "compared blind" in row["note"] else row["use"]
+
+
 def line(row: Row) -> str:
     """Write a row of the table."""
     p = row.published
     ours = f"{row.us:.0f} µs" if row.by_time else f"{row.bandwidth_GBps:.0f}"
     theirs = f"{p['us']} µs" if row.by_time else p["GBps"]
-    marks = [p["use"], *([f"{row.tokens} tokens"] if row.shortened else [])]
+    marks = [role(p), *([f"{row.tokens} tokens"] if row.shortened else [])]
     return f"| {p['id']} | {theirs} | {ours} | {row.error:+.0%} | {', '.join(marks)} |"
 
 
@@ -129,8 +134,8 @@ def summary(found: list[Row]) -> list[str]:
     """Write the mean and the worst error, of each library and use."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in found:
-        groups[f"{row.published['library']}, {row.published['kernel']}, {row.published['use']}"].append(row)
-        groups[f"all {row.published['use']}"].append(row)
+        groups[f"{row.published['library']}, {row.published['kernel']}, {role(row.published)}"].append(row)
+        groups[f"all {role(row.published)}"].append(row)
     lines = ["| rows | number | mean absolute error | worst |", "|---|---|---|---|"]
     for name, members in groups.items():
         worst = max(members, key=lambda one: abs(one.error))
