@@ -94,10 +94,13 @@ def algorithm_of(text: str | None) -> Any:
 
 
 def _list(args: argparse.Namespace) -> Report:
-    from astranb.collectives import algorithms
+    from astranb.collectives import COLLECTIVES, EXCHANGES, algorithms
 
     del args
-    rows = [{"collective": a.collective, "algorithm": a.name, "summary": a.summary} for a in algorithms()]
+    found = [(a.collective, a.name, a.summary) for a in algorithms()]
+    routed = [name for name, kind in COLLECTIVES.items() if kind.routed]
+    found += [(name, kernels, summary) for name in routed for kernels, summary in EXCHANGES.items()]
+    rows = [dict(zip(("collective", "algorithm", "summary"), row, strict=True)) for row in found]
     return Report(rows, [f"{r['collective']:<15} {r['algorithm']:<17} {r['summary']}" for r in rows])
 
 

@@ -17,7 +17,7 @@ from astranb.engine.fidelity import fidelity_of
 from .arguments import flag_of, given
 from .collective import algorithm_of
 from .model import workload_of
-from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES, check_options, kind_of
+from .run_options import COLLECTIVE, EXCHANGE, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
     from astranb.collectives import LibraryChoice
@@ -71,7 +71,7 @@ class Subject:
     @property
     def by_lines(self) -> bool:
         """Whether a whole workload is simulated by cache lines."""
-        return self.sim.fidelity == "cacheline" and self.kind != COLLECTIVE
+        return self.sim.fidelity == "cacheline" and self.kind not in (COLLECTIVE, EXCHANGE)
 
 
 def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) -> Subject:
@@ -91,13 +91,14 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         Options do not fit together, or an input cannot be used.
     """
     kinds = kind_of(args)
-    fidelity = fidelity_of(args.fidelity, collective=COLLECTIVE in kinds, where="--fidelity")
+    fidelity = fidelity_of(args.fidelity, collective=kinds[0] in (COLLECTIVE, EXCHANGE), where="--fidelity")
     kind = kinds[0] if len(kinds) == 1 else _kind_of_files(args)
     _require(args, kind)
     _check_network(args, kind, fidelity)
     check_options(args, kind, fidelity)
     read: Callable[[argparse.Namespace], _Inputs] = {
         COLLECTIVE: _collective,
+        EXCHANGE: _exchange,
         MODEL: _model,
         TRACES: _traces,
         LAYERS: _layers,
@@ -148,8 +149,9 @@ def _kind_of_files(args: argparse.Namespace) -> str:
 
 def _require(args: argparse.Namespace, kind: str) -> None:
     """Check that nothing is missing."""
-    if kind == COLLECTIVE:
-        missing = [flag_of(name) for name in ("infra", "collective", "size") if getattr(args, name) is None]
+    if kind in (COLLECTIVE, EXCHANGE):
+        needed = ("infra", "collective", "size") if kind == COLLECTIVE else ("infra",)
+        missing = [flag_of(name) for name in needed if getattr(args, name) is None]
         if missing:
             what = f"the following arguments are required: {', '.join(missing)}"
             raise InputError(what, where="run", hint="or give --model or --workload; see astranb run --help")
@@ -184,7 +186,6 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
 def _collective(args: argparse.Namespace) -> _Inputs:
     from astranb.collectives import Collective
     from astranb.infragraph import resolve
-    from astranb.net import Network, Roce
 
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
@@ -196,15 +197,32 @@ def _collective(args: argparse.Namespace) -> _Inputs:
         collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **parts)
     else:
         collective = choice.to_run(channels=args.channels, **rooted)
-    shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
-    if args.roce is not None:
-        shared["roce"] = Roce.of(args.roce)
-    if choice is not None and choice.proxy_us:
-        shared["proxy_ps"] = round(1e6 * choice.proxy_us)
-    options: dict[str, Any] = {"network": Network(**shared)} if shared else {}
+    options = _network_options(args, 0.0 if choice is None else choice.proxy_us)
     if choice is not None:
         options["launch"] = choice.launch
     return _Inputs(collective, options, infra=infra, choice=choice)
+
+
+def _exchange(args: argparse.Namespace) -> _Inputs:
+    from astranb import collectives
+    from astranb.infragraph import resolve
+
+    make = getattr(collectives, args.collective)
+    drawn = given(args, "hidden", "topk", "experts", "skew", "seed", groups="expert_groups")
+    options = given(args, "tokens", "algorithm", "precision", "routing", "channels")
+    return _Inputs(make(**options, **drawn), _network_options(args), infra=resolve(args.infra))
+
+
+def _network_options(args: argparse.Namespace, proxy_us: float = 0.0) -> dict[str, Any]:
+    """Return the options of the network of a collective or exchange."""
+    from astranb.net import Network, Roce
+
+    shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
+    if args.roce is not None:
+        shared["roce"] = Roce.of(args.roce)
+    if proxy_us:
+        shared["proxy_ps"] = round(1e6 * proxy_us)
+    return {"network": Network(**shared)} if shared else {}
 
 
 def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | None:

@@ -10,7 +10,7 @@ from astranb.core.units import format_time
 
 from .inputs import Subject, table_row
 from .printing import Report
-from .run_options import COLLECTIVE, LAYERS, MODEL, TRACES
+from .run_options import COLLECTIVE, EXCHANGE, LAYERS, MODEL, TRACES
 
 if TYPE_CHECKING:
     from astranb.explore import StepAccount
@@ -106,6 +106,20 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "busbw_GBps": sim.result.busbw_Bps / 1e9,
         **({"choice": subject.inputs.choice.document()} if subject.inputs.choice else {}),
         **(_machine(sim) if by_lines else {"infra": subject.args.infra}),
+    }
+
+
+def _exchange_document(subject: Subject) -> dict[str, Any]:
+    exchange = subject.inputs.what
+    names = ("tokens", "hidden", "topk", "experts", "groups", "precision")
+    return {
+        "collective": exchange.name,
+        "algorithm": exchange.algorithm_name,
+        "size_bytes": exchange.size,
+        "checked": True,
+        **{name: getattr(exchange, name) for name in names},
+        "counted_GBps": {link: rate / 1e9 for link, rate in subject.sim.result.counted_Bps.items()},
+        **_machine(subject.sim),
     }
 
 
@@ -353,6 +367,7 @@ _Text = Callable[[Subject], str]
 _LINES_REPORT: Final[tuple[_Document, _Text]] = (_lines_document, _ranks_text)
 _REPORTS: Final[dict[str, tuple[_Document, _Text]]] = {
     COLLECTIVE: (_collective_document, _collective_text),
+    EXCHANGE: (_exchange_document, _collective_text),
     MODEL: (_model_document, _model_text),
     TRACES: (_traces_document, _ranks_text),
     LAYERS: (_layers_document, _layers_text),

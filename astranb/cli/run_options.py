@@ -13,9 +13,10 @@ from astranb.engine.fidelity import FIDELITIES
 from .arguments import Parser, flag_of, positive, whole
 from .model import MODEL_OPTIONS
 
-__all__ = ["COLLECTIVE", "LAYERS", "MODEL", "TRACES", "add_options", "check_options", "kind_of"]
+__all__ = ["COLLECTIVE", "EXCHANGE", "LAYERS", "MODEL", "TRACES", "add_options", "check_options", "kind_of"]
 
 COLLECTIVE: Final = "a collective"
+EXCHANGE: Final = "an exchange of experts"
 MODEL: Final = "a model"
 TRACES: Final = "ASTRA-sim 2.0 files"
 LAYERS: Final = "ASTRA-sim 1.0 files"
@@ -23,11 +24,13 @@ LAYERS: Final = "ASTRA-sim 1.0 files"
 
 _STARTERS: Final = {"collective": (COLLECTIVE,), "model": (MODEL,), "workload": (TRACES, LAYERS)}
 """The option that chooses what runs."""
+_EXCHANGES: Final = ("dispatch", "combine")
+"""Collectives that are exchanges of experts."""
 
 _ANY: Final = FIDELITIES
 _MESSAGES: Final = FIDELITIES[:2]
 _LINES: Final = FIDELITIES[2:]
-_ALL: Final = {COLLECTIVE: _ANY, MODEL: _ANY, TRACES: _ANY, LAYERS: _ANY}
+_ALL: Final = {COLLECTIVE: _ANY, EXCHANGE: _LINES, MODEL: _ANY, TRACES: _ANY, LAYERS: _ANY}
 
 
 def _for(*kinds: str, at: tuple[str, ...] = _ANY) -> dict[str, tuple[str, ...]]:
@@ -70,14 +73,24 @@ _scale = partial(_option, type=positive, metavar="X")
 _flag = partial(_option, action="store_true", default=None)
 
 _COLLECTIVE_LINES = _for(COLLECTIVE, at=_LINES)
+_EXCHANGE = _for(EXCHANGE, at=_LINES)
+_BY_LINES = {**_COLLECTIVE_LINES, **_EXCHANGE}
 _FILES = _for(TRACES, LAYERS)
 _SYSTEM = _for(MODEL, TRACES, LAYERS)
 _SYSTEM_LAYER = _for(MODEL, TRACES, LAYERS, at=_MESSAGES)
 _TABLES = _for(LAYERS, at=_MESSAGES)
 _LAYERS = _for(LAYERS)
 
-_KERNELS: Final = next(option for option in MODEL_OPTIONS if option[0] == ("--library",))
-"""A collective and a model each have a library: it stands with the collective's options."""
+_SHARED: Final = {option[0][0]: option for option in MODEL_OPTIONS if option[0][0] in (
+    "--library", "--tokens", "--precision",
+)}  # fmt: skip
+"""Options of a model that a collective has too: they stand with the collective's options."""
+
+
+def _shared(flag: str, text: str, applies: Mapping[str, Sequence[str]], **more: Any) -> _Option:
+    _, of_model, own = _SHARED[flag]
+    return _Option((flag,), f"{text}; of a model, {of_model}", {**applies, **_for(MODEL)}, {**own, **more})
+
 
 _GROUPS: Final = (
     _Group(
@@ -85,26 +98,25 @@ _GROUPS: Final = (
         "--infra dgx-h100 --collective all_reduce --size 64KiB --algorithm ring",
         (
             _option(
-                "--collective", "name, as all_reduce ('astranb collective list' lists them)", _for(COLLECTIVE)
+                "--collective",
+                "name, as all_reduce ('astranb collective list' lists them)",
+                {**_for(COLLECTIVE), **_EXCHANGE},
             ),
             _option("--size", "bytes in a rank's larger buffer, as 1MiB", _for(COLLECTIVE)),
             _option(
                 "--algorithm",
                 "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
                 "or a function FILE.py:FUNCTION (default: as the library chooses)",
-                _for(COLLECTIVE),
+                {**_for(COLLECTIVE), **_EXCHANGE},
             ),
-            _option(
+            _shared(
                 "--library",
                 "algorithm, protocol and channels as chosen by nccl, rccl or mscclpp; --explain says why "
-                "(default: the GPUs' own, where its choice is modelled); "
-                f"of a model, {_KERNELS[1]}",
-                {**_COLLECTIVE_LINES, **_for(MODEL)},
+                "(default: the GPUs' own, where its choice is modelled)",
+                _COLLECTIVE_LINES,
                 metavar="NAME",
             ),
-            _count(
-                "--channels", "sets of thread blocks (default: as the library chooses)", _COLLECTIVE_LINES
-            ),
+            _count("--channels", "sets of thread blocks (default: as the library chooses)", _BY_LINES),
             _option(
                 "--protocol",
                 "Simple, LL or LL128 (default: Simple); without it and --algorithm, the library's",
@@ -120,12 +132,35 @@ _GROUPS: Final = (
         ),
     ),
     _Group(
+        "what to run: an exchange of experts, as DeepEP's (--algorithm normal or low_latency)",
+        "--infra dgx-h800 --collective dispatch --tokens 4096 --hidden 7168 --topk 8 --experts 256",
+        (
+            _shared("--tokens", "of each rank", _EXCHANGE),
+            _count("--hidden", "elements of a token (default: 7168)", _EXCHANGE),
+            _count("--topk", "experts of each token (default: 8)", _EXCHANGE),
+            _count("--experts", "experts of all ranks (default: 256)", _EXCHANGE),
+            _count(
+                "--expert-groups", "nodes that the experts of a token may be on (default: all)", _EXCHANGE
+            ),
+            _shared("--precision", "fp8 or bf16 (default: fp8 of a dispatch, bf16 of a combine)", _EXCHANGE),
+            _option(
+                "--skew",
+                "how unevenly popular experts are, the exponent of a Zipf law (default: 0)",
+                _EXCHANGE,
+                type=float,
+                metavar="X",
+            ),
+            _count("--seed", "of the draw of experts (default: 0)", _EXCHANGE),
+            _file("--routing", "experts of each token, or counts: .npz or .csv (default: drawn)", _EXCHANGE),
+        ),
+    ),
+    _Group(
         "what to run: a model divided over ranks",
         "--model gpt3-6.7b --dp 2 --tp 8 --pp 2",
         tuple(
             _Option(flags, text, _for(MODEL), more)
             for flags, text, more in MODEL_OPTIONS
-            if flags != _KERNELS[0]
+            if flags[0] not in _SHARED
         ),
     ),
     _Group(
@@ -213,13 +248,13 @@ _GROUPS: Final = (
             _option(
                 "--infra",
                 "InfraGraph file, or blueprint such as dgx-h100",
-                {**_for(COLLECTIVE, MODEL, TRACES), LAYERS: _LINES},
+                {**_for(COLLECTIVE, MODEL, TRACES), **_EXCHANGE, LAYERS: _LINES},
             ),
             _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
                 "of a model, whose kernels it runs (default: h100-sxm)",
-                {**_for(MODEL), **_for(COLLECTIVE, TRACES, LAYERS, at=_LINES)},
+                {**_for(MODEL), **_for(COLLECTIVE, EXCHANGE, TRACES, LAYERS, at=_LINES)},
             ),
             _option(
                 "--dimensions",
@@ -265,23 +300,23 @@ _GROUPS: Final = (
             _option(
                 "--arbitration",
                 "fifo, round_robin or fair, which separates data and control (default: fifo)",
-                _COLLECTIVE_LINES,
+                _BY_LINES,
             ),
             _count(
                 "--buffers",
                 "messages buffered behind a link in each class; 0: unlimited (default: 0)",
-                _COLLECTIVE_LINES,
+                _BY_LINES,
             ),
-            _flag("--cut-through", "forward a message once its header has arrived", _COLLECTIVE_LINES),
+            _flag("--cut-through", "forward a message once its header has arrived", _BY_LINES),
             _option(
                 "--multipath",
                 "interleave, static, flow_hash or spray (default: interleave)",
-                _COLLECTIVE_LINES,
+                _BY_LINES,
             ),
             _option(
                 "--roce",
                 "Ethernet flow control: some of pfc,ecn,dcqcn; all of them without a value",
-                _COLLECTIVE_LINES,
+                _BY_LINES,
                 nargs="?",
                 const="pfc,ecn,dcqcn",
                 metavar="FEATURES",
@@ -289,7 +324,7 @@ _GROUPS: Final = (
             _count(
                 "--coalesce",
                 "cache lines per request; above 1 is faster and inexact (default: 1)",
-                _for(COLLECTIVE, MODEL, at=_LINES),
+                _for(COLLECTIVE, EXCHANGE, MODEL, at=_LINES),
             ),
             _count(
                 "--compute-lines",
@@ -362,7 +397,7 @@ def kind_of(args: argparse.Namespace) -> tuple[str, ...]:
         what = " and ".join(map(flag_of, chosen[:2]))
         raise InputError(f"{what} exclude each other", where="run", hint="leave one of them out")
     if chosen:
-        return _STARTERS[chosen[0]]
+        return (EXCHANGE,) if args.collective in _EXCHANGES else _STARTERS[chosen[0]]
     for option in _given(args):
         if COLLECTIVE not in option.applies:
             starters = [flag_of(name) for name, kinds in _STARTERS.items() if set(kinds) & {*option.applies}]

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from . import library as library  # registers the algorithms that come with astranb
 from .choice import LIBRARIES, LibraryCandidate, LibraryChoice, library_choice
+from .experts import EXCHANGES, Exchange, Routing, combine, dispatch, draw_routing, read_routing
 from .formats import read_algorithm, write_algorithm
 from .formats.msccl_xml import read_msccl_xml, write_msccl_xml
 from .formats.mscclpp import read_mscclpp, write_mscclpp
@@ -41,6 +42,7 @@ __all__ = [
     "ALGORITHMS",
     "BUFFERS",
     "COLLECTIVES",
+    "EXCHANGES",
     "LIBRARIES",
     "MIXED",
     "NOTHING",
@@ -52,6 +54,7 @@ __all__ = [
     "Collective",
     "Connection",
     "Contents",
+    "Exchange",
     "Flaw",
     "Joined",
     "JoinedOperation",
@@ -65,6 +68,7 @@ __all__ = [
     "ProgramSource",
     "Promise",
     "Rank",
+    "Routing",
     "Section",
     "Semaphore",
     "SourceLine",
@@ -78,7 +82,10 @@ __all__ = [
     "broadcast",
     "check",
     "check_text",
+    "combine",
     "contents",
+    "dispatch",
+    "draw_routing",
     "draw_waits",
     "gather",
     "join",
@@ -90,6 +97,7 @@ __all__ = [
     "read_algorithm",
     "read_msccl_xml",
     "read_mscclpp",
+    "read_routing",
     "reduce",
     "reduce_scatter",
     "scatter",

@@ -336,6 +336,11 @@ class Explainable(Protocol):
         """The only collective that runs: its kind, size in bytes, and ranks; None for a workload."""
         ...
 
+    @property
+    def counted_bytes(self) -> Mapping[str, int]:
+        """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
+        ...
+
     def why(self, path: str) -> Why:
         """The chain of waits of an object; where there is no path, of who has waited longest."""
         ...

@@ -85,6 +85,12 @@ class Result(Displayed):
 
         return algbw * COLLECTIVES[found[0]].busbw(found[2])
 
+    @property
+    def counted_Bps(self) -> dict[str, float]:  # noqa: N802
+        """Bandwidth of an exchange of experts over each kind of link, as DeepEP counts it; else empty."""
+        counted = self._engine.counted_bytes if self.finished and self.time_ps else {}
+        return {link: size * 1e12 / self.time_ps for link, size in counted.items()}
+
     def per_rank(self) -> list[dict[str, Any]]:
         """One dict a rank: its end, ``end_ps``, and how its time divides, in ps."""
         return self._engine.per_rank()
@@ -108,7 +114,10 @@ class Result(Displayed):
         took = format_time(self.time_ps) + ("" if self.finished else " so far")
         lines = [what, f"time    {took}   ({work})"]
         algbw, busbw = self.algbw_Bps, self.busbw_Bps
-        if algbw is not None and busbw is not None:
+        if self.counted_Bps:
+            rates = "   ".join(f"{link} {rate / 1e9:.2f} GB/s" for link, rate in self.counted_Bps.items())
+            lines.append(f"carried {rates}   (as DeepEP counts, GB = 10^9 bytes)")
+        elif algbw is not None and busbw is not None:
             lines.append(f"algbw   {algbw / 1e9:.2f} GB/s   busbw {busbw / 1e9:.2f} GB/s   (GB = 10^9 bytes)")
         if self._engine.collective is not None and self._engine.collective[0] == "custom":
             lines.append("checks  none: astranb does not know the result that a custom collective must have")

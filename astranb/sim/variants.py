@@ -85,7 +85,7 @@ def rebuilt(
 
 
 def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collective | Graph:
-    from astranb.collectives import Collective
+    from astranb.collectives import Collective, Exchange
 
     unknown = sorted(set(changes) - set(_COLLECTIVE))
     if unknown:
@@ -100,6 +100,8 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
         raise InputError(
             "a workload has no algorithm, size or channels of its own", where="rebuilt", hint=hint
         )
+    if isinstance(present, Exchange):
+        return present.changed(**given)
     channels = given.get("channels", present.channels)
     if channels not in (None, "auto") and (isinstance(channels, bool) or not isinstance(channels, int)):
         raise InputError(f"channels must be a whole number or auto, got {channels!r}", where="channels")

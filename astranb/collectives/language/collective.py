@@ -25,6 +25,7 @@ class CollectiveKind:
     default: str  # empty: it has no algorithm of its own
     root_only: bool = False  # only the root's output is promised
     silent: bool = False  # no output is promised
+    routed: bool = False  # it depends on the experts of each token: see collectives/experts
 
 
 COLLECTIVES = {
@@ -40,6 +41,8 @@ COLLECTIVES = {
         CollectiveKind("scatter", lambda n: n, lambda _: 1, lambda n: (n - 1) / n, "allpairs"),
         CollectiveKind("send_recv", lambda _: 1, lambda _: 1, lambda _: 1.0, "put"),
         CollectiveKind("barrier", lambda _: 1, lambda _: 1, lambda _: 0.0, "allpairs", silent=True),
+        CollectiveKind("dispatch", lambda n: n, lambda n: n, lambda _: 1.0, "normal", routed=True),
+        CollectiveKind("combine", lambda n: n, lambda n: n, lambda _: 1.0, "normal", routed=True),
         CollectiveKind("custom", lambda n: n, lambda n: n, lambda _: 1.0, "", silent=True),
     )
 }

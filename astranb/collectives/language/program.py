@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
 from astranb.net.shape import Shape
@@ -26,6 +26,7 @@ from astranb.net.shape import Shape
 from .buffer import Buffer
 from .connection import Connection, Connections
 from .fifo import Cut
+from .layout import ChunkLayout
 from .operation import (
     BUFFER_NUMBERS,
     BUFFERS,
@@ -44,6 +45,7 @@ from .operation import (
     unpack_place,
 )
 from .orders import node_chains, ring_order
+from .protocol import PROTOCOLS, check_protocol
 from .source import SourceLine, line_of_caller
 
 __all__ = [
@@ -65,16 +67,6 @@ __all__ = [
     "check_protocol",
 ]
 
-PROTOCOLS = ("Simple", "LL", "LL128")
-"""How a receiver learns that data has arrived (NCCL's names): ``Simple`` by a semaphore that the
-sender raises after a fence; ``LL`` and ``LL128`` by a flag in every 8 or every 128 bytes."""
-
-
-def check_protocol(protocol: str) -> None:
-    """Refuse an unknown protocol."""
-    if protocol not in PROTOCOLS:
-        raise InputError(f"unknown protocol {protocol!r}", where="protocol", hint=near(protocol, PROTOCOLS))
-
 
 class Block:
     """One thread block of one rank: a list of operations, executed in order.
@@ -95,6 +87,8 @@ class Block:
         Number of the kernel it belongs to; kernels are launched in this order.
     warps : int
         How many it has; 0: as many as the GPU's preset says.
+    lines_ahead, per_sm : int
+        Lines that its warps keep under way, and how many such blocks an SM takes; 0: as the preset says.
     origin : Origin, optional
         Where the operations that are added next stand in a file.
     added : bool
@@ -102,8 +96,8 @@ class Block:
     """
 
     __slots__ = (
-        "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel", "origin",
-        "program", "rank", "unit", "waited", "warps",
+        "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel",
+        "lines_ahead", "origin", "per_sm", "program", "rank", "unit", "waited", "warps",
     )  # fmt: skip
 
     def __init__(
@@ -112,7 +106,7 @@ class Block:
         self.program, self.rank, self.channel, self.unit, self.kernel = program, rank, channel, unit, kernel
         self.warps = warps
         self.waited: dict[Semaphore, int] = {}
-        self.current = 0
+        self.current = self.lines_ahead = self.per_sm = 0
         self.origin: Origin | None = None
         self.added = False
         self._rows, self._chunks = array("q"), array("q")
@@ -487,6 +481,11 @@ class Program:
         How often a semaphore is waited for that needs no signal, because it does not start at 0.
     frees : set of Semaphore
         The semaphores by which receivers free slots: packets do not replace them.
+    layout : ChunkLayout, optional
+        The chunks of inputs and outputs, where they do not follow from the collective.
+    sms, lines_per_sm : int
+        SMs of each GPU that take its thread blocks, and lines that one keeps under way at least; 0: all,
+        and as the preset says.
 
     Examples
     --------
@@ -525,7 +524,8 @@ class Program:
         self.frees: set[Semaphore] = set()
         self.cut = cut
         self._part = 0
-        self.channel = 0
+        self.channel = self.sms = self.lines_per_sm = 0
+        self.layout: ChunkLayout | None = None
         self.lines: dict[SourceLine | None, int] = {}
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []

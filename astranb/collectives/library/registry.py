@@ -114,6 +114,16 @@ def find(collective: str, name: str) -> Algorithm:
         raise InputError(f"{collective} has no algorithm {name!r}", hint=near(name, names)) from None
 
 
+def _check_routed(name: str, *, routed: bool) -> None:
+    """Refuse an exchange of experts that does not know the experts of its tokens."""
+    if collective_kind(name).routed and not routed:
+        raise InputError(
+            f"a {name} depends on the experts of each token",
+            where="collective",
+            hint=f"use astranb.collectives.{name}, or astranb run --collective {name} --tokens N",
+        )
+
+
 @dataclass(frozen=True)
 class Collective:
     """One collective to run, with its size, algorithm and protocol.
@@ -139,6 +149,7 @@ class Collective:
     """
 
     subject: ClassVar = "collective"
+    routed: ClassVar = False  # whether it knows the experts of tokens
 
     name: str
     size: int
@@ -150,7 +161,7 @@ class Collective:
 
     def __post_init__(self) -> None:
         """Refuse what no collective can be; a saved simulation may hold anything."""
-        collective_kind(self.name)
+        _check_routed(self.name, routed=self.routed)
         check_protocol(self.protocol)
         if not isinstance(self.algorithm, str) and not callable(self.algorithm):
             raise InputError(
@@ -184,6 +195,7 @@ class Collective:
             Unknown collective, algorithm or protocol, a size that cannot be parsed or is 0,
             fewer than one channel.
         """
+        _check_routed(name, routed=cls.routed)
         default = collective_kind(name).default
         chosen = algorithm if algorithm is not None else default
         if not chosen:

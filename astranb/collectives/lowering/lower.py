@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 
 from astranb.collectives.language.fifo import FIRST_SLOT, first_of_slot
+from astranb.collectives.language.layout import ChunkLayout
 from astranb.collectives.language.listing import in_order
 from astranb.collectives.language.program import (
     BUFFERS,
@@ -50,6 +51,11 @@ class Lowered:
         What each operation that computes a tile does, by its ``value``.
     flags : int
         Number of flags of packets, one for each line.
+    layout : ChunkLayout, optional
+        What outputs must hold, where it does not follow from the collective.
+    sms, lines_per_sm : int
+        SMs of each GPU that take its thread blocks, and lines that one keeps under way at least; 0: all,
+        and as the preset says.
     block_channel : ndarray of int64, shape (blocks,)
         The channel of each block.
     lines : ndarray of int64, shape (ranks,)
@@ -76,6 +82,9 @@ class Lowered:
     lines: np.ndarray
     tiles: Records = field(default_factory=lambda: allocate(0, t.TILE_WORK))
     flags: int = 0
+    layout: ChunkLayout | None = None
+    sms: int = 0
+    lines_per_sm: int = 0
     source: ProgramSource = field(default_factory=ProgramSource)
 
 
@@ -85,6 +94,7 @@ def lower(
     kind: str,
     size: int,
     line_bytes: int = 128,
+    unroll: int = 1,
     bulk_lines: int = 1,
     engine_lines: int = 1,
     nic_lines: int = 1,
@@ -102,6 +112,8 @@ def lower(
         Bytes of the larger buffer of a rank.
     line_bytes : int
         Bytes of a cache line.
+    unroll : int
+        Lines that one warp keeps under way.
     bulk_lines, engine_lines, nic_lines : int
         Lines that one instruction of a thread block, or one request of a copy engine or NIC, moves.
     nic_post_ps : int
@@ -136,8 +148,12 @@ def lower(
     blocks["first_op"] = c.first_op[:-1]
     blocks["last_op"] = c.first_op[1:]
     blocks["engine"] = units
-    blocks["held"] = t.SHARE
-    blocks["warps"] = [program.blocks[b].warps for b in order]
+    warps = [
+        block.warps or -(-block.lines_ahead // unroll) for block in map(program.blocks.__getitem__, order)
+    ]
+    blocks["warps"] = warps
+    shares = np.array([program.blocks[b].per_sm for b in order], np.int64)
+    blocks["held"] = np.where(shares > 0, t.ROOM // np.maximum(1, shares), t.SHARE)
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)
@@ -158,6 +174,9 @@ def lower(
         block_channel=np.array([program.blocks[b].channel for b in order], np.int64),
         lines=lines,
         flags=flags,
+        layout=program.layout,
+        sms=program.sms,
+        lines_per_sm=program.lines_per_sm,
         source=source_of(list(program.lines), c.line),
     )
 
@@ -184,7 +203,8 @@ class Extents:
     """The lines and bytes of every slice.
 
     Inputs and outputs follow from the collective: its data is ceil(size / line) lines,
-    cut into equal chunks of whole lines, of which the last ones may be short or empty.
+    cut into equal chunks of whole lines, of which the last ones may be short or empty;
+    or from the program's layout, whose chunks are of one size.
     A slice of scratch is as large as what is stored there.
     """
 
@@ -199,6 +219,8 @@ class Extents:
     @property
     def uniform(self) -> bool:
         """Whether all slices of inputs and outputs have the same size."""
+        if self.program.layout is not None:
+            return True
         slices = self.parts * self.program.width
         return self.size == slices * self.slice_lines * self.line_bytes
 
@@ -211,6 +233,9 @@ class Extents:
 
     def of_part(self, part: int, channel: int) -> tuple[int, int]:
         """Lines and bytes of one channel's slice of one part of the data."""
+        layout = self.program.layout
+        if layout is not None:
+            return layout.lines(self.line_bytes), layout.chunk_bytes
         end = min(self.total, (part + 1) * self.chunk_lines)
         first = part * self.chunk_lines + channel * self.slice_lines
         lines = max(0, min(end, first + self.slice_lines) - first)
@@ -219,6 +244,9 @@ class Extents:
     def of_chunks(self, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lines and bytes of input and output chunks: rows of rank, buffer, index and channel."""
         rank, buffer, index, channel = chunks
+        layout = self.program.layout
+        if layout is not None:
+            return np.full_like(index, layout.lines(self.line_bytes)), np.full_like(index, layout.chunk_bytes)
         one = [
             (count == 1 and self.parts > 1)
             for count in (self.program.input_chunks, self.program.output_chunks)
@@ -345,9 +373,14 @@ def _slices(
     names = ChunkKeys(program.ranks, np.concatenate([c.index, index]), np.concatenate([c.channel, channel]))
     moved = names.keys(c.rank, c.buffer, c.index, c.channel)
     rank = np.arange(program.ranks)[:, None, None]
-    whole = [
-        names.keys(rank, buffer, index[:count, None], channel).ravel() for buffer, count in enumerate(counts)
-    ]
+    if program.layout is not None:
+        held = (program.layout.inputs, program.layout.outputs)
+        whole = [names.keys(of, buffer, index, 0) for buffer, (of, index) in enumerate(held)]
+    else:
+        whole = [
+            names.keys(rank, buffer, index[:count, None], channel).ravel()
+            for buffer, count in enumerate(counts)
+        ]
     keys, number = distinct(np.concatenate([moved, *whole]))
     slice_of, chunks = number[: len(moved)], names.chunks(keys)
     slices = allocate(len(keys), t.SLICE)

@@ -63,6 +63,7 @@ def contents(program: Lowered, ops: Records, operands: Records, slices: Records)
     ops, operands, slices : recarray
         The present tables.
     """
+    slots = program.layout.slots if program.layout is not None else 1
     times = np.zeros((len(ops), program.ranks), np.int32)
     chunk = np.full(len(ops), NOTHING, np.int64)
 
@@ -73,7 +74,7 @@ def contents(program: Lowered, ops: Records, operands: Records, slices: Records)
         moved, brought = writer >= 0, np.flatnonzero(writer == INITIAL)
         found[moved], of_chunk[moved] = times[writer[moved]], chunk[writer[moved]]
         found[brought, slices["gpu"][slice_[brought]]] = 1
-        of_chunk[brought] = slices["chunk"][slice_[brought]]
+        of_chunk[brought] = slices["chunk"][slice_[brought]] // slots
         return found, of_chunk
 
     issued = (ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0)
@@ -175,6 +176,8 @@ class Promise:
 def promise(program: Lowered, kind: str, root: int, slices: Records) -> Promise:
     """Return what a collective promises for the slices of a program."""
     output = np.flatnonzero((slices["buffer"] == BUFFERS.index("output")) & (slices["lines"] > 0))
+    if program.layout is not None:  # slices are in the order of its outputs
+        return Promise(output, program.layout.times, program.layout.item)
     if COLLECTIVES[kind].silent:
         output = output[:0]
     if COLLECTIVES[kind].root_only:

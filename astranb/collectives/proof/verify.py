@@ -381,7 +381,7 @@ class _Proof:
         own = self.initial.get(chunk, chunk)
         if own.buffer != "input":
             return None
-        return _contribution(own, self.program.ranks)
+        return _contribution(own, self.program)
 
     def _result(self) -> None:
         """Compare every output chunk with what the collective promises."""
@@ -392,7 +392,10 @@ class _Proof:
         ranks = [self.root] if kind.root_only else range(program.ranks)
         cells = [chunk for chunk in _outputs(program, ranks) if chunk not in self.empty]
         rank, index = (np.array([getattr(c, k) for c in cells], np.int64) for k in ("rank", "index"))
-        wanted, wanted_chunk = promised(self.kind, self.root, program.ranks, rank, index)
+        if program.layout is not None:  # its chunks are in this order
+            wanted, wanted_chunk = program.layout.times, program.layout.item
+        else:
+            wanted, wanted_chunk = promised(self.kind, self.root, program.ranks, rank, index)
         wrong = []
         writers: list[tuple[Block, int]] = []
         for number, cell in enumerate(cells):
@@ -401,7 +404,7 @@ class _Proof:
             if place is not None:
                 held = self.held.get(place) or self.brought(place)
             elif cell in self.initial:
-                held = _contribution(self.initial[cell], program.ranks)
+                held = _contribution(self.initial[cell], program)
             times, chunk = np.zeros(program.ranks, np.int32), NOTHING
             if held is not None:
                 times, chunk = held.times, held.chunk
@@ -423,11 +426,12 @@ class _Proof:
         self.add("result", message, *writers[:20])
 
 
-def _contribution(chunk: Chunk, ranks: int) -> _Data:
+def _contribution(chunk: Chunk, program: Program) -> _Data:
     """Return what a chunk of an input holds at the start."""
-    times = np.zeros(ranks, np.int32)
+    times = np.zeros(program.ranks, np.int32)
     times[chunk.rank] = 1
-    return _Data(times, chunk.index, chunk.channel)
+    slots = program.layout.slots if program.layout is not None else 1
+    return _Data(times, chunk.index // slots, chunk.channel)
 
 
 class _Accesses:
@@ -612,6 +616,8 @@ def _is(semaphore: Semaphore | None, number: int) -> bool:
 
 def _outputs(program: Program, ranks: Iterable[int]) -> list[Chunk]:
     """Return all slices of the outputs of ranks."""
+    if program.layout is not None:
+        return [Chunk(rank, "output", index, 0) for rank, index in program.layout.outputs.T.tolist()]
     return [
         Chunk(rank, "output", index, channel)
         for rank in ranks

@@ -104,6 +104,7 @@ def lower_for(
         kind=collective.name,
         size=collective.size,
         line_bytes=first.line_bytes,
+        unroll=first.unroll,
         bulk_lines=first.bulk_lines,
         engine_lines=first.engine_lines,
         nic_lines=first.nic_lines,
@@ -111,7 +112,8 @@ def lower_for(
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
-    return chosen, program
+    most = program.lines_per_sm
+    return [p if p.max_outstanding >= most else p.but(max_outstanding=most) for p in chosen], program
 
 
 def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
@@ -412,7 +414,7 @@ def _gpus(plan: MachinePlan) -> Records:
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]
-    gpus["usable"] = gpus["sms"]
+    gpus["usable"] = program.sms or gpus["sms"]
     gpus["slice_ps"] = [_service_ps(p.line_bytes * p.l2_slices, p.l2_Bps) for p in presets]
     gpus["channel_ps"] = [_service_ps(p.line_bytes * p.hbm_channels, p.hbm_Bps) for p in presets]
     gpus["row_lines"] = [max(1, p.row_bytes // p.line_bytes) * p.hbm_channels for p in presets]

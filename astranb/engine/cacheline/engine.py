@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from astranb.collectives import Exchange
 from astranb.core.errors import InputError
 from astranb.core.queue import arg_of, kind_of
 from astranb.engine import breakpoints
@@ -112,6 +113,13 @@ class CacheLineEngine(CacheLineState):
         if isinstance(self.work, Graph):
             return None
         return self.work.name, self.work.size, self.program.ranks
+
+    @cached_property
+    def counted_bytes(self) -> Mapping[str, int]:
+        """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
+        if isinstance(self.work, Exchange):
+            return self.work.counted_bytes(self.program.ranks, self.fabric.shape)
+        return {}
 
     # Stopping and changing ---------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.chakra import Distinct
-from astranb.collectives import Collective, Lowered, ProgramSource, SourceText
+from astranb.collectives import Collective, Exchange, Lowered, ProgramSource, Routing, SourceText
 from astranb.core.errors import InputError
 from astranb.core.rules import require
 from astranb.engine.edits import RECORD, Edit
@@ -60,10 +60,15 @@ def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What runs: a collective with its program, or a workload, which is lowered anew."""
+    """What runs: a collective with its program, or an exchange or workload, which is lowered anew."""
     if isinstance(engine.work, Graph):
         document, tables = graph_tables(engine.work)
         return {"graph": document}, {f"graph/{name}": table for name, table in tables.items()}
+    if isinstance(engine.work, Exchange):
+        given = engine.work.given
+        names = [field.name for field in dataclasses.fields(Exchange) if field.name != "given"]
+        drawn = {name: getattr(engine.work, name) for name in names}
+        return {"exchange": drawn}, {} if given is None else {"exchange/chosen": given.chosen}
     collective, program = engine.work, engine.program
     document = {
         "collective": {
@@ -114,6 +119,12 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     if "graph" in inputs:
         own = {name.removeprefix("graph/"): table for name, table in data.items()}
         work: Collective | Graph = graph_of(inputs["graph"], own)
+        _, program = lower_for(work, chosen, fabric, network, launch)
+    elif "exchange" in inputs:
+        chosen_experts = data.get("exchange/chosen")
+        require(chosen_experts is None or chosen_experts.ndim == 3, "exchange.chosen")
+        given = None if chosen_experts is None else Routing(chosen_experts, inputs["exchange"]["experts"])
+        work = Exchange(**inputs["exchange"], given=given)
         _, program = lower_for(work, chosen, fabric, network, launch)
     else:
         work = Collective(**inputs["collective"])

@@ -56,6 +56,7 @@ class OperationEngine(OperationRun):
     slice_events = 131_072
     replay_bytes = 8
     quick = True
+    counted_bytes: ClassVar[Mapping[str, int]] = {}
     losses: ClassVar[Mapping[str, str]] = LOSSES
     lost_per: ClassVar[Sequence[str]] = ("rank",)
     part_kinds: ClassVar[Collection[str]] = ("op", "dim")

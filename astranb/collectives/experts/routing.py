@@ -1,0 +1,246 @@
+"""Which experts each token goes to: drawn by a gate, or read from a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from zipfile import BadZipFile
+
+import numpy as np
+
+from astranb.core.errors import InputError
+
+__all__ = ["NO_EXPERT", "Routing", "draw_routing", "read_routing"]
+
+NO_EXPERT: Final = -1
+_MOST_TOKENS: Final = 2**24
+"""Tokens of all ranks: chunks are numbered by them."""
+
+
+@dataclass(frozen=True)
+class Routing:
+    """The experts of every token. Expert ``e`` of ``E`` is on rank ``e // (E / ranks)``.
+
+    Attributes
+    ----------
+    chosen : ndarray of int64, shape (ranks, tokens, topk)
+        The experts of each token, or ``NO_EXPERT``.
+    experts : int
+        How many experts there are.
+
+    Examples
+    --------
+    >>> routing = Routing(np.array([[[0, 1], [3, 2]], [[0, 2], [1, -1]]]), experts=4)
+    >>> routing.copies().tolist()  # of each token for each rank: here two experts are on each
+    [[[2, 0], [0, 2]], [[1, 1], [1, 0]]]
+    """
+
+    chosen: np.ndarray
+    experts: int
+
+    def __post_init__(self) -> None:
+        """Refuse what no gate can have chosen."""
+        ranks, tokens, topk = self.chosen.shape
+        if self.experts < 1 or self.experts % ranks:
+            raise InputError(
+                f"{self.experts} experts do not divide among {ranks} ranks",
+                where="experts",
+                hint=f"use a multiple of {ranks}",
+            )
+        if not 1 <= topk <= self.experts:
+            raise InputError(
+                f"a token cannot go to {topk} of {self.experts} experts",
+                where="topk",
+                hint=f"from 1 to {self.experts}",
+            )
+        if not 1 <= ranks * tokens <= _MOST_TOKENS:
+            raise InputError(
+                f"{ranks * tokens:,} tokens", where="tokens", hint=f"from 1 to {_MOST_TOKENS:,} of all ranks"
+            )
+        if self.chosen.min() < NO_EXPERT or self.chosen.max() >= self.experts:
+            wrong = self.chosen.min() if self.chosen.min() < NO_EXPERT else self.chosen.max()
+            raise InputError(
+                f"there is no expert {wrong}", where="routing", hint=f"experts are 0 to {self.experts - 1}"
+            )
+        ordered = np.sort(self.chosen, axis=2)
+        twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != NO_EXPERT)
+        if twice.any():
+            rank, token, _ = (int(k[0]) for k in np.nonzero(twice))
+            raise InputError(f"token {token} of rank {rank} has an expert twice", where="routing")
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return int(self.chosen.shape[0])
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of each rank."""
+        return int(self.chosen.shape[1])
+
+    def holders(self) -> np.ndarray:
+        """Return the rank of each chosen expert, or -1: shape (ranks, tokens, topk)."""
+        held = self.chosen // (self.experts // self.ranks)
+        return np.where(self.chosen == NO_EXPERT, NO_EXPERT, held)
+
+    def copies(self) -> np.ndarray:
+        """Return how many of its experts each token has on each rank: shape (ranks, tokens, ranks)."""
+        holders = self.holders()
+        return np.stack([(holders == rank).sum(axis=2) for rank in range(self.ranks)], axis=2)
+
+
+def draw_routing(
+    ranks: int,
+    tokens: int,
+    topk: int,
+    experts: int,
+    *,
+    groups: int | None = None,
+    groups_of: int = 1,
+    skew: float = 0.0,
+    seed: int = 0,
+) -> Routing:
+    """Draw the experts of every token.
+
+    A gate's scores are independent, so that any ``topk`` experts are as likely as any others.
+    With ``groups`` the gate is DeepSeek-V3's: the experts of a token are in as many of the
+    ``groups_of`` groups (nodes), those of the best score.
+
+    Parameters
+    ----------
+    ranks, tokens, topk, experts : int
+    groups : int, optional
+        Groups that a token's experts may be in; by default any.
+    groups_of : int
+        Groups of consecutive experts that there are: nodes.
+    skew : float
+        Popularity falls with an expert's place as ``place ** -skew`` (Zipf), in a random order; 0: all alike.
+    seed : int
+
+    Examples
+    --------
+    >>> draw_routing(2, 3, topk=2, experts=8).chosen.shape
+    (2, 3, 2)
+    """
+    for name, number in (("tokens", tokens), ("topk", topk), ("experts", experts)):
+        if number < 1:
+            raise InputError(f"{name} must be at least 1, got {number}", where=name)
+    if topk > experts:
+        raise InputError(
+            f"a token cannot go to {topk} of {experts} experts", where="topk", hint=f"from 1 to {experts}"
+        )
+    if experts % ranks:
+        raise InputError(
+            f"{experts} experts do not divide among {ranks} ranks",
+            where="experts",
+            hint=f"use a multiple of {ranks}",
+        )
+    if not 0 <= skew <= 10:
+        raise InputError(f"skew must be from 0 to 10, got {skew:g}", where="skew")
+    if seed < 0:
+        raise InputError(f"seed must be at least 0, got {seed}", where="seed")
+    if ranks * tokens > _MOST_TOKENS:
+        raise InputError(
+            f"{ranks * tokens:,} tokens", where="tokens", hint=f"at most {_MOST_TOKENS:,} of all ranks"
+        )
+    _check_groups(groups, groups_of, topk, experts)
+    random = np.random.default_rng(seed)
+    popular = -skew * np.log(1 + random.permutation(experts))
+    chosen = np.empty((ranks, tokens, topk), np.int64)
+    for rank in range(ranks):
+        scores = popular + random.gumbel(size=(tokens, experts))
+        if groups is not None and groups < groups_of:
+            best = scores.reshape(tokens, groups_of, -1).max(axis=2)
+            left_out = np.argsort(-best, axis=1)[:, groups:]
+            closed = np.zeros((tokens, groups_of), bool)
+            np.put_along_axis(closed, left_out, 1, axis=1)
+            scores[np.repeat(closed, experts // groups_of, axis=1)] = -np.inf
+        best = np.argpartition(-scores, topk - 1, axis=1)[:, :topk]
+        order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
+        chosen[rank] = np.take_along_axis(best, order, axis=1)
+    return Routing(chosen, experts)
+
+
+def _check_groups(groups: int | None, groups_of: int, topk: int, experts: int) -> None:
+    if groups is None:
+        return
+    if not 1 <= groups <= groups_of:
+        raise InputError(
+            f"experts of {groups} groups, there are {groups_of}: one for each node",
+            where="groups",
+            hint=f"from 1 to {groups_of}",
+        )
+    if experts % groups_of or topk > groups * (experts // groups_of):
+        raise InputError(
+            f"{groups} of {groups_of} groups have no {topk} of {experts} experts",
+            where="groups",
+            hint="use more groups",
+        )
+
+
+def read_routing(path: str | Path, experts: int) -> Routing:
+    """Read the experts of every token, or how many tokens go to each expert.
+
+    ``.npz``: an array ``chosen`` of shape (ranks, tokens, topk) with the experts of each token, or
+    ``counts`` of shape (ranks, experts). ``.csv``: a line for each token, ``rank,EXPERT,EXPERT,…``
+    below a header ``rank,…``; or a line for each rank with a count for each expert, without a header.
+    Of counts, tokens are made so that none has an expert twice.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is of other experts.
+    """
+    where = str(path)
+    try:
+        if where.lower().endswith(".npz"):
+            with np.load(path, allow_pickle=False) as file:
+                name = next((name for name in ("chosen", "counts") if name in file.files), None)
+                if name is None:
+                    raise InputError("neither an array 'chosen' nor 'counts'", where=where)
+                data, counted = np.asarray(file[name]), name == "counts"
+            if data.dtype.kind not in "iu":
+                raise InputError(f"{name} must be whole numbers", where=where)
+            data = data.astype(np.int64)
+        else:
+            data, counted = _read_csv(Path(path))
+    except (OSError, ValueError, BadZipFile) as error:
+        what = getattr(error, "strerror", None) or str(error)
+        raise InputError(what[:200], where=where, hint="give a .npz or .csv file of a routing") from error
+    if data.ndim != (2 if counted else 3) or not data.size:
+        shape = "ranks x experts" if counted else "ranks x tokens x topk"
+        raise InputError(f"its shape is {'x'.join(map(str, data.shape))}", where=where, hint=f"give {shape}")
+    if counted and data.shape[1] != experts:
+        raise InputError(
+            f"it has counts of {data.shape[1]} experts, there are {experts}",
+            where=where,
+            hint="give --experts",
+        )
+    return Routing(_of_counts(data, where) if counted else data, experts)
+
+
+def _read_csv(path: Path) -> tuple[np.ndarray, bool]:
+    text = path.read_text(encoding="utf-8")
+    if not text.startswith("rank"):
+        return np.loadtxt(text.splitlines(), np.int64, delimiter=",", ndmin=2), True
+    rows = np.loadtxt(text.splitlines()[1:], np.int64, delimiter=",", ndmin=2)
+    of_rank = np.bincount(rows[:, 0]) if rows.size and rows[:, 0].min() >= 0 else np.zeros(0)
+    if len(set(of_rank.tolist())) != 1:
+        raise ValueError("ranks must have equally many tokens, from rank 0 on")
+    ordered = rows[np.argsort(rows[:, 0], kind="stable"), 1:]
+    return ordered.reshape(len(of_rank), int(of_rank[0]), -1), False
+
+
+def _of_counts(counts: np.ndarray, where: str) -> np.ndarray:
+    """Make tokens of counts: as few as the most popular expert of a rank needs."""
+    if counts.min() < 0 or not counts.any():
+        raise InputError("counts must be positive", where=where)
+    tokens = int(counts.max())
+    topk = int(-(-counts.sum(axis=1).max() // tokens))
+    chosen = np.full((len(counts), tokens * topk), NO_EXPERT, np.int64)
+    for rank, row in enumerate(counts):
+        listed = np.repeat(np.arange(len(row)), row)
+        chosen[rank, : len(listed)] = listed
+    # One expert's tokens follow one another, at most as many as there are tokens.
+    return chosen.reshape(len(counts), topk, tokens).swapaxes(1, 2)

@@ -1,0 +1,94 @@
+"""Which tokens go where: lists by rank, node and channel, and what the results must be."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from astranb.collectives.language.layout import ChunkLayout
+
+from .routing import Routing
+
+__all__ = ["Tokens"]
+
+
+class Tokens:
+    """The tokens of an exchange. Token ``t`` of rank ``r`` has the number ``r * count + t``.
+
+    Parameters
+    ----------
+    routing : Routing
+    per_node : int
+        Consecutive ranks that share a node.
+    channels : int
+        Consecutive tokens of a rank share a channel.
+    """
+
+    def __init__(self, routing: Routing, per_node: int, channels: int) -> None:
+        self.routing, self.per_node, self.channels = routing, per_node, channels
+        self.ranks, self.count = routing.ranks, routing.tokens
+        self.nodes = self.ranks // per_node
+        self.copies = routing.copies()
+
+    @cached_property
+    def to_node(self) -> np.ndarray:
+        """Whether each token has an expert on each node: shape (ranks, tokens, nodes)."""
+        there = (self.copies > 0).reshape(self.ranks, self.count, self.nodes, self.per_node)
+        return np.asarray(there.any(axis=3))
+
+    def _of_channel(self, channel: int) -> tuple[int, int]:
+        each = -(-self.count // self.channels)
+        return min(self.count, channel * each), min(self.count, (channel + 1) * each)
+
+    def _numbers(self, wanted: np.ndarray, rank: int, channel: int) -> list[int]:
+        first, last = self._of_channel(channel)
+        found: list[int] = (np.flatnonzero(wanted[first:last]) + (rank * self.count + first)).tolist()
+        return found
+
+    def for_rank(self, source: int, target: int, channel: int) -> list[int]:
+        """Return the tokens of a rank for another one, in one channel."""
+        return self._numbers(self.copies[source, :, target] > 0, source, channel)
+
+    def for_node(self, source: int, node: int, channel: int) -> list[int]:
+        """Return the tokens of a rank for a node, in one channel."""
+        return self._numbers(self.to_node[source, :, node], source, channel)
+
+    def of_rank(self, source: int, channel: int) -> list[int]:
+        """Return the tokens of a rank that have an expert, in one channel."""
+        return self._numbers((self.copies[source] > 0).any(axis=1), source, channel)
+
+    def holders(self, token: int) -> list[int]:
+        """Return the ranks that have experts of a token."""
+        found: list[int] = np.flatnonzero(self.copies[divmod(token, self.count)]).tolist()
+        return found
+
+    def slots(self, algorithm: str) -> int:
+        """Return how many chunks a token can have on one rank: one for each expert in low-latency kernels."""
+        return int(self.routing.chosen.shape[2]) if algorithm == "low_latency" else 1
+
+    def layout(self, name: str, algorithm: str, chunk_bytes: int) -> ChunkLayout:
+        """Return the chunks of a dispatch or combine, and what its outputs must hold.
+
+        On the ranks of its experts a token has a chunk; in low-latency kernels one for each expert.
+        """
+        slots = self.slots(algorithm)
+        source, token, holder = np.nonzero(self.copies)
+        number = source * self.count + token
+        if slots > 1:
+            chosen = self.routing.holders()
+            source, token, place = np.nonzero(chosen >= 0)
+            holder = chosen[source, token, place]
+            number = (source * self.count + token) * slots + place
+        order = np.lexsort((number, holder))
+        source, number, holder = source[order], number[order], holder[order]
+        item, away = number // slots, np.stack([holder, number])
+        own = np.flatnonzero(self.copies.any(axis=2).ravel())
+        home = np.stack([own // self.count, own * slots])
+        if name == "dispatch":
+            times = np.zeros((len(item), self.ranks), np.int32)
+            times[np.arange(len(item)), source] = 1
+            return ChunkLayout(chunk_bytes, home, away, times, item, slots)
+        summed = self.copies.reshape(-1, self.ranks)[own]
+        times = (summed if slots > 1 else summed > 0).astype(np.int32)
+        return ChunkLayout(chunk_bytes, away, home, times, own, slots)
