@@ -444,9 +444,14 @@ class FormatWriter:
         return InputError(what, where=f"program {self.program.name!r}", hint=hint)
 
     def check(self, block: Block) -> None:
-        """Refuse a copy engine."""
+        """Refuse a copy engine, and what no format has."""
         if block.unit != "sm":
             raise self.error("copy engines cannot be written", "use thread blocks")
+        for op in block.operations:
+            if op.kind == "waitcnt":
+                raise self.error("waitcnt cannot be written", "use a signal that is not relaxed")
+            if op.kind == "tile":
+                raise self.error("products cannot be written", "write the collective alone")
 
     def index(self, chunk: Chunk) -> int:
         """Return the index of a chunk of an input or output: each slice is a chunk of the file."""

@@ -16,17 +16,19 @@ Each kernel is launched as a node of a graph after the one before it (``graph_ps
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from astranb.collectives import TileShape
 from astranb.core.errors import InputError
 from astranb.gpu import Preset
 from astranb.gpu.tables import ROOM
 
+from .gpus import gpu_named
 from .times import KernelTimes, Tile
 from .work import Attention, Product, Stream
 
-__all__ = ["Grid", "grids"]
+__all__ = ["Grid", "grids", "tile_of"]
 
 _QUERIES: Final = 128
 _MOST_STAGES: Final = 6
@@ -143,8 +145,49 @@ def _held(name: str, shared: int, registers: int, preset: Preset) -> int:
 
 
 def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
-    more = _MORE_TILES if times.gpu.cluster > 1 else ()
-    best = min(times.tiles(one, more), key=lambda tile: _estimate_ns(one, tile, times, preset))
+    best = min(times.tiles(one, _more(times)), key=lambda tile: _estimate_ns(one, tile, times, preset))
+    tiles = _tiled(one, best, times, preset)
+    found = [tiles]
+    if times.casts(one):
+        found.insert(0, _pass(Stream(times.cast_size(one)), preset))
+    if best.split > 1:
+        size = (_ACCUMULATOR_BYTES * best.split + 2) * one.m * one.n * one.copies
+        found.append(_copy("sum of parts", size, preset.graph_ps, preset))
+    return tuple(found)
+
+
+def tile_of(shape: TileShape, gpu: Preset) -> Grid:
+    """Give the grid of one tile of a product, as a program of a collective computes it.
+
+    Raises
+    ------
+    InputError
+        The GPU's library has no such tile, or it does not fit on its SMs.
+
+    Examples
+    --------
+    >>> from astranb.gpu import preset
+    >>> one = tile_of(TileShape(128, 256, 1024), preset("h100-sxm"))
+    >>> one.steps, one.row_lines, one.column_lines, one.stored_lines
+    (16, 128, 128, 512)
+    """
+    times = KernelTimes(gpu_named(gpu.name), sustained=1.0)
+    # Its neighbours are tiles of the same product, which share what they load.
+    one = Product(2 * shape.rows, 2 * shape.columns, shape.k)
+    known = {(tile.rows, tile.columns): tile for tile in times.tiles(one, _more(times)) if tile.split == 1}
+    if shape[:2] not in known:
+        has = ", ".join(f"{rows} x {columns}" for rows, columns in known)
+        what = f"no tile of {shape.rows} x {shape.columns}"
+        raise InputError(what, where=f"GPU {gpu.name!r}", hint=f"its library has {has}")
+    return replace(_tiled(one, known[shape[:2]], times, gpu), name=f"tile {shape}", rows=1, columns=1)
+
+
+def _more(times: KernelTimes) -> tuple[tuple[int, int, float], ...]:
+    return _MORE_TILES if times.gpu.cluster > 1 else ()
+
+
+def _tiled(one: Product, best: Tile, times: KernelTimes, preset: Preset) -> Grid:
+    """Give the grid of a product that is cut into tiles."""
     number = times.number_bytes(one)
     name = f"product {one.m} x {one.n} x {one.k}"
     step = preset.line_bytes // number
@@ -155,18 +198,11 @@ def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ..
     held = _held(name, stages * filled, accumulators + threads * _REGISTERS_OF_A_THREAD * 4, preset)
     row_lines, column_lines = _step_lines(one, best, times.gpu.cluster)
     stored = min(best.rows, one.m) * min(best.columns, one.n) * (_ACCUMULATOR_BYTES if best.split > 1 else 2)
-    tiles = Grid(
+    return Grid(
         name, -(-one.m // best.rows) * one.copies, -(-one.n // best.columns), best.split,
         max(1, -(-one.k // best.split // step)), 0, row_lines, column_lines, 0, _lines(stored, preset),
         max(1, round(best.step_ps(step))), stages, held, preset.graph_ps,
     )  # fmt: skip
-    found = [tiles]
-    if times.casts(one):
-        found.insert(0, _pass(Stream(times.cast_size(one)), preset))
-    if best.split > 1:
-        size = (_ACCUMULATOR_BYTES * best.split + 2) * one.m * one.n * one.copies
-        found.append(_copy("sum of parts", size, preset.graph_ps, preset))
-    return tuple(found)
 
 
 def _step_lines(one: Product, tile: Tile, cluster: int) -> tuple[int, int]:
