@@ -124,8 +124,9 @@ class Graph:
         *,
         precision: str = "bf16",
         urgent: bool = True,
+        first: str = "",
     ) -> Self:
-        """Let every rank compute and take part in a collective at the same time.
+        """Let every rank compute and take part in a collective at the same time, or one after the other.
 
         Parameters
         ----------
@@ -140,11 +141,13 @@ class Graph:
             Of products: ``bf16``, ``fp16`` or ``fp8``.
         urgent : bool
             Whether the collective's thread blocks are given SMs before those of kernels.
+        first : str
+            ``"kernels"`` or ``"collective"``: the other one waits for it.
 
         Raises
         ------
         InputError
-            There is no such GPU or precision, or a thread block does not fit on its SMs.
+            There is no such GPU, precision or order, or a thread block does not fit on its SMs.
 
         Examples
         --------
@@ -168,13 +171,20 @@ class Graph:
             part = size // ranks if collective.name in ("all_gather", "gather") else size
             rows.append({"kind": COLLECTIVE, "collective": name, "bytes": part, "priority": int(urgent)})
             chosen = {f"{collective.name.replace('_', '-')}-implementation": [word]}
-        one = Operations.of(rows)
+        if first not in ("", "kernels", "collective"):
+            raise InputError(f"no order {first!r}", where="first", hint="use kernels or collective")
+        listed = [launched, *(() for _ in rows[1:])]
+        if first == "collective":
+            rows, listed = rows[::-1], listed[::-1]
+        waits = bool(first) and len(rows) > 1
+        one = Operations.of(rows, [(), (0,)] if waits else ())
         if launched:
-            one = replace(one, grids=(launched, *(() for _ in rows[1:])))
+            one = replace(one, grids=tuple(listed))
         system = System.from_document({**chosen, "preferred-dataset-splits": 1})
         parts = [f"{len(kernels)} kernel{'s' * (len(kernels) > 1)}"] if launched else []
         parts += [] if collective is None else [collective.title]
-        return cls([one] * ranks, system, title=" beside ".join(parts))
+        parts = parts[::-1] if first == "collective" else parts
+        return cls([one] * ranks, system, title=(", then " if waits else " beside ").join(parts))
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""

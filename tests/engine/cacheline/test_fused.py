@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Collective, all_gather_gemm, gemm_reduce_scatter, list_operations, verify
 from astranb.core.errors import InputError
+from astranb.engine.cacheline import Graph
 from astranb.gpu import preset
 from astranb.gpu import tables as t
+from astranb.workload.kernels import Product
 
 from .support import check_path
 
 SMALL = preset("h100-sxm").but(sms=4, l2_slices=8, hbm_channels=8)
+GPU = preset("h100-sxm").but(sms=24)  # which has four waves of tiles
 BOTH = (gemm_reduce_scatter, all_gather_gemm)
 
 
@@ -88,6 +91,24 @@ def test_communication_is_hidden(make):
     assert (ranks["compute_ps"] >= together.engine.machine.sms["matrix_ps"].sum() / (4 * SMALL.sms)).all()
     assert (ranks["overlapped_comm_ps"] > 0.8 * product).all()
     assert (ranks["exposed_comm_ps"] + ranks["compute_ps"] + ranks["idle_ps"] == ranks["end_ps"]).all()
+
+
+def test_one_after_the_other_takes_longer_than_fused():
+    """The product as a library launches it and a collective, against both fused."""
+    network = anb.net.Network(compute_lines=16)
+    for fused, first in ((gemm_reduce_scatter(2048, 1536, 512), "kernels"),
+                         (all_gather_gemm(2048, 1536, 512), "collective")):  # fmt: skip
+        alone = Collective.of(fused.name, fused.size, "allpairs")
+        kernels = [Product(2048, 1536, 512)]
+        works = fused, Graph.beside(kernels), Graph.beside(kernels, alone, first=first)
+        sims = [anb.Simulation("dgx-h100", work, gpu=GPU, network=network, record=False) for work in works]
+        for sim in sims:
+            sim.run()
+        together, product, apart = (sim.now_ps for sim in sims)
+        assert product < together < 0.9 * apart
+        assert ", then " in works[2].title
+    with pytest.raises(InputError, match="no order"):
+        Graph.beside([], alone, first="both")
 
 
 @pytest.mark.parametrize("make", BOTH)
