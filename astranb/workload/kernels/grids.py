@@ -28,7 +28,7 @@ from .gpus import gpu_named
 from .times import KernelTimes, Tile
 from .work import Attention, Product, Stream
 
-__all__ = ["Grid", "grids", "tile_of"]
+__all__ = ["Grid", "grids", "kernel_of", "tile_of"]
 
 _QUERIES: Final = 128
 _MOST_STAGES: Final = 6
@@ -38,6 +38,8 @@ _ACCUMULATOR_BYTES: Final = 4
 _MORE_TILES: Final = ((128, 192, 1.0), (192, 128, 1.0), (192, 192, 1.0))
 """Of cuBLAS from Hopper on, as the names of its kernels say (``nvjet_hsh_128x192_...``): a last wave that
 tiles of 128 and 256 would leave nearly empty is fuller."""
+_ROUNDS: Final = 200
+_LEAST_K: Final = 32
 _PASS_BLOCKS: Final = 4
 """Thread blocks of a pass over memory that an SM holds: 512 threads each of 2,048."""
 
@@ -120,6 +122,29 @@ def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Pres
     if isinstance(kernel, Attention):
         return _attention(kernel, times, preset)
     return (_pass(kernel, preset),)
+
+
+def kernel_of(operations: int, touched: int) -> Product | Stream:
+    """Give the kernel that a computation is taken for, of which only operations and bytes are known.
+
+    It is a product of matrices of two bytes a number with a square result that has both or, where it has
+    more operations for its bytes than any product, a cube. Where it has fewer than a product of one step of
+    ``k``, it is a pass over memory.
+
+    Examples
+    --------
+    >>> kernel_of(2 * 4096**2 * 1024, 2 * (2 * 4096 * 1024 + 4096**2))
+    Product(m=4096, n=4096, k=1024, copies=1, weights=True, plain=False, cast=True, bias=False, launches=1)
+    >>> kernel_of(10**6, 10**6).size
+    1000000
+    """
+    side = (operations / 2) ** (1 / 3)
+    for _ in range(_ROUNDS):  # fixed point of the larger solution: touched / 2 = side^2 + operations / side
+        side = math.sqrt(max(touched / 2 - operations / max(side, 1), side**2))
+    k = round(operations / (2 * max(side, 1) ** 2))
+    if k < _LEAST_K:
+        return Stream(max(1, touched))
+    return Product(round(side), round(side), k)
 
 
 def _lines(size: float, preset: Preset) -> int:
