@@ -28,11 +28,13 @@ from .language.program import (
     Program,
     Rank,
     Semaphore,
+    TileShape,
 )
 from .language.source import ProgramSource, SourceLine, SourceText
 from .language.text import text_algorithm
+from .library.fused import all_gather_gemm, gemm_reduce_scatter
 from .library.registry import ALGORITHMS, Algorithm, Collective, algorithm, algorithms
-from .lowering.lower import Lowered, lower
+from .lowering.lower import Lowered, lower, tile_work
 from .proof.check import MIXED, NOTHING, Contents, Promise, check, contents, promise
 from .proof.fault import Flaw, draw_waits
 from .proof.text import Problem, check_text
@@ -73,9 +75,11 @@ __all__ = [
     "Semaphore",
     "SourceLine",
     "SourceText",
+    "TileShape",
     "algorithm",
     "algorithms",
     "all_gather",
+    "all_gather_gemm",
     "all_reduce",
     "all_to_all",
     "barrier",
@@ -88,6 +92,7 @@ __all__ = [
     "draw_routing",
     "draw_waits",
     "gather",
+    "gemm_reduce_scatter",
     "join",
     "library_choice",
     "list_operations",
@@ -103,6 +108,7 @@ __all__ = [
     "scatter",
     "send_recv",
     "text_algorithm",
+    "tile_work",
     "verify",
     "write_algorithm",
     "write_msccl_xml",

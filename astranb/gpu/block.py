@@ -93,6 +93,16 @@ def run_ahead(blocks: Records, warps: Records, ops: Records, block: int, warp: i
 
 
 @kernel
+def outstanding(ops: Records, op: int) -> bool:
+    """Whether a move for which an operation waits (``COUNTED``) is not complete."""
+    last = op - ops[op].value
+    for before in range(last - ops[op].before + 1, last + 1):
+        if ops[before].kind == t.MOVE and ops[before].ended_ps < 0:
+            return True
+    return False
+
+
+@kernel
 def leaves_gpu(ops: Records, operands: Records, op: int) -> bool:
     """Whether a move reads or writes the memory of another GPU."""
     if ops[op].lines == 0:
@@ -135,7 +145,8 @@ def begin(m: Machine, block: int) -> None:
         op = m.blocks[block].op
         at_end = op == m.blocks[block].last_op
         if at_end or m.ops[op].fence:
-            if m.blocks[block].unacked > 0:
+            counted = not at_end and m.ops[op].fence == t.COUNTED
+            if m.blocks[block].unacked > 0 and (not counted or outstanding(m.ops, op)):
                 if m.blocks[block].state != t.DRAINING:
                     enter(m, block, t.DRAINING)
                 return
@@ -377,7 +388,12 @@ def acknowledge(m: Machine, block: int, op: int, needed: int) -> None:
     m.blocks[block].unacked -= 1
     clock.busy -= 1
     m.ops[op].acked += 1
-    if m.ops[op].acked == needed:
+    complete = m.ops[op].acked == needed
+    if complete:
         finish_op(m, op)
-    if m.blocks[block].unacked == 0 and m.blocks[block].state == t.DRAINING:
+    if m.blocks[block].state != t.DRAINING:
+        return
+    at = m.blocks[block].op
+    counted = complete and at < m.blocks[block].last_op and m.ops[at].fence == t.COUNTED
+    if m.blocks[block].unacked == 0 or (counted and not outstanding(m.ops, at)):
         clock.resumes = block

@@ -77,6 +77,9 @@ SWITCH_WRITES: Final = 2
 # Bits of an operation's ``fence``.
 ACKNOWLEDGED: Final = 1  # only when every earlier store is acknowledged
 SYSTEM_WIDE: Final = 2  # and after the time that a system-wide fence takes
+COUNTED: Final = (
+    4  # only when some earlier moves are complete: `before` of them end `value` operations before
+)
 
 # States of a thread block.
 PENDING: Final = 0  # not on an SM yet
@@ -294,16 +297,16 @@ OP = np.dtype(
         (
             "value",
             "i4",
-        ),  # to add (signal) or to reach (wait); the block to release; row of a tile; 1: spent on SMs
+        ),  # to add (signal), reach (wait); block to release; row of a tile; 1: spent on SMs; of COUNTED
         ("phase", "i4"),
-        ("fence", "i4"),  # ACKNOWLEDGED, SYSTEM_WIDE
+        ("fence", "i4"),  # ACKNOWLEDGED, SYSTEM_WIDE, COUNTED
         ("in_switch", "i4"),  # SWITCH_READS, SWITCH_WRITES
         ("spins", "i4"),  # 1: it reads packets, 2: and loads each again when its flag is there (LL128)
         ("payload", "i4"),  # bytes of data that one request moves
         ("last_bytes", "i4"),  # of the last request
         ("number", "i4"),  # place in its block, as the program counts
         ("ahead", "i4"),  # 1: a warp may begin it while others are at the move before
-        ("before", "i4"),  # lines of the moves with which it makes one loop
+        ("before", "i4"),  # lines of the moves with which it makes one loop; of COUNTED
         ("lines", "i8"),  # requests an operand takes
         ("left", "i8"),  # of these not issued yet, instructions of a computation, or time to spend
         ("acked", "i8"),  # stores; of a computation on all SMs the GPU's taken_ps that it has made up for
@@ -323,10 +326,10 @@ TILE_WORK = np.dtype(
         ("fetched", "i4"),  # steps whose requests are all issued
         ("computed", "i4"),
         ("computing", "i4"),  # 1: a step is being computed
-        ("pad", "i4"),
+        ("stages", "i4"),  # the first warps of the block: each is room for what one step loads
     ]
 )
-"""What a ``TILE`` operation does. Each warp of its block is a stage: room for what one step loads."""
+"""What a ``TILE`` operation does."""
 
 OPERAND = np.dtype(
     [

@@ -2,8 +2,8 @@
 
 A block of a product of matrices loads a part of each operand (a step of ``k``) into a stage of shared
 memory, by a copy unit (TMA, ``cp.async``) that takes no registers, while the matrix units of its SM
-compute with the stages before. Each warp of the block stands for a stage. Source: the pipelined main
-loop of CUTLASS 3 (include/cutlass/gemm/collective/sm90_mma_tma_gmma_ss_warpspecialized.hpp).
+compute with the stages before. The first warps of the block each stand for a stage. Source: the pipelined
+main loop of CUTLASS 3 (include/cutlass/gemm/collective/sm90_mma_tma_gmma_ss_warpspecialized.hpp).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def fill_next(m: Machine, op: int) -> None:
     """Begin to load the next step, if there is one and a stage is free."""
     tile, block = m.ops[op].value, m.ops[op].block
     step = m.tiles[tile].fetched
-    stages = m.blocks[block].warps
+    stages = m.tiles[tile].stages
     if step < m.tiles[tile].steps and step < m.tiles[tile].computed + stages:
         warp = m.blocks[block].first_warp + step % stages
         m.warps[warp].next_line = step * m.tiles[tile].step_lines
@@ -89,7 +89,7 @@ def compute_next(m: Machine, op: int) -> None:
     step = m.tiles[tile].computed
     if m.tiles[tile].computing or step >= m.tiles[tile].fetched:
         return
-    if m.warps[m.blocks[block].first_warp + step % m.blocks[block].warps].under_way > 0:
+    if m.warps[m.blocks[block].first_warp + step % m.tiles[tile].stages].under_way > 0:
         return
     sm = m.blocks[block].sm
     m.tiles[tile].computing = 1
@@ -110,6 +110,6 @@ def finish_step(m: Machine, block: int, op: int) -> None:
         m.blocks[block].fenced = 2
         m.clock[0].resumes = block
         return
-    if m.tiles[tile].fetched == before + m.blocks[block].warps:
+    if m.tiles[tile].fetched == before + m.tiles[tile].stages:
         fill_next(m, op)
     compute_next(m, op)

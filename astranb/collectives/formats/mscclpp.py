@@ -41,6 +41,7 @@ from .plan import (
     MOST_CHUNKS,
     Flag,
     FormatWriter,
+    Pipeline,
     Plan,
     PlanBlock,
     PlanStep,
@@ -267,13 +268,17 @@ class _JsonReader:
             else:
                 steps.append(PlanStep("fence"))
         elif name in ("sem_acquire", "sem_release"):
-            self._semaphores(block, op, name)
+            self._semaphores(block, op, name, inside=inside)
         elif name == "pipeline" and not inside:
-            op.get("iter_context").get("unit_size").number(1, 2**64)
-            op.get("iter_context").get("num_chunks").number(0, MOST_CHUNKS)
-            self.notes["pipelines run once over whole chunks, not over parts of them"] = None
+            unit = op.get("iter_context").get("unit_size").number(1, 2**32 - 1)
+            most = max(self.plan.inputs, self.plan.outputs, self.plan.scratch)
+            chunks = op.get("iter_context").get("num_chunks").number(0, most)
+            self.plan.pipelines.append(Pipeline(unit, chunks))
+            first, asked = len(steps), len(block.engine.steps) if block.engine else 0
             for one in op.get("ops").items():
                 self._operation(block, one, inside=True)
+            for step in (*steps[first:], *(block.engine.steps[asked:] if block.engine else ())):
+                step.pipeline = len(self.plan.pipelines)
         else:
             raise op.error(f"unknown operation {name[:40]!r}", near(name[:40], [*_SHAPES, *_OTHERS]))
         self.steps += 1
@@ -307,7 +312,7 @@ class _JsonReader:
         else:
             block.planned.steps.append(PlanStep("signal", flags=flags, relaxed=name == "rlxsignal"))
 
-    def _semaphores(self, block: _JsonBlock, op: DocumentNode, name: str) -> None:
+    def _semaphores(self, block: _JsonBlock, op: DocumentNode, name: str, *, inside: bool) -> None:
         credit = block.gpu.credits
         for number in op.get("semaphore_ids").items():
             if not credit:
@@ -316,6 +321,8 @@ class _JsonReader:
             flag = Flag(block.gpu.rank, ("semaphore", which))
             if name == "sem_release":
                 block.planned.steps.append(PlanStep("signal", flags=(flag,)))
+            elif credit[which] and inside:
+                raise number.error("a semaphore that does not begin at 0 in a pipeline", "begin at 0")
             elif credit[which]:
                 credit[which] -= 1  # its initial value needs no release
                 self.plan.credits[flag] = self.plan.credits.get(flag, 0) + 1
@@ -352,12 +359,13 @@ class _JsonReader:
         for source, target in pairs:
             read = [source] if source is not None else sources
             stored = [target] if target is not None else targets
-            for one, other in zip(zip(*read, strict=True), zip(*stored, strict=True), strict=True):
+            both = zip(zip(*read, strict=True), zip(*stored, strict=True), strict=True)
+            for part, (one, other) in enumerate(both):
                 from_, to = _flat(one), _flat(other)
                 if name == "gstorepkt":
                     # The packets that come back to the rank itself are there already: nobody reads them.
                     to = tuple(c._replace(index=c.index + MOST_CHUNKS) if c in from_ else c for c in to)
-                moves.append(PlanStep("move", from_, to, in_switch=_IN_SWITCH.get(name, 0)))
+                moves.append(PlanStep("move", from_, to, in_switch=_IN_SWITCH.get(name, 0), part=part))
                 if len(set(moves[-1].targets)) < len(moves[-1].targets):
                     raise op.get("dst_buff").error("the same chunk twice")
         self.steps += sum(len(move.sources) + len(move.targets) for move in moves)

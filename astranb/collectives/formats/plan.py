@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import count, product
+from itertools import count, groupby, product
+from math import gcd, lcm
 from typing import Any, Final, NamedTuple
 
 from astranb.collectives.language.collective import COLLECTIVES
@@ -18,6 +19,7 @@ __all__ = [
     "MOST_CHUNKS",
     "Flag",
     "FormatWriter",
+    "Pipeline",
     "Plan",
     "PlanBlock",
     "PlanStep",
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 MOST_CHUNKS = 1 << 16
+_MOST_PIECES = 1 << 10
+_LINE_BYTES = 128
 _COPIES_ITS_INPUT = ("all_gather", "all_to_all", "broadcast", "gather", "scatter")
 _SHARED = "shared"  # a buffer that is both input and output, until Plan.settle separates them
 
@@ -44,7 +48,8 @@ class Flag(NamedTuple):
 class PlanStep:
     """One operation of a block.
 
-    ``flags`` are the semaphores of a signal or a wait; ``origin`` is the operation of the file.
+    ``flags`` are the semaphores of a signal or a wait; ``origin`` is the operation of the file. ``pipeline``
+    is the number of the loop that it is in, and ``part`` which slice of its operation a move is for.
     """
 
     kind: str
@@ -55,6 +60,15 @@ class PlanStep:
     relaxed: bool = False
     in_switch: int = 0
     origin: Origin | None = None
+    pipeline: int = 0
+    part: int = 0
+
+
+class Pipeline(NamedTuple):
+    """A loop over parts of ``unit`` bytes of ``chunks`` chunks, in which all operations are executed."""
+
+    unit: int
+    chunks: int
 
 
 @dataclass(slots=True)
@@ -85,6 +99,7 @@ def gather_waits(blocks: list[PlanBlock]) -> None:
     ends: dict[Flag, tuple[set[int], set[int]]] = {}
     left: dict[Flag, int] = {}
     several: set[Flag] = set()
+    repeated: set[Flag] = set()  # in a loop
     for number, block in enumerate(blocks):
         for step in block.steps:
             for flag in step.flags:
@@ -92,6 +107,9 @@ def gather_waits(blocks: list[PlanBlock]) -> None:
                 left[flag] = left.get(flag, 0) + (1 if step.kind == "signal" else -1)
             if step.kind == "wait" and len(step.flags) > 1:
                 several.update(step.flags)
+            if step.pipeline:
+                repeated.update(step.flags)
+    several -= repeated
     gatherable = {flag for flag in several if left[flag] <= 0 and all(len(end) <= 1 for end in ends[flag])}
     gathered: dict[Flag, deque[Flag]] = {flag: deque() for flag in gatherable}
     numbers = count()
@@ -108,7 +126,7 @@ def gather_waits(blocks: list[PlanBlock]) -> None:
             steps.append(PlanStep("wait", flags=(together,), value=len(mine), origin=step.origin))
             rest = tuple(flag for flag in step.flags if flag not in gatherable)
             if rest:
-                steps.append(PlanStep("wait", flags=rest, origin=step.origin))
+                steps.append(replace(step, flags=rest))
         block.steps = steps
     for block in blocks:
         for number, step in enumerate(block.steps):
@@ -142,6 +160,8 @@ class Plan:
         Differences from the file, and other remarks.
     credits : dict of Flag to int
         How many waits for a semaphore are left out, because it does not start at 0.
+    pipelines : list of Pipeline
+        Its loops, numbered from 1.
     """
 
     name: str
@@ -158,6 +178,9 @@ class Plan:
     blocks: list[PlanBlock] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     credits: dict[Flag, int] = field(default_factory=dict)
+    pipelines: list[Pipeline] = field(default_factory=list)
+    _cut: int = field(default=1, init=False, repr=False, compare=False)  # for the size of the last program
+    _loops: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False, compare=False)
     channels = 1  # a plan has its own sets of thread blocks
 
     @property
@@ -189,35 +212,64 @@ class Plan:
             The program has another number of ranks, or chunks that do not divide the plan's.
         """
         parts = self._parts(program)
-        width = parts * self.slices
         channel = program.channel
         if channel == 0:
-            program.channels *= width
+            self._cut, self._loops = self._cuts(program)
+            program.channels *= parts * self.slices * self._cut
+        width, cut = parts * self.slices * self._cut, self._cut
         if program.protocol == "Simple":
             program.protocol = self.protocol
         first = channel * width
 
-        def moved(chunk: Chunk) -> Chunk:
+        def moved(chunk: Chunk, piece: int) -> Chunk:
             if chunk.buffer not in ("input", "output"):
-                return chunk._replace(channel=first + chunk.channel)
+                return chunk._replace(channel=first + chunk.channel * cut + piece)
             index, rest = divmod(chunk.index, parts)
-            return Chunk(chunk.rank, chunk.buffer, index, first + rest * self.slices + chunk.channel)
+            slice_ = (rest * self.slices + chunk.channel) * cut + piece
+            return Chunk(chunk.rank, chunk.buffer, index, first + slice_)
 
-        self._add(program, moved)
-        program.same_memory.update((moved(chunk), moved(place)) for chunk, place in self._same_memory())
+        self._add(program, moved, cut, self._loops)
+        for (chunk, place), piece in product(self._same_memory(), range(cut)):
+            program.same_memory[moved(chunk, piece)] = moved(place, piece)
         program.channel = channel
 
-    def _add(self, program: Program, moved: Callable[[Chunk], Chunk]) -> None:
-        """Add the blocks to a program, with their chunks mapped to those of the program."""
+    def _cuts(self, program: Program) -> tuple[int, list[tuple[int, int]]]:
+        """Return into how many pieces a slice is cut, so that each iteration of each loop has whole ones.
+
+        Also returned are the iterations of each loop, and how many pieces each of them is for.
+        """
+        if program.size is None or not self.pipelines:
+            return 1, []
+        size = -(-program.size // (max(self.inputs, self.outputs) * self.slices * program.channels))
+        cut = lcm(*(size // gcd(size, one.unit) for one in self.pipelines))
+        if cut > _MOST_PIECES or size % (cut * _LINE_BYTES):
+            cut = min(_MOST_PIECES, max(-(-size // one.unit) for one in self.pipelines))
+            note = "pipelines have iterations of equal parts of a chunk: unit_size does not cut it into lines"
+            if note not in self.notes:
+                self.notes.append(note)
+        found = []
+        for one in self.pipelines:
+            pieces = max(1, one.unit * cut // size)
+            found.append((-(-one.chunks * self.slices * cut // pieces), pieces))
+        return cut, found
+
+    def _add(
+        self,
+        program: Program,
+        moved: Callable[[Chunk, int], Chunk],
+        cut: int = 1,
+        iterations: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Add the blocks to a program, with pieces of their chunks mapped to chunks of the program."""
         flags: dict[Flag, Semaphore] = {}
         for planned in self.blocks:
             # The channel that views show for a block is that of its first chunk.
             chunks = (c for step in planned.steps for c in (*step.sources, *step.targets))
-            program.channel = moved(next(chunks, Chunk(planned.rank, "scratch", 0, 0))).channel
+            program.channel = moved(next(chunks, Chunk(planned.rank, "scratch", 0, 0)), 0).channel
             block = self._block(program, planned)
             block.phase(self.name)
             block.added = planned.added
-            for step in planned.steps:
+            for step, pieces in _unrolled(planned.steps, cut, iterations):
                 block.origin = step.origin
                 for flag in step.flags:
                     if flag not in flags:
@@ -228,10 +280,11 @@ class Plan:
                         block.wait(flags[flag], step.value)
                 if block.unit == "nic" and step.kind == "wait":
                     block.compute()  # it is posted
-                if step.kind == "move":
-                    sources, targets = map(moved, step.sources), map(moved, step.targets)
-                    block.move(tuple(sources), tuple(targets), step.in_switch)
-                elif step.kind == "fence":
+                for piece in pieces if step.kind == "move" else ():
+                    sources = tuple(moved(chunk, piece) for chunk in step.sources)
+                    targets = tuple(moved(chunk, piece) for chunk in step.targets)
+                    block.move(sources, targets, step.in_switch)
+                if step.kind == "fence":
                     block.fence()
                 elif step.kind == "compute":
                     block.compute(step.value)
@@ -273,7 +326,7 @@ class Plan:
             input_chunks=self.inputs,
             output_chunks=self.outputs,
         )
-        self._add(program, lambda chunk: chunk)
+        self._add(program, lambda chunk, _: chunk)
         return program
 
     def _parts(self, program: Program) -> int:
@@ -442,6 +495,25 @@ def _without_slots(program: Program) -> Program:
     return written
 
 
+def _unrolled(
+    steps: list[PlanStep], cut: int, iterations: Sequence[tuple[int, int]]
+) -> Iterator[tuple[PlanStep, range]]:
+    """Give the steps of a block in the order of execution, each with the pieces of slices that it is for."""
+    for number, of_loop in groupby(steps, key=lambda step: step.pipeline):
+        body = list(of_loop)
+        if not number or not iterations:
+            yield from ((step, range(cut)) for step in body)
+            continue
+        count, pieces = iterations[number - 1]
+        for iteration in range(count):
+            first, last = iteration * pieces, (iteration + 1) * pieces
+            for step in body:
+                begin = step.part * cut
+                here = range(max(0, first - begin), min(cut, last - begin))
+                if step.kind != "move" or here:
+                    yield step, here
+
+
 class FormatWriter:
     """What the writers of the formats share."""
 
@@ -457,9 +529,14 @@ class FormatWriter:
         return InputError(what, where=f"program {self.program.name!r}", hint=hint)
 
     def check(self, block: Block) -> None:
-        """Refuse a copy engine."""
+        """Refuse a copy engine, and what no format has."""
         if block.unit != "sm":
             raise self.error("copy engines cannot be written", "use thread blocks")
+        for op in block.operations:
+            if op.kind == "waitcnt":
+                raise self.error("waitcnt cannot be written", "use a signal that is not relaxed")
+            if op.kind == "tile":
+                raise self.error("products cannot be written", "write the collective alone")
 
     def index(self, chunk: Chunk) -> int:
         """Return the index of a chunk of an input or output: each slice is a chunk of the file."""

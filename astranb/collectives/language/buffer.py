@@ -22,10 +22,16 @@ class _Owner(Protocol):
 
 
 class Buffer:
-    """One rank's input, output or scratch memory; index it for a chunk, or slice it for several."""
+    """One rank's input, output or scratch memory; index it for a chunk, or slice it for several.
 
-    def __init__(self, program: _Owner, rank: int, name: str, chunks: int | None) -> None:
+    Its chunks are those of the program's channel, or of a given one.
+    """
+
+    def __init__(
+        self, program: _Owner, rank: int, name: str, chunks: int | None, channel: int | None = None
+    ) -> None:
         self._program, self._rank, self._name, self._chunks = program, rank, name, chunks
+        self._channel = channel
 
     @overload
     def __getitem__(self, index: int) -> Chunk: ...
@@ -39,7 +45,7 @@ class Buffer:
             return self._slice(index)
         if index < 0 or (self._chunks is not None and index >= self._chunks):
             raise self._missing(str(index))
-        return Chunk(self._rank, self._name, index, self._program.slice_number)
+        return Chunk(self._rank, self._name, index, self._of)
 
     def _slice(self, part: slice) -> Chunks:
         stop = self._chunks if part.stop is None else part.stop
@@ -53,7 +59,11 @@ class Buffer:
         indices = range(part.start or 0, stop, step)
         if not indices or indices[0] < 0 or (self._chunks is not None and indices[-1] >= self._chunks):
             raise self._missing(f"{indices.start}:{indices.stop}")
-        return Chunks(self._rank, self._name, indices, self._program.slice_number)
+        return Chunks(self._rank, self._name, indices, self._of)
+
+    @property
+    def _of(self) -> int:
+        return self._program.slice_number if self._channel is None else self._channel
 
     def _missing(self, index: str) -> InputError:
         return InputError(

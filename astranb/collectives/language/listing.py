@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from .operation import Operation
+from .operation import Operation, TileShape
 from .program import Block, Program
 
 __all__ = ["block_numbers", "in_order", "list_operations"]
@@ -43,6 +44,7 @@ def block_numbers(program: Program) -> list[tuple[Block, int]]:
 def list_operations(program: Program, rank: int | None = None) -> list[dict[str, Any]]:
     """Describe each operation of each block of a program, of one rank or of all."""
     rows = []
+    shapes = list(program.tiles)
     for block, number in block_numbers(program):
         if rank not in (None, block.rank):
             continue
@@ -53,18 +55,20 @@ def list_operations(program: Program, rank: int | None = None) -> list[dict[str,
                 "rank": block.rank,
                 "channel": block.channel,
                 "unit": block.unit,
-                "operations": [_in_words(op, reached) for op in block.operations],
+                "operations": [_in_words(op, reached, shapes) for op in block.operations],
             }
         )
     return rows
 
 
-def _in_words(op: Operation, reached: dict[int, int]) -> str:
+def _in_words(op: Operation, reached: dict[int, int], shapes: Sequence[TileShape]) -> str:
     """Describe one operation in one line."""
     if op.kind == "move":
         sources, targets = " + ".join(map(str, op.sources)), ", ".join(map(str, op.targets))
         through = " through the switch" if op.in_switch else ""
-        return f"{sources} -> {targets}{through}"
+        return f"{sources or 'result'} -> {targets}{through}"
+    if op.kind == "tile":
+        return f"product {shapes[op.value]} of {' and '.join(map(str, op.sources))}"
     if op.semaphore is None:
         return op.kind if op.kind == "fence" else f"{op.kind} {op.value}"
     where = f"semaphore {op.semaphore.number} of rank {op.semaphore.rank}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -22,16 +23,19 @@ __all__ = [
     "OperationColumns",
     "Origin",
     "Semaphore",
+    "TileShape",
     "pack_place",
+    "to_columns",
+    "to_objects",
     "unpack_place",
 ]
 
-BUFFERS = ("input", "output", "scratch", "packets")
+BUFFERS = ("input", "output", "scratch", "packets", "panels")
 """Names of the buffers; tables hold their position in this list."""
 
 SWITCH_READS, SWITCH_WRITES = 1, 2
 
-KINDS: Final = ("move", "signal", "wait", "fence", "compute")
+KINDS: Final = ("move", "signal", "wait", "fence", "compute", "waitcnt", "tile")
 """Kinds of operations; columns hold their position in this list."""
 
 
@@ -73,6 +77,35 @@ class Semaphore(NamedTuple):
     number: int
 
 
+class TileShape(NamedTuple):
+    """A part of a product of matrices in two bytes a number: rows by k, times k by columns.
+
+    Examples
+    --------
+    >>> tile = TileShape(128, 256, 1024)
+    >>> tile.operand_bytes, tile.result_bytes
+    ((262144, 524288), 65536)
+    """
+
+    rows: int
+    columns: int
+    k: int
+
+    @property
+    def operand_bytes(self) -> tuple[int, int]:
+        """Bytes of its rows and of its columns."""
+        return _NUMBER_BYTES * self.rows * self.k, _NUMBER_BYTES * self.columns * self.k
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result."""
+        return _NUMBER_BYTES * self.rows * self.columns
+
+    def __str__(self) -> str:
+        """Give rows, columns and k: ``128 x 256 x 1024``."""
+        return f"{self.rows} x {self.columns} x {self.k}"
+
+
 class Origin(NamedTuple):
     """An operation of a file: the number of its thread block, its own number, and its name."""
 
@@ -85,12 +118,14 @@ class Origin(NamedTuple):
 class Operation:
     """One operation of a thread block, as written."""
 
-    kind: str  # "move", "signal", "wait", "fence", "compute"
+    kind: str  # one of KINDS
     phase: int
     sources: tuple[Chunk, ...] = ()
     targets: tuple[Chunk, ...] = ()
     semaphore: Semaphore | None = None
-    value: int = 0  # to add, to reach, or instructions to compute
+    value: int = (
+        0  # to add, to reach, instructions to compute, moves left by a waitcnt, number of a tile's shape
+    )
     relaxed: bool = False  # a signal that does not wait for the stores before it
     in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
     line: SourceLine | None = field(default=None, compare=False, repr=False)  # where it was written
@@ -119,7 +154,8 @@ OPERATION_COLUMNS: Final = 8
 BUFFER_NUMBERS: Final = {name: number for number, name in enumerate(BUFFERS)}
 KIND_NUMBERS: Final = {name: number for number, name in enumerate(KINDS)}
 _CHANNEL_BITS: Final = 30
-_BUFFER_BITS: Final = 2
+_BUFFER_BITS: Final = 3
+_NUMBER_BYTES: Final = 2
 
 
 def pack_place(rank: Any, channel: Any, buffer: Any) -> Any:
@@ -137,3 +173,51 @@ def unpack_place(place: Any) -> tuple[Any, Any, Any]:
     """Return the rank, channel and buffer number that :func:`pack_place` has packed."""
     channel = place >> _BUFFER_BITS & (1 << _CHANNEL_BITS) - 1
     return place >> _CHANNEL_BITS + _BUFFER_BITS, channel, place & (1 << _BUFFER_BITS) - 1
+
+
+def to_columns(
+    operations: Iterable[Operation], number_of: Callable[[SourceLine | None], int]
+) -> OperationColumns:
+    """Give operations as integers; ``number_of`` numbers their source lines."""
+    found = OperationColumns(array("q"), array("q"))
+    for op in operations:
+        number = op.semaphore.number if op.semaphore is not None else -1
+        flags = op.relaxed | op.in_switch << 1
+        line = number_of(op.line)
+        found.rows.extend(
+            (KIND_NUMBERS[op.kind], op.phase, len(op.sources), len(op.targets), number, op.value, flags, line)
+        )
+        for rank, buffer, index, channel in (*op.sources, *op.targets):
+            found.chunks.extend((pack_place(rank, channel, BUFFER_NUMBERS[buffer]), index))
+    return found
+
+
+def to_objects(
+    columns: OperationColumns, lines: Sequence[SourceLine | None], semaphores: Sequence[Semaphore]
+) -> list[Operation]:
+    """Give operations as objects, from the integers that stand for them."""
+    found: list[Operation] = []
+    rows, width = columns.rows.tolist(), OPERATION_COLUMNS
+    chunks = []
+    for place, index in zip(columns.chunks[::2], columns.chunks[1::2], strict=True):
+        rank, channel, buffer = unpack_place(place)
+        chunks.append(Chunk(rank, BUFFERS[buffer], index, channel))
+    first = 0
+    for at in range(0, len(rows), width):
+        kind, phase, reads, writes, number, value, flags, line = rows[at : at + width]
+        middle, last = first + reads, first + reads + writes
+        found.append(
+            Operation(
+                KINDS[kind],
+                phase,
+                tuple(chunks[first:middle]),
+                tuple(chunks[middle:last]),
+                semaphores[number] if number >= 0 else None,
+                value,
+                bool(flags & 1),
+                flags >> 1,
+                lines[line],
+            )
+        )
+        first = last
+    return found

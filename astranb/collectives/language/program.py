@@ -41,8 +41,10 @@ from .operation import (
     OperationColumns,
     Origin,
     Semaphore,
+    TileShape,
     pack_place,
-    unpack_place,
+    to_columns,
+    to_objects,
 )
 from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
@@ -64,6 +66,7 @@ __all__ = [
     "Program",
     "Rank",
     "Semaphore",
+    "TileShape",
     "check_protocol",
 ]
 
@@ -121,7 +124,8 @@ class Block:
     def operations(self) -> list[Operation]:
         """The operations as objects; a change of the list changes the block."""
         if self._operations is None:
-            self._operations = self._objects()
+            columns = OperationColumns(self._rows, self._chunks)
+            self._operations = to_objects(columns, list(self.program.lines), self.program.semaphores)
             self._rows, self._chunks = array("q"), array("q")
         return self._operations
 
@@ -135,49 +139,7 @@ class Block:
         """The operations as integers."""
         if self._operations is None:
             return OperationColumns(self._rows, self._chunks)
-        found = OperationColumns(array("q"), array("q"))
-        for op in self._operations:
-            number = op.semaphore.number if op.semaphore is not None else -1
-            flags = op.relaxed | op.in_switch << 1
-            line = self.program.number_of(op.line)
-            found.rows.extend(
-                (
-                    KIND_NUMBERS[op.kind], op.phase, len(op.sources), len(op.targets), number, op.value,
-                    flags, line,
-                )
-            )  # fmt: skip
-            for rank, buffer, index, channel in (*op.sources, *op.targets):
-                found.chunks.extend((pack_place(rank, channel, BUFFER_NUMBERS[buffer]), index))
-        return found
-
-    def _objects(self) -> list[Operation]:
-        """Return the operations that the columns hold as objects."""
-        found: list[Operation] = []
-        lines, semaphores = list(self.program.lines), self.program.semaphores
-        rows, width = self._rows.tolist(), OPERATION_COLUMNS
-        chunks = []
-        for place, index in zip(self._chunks[::2], self._chunks[1::2], strict=True):
-            rank, channel, buffer = unpack_place(place)
-            chunks.append(Chunk(rank, BUFFERS[buffer], index, channel))
-        first = 0
-        for at in range(0, len(rows), width):
-            kind, phase, reads, writes, number, value, flags, line = rows[at : at + width]
-            middle, last = first + reads, first + reads + writes
-            found.append(
-                Operation(
-                    KINDS[kind],
-                    phase,
-                    tuple(chunks[first:middle]),
-                    tuple(chunks[middle:last]),
-                    semaphores[number] if number >= 0 else None,
-                    value,
-                    bool(flags & 1),
-                    flags >> 1,
-                    lines[line],
-                )
-            )
-            first = last
-        return found
+        return to_columns(self._operations, self.program.number_of)
 
     def phase(self, name: str) -> None:
         """Begin a phase of the collective: the following operations belong to it."""
@@ -287,6 +249,55 @@ class Block:
         """Wait until everything that this block has stored is acknowledged (``__threadfence_system``)."""
         self._add("fence")
 
+    def waitcnt(self, most: int) -> None:
+        """Wait until only the last ``most`` moves of this block have stores that are not acknowledged.
+
+        ``signal(relaxed=True)`` may then announce what those before them stored, while later stores are
+        under way (AMD's ``s_waitcnt vmcnt(n)``, CUDA's ``cp.async.wait_group n``). A NIC's are not counted.
+        """
+        if most < 0:
+            raise InputError(f"waitcnt() needs a number of moves from 0, got {most}", where=self._where)
+        self._add("waitcnt", value=most)
+
+    def product(self, rows: int, columns: int, k: int, of: tuple[Chunk, Chunk], to: Chunk) -> None:
+        """Compute a tile of a product of matrices with the SM's matrix units, and store it.
+
+        Numbers have two bytes. An input chunk that it stores is not there before.
+
+        Parameters
+        ----------
+        rows, columns, k : int
+            A tile that the GPU's library has; ``k`` is a multiple of 64.
+        of : tuple of (Chunk, Chunk)
+            Rows of the first matrix and columns of the second one: :attr:`Rank.panels`, or what has come.
+        to : Chunk
+            An input chunk of this rank (its contribution), or one of its panels or of scratch.
+
+        Examples
+        --------
+        >>> program = Program("reduce_scatter", ranks=2, channels=1, input_chunks=2, output_chunks=1)
+        >>> me, you = program.everyone
+        >>> block = me.block()
+        >>> block.product(128, 256, 1024, (me.panels[0], me.panels[1]), me.input[1])
+        >>> block.put(me.input[1], you.scratch[0])
+        >>> [op.kind for op in block.operations]
+        ['tile', 'move', 'move']
+        """
+        tile = TileShape(rows, columns, k)
+        if min(tile) < 1 or k % _STEP:
+            hint = f"take positive numbers, and a multiple of {_STEP} for k"
+            raise InputError(f"no product of {tile}", where=self._where, hint=hint)
+        for chunk in (*of, to):
+            self._local(chunk, "compute with")
+        if to.buffer == "output":
+            hint = "store an input chunk, and copy it"
+            raise InputError(f"a product cannot store {to}", where=self._where, hint=hint)
+        for chunk, size in zip((*of, to), (*tile.operand_bytes, tile.result_bytes), strict=True):
+            self.program.fix(chunk, size)
+        shapes = self.program.tiles
+        self._add("tile", 2, 0, of, value=shapes.setdefault(tile, len(shapes)))
+        self._add("move", 0, 1, (to,))
+
     def compute(self, instructions: int = 1) -> None:
         """Let every warp issue instructions that access no memory (1: a ``__syncthreads``)."""
         if instructions < 1:
@@ -347,7 +358,7 @@ class Block:
             extend = self._chunks.extend
             for rank, buffer, index, channel in chunks:
                 # As pack_place does, without a call: a large program has millions of chunks.
-                extend(((rank << 30 | channel) << 2 | BUFFER_NUMBERS[buffer], index))
+                extend(((rank << 30 | channel) << 3 | BUFFER_NUMBERS[buffer], index))
             return
         self.operations.append(
             Operation(
@@ -440,6 +451,7 @@ class _WorkQueue:
             requests.move((source,), (target,))
 
 
+_STEP: Final = 64  # numbers of two bytes in a line, that a step of a product takes of each row
 _SEND_BUFFER: Final = 2**24  # first index of send buffers in scratch
 _FITTING: Final = 2**18
 """A program of so few operations is not checked for memory."""
@@ -486,6 +498,10 @@ class Program:
     sms, lines_per_sm : int
         SMs of each GPU that take its thread blocks, and lines that one keeps under way at least; 0: all,
         and as the preset says.
+    tiles : dict of TileShape to int
+        The shapes of tiles that blocks compute, numbered.
+    fixed : dict of Chunk to int
+        The bytes of each chunk that a product reads or stores.
 
     Examples
     --------
@@ -526,6 +542,8 @@ class Program:
         self._part = 0
         self.channel = self.sms = self.lines_per_sm = 0
         self.layout: ChunkLayout | None = None
+        self.tiles: dict[TileShape, int] = {}
+        self.fixed: dict[Chunk, int] = {}
         self.lines: dict[SourceLine | None, int] = {}
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
@@ -681,6 +699,32 @@ class Program:
         """Working memory in which every line carries its own flags; each chunk is written once."""
         return Buffer(self, self._rank(rank), "packets", None)
 
+    def panels(self, rank: int) -> Buffer:
+        """Matrices of a rank that are no part of the collective: operands and results of products, any index.
+
+        They are the same in all channels, and as large as the products that use them say.
+        """
+        return Buffer(self, self._rank(rank), "panels", None, channel=0)
+
+    def cut_into(self, count: int) -> Iterator[int]:
+        """Cut every chunk into so many slices, and go through them: what follows is about one of them.
+
+        It is for programs of one channel, which then order the work of all slices themselves.
+        """
+        if self.channels > 1 or self.cut.of_channel not in (1, count):
+            what = f"{count} slices of chunks that {self.channels * self.cut.of_channel} parts share"
+            raise InputError(what, where=f"program {self.name!r}", hint="run it with one channel")
+        self.cut = Cut(rounds=count)
+        yield from self.slices(range(count))
+
+    def fix(self, chunk: Chunk, size: int) -> None:
+        """Remember the bytes that a product reads or stores of a chunk."""
+        if self.fixed.setdefault(chunk, size) != size:
+            raise InputError(
+                f"{chunk} has {self.fixed[chunk]:,} B in one product and {size:,} B in another",
+                where=f"program {self.name!r}",
+            )
+
     def barrier(self, blocks: Sequence[Block], phase: str = "") -> None:
         """Let no block continue before all have reached this point; it can be a phase of its own.
 
@@ -773,6 +817,11 @@ class Rank:
     def scratch(self) -> Buffer:
         """Its working memory."""
         return self.program.scratch(self.number)
+
+    @property
+    def panels(self) -> Buffer:
+        """Its matrices that are no part of the collective."""
+        return self.program.panels(self.number)
 
     @property
     def right(self) -> Rank:

@@ -1,6 +1,7 @@
 """The algorithms that come with astranb; importing this package registers them."""
 
 from . import exchange as exchange
+from . import fused as fused
 from . import hierarchical as hierarchical
 
 from . import ring as ring  # isort: skip

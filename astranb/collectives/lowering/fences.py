@@ -25,17 +25,20 @@ class Pace(NamedTuple):
         What it waits for: ``ACKNOWLEDGED``, ``SYSTEM_WIDE``, or nothing.
     ahead : bool
         Whether warps begin it while others still execute the move before it: the two are one loop.
+    clean : int
+        Stores of the operations before this one of the block are acknowledged when it begins.
     """
 
     fence: int
     ahead: bool
+    clean: int
 
 
 def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Pace]:
     """Return when each operation of a block begins.
 
     A block waits for its earlier stores at a fence, before it announces them with a signal, and
-    before a move that accesses what they wrote.
+    before a move that accesses what they wrote, or a product that reads it; at a ``waitcnt`` for some.
 
     Parameters
     ----------
@@ -44,17 +47,22 @@ def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
         Numbers of the chunks that each operation reads and writes.
     """
     found: list[Pace] = []
-    dirty: set[int] = set()
+    stored: dict[int, int] = {}  # the last move that has written each chunk
+    moves: list[int] = []  # since the last fence
+    clean = 0
     being_read: set[int] | None = None  # by moves that warps may still execute
-    for op, reads, writes in zip(block.operations, sources, targets, strict=True):
+    for i, (op, reads, writes) in enumerate(zip(block.operations, sources, targets, strict=True)):
         move = op.kind == "move"
         fence = 0
-        if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and dirty):
+        if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and moves):
             fence = t.ACKNOWLEDGED | t.SYSTEM_WIDE
-        elif move and dirty and not (dirty.isdisjoint(reads) and dirty.isdisjoint(writes)):
+        elif any(stored.get(n, -1) >= clean for n in (*reads, *writes)):
             fence = t.ACKNOWLEDGED
-        if fence:
-            dirty.clear()
+        elif op.kind == "waitcnt" and len(moves) > op.value:
+            moves = moves[len(moves) - op.value :]
+            fence, clean = t.COUNTED, moves[0] if moves else i
+        if fence and fence != t.COUNTED:
+            moves, clean = [], i
         if block.unit == "nic":  # what it writes arrives in order
             fence = 0
         ahead = move and not fence and being_read is not None and being_read.isdisjoint(writes)
@@ -64,12 +72,16 @@ def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
             being_read.update(reads)
         else:
             being_read = set(reads)
-        dirty.update(writes)
-        found.append(Pace(fence, ahead))
+        if move:
+            stored.update(dict.fromkeys(writes, i))
+            moves.append(i)
+        found.append(Pace(fence, ahead, clean))
     return found
 
 
-def paces_of(c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def paces_of(
+    c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return when each operation of all blocks begins, as :func:`paces` does for one block.
 
     Parameters
@@ -84,35 +96,56 @@ def paces_of(c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray) -> 
     -------
     fence : ndarray of int64
     ahead : ndarray of bool
+    counted : ndarray of int64, shape (3, waits)
+        Each ``waitcnt`` that waits for something, and the first and the last move for which it waits.
     """
     count = len(c.kind)
     written, read = _before(c, chunk_of, is_source)
     last_store = np.maximum.accumulate(np.where(c.targets > 0, np.arange(count), -1))
     stored = np.concatenate([[-1], last_store[:-1]]) if count else last_store
     fences, aheads = [0] * count, [False] * count
-    move, signal, flush = (KINDS.index(kind) for kind in ("move", "signal", "fence"))
+    move, signal, flush, tile, wait = (
+        KINDS.index(kind) for kind in ("move", "signal", "fence", "tile", "waitcnt")
+    )
     firsts = c.first_op.tolist()
+    value = c.value.tolist()
     columns = zip(c.kind.tolist(), c.relaxed.tolist(), written, read, stored.tolist(), strict=True)
+    counted: list[tuple[int, int, int]] = []
+    moves: list[int] = []  # of the block since the last fence
     block = 0
     clean = 0  # stores since this operation are not acknowledged
     loop = -1  # where the moves began that warps may still execute, -1: there are none
     for op, (kind, relaxed, writer, reader, store) in enumerate(columns):
         while op == firsts[block]:
             clean, loop, block = op, -1, block + 1
+            moves = []
         if kind == move:
             fence = t.ACKNOWLEDGED if writer >= clean else 0
             if loop >= 0 and not fence and reader < loop:
                 aheads[op] = True
             else:
                 loop = op
+        elif kind == tile:
+            loop = -1
+            fence = t.ACKNOWLEDGED if writer >= clean else 0
+        elif kind == wait:
+            loop, fence = -1, 0
+            if len(moves) > value[op]:
+                done = len(moves) - value[op]
+                fences[op] = t.COUNTED
+                counted.append((op, moves[0], moves[done - 1]))
+                moves = moves[done:]
+                clean = moves[0] if moves else op
         else:
             loop = -1
             dirty = kind == signal and not relaxed and store >= clean
             fence = t.ACKNOWLEDGED | t.SYSTEM_WIDE if kind == flush or dirty else 0
         if fence:
             fences[op] = fence
-            clean = op
-    return np.array(fences, np.int64), np.array(aheads, bool)
+            clean, moves = op, []
+        if kind == move:
+            moves.append(op)
+    return np.array(fences, np.int64), np.array(aheads, bool), np.array(counted, np.int64).reshape(-1, 3).T
 
 
 def _before(c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[list[int], list[int]]:

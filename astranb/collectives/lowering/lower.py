@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
+from math import gcd
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from astranb.collectives.language.program import (
     Chunk,
     Operation,
     Program,
+    TileShape,
 )
 from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
 from astranb.core.errors import InputError
@@ -29,13 +33,37 @@ from astranb.gpu import tables as t
 from .columns import ChunkKeys, ProgramColumns, columns_of, distinct
 from .fences import paces_of
 
-__all__ = ["Extents", "Lowered", "check_packets", "lower"]
+__all__ = ["Extents", "Lowered", "check_packets", "lower", "tile_work"]
 
 _PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
 # The fraction of a line of packets that is data: LL has 4 B of flag for 4 B of data, LL128
 # 8 B of flag in 128 B (NCCL, src/device/prims_ll.h and prims_ll128.h).
 _UNITS = {"sm": 0, "engine": t.COPY_ENGINE, "nic": t.NIC}
-_KINDS = {"move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE}
+_KINDS = {
+    "move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE,
+    "waitcnt": t.FLUSH, "tile": t.TILE,
+}  # fmt: skip
+_MOVE, _TILE = KINDS.index("move"), KINDS.index("tile")
+
+
+class _Tiled(Protocol):
+    """How a GPU computes a tile: steps, the lines of both operands that each loads, and its time.
+
+    ``stages`` steps are under way at once; the block holds ``held`` of :data:`~astranb.gpu.tables.ROOM`.
+    """
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def row_lines(self) -> int: ...
+    @property
+    def column_lines(self) -> int: ...
+    @property
+    def step_ps(self) -> int: ...
+    @property
+    def stages(self) -> int: ...
+    @property
+    def held(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -99,6 +127,8 @@ def lower(
     engine_lines: int = 1,
     nic_lines: int = 1,
     nic_post_ps: int = 0,
+    tiled: Callable[[TileShape], _Tiled] | None = None,
+    tile_lines: int = 1,
 ) -> Lowered:
     """Lay out memory, cut chunks into slices and convert operations to tables.
 
@@ -118,6 +148,10 @@ def lower(
         Lines that one instruction of a thread block, or one request of a copy engine or NIC, moves.
     nic_post_ps : int
         Time from a doorbell until a NIC begins.
+    tiled : callable, optional
+        How the GPU computes a tile: needed where the program has products.
+    tile_lines : int
+        Lines of a product's operands that travel as one request, at most.
 
     Raises
     ------
@@ -140,6 +174,7 @@ def lower(
     _check_packets(program, order, c)
     bulk = (bulk_lines, engine_lines, nic_lines)
     ops, operands = _operations(c, units, slice_of, slices, semaphores, line_bytes, packet_bytes, bulk)
+    tiles, held = _tiles(program, c, ops, operands, tiled, line_bytes, tile_lines)
     posting = (units[ops["block"]] == t.NIC) & (ops["kind"] == t.COMPUTE)
     ops["kind"][posting], ops["left"][posting], ops["value"][posting] = t.SPEND, nic_post_ps, 0
     share(1, 1)
@@ -148,12 +183,10 @@ def lower(
     blocks["first_op"] = c.first_op[:-1]
     blocks["last_op"] = c.first_op[1:]
     blocks["engine"] = units
-    warps = [
-        block.warps or -(-block.lines_ahead // unroll) for block in map(program.blocks.__getitem__, order)
-    ]
-    blocks["warps"] = warps
-    shares = np.array([program.blocks[b].per_sm for b in order], np.int64)
-    blocks["held"] = np.where(shares > 0, t.ROOM // np.maximum(1, shares), t.SHARE)
+    listed = [program.blocks[b] for b in order]
+    blocks["warps"] = [block.warps or -(-block.lines_ahead // unroll) for block in listed]
+    shares = np.array([block.per_sm for block in listed], np.int64)
+    blocks["held"] = np.where(shares > 0, t.ROOM // np.maximum(1, shares), np.where(held > 0, held, t.SHARE))
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)
@@ -173,6 +206,7 @@ def lower(
         phases=phases,
         block_channel=np.array([program.blocks[b].channel for b in order], np.int64),
         lines=lines,
+        tiles=tiles,
         flags=flags,
         layout=program.layout,
         sms=program.sms,
@@ -258,12 +292,31 @@ class Extents:
         lines = np.maximum(0, np.minimum(end, first + self.slice_lines) - first)
         return lines, np.minimum(lines * self.line_bytes, np.maximum(0, self.size - first * self.line_bytes))
 
+    def _fixed(self, chunk: Chunk, size: int) -> tuple[int, int]:
+        """Return the lines and bytes of a chunk that a product reads or stores."""
+        if chunk.buffer in ("input", "output"):
+            found = self.of_part(self.place(chunk), chunk.channel)
+            if found[1] != size:
+                raise ProgramError(
+                    f"{chunk} has {found[1]:,} B, a product reads or stores {size:,} B there",
+                    None,
+                    where=f"program {self.program.name!r}",
+                    hint="choose the size, the number of slices or the tile so that a slice is a tile",
+                )
+        return -(-size // self.line_bytes), size
+
+    def fixed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the chunks of products (rank, buffer, index and channel), and their lines and bytes."""
+        chunks = [(c.rank, BUFFERS.index(c.buffer), c.index, c.channel) for c in self.program.fixed]
+        sizes = [self._fixed(*item) for item in self.program.fixed.items()]
+        return np.array(chunks, np.int64).reshape(-1, 4).T, np.array(sizes, np.int64).reshape(-1, 2).T
+
     def settle(self, operations: list[Operation]) -> dict[Chunk, tuple[int, int]]:
         """Determine the extent of every chunk that occurs; scratch has that of what is stored there."""
-        known: dict[Chunk, tuple[int, int]] = {}
+        known = {chunk: self._fixed(chunk, size) for chunk, size in self.program.fixed.items()}
         moves = [op for op in operations if op.kind == "move"]
         for chunk in chain.from_iterable((*op.sources, *op.targets) for op in moves):
-            if chunk.buffer in ("input", "output"):
+            if chunk.buffer in ("input", "output") and chunk not in known:
                 known[chunk] = self.of_part(self.place(chunk), chunk.channel)
         open_moves = moves
         while open_moves:
@@ -299,7 +352,12 @@ class Extents:
 
 
 def _settle(
-    program: Program, c: ProgramColumns, extents: Extents, chunks: np.ndarray, slice_of: np.ndarray
+    program: Program,
+    c: ProgramColumns,
+    extents: Extents,
+    chunks: np.ndarray,
+    slice_of: np.ndarray,
+    names: ChunkKeys,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Determine the lines and bytes of every chunk, as :meth:`Extents.settle` does.
 
@@ -313,9 +371,12 @@ def _settle(
     lines, size = np.full((2, chunks.shape[1]), -1, np.int64)
     held = np.flatnonzero(chunks[1] < 2)  # inputs and outputs
     lines[held], size[held] = extents.of_chunks(chunks[:, held])
-    count = c.sources + c.targets
-    count = count[count > 0]  # of moves
-    moved = slice_of
+    if program.fixed:
+        of, (fixed_lines, fixed_size) = extents.fixed()
+        place = np.searchsorted(names.keys(*chunks), names.keys(*of))
+        lines[place], size[place] = fixed_lines, fixed_size
+    count = (c.sources + c.targets)[c.kind == _MOVE]
+    moved = slice_of[c.kind[c.op] == _MOVE]
     while len(count):
         starts = np.cumsum(count) - count
         (most, least), (most_bytes, least_bytes) = _bounds(lines[moved], starts), _bounds(size[moved], starts)
@@ -386,12 +447,14 @@ def _slices(
     slices = allocate(len(keys), t.SLICE)
     for name, column in zip(("gpu", "buffer", "chunk", "channel"), chunks, strict=True):
         slices[name] = column
-    slices["lines"], slices["bytes"] = _settle(program, c, extents, chunks, slice_of)
+    slices["lines"], slices["bytes"] = _settle(program, c, extents, chunks, slice_of, names)
     packed = slices["buffer"] == BUFFERS.index("packets")
     slices["lines"][packed] = -(-slices["bytes"][packed] // packet_bytes)
     in_packets = np.where(packed, slices["lines"], 0)
     slices["flag"] = np.where(packed, np.cumsum(in_packets) - in_packets, -1)
-    slices["writer"] = np.where(slices["buffer"] == 0, t.INITIAL, t.UNWRITTEN)
+    brought = np.isin(slices["buffer"], (BUFFERS.index("input"), BUFFERS.index("panels")))
+    brought[slice_of[_computed(c)]] = False
+    slices["writer"] = np.where(brought, t.INITIAL, t.UNWRITTEN)
     slices["writing"] = -1
     taken = slices["lines"].copy()
     slot = _slots(program, names, keys, chunks)
@@ -414,6 +477,72 @@ def _slots(program: Program, names: ChunkKeys, keys: np.ndarray, chunks: np.ndar
         own = names.keys(rank[message], buffer[message], first, channel[message])
         slot[message] = np.searchsorted(keys, own)
     return slot
+
+
+def _computed(c: ProgramColumns) -> np.ndarray:
+    """Find the targets of the moves that store what matrix units have computed."""
+    stores = (c.kind == _MOVE) & (c.sources == 0) & (c.targets > 0)
+    return np.flatnonzero(stores[c.op])
+
+
+def tile_work(
+    steps: np.ndarray | int, own: int, other: int, step_ps: int, stages: int, burst: int, count: int
+) -> Records:
+    """Give what tiles do: their steps, the lines of both operands in each, and how long it is computed.
+
+    Parameters
+    ----------
+    steps : ndarray of int64 or int
+    own, other : int
+        Lines of the first and the second operand in a step.
+    step_ps : int
+    stages : int
+        Steps that are under way at once.
+    burst : int
+        Lines that travel as one request.
+    count : int
+        Tiles.
+    """
+    tiles = allocate(count, t.TILE_WORK)
+    first, second = -(-own // burst), -(-other // burst)
+    tiles["steps"], tiles["step_lines"] = steps, first + second
+    tiles["first_lines"] = first or second  # a single operand is the first one
+    tiles["issue_lines"], tiles["step_ps"], tiles["stages"] = burst, step_ps, stages
+    return tiles
+
+
+def _tiles(
+    program: Program,
+    c: ProgramColumns,
+    ops: Records,
+    operands: Records,
+    tiled: Callable[[TileShape], _Tiled] | None,
+    line_bytes: int,
+    most_lines: int,
+) -> tuple[Records, np.ndarray]:
+    """Fill in operations that compute tiles; returns what they do, and what blocks hold of an SM for it."""
+    of = np.flatnonzero(c.kind == _TILE)
+    held = np.zeros(len(c.first_op) - 1, np.int64)
+    work = allocate(len(of), t.TILE_WORK)
+    if not len(of):
+        return work, held
+    if tiled is None:
+        raise InputError("it has products", where=f"program {program.name!r}", hint="give tiled")
+    for shape, number in program.tiles.items():
+        mine = np.flatnonzero(c.value[of] == number)
+        one, row = tiled(shape), of[mine]
+        # Whole requests: what a step loads is all of its operands.
+        burst = gcd(one.row_lines, one.column_lines, 1 << most_lines.bit_length() - 1)
+        work[mine] = tile_work(
+            one.steps, one.row_lines, one.column_lines, one.step_ps, one.stages, burst, len(mine)
+        )
+        ops["lines"][row] = ops["left"][row] = one.steps * (one.row_lines + one.column_lines) // burst
+        ops["payload"][row] = ops["last_bytes"][row] = burst * line_bytes
+        np.maximum.at(held, c.block[row], one.held)
+        for which in (0, 1):
+            operands["stride"][ops["first_source"][row] + which] = burst * line_bytes
+    ops["value"][of] = np.arange(len(of))
+    return work, held
 
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:
@@ -446,10 +575,10 @@ def _operations(
     bulk_bytes = line_bytes * np.array(bulk)[units[c.block]]
     payload = np.where(any_packets, packet_bytes, bulk_bytes)
     size = np.zeros(count, np.int64)
-    moving = np.flatnonzero(c.sources > 0)
+    moving = np.flatnonzero(c.kind == _MOVE)
     size[moving] = slices["bytes"][slice_of[c.first_chunk[moving]]]
     lines = -(-size // payload)
-    fence, ahead = paces_of(c, slice_of, is_source)
+    fence, ahead, counted = paces_of(c, slice_of, is_source)
     fence[units[c.block] == t.NIC] = 0  # what it writes arrives in order
     # The lines of the moves before it in its loop: from the last one that began a loop or read packets.
     starts = ~ahead
@@ -469,6 +598,9 @@ def _operations(
     ops["number"] = np.arange(count) - c.first_op[c.block]
     ops["ahead"], ops["before"] = ahead, before
     ops["lines"] = ops["left"] = lines
+    at, first_counted, last_counted = counted
+    ops["value"][at] = at - last_counted
+    ops["before"][at] = last_counted - first_counted + 1
     ops["started_ps"] = ops["issued_ps"] = ops["ended_ps"] = -1
     table = allocate(int(operands.sum()), t.OPERAND)
     row = np.arange(len(c.op)) - c.first_chunk[c.op] + first[c.op]

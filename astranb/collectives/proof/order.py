@@ -24,6 +24,7 @@ import numpy as np
 from astranb.collectives.language.fifo import FIRST_SLOT, first_of_slot
 from astranb.collectives.language.program import Block, Chunk, Program
 from astranb.collectives.lowering.fences import paces
+from astranb.gpu.tables import ACKNOWLEDGED
 
 __all__ = ["Clock", "Execution", "Order", "Place", "ProgramMemory", "Slots", "execute", "order_of"]
 
@@ -482,8 +483,9 @@ class _Loops:
 def _loops(block: Block, sources: _Numbers, targets: _Numbers, *, in_step: bool) -> _Loops:
     loops, fenced = _Loops(), 0
     for i, (op, pace) in enumerate(zip(block.operations, paces(block, sources, targets), strict=True)):
-        if pace.fence or op.kind == "fence" or (op.kind == "signal" and not op.relaxed):
+        if pace.fence & ACKNOWLEDGED or op.kind == "fence" or (op.kind == "signal" and not op.relaxed):
             fenced = i
+        fenced = max(fenced, pace.clean)
         if pace.ahead and not in_step:
             loops.last[-1] = i
         else:

@@ -107,6 +107,13 @@ class _Proof:
         }
         self.memory = ProgramMemory(program)
         self.held: dict[int, _Data] = {}  # by number of the chunk
+        self.computed = {
+            self.memory.of(chunk)
+            for block in program.blocks
+            for op in block.operations
+            if op.kind == "move" and not op.sources
+            for chunk in op.targets
+        }
 
     def add(self, kind: str, message: str, *operations: tuple[Block, int]) -> None:
         """Add a fault that seldom occurs often: it is described at once."""
@@ -356,7 +363,14 @@ class _Proof:
         stored: dict[Place, _Data] = {}
         for b, i in run.done:
             block = run.blocks[b]
+            if block.operations[i].kind == "tile":
+                self._unwritten(run, (b, i))
+                continue
             if not run.reads[b][i]:
+                if run.writes[b][i]:  # what matrix units have computed
+                    chunk = self.memory.chunks[run.writes[b][i][0]]
+                    computed = replace(_contribution(chunk, self.program.ranks), writer=(block, i))
+                    stored[b, i] = self.held[run.writes[b][i][0]] = computed
                 continue
             times, chunks = None, set()
             for source in run.reads[b][i]:
@@ -375,11 +389,19 @@ class _Proof:
                 self.held[target] = data
         return stored
 
+    def _unwritten(self, run: Execution, place: Place) -> None:
+        """Find operands of a product that have not been written."""
+        block, i = run.blocks[place[0]], place[1]
+        for source in run.reads[place[0]][i]:
+            if source not in self.held and self.brought(source) is None:
+                what = f"reads {self.memory.chunks[source]}, which has not been written"
+                self.add("result", f"{self.namer.text(block, i)} {what}", (block, i))
+
     def brought(self, number: int) -> _Data | None:
         """Return what a chunk holds at the start."""
         chunk = self.memory.chunks[number]
         own = self.initial.get(chunk, chunk)
-        if own.buffer != "input":
+        if own.buffer not in ("input", "panels") or number in self.computed:
             return None
         return _contribution(own, self.program)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,7 @@ from astranb.net.link import LINK
 from astranb.net.options import MULTIPATHS
 from astranb.net.port import ARBITRATIONS, CLASSES, QUEUE
 from astranb.net.rate import FLOW
+from astranb.workload.kernels import tile_of
 
 from .loop import CONTROL, OWNERS
 from .machine import CacheLineMachine
@@ -109,6 +111,8 @@ def lower_for(
         engine_lines=first.engine_lines,
         nic_lines=first.nic_lines,
         nic_post_ps=first.nic_post_ps,
+        tiled=partial(tile_of, gpu=first),
+        tile_lines=network.compute_lines,
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
@@ -343,6 +347,9 @@ def _width(presets: Sequence[Preset], program: Lowered) -> tuple[np.ndarray, np.
     posted = np.array([min(p.nic_outstanding, _QUEUE_PAIR) for p in presets], np.int64)[gpu]
     own_warps = program.blocks["warps"]  # of compute kernels, whose warps are stages
     warps = np.where(own_warps > 0, own_warps, warps)
+    tiles = np.flatnonzero(program.ops["kind"] == t.TILE)
+    stages = program.tiles["stages"][program.ops["value"][tiles]]
+    np.maximum.at(warps, program.ops["block"][tiles], stages)
     return np.where(engine > 0, 1, warps), np.choose(engine, [unroll, deep, posted])
 
 
@@ -383,7 +390,8 @@ def _staged(plan: MachinePlan) -> np.ndarray:
     ops, blocks = program.ops, program.blocks
     tiles = np.flatnonzero(ops["kind"] == t.TILE)
     block = ops["block"][tiles]
-    filled = blocks["warps"][block] * program.tiles["step_lines"][ops["value"][tiles]].astype(np.int64)
+    row = program.tiles[ops["value"][tiles]]
+    filled = row["stages"] * row["step_lines"].astype(np.int64)
     on_sm = t.ROOM // np.maximum(1, blocks["held"][block])
     np.maximum.at(most, blocks["gpu"][block], filled * on_sm)
     return most

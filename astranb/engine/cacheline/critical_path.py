@@ -254,8 +254,9 @@ class Walker:
         """A step waits for its stage to be full, the one before to end and the matrix units to be free."""
         machine, block, op = self._machine, int(at["block"]), int(at["op"])
         step = int(at["line"]) - 1
-        start_ps = int(at["time_ps"]) - int(machine.tiles["step_ps"][machine.ops["value"][op]])
-        stage = int(machine.blocks["first_warp"][block]) + step % int(machine.blocks["warps"][block])
+        tile = machine.tiles[int(machine.ops["value"][op])]
+        start_ps = int(at["time_ps"]) - int(tile.step_ps)
+        stage = int(machine.blocks["first_warp"][block]) + step % int(tile.stages)
         came = self._trace.last(int(at["event"]), kind=t.RETURN, warp=stage, op=op)
         before = self._trace.last(int(at["event"]), kind=t.FENCE, block=block) if step else None
         if before is not None and before["event"] > came["event"]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astranb.collectives import BUFFERS, Lowered, new_operations
+from astranb.collectives import BUFFERS, Lowered, new_operations, tile_work
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
 from astranb.workload.kernels import Grid
@@ -183,14 +183,9 @@ class _Layout:
         self, operands: list[Records], steps: np.ndarray, own: int, other: int, step_ps: int
     ) -> _BlockPart:
         """A block's steps: so many lines of its first operand in each, and of its second one."""
-        first, second = -(-own // self.burst), -(-other // self.burst)
-        if not own:
-            first, second = second, 0
+        tiles = tile_work(steps, own, other, step_ps, self.grid.stages, self.burst, len(self.row))
         ops = new_operations(t.TILE, len(self.row))
         ops["payload"] = ops["last_bytes"] = self.burst * self.line_bytes
         ops["sources"] = len(operands)
-        ops["lines"] = ops["left"] = steps * (first + second)
-        tiles = allocate(len(steps), t.TILE_WORK)
-        tiles["steps"], tiles["step_lines"], tiles["first_lines"] = steps, first + second, first
-        tiles["issue_lines"], tiles["step_ps"] = self.burst, step_ps
+        ops["lines"] = ops["left"] = steps * tiles["step_lines"].astype(np.int64)
         return _BlockPart(ops, operands, tiles)

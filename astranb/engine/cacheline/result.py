@@ -67,7 +67,10 @@ def _parts(engine: CacheLineState) -> list[dict[str, int]]:
 
 
 def _columns(engine: CacheLineState) -> dict[str, list[int]]:
-    """Divide each rank's time by its operations; one collective is an operation from 0 to its end."""
+    """Divide each rank's time by its operations; one collective is an operation from 0 to its end.
+
+    A product in its program is a computation meanwhile.
+    """
     ended, work = np.asarray(engine.machine.gpus["ended_ps"]), engine.work
     end = np.where(ended >= 0, ended, engine.now_ps).astype(np.int64)
     computed = np.zeros(len(end), np.int64)
@@ -78,6 +81,13 @@ def _columns(engine: CacheLineState) -> dict[str, list[int]]:
         rank, track = np.array([one for one, _ in begun], np.int64), tracks_of(np.array(kinds, np.int64))
         start, until = np.array(list(begun.values()), np.int64).reshape(-1, 2).T
         until, computed = np.where(until >= 0, until, engine.now_ps), work.compute_ps()
+    elif len(engine.program.tiles):  # products of a collective's own program
+        ops = engine.machine.ops
+        tile = np.flatnonzero((ops["kind"] == t.TILE) & (ops["started_ps"] >= 0))
+        of, ended = engine.machine.blocks["gpu"][ops["block"][tile]], ops["ended_ps"][tile]
+        rank, start = np.concatenate([rank, of]), np.concatenate([start, ops["started_ps"][tile]])
+        until = np.concatenate([until, np.where(ended >= 0, ended, engine.now_ps)])
+        track = np.concatenate([track, np.zeros(len(tile), np.int64)])
     return rank_columns(divide(rank, start, until, track, end), computed)
 
 

@@ -117,7 +117,8 @@ RULES: Final[Rules] = {
         "semaphore": fixed(maybe("semaphores")),
         "value": _FIXED,
         "phase": fixed(row("phases")),
-        **each(fixed(between(0, 3)), "fence", "in_switch"),
+        "fence": fixed(between(0, t.COUNTED)),
+        "in_switch": fixed(between(0, 3)),
         "spins": fixed(between(0, 2)),
         "ahead": fixed(FLAG),
         "number": _FIXED,
@@ -128,7 +129,7 @@ RULES: Final[Rules] = {
     "tiles": {
         **each(fixed(between(1, 1 << 30)), "steps", "step_lines", "issue_lines"),
         **each(fixed(COUNT), "first_lines"), "step_ps": fixed(TIME),
-        **each(COUNT, "fetched", "computed"), "computing": FLAG, "pad": ANY,
+        **each(COUNT, "fetched", "computed"), "computing": FLAG, "stages": fixed(between(1, 1 << 20)),
     },
     "operands": {
         "gpu": fixed(row("gpus")),
@@ -307,6 +308,10 @@ def _check_program(tables: Mapping[str, Any]) -> None:
     require((ops["lines"] == 0) | (ops["payload"] > 0) & (ops["last_bytes"] > 0) | ~moves, "ops.payload")
     require((ops["targets"] > 0) | ~moves, "ops.targets")
     _check_tiles(tables)
+    counted = np.flatnonzero(ops["fence"] & t.COUNTED)
+    require((kind[counted] == t.FLUSH) & (ops["fence"][counted] == t.COUNTED), "ops.fence")
+    last, begin = counted - ops["value"][counted], blocks["first_op"][ops["block"][counted]]
+    require((last < counted) & (last + 1 - ops["before"][counted] >= begin), "ops.value")
     times = kind == t.SPEND
     require((ops["left"][times] >= 0) & (ops["left"][times] < 1 << 61), "ops.left")
     direct = gpus["direct"] == 1
@@ -339,6 +344,8 @@ def _check_tiles(tables: Mapping[str, Any]) -> None:
     require(row["first_lines"] <= row["step_lines"], "tiles.first_lines")
     require(ops["sources"][of] == 1 + (row["first_lines"] < row["step_lines"]), "ops.sources")
     require((ops["targets"][of] == 0) & (ops["fence"][of] & t.SYSTEM_WIDE == 0), "ops.targets")
+    warps = tables["blocks"]["warps"][ops["block"][of]]
+    require((row["stages"] > 0) & (row["stages"] <= warps), "tiles.stages")
     require((ops["payload"][of] > 0) & (ops["last_bytes"][of] == ops["payload"][of]), "ops.payload")
 
 
@@ -745,13 +752,13 @@ class _MachineInUse:
         tile = self.tiles[self.ops["value"][own["op"]]]
         require(tile["computed"] < tile["steps"], "tiles.computed")
         require((tile["computed"] <= tile["fetched"]) & (tile["fetched"] <= tile["steps"]), "tiles.fetched")
-        require(tile["fetched"] <= tile["computed"] + own["warps"], "tiles.fetched")
+        require(tile["fetched"] <= tile["computed"] + tile["stages"], "tiles.fetched")
         require((tile["computing"] == 0) | (tile["computed"] < tile["fetched"]), "tiles.computing")
         timed = np.isin(rows, argument[kind == t.FENCE])
         require(timed == (tile["computing"] == 1), "tiles.computing")
         # The stage that is being loaded is the only one with anything to issue.
-        loads = (tile["fetched"] < tile["steps"]) & (tile["fetched"] < tile["computed"] + own["warps"])
-        stage = own["first_warp"] + tile["fetched"] % own["warps"]
+        loads = (tile["fetched"] < tile["steps"]) & (tile["fetched"] < tile["computed"] + tile["stages"])
+        stage = own["first_warp"] + tile["fetched"] % tile["stages"]
         begun = tile["fetched"].astype(np.int64) * tile["step_lines"]
         place = np.where(loads, warps["next_line"][stage], begun)
         require((place >= begun) & (place < begun + tile["step_lines"]), "warps.next_line")

@@ -264,6 +264,8 @@ class _WaitChain:
             self._report(block, f"is in a system-wide fence{until}", row.since_ps, over_ps)
             return
         stores = f"{int(row.unacked):,} stores and signals"
+        if row.op < row.last_op and self._machine.ops[int(row.op)].fence == t.COUNTED:
+            stores = f"those of all but its last moves, of {stores},"
         self._report(block, f"waits at {what} until {stores} are acknowledged", row.since_ps)
         kinds = (t.STORE, t.SIGNAL)
         mine = [r for r in self._lines.of_block(block) if self._machine.requests[r].kind in kinds]

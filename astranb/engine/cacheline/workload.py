@@ -1,8 +1,9 @@
 """A workload by cache lines: every collective and message as loads and stores, all on one machine.
 
 The operations are those of :mod:`astranb.workload.astrasim2`. Computations and collectives that are under
-way at once share SMs, L2, HBM and links. A computation with known kernels is their thread blocks; one of
-which only the duration is known takes as much longer as thread blocks of others hold SMs. Of the operations
+way at once share SMs, L2, HBM and links. A computation with known kernels is their thread blocks, as is
+one of which operations and bytes are known where the roofline would time it (``kernel_of``); one of which
+only the duration is known takes as much longer as thread blocks of others hold SMs. Of the operations
 of a rank, one computation, one operation of the CPU and one collective or message of each stream is under
 way at a time, in the order of their ids as their dependencies allow.
 """
@@ -35,6 +36,7 @@ from astranb.workload.astrasim2 import (
 )
 from astranb.workload.astrasim2.durations import at_speed, durations_ns
 from astranb.workload.kernels import (
+    GPUS,
     Attention,
     Grid,
     KernelTimes,
@@ -42,6 +44,7 @@ from astranb.workload.kernels import (
     Stream,
     gpu_named,
     grids,
+    kernel_of,
 )
 
 from .calls import ALGORITHM_WORDS, Calls
@@ -124,8 +127,9 @@ class Graph:
         *,
         precision: str = "bf16",
         urgent: bool = True,
+        first: str = "",
     ) -> Self:
-        """Let every rank compute and take part in a collective at the same time.
+        """Let every rank compute and take part in a collective at the same time, or one after the other.
 
         Parameters
         ----------
@@ -140,11 +144,13 @@ class Graph:
             Of products: ``bf16``, ``fp16`` or ``fp8``.
         urgent : bool
             Whether the collective's thread blocks are given SMs before those of kernels.
+        first : str
+            ``"kernels"`` or ``"collective"``: the other one waits for it.
 
         Raises
         ------
         InputError
-            There is no such GPU or precision, or a thread block does not fit on its SMs.
+            There is no such GPU, precision or order, or a thread block does not fit on its SMs.
 
         Examples
         --------
@@ -168,13 +174,20 @@ class Graph:
             part = size // ranks if collective.name in ("all_gather", "gather") else size
             rows.append({"kind": COLLECTIVE, "collective": name, "bytes": part, "priority": int(urgent)})
             chosen = {f"{collective.name.replace('_', '-')}-implementation": [word]}
-        one = Operations.of(rows)
+        if first not in ("", "kernels", "collective"):
+            raise InputError(f"no order {first!r}", where="first", hint="use kernels or collective")
+        listed = [launched, *(() for _ in rows[1:])]
+        if first == "collective":
+            rows, listed = rows[::-1], listed[::-1]
+        waits = bool(first) and len(rows) > 1
+        one = Operations.of(rows, [(), (0,)] if waits else ())
         if launched:
-            one = replace(one, grids=(launched, *(() for _ in rows[1:])))
+            one = replace(one, grids=tuple(listed))
         system = System.from_document({**chosen, "preferred-dataset-splits": 1})
         parts = [f"{len(kernels)} kernel{'s' * (len(kernels) > 1)}"] if launched else []
         parts += [] if collective is None else [collective.title]
-        return cls([one] * ranks, system, title=" beside ".join(parts))
+        parts = parts[::-1] if first == "collective" else parts
+        return cls([one] * ranks, system, title=(", then " if waits else " beside ").join(parts))
 
     def compute_ps(self) -> np.ndarray:
         """Give what each rank's computations on its GPU take, summed."""
@@ -274,13 +287,27 @@ class _Kernels:
         self.parts: list[Section] = []
         self._graph, self._presets, self._lines, self._before = graph, presets, compute_lines, before
         self._lowered: dict[tuple[Grid, int], tuple[Lowered, int]] = {}
+        self._grids: dict[tuple[int, int, str], tuple[Grid, ...]] = {}
 
     def of(self, rank: int, row: int) -> list[tuple[int, int]]:
         """Give a computation's kernels: what the launch of each takes, and the number of its program."""
         one, preset = self._graph.operations[rank], self._presets[rank]
-        found = one.grids[row] if one.grids and self._graph.durations is None else ()
+        found = one.grids[row] if one.grids and self._graph.durations is None else self._modelled(rank, row)
         name = (one.names and one.names[row]) or f"compute {row}"
         return [(grid.launch_ps, self._part(rank, grid, preset, name)) for grid in found]
+
+    def _modelled(self, rank: int, row: int) -> tuple[Grid, ...]:
+        """Give the kernel of a computation that a roofline would time, if the GPU's rates are known."""
+        system, preset = self._graph.system, self._presets[rank]
+        fields = self._graph.operations[rank].rows[row]
+        timed = self._graph.durations is not None or system.replay or not system.roofline
+        if timed or rank in system.speeds or preset.name not in GPUS or fields["bytes"] <= 0:
+            return ()
+        key = int(fields["flops"]), int(fields["bytes"]), preset.name
+        if key not in self._grids:
+            times = KernelTimes(gpu_named(preset.name), sustained=1.0)
+            self._grids[key] = grids(kernel_of(*key[:2]), times, preset)
+        return self._grids[key]
 
     def _part(self, rank: int, grid: Grid, preset: Preset, name: str) -> int:
         key = grid, preset.line_bytes

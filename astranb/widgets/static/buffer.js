@@ -13,7 +13,7 @@ const GUTTER = 74;
 const MOST_ROW = 22;
 const ROOM = 400;
 const CELL_PX = 4;
-const NAMES = ["input", "output", "scratch", "packets"];
+const NAMES = ["input", "output", "scratch", "packets", "panels"];
 const NOBODY = 65535;
 
 /** @type {CreateView} */

@@ -10,7 +10,7 @@ import { createTip } from "./tip.js";
 
 const GUTTER = 56;
 const TOP = 18;
-const BUFFERS = ["input", "output", "scratch", "packets"]; // collectives/language/operation.py
+const BUFFERS = ["input", "output", "scratch", "packets", "panels"]; // collectives/language/operation.py
 const FULLEST = "fullest"; // of each chunk the copy with the most in it, in whatever buffer
 const SUMMED = "#0072b2"; // Okabe and Ito
 const SUMMED_DARK = "#56b4e9";

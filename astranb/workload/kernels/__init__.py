@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .fit import Fit, fit_gpu, gpu_of_file
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
-from .grids import Grid, grids
+from .grids import Grid, grids, kernel_of, tile_of
 from .host import HOSTS, Host
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
@@ -40,6 +40,8 @@ __all__ = [
     "gpu_named",
     "gpu_of_file",
     "grids",
+    "kernel_of",
     "read_efficiency",
     "read_timings",
+    "tile_of",
 ]

@@ -16,17 +16,19 @@ Each kernel is launched as a node of a graph after the one before it (``graph_ps
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from astranb.collectives import TileShape
 from astranb.core.errors import InputError
 from astranb.gpu import Preset
 from astranb.gpu.tables import ROOM
 
+from .gpus import gpu_named
 from .times import KernelTimes, Tile
 from .work import Attention, Product, Stream
 
-__all__ = ["Grid", "grids"]
+__all__ = ["Grid", "grids", "kernel_of", "tile_of"]
 
 _QUERIES: Final = 128
 _MOST_STAGES: Final = 6
@@ -36,6 +38,8 @@ _ACCUMULATOR_BYTES: Final = 4
 _MORE_TILES: Final = ((128, 192, 1.0), (192, 128, 1.0), (192, 192, 1.0))
 """Of cuBLAS from Hopper on, as the names of its kernels say (``nvjet_hsh_128x192_...``): a last wave that
 tiles of 128 and 256 would leave nearly empty is fuller."""
+_ROUNDS: Final = 200
+_LEAST_K: Final = 32
 _PASS_BLOCKS: Final = 4
 """Thread blocks of a pass over memory that an SM holds: 512 threads each of 2,048."""
 
@@ -120,6 +124,29 @@ def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Pres
     return (_pass(kernel, preset),)
 
 
+def kernel_of(operations: int, touched: int) -> Product | Stream:
+    """Give the kernel that a computation is taken for, of which only operations and bytes are known.
+
+    It is a product of matrices of two bytes a number with a square result that has both or, where it has
+    more operations for its bytes than any product, a cube. Where it has fewer than a product of one step of
+    ``k``, it is a pass over memory.
+
+    Examples
+    --------
+    >>> kernel_of(2 * 4096**2 * 1024, 2 * (2 * 4096 * 1024 + 4096**2))
+    Product(m=4096, n=4096, k=1024, copies=1, weights=True, plain=False, cast=True, bias=False, launches=1)
+    >>> kernel_of(10**6, 10**6).size
+    1000000
+    """
+    side = (operations / 2) ** (1 / 3)
+    for _ in range(_ROUNDS):  # fixed point of the larger solution: touched / 2 = side^2 + operations / side
+        side = math.sqrt(max(touched / 2 - operations / max(side, 1), side**2))
+    k = round(operations / (2 * max(side, 1) ** 2))
+    if k < _LEAST_K:
+        return Stream(max(1, touched))
+    return Product(round(side), round(side), k)
+
+
 def _lines(size: float, preset: Preset) -> int:
     return max(1, math.ceil(size / preset.line_bytes))
 
@@ -143,8 +170,49 @@ def _held(name: str, shared: int, registers: int, preset: Preset) -> int:
 
 
 def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
-    more = _MORE_TILES if times.gpu.cluster > 1 else ()
-    best = min(times.tiles(one, more), key=lambda tile: _estimate_ns(one, tile, times, preset))
+    best = min(times.tiles(one, _more(times)), key=lambda tile: _estimate_ns(one, tile, times, preset))
+    tiles = _tiled(one, best, times, preset)
+    found = [tiles]
+    if times.casts(one):
+        found.insert(0, _pass(Stream(times.cast_size(one)), preset))
+    if best.split > 1:
+        size = (_ACCUMULATOR_BYTES * best.split + 2) * one.m * one.n * one.copies
+        found.append(_copy("sum of parts", size, preset.graph_ps, preset))
+    return tuple(found)
+
+
+def tile_of(shape: TileShape, gpu: Preset) -> Grid:
+    """Give the grid of one tile of a product, as a program of a collective computes it.
+
+    Raises
+    ------
+    InputError
+        The GPU's library has no such tile, or it does not fit on its SMs.
+
+    Examples
+    --------
+    >>> from astranb.gpu import preset
+    >>> one = tile_of(TileShape(128, 256, 1024), preset("h100-sxm"))
+    >>> one.steps, one.row_lines, one.column_lines, one.stored_lines
+    (16, 128, 128, 512)
+    """
+    times = KernelTimes(gpu_named(gpu.name), sustained=1.0)
+    # Its neighbours are tiles of the same product, which share what they load.
+    one = Product(2 * shape.rows, 2 * shape.columns, shape.k)
+    known = {(tile.rows, tile.columns): tile for tile in times.tiles(one, _more(times)) if tile.split == 1}
+    if shape[:2] not in known:
+        has = ", ".join(f"{rows} x {columns}" for rows, columns in known)
+        what = f"no tile of {shape.rows} x {shape.columns}"
+        raise InputError(what, where=f"GPU {gpu.name!r}", hint=f"its library has {has}")
+    return replace(_tiled(one, known[shape[:2]], times, gpu), name=f"tile {shape}", rows=1, columns=1)
+
+
+def _more(times: KernelTimes) -> tuple[tuple[int, int, float], ...]:
+    return _MORE_TILES if times.gpu.cluster > 1 else ()
+
+
+def _tiled(one: Product, best: Tile, times: KernelTimes, preset: Preset) -> Grid:
+    """Give the grid of a product that is cut into tiles."""
     number = times.number_bytes(one)
     name = f"product {one.m} x {one.n} x {one.k}"
     step = preset.line_bytes // number
@@ -155,18 +223,11 @@ def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ..
     held = _held(name, stages * filled, accumulators + threads * _REGISTERS_OF_A_THREAD * 4, preset)
     row_lines, column_lines = _step_lines(one, best, times.gpu.cluster)
     stored = min(best.rows, one.m) * min(best.columns, one.n) * (_ACCUMULATOR_BYTES if best.split > 1 else 2)
-    tiles = Grid(
+    return Grid(
         name, -(-one.m // best.rows) * one.copies, -(-one.n // best.columns), best.split,
         max(1, -(-one.k // best.split // step)), 0, row_lines, column_lines, 0, _lines(stored, preset),
         max(1, round(best.step_ps(step))), stages, held, preset.graph_ps,
     )  # fmt: skip
-    found = [tiles]
-    if times.casts(one):
-        found.insert(0, _pass(Stream(times.cast_size(one)), preset))
-    if best.split > 1:
-        size = (_ACCUMULATOR_BYTES * best.split + 2) * one.m * one.n * one.copies
-        found.append(_copy("sum of parts", size, preset.graph_ps, preset))
-    return tuple(found)
 
 
 def _step_lines(one: Product, tile: Tile, cluster: int) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from astranb.collectives import (
     write_mscclpp,
 )
 from astranb.collectives.language.program import SWITCH_READS, SWITCH_WRITES
+from astranb.collectives.lowering.lower import Extents
 from astranb.core.errors import InputError
 from astranb.net.shape import Shape
 from tests.collectives.support import run
@@ -514,15 +515,101 @@ def test_blocks_of_a_group_share_a_chunk(written):
     run(found, "all_gather", gpus=2)
 
 
-def test_a_pipeline_runs_once_over_whole_chunks(written):
-    document = all_pairs(2)
-    for one in document["gpus"]:
-        ops = one["threadblocks"][0]["ops"]
-        inner = {"name": "pipeline", "iter_context": {"unit_size": 65536, "num_chunks": 1}, "ops": ops}
-        one["threadblocks"][0]["ops"] = [inner]
-    found = read_mscclpp(written(document))
-    assert "pipelines run once over whole chunks, not over parts of them" in found.notes
-    assert run(found, gpus=2) == run("allpairs", gpus=2, channels=1)
+def in_pipelines(document, unit, chunks=1):
+    """Put all that each thread block does into a loop."""
+    found = copy.deepcopy(document)
+    for one in found["gpus"]:
+        for block in one["threadblocks"]:
+            context = {"unit_size": unit, "num_chunks": chunks}
+            block["ops"] = [{"name": "pipeline", "iter_context": context, "ops": block["ops"]}]
+    return found
+
+
+def moved(plan, size, ranks=2):
+    """Bytes that each block stores, and its operations in order: kinds, and slices of moves."""
+    program = Collective.of("all_reduce", size, plan).program(ranks)
+    extents = Extents(program, "all_reduce", size, 128)
+    known = extents.settle([op for block in program.blocks for op in block.operations])
+    return [
+        [(op.kind, sum(known[chunk][1] for chunk in op.targets)) for op in block.operations]
+        for block in program.blocks
+    ]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
+@given(st.integers(1, 30), st.sampled_from([2, 3]))
+def test_a_pipeline_is_a_loop_over_parts(written, lines, ranks):
+    """Each iteration executes all operations with its part: as many bytes in all, the promised result."""
+    size = ranks * 24 * 128
+    whole = read_mscclpp(written(all_pairs(ranks)))
+    looped = read_mscclpp(written(in_pipelines(all_pairs(ranks), lines * 128)))
+    assert looped.notes == whole.notes
+    once, parts = moved(whole, size, ranks), moved(looped, size, ranks)
+    iterations = -(-24 // lines)
+    for before, after in zip(once, parts, strict=True):
+        assert sum(stored for _, stored in after) == sum(stored for _, stored in before)
+        kinds = [kind for kind, _ in before if kind == "signal"]
+        assert [kind for kind, _ in after if kind == "signal"] == kinds * iterations
+        # Until its first wait, each iteration moves no more than its unit to each chunk.
+        first = [stored for _, stored in after[: [kind for kind, _ in after].index("signal")]]
+        assert sum(first) == min(lines, 24) * 128 * (ranks - 1)
+    program = Collective.of("all_reduce", size, looped).program(ranks)
+    assert verify(program, "all_reduce") == []
+    run(looped, size=size, gpus=ranks)
+
+
+def test_a_pipeline_is_kept_by_what_is_saved(written, tmp_path):
+    """A plan that is written again, and a saved simulation: the same loop, in as long."""
+    looped = read_mscclpp(written(in_pipelines(all_pairs(2), 512)))
+    program = Collective.of("all_reduce", "8KiB", looped).program(2)
+    write_mscclpp(program, tmp_path / "again.json")
+    again = read_mscclpp(tmp_path / "again.json")
+    assert run(again, size="8KiB", gpus=2) == run(looped, size="8KiB", gpus=2)
+    assert run(looped, size="8KiB", gpus=2) != run("allpairs", size="8KiB", gpus=2, channels=1)
+    sim = anb.Simulation("switch:gpus=2", Collective.of("all_reduce", "8KiB", looped))
+    sim.run("3 us")
+    sim.save(tmp_path / "half.npz")
+    loaded = anb.Simulation.load(tmp_path / "half.npz")
+    for each in (sim, loaded):
+        each.run()
+    assert loaded.state_hash() == sim.state_hash()
+
+
+def test_pipelines_of_what_does_not_divide(written):
+    looped = read_mscclpp(written(in_pipelines(all_pairs(2), 1000)))
+    run(looped, size=2 * 3000, gpus=2)
+    assert looped.notes == [
+        "pipelines have iterations of equal parts of a chunk: unit_size does not cut it into lines"
+    ]
+    with pytest.raises(InputError, match="num_chunks"):
+        read_mscclpp(written(in_pipelines(all_pairs(2), 1024, chunks=3)))
+
+
+def test_a_loop_of_copies_by_engines(written):
+    """Over port channels the proxy's requests are in the loop, too."""
+    document = in_pipelines(put_over_ports(2), 512)
+    looped = read_mscclpp(written(document))
+    program = Collective.of("all_gather", 2 * 2048, looped).program(2)
+    assert verify(program, "all_gather") == []
+    engine = next(block for block in program.blocks if block.unit == "engine")
+    assert [op.kind for op in engine.operations].count("move") == 4
+    run(looped, "all_gather", size=2 * 2048, gpus=2)
+
+
+def put_over_ports(n):
+    gpus = []
+    for me in range(n):
+        others = [peer for peer in range(n) if peer != me]
+        ops = [
+            op("copy", [local("i", 0)], [local("o", me)]),
+            *(
+                op("pws", [local("i", 0)], [remote(me, peer, "o", me)], "port", channel_ids=[k])
+                for k, peer in enumerate(others)
+            ),
+            wait(range(n - 1), "port"),
+        ]
+        gpus.append(gpu(me, n, [ops], (1, n), kind="port"))
+    return plan(gpus, "allgather")
 
 
 def test_what_a_plan_is_not_for(written):

@@ -1,16 +1,30 @@
 """Programs as columns of integers: the same operations and tables as one by one."""
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from astranb.collectives import Chunk, Collective, Program, lower
+from astranb.collectives import (
+    BUFFERS,
+    Chunk,
+    Collective,
+    Program,
+    all_gather_gemm,
+    gemm_reduce_scatter,
+    lower,
+)
 from astranb.collectives.lowering.columns import ChunkKeys, columns_of, distinct
 from astranb.collectives.lowering.fences import paces, paces_of
 from astranb.collectives.lowering.lower import Extents
 from astranb.core.errors import InputError
+from astranb.gpu import preset
+from astranb.gpu.tables import COUNTED
+from astranb.workload.kernels import tile_of
 
 PROGRAMS = [
     ("all_reduce", "hierarchical", "Simple", 64, 8),
@@ -20,16 +34,24 @@ PROGRAMS = [
     ("all_gather", "allpairs", "LL128", 4, None),
     ("all_reduce", "switch", "Simple", 8, None),
     ("broadcast", "ring", "LL", 7, None),
+    ("reduce_scatter", gemm_reduce_scatter(256, 64, 128, 2, (64, 64)), "Simple", 2, None),
+    ("all_gather", all_gather_gemm(256, 128, 128, 2, (64, 64)), "Simple", 2, None),
 ]
 
 
 def program_of(kind, algorithm, protocol, ranks, per_node, size="40 KiB", channels=2):
+    if isinstance(algorithm, Collective):
+        return algorithm.program(ranks)
     return Collective.of(kind, size, algorithm, protocol=protocol, channels=channels).program(ranks, per_node)
 
 
+def lowered_of(program, kind):
+    return lower(program, kind=kind, size=program.size, tiled=partial(tile_of, gpu=preset("h100-sxm")))
+
+
 def tables(program, kind):
-    lowered = lower(program, kind=kind, size=40 * 1024)
-    named = ("blocks", "ops", "operands", "slices", "semaphores", "phases", "lines", "block_channel")
+    lowered = lowered_of(program, kind)
+    named = ("tiles", "blocks", "ops", "operands", "slices", "semaphores", "phases", "lines", "block_channel")
     found = {name: np.asarray(getattr(lowered, name)).tobytes() for name in named}
     return found | {"part": lowered.source.part.tobytes(), "line": lowered.source.line.tobytes()}
 
@@ -52,8 +74,8 @@ def test_fences_and_sizes_are_those_of_one_block_and_one_operation_at_a_time(
     names = ChunkKeys(ranks, c.index, c.channel)
     keys, number = distinct(names.keys(c.rank, c.buffer, c.index, c.channel))
     is_source = np.arange(len(c.op)) - c.first_chunk[c.op] < c.sources[c.op]
-    fences, aheads = paces_of(c, number, is_source)
-    lowered = lower(program, kind=kind, size=40 * 1024)
+    fences, aheads, _ = paces_of(c, number, is_source)
+    lowered = lowered_of(program, kind)
     numbers: dict[Any, int] = {}
     expected = []
     for block in program.blocks:
@@ -65,13 +87,57 @@ def test_fences_and_sizes_are_those_of_one_block_and_one_operation_at_a_time(
     assert fences.tolist() == [pace.fence for pace in expected]
     assert aheads.tolist() == [pace.ahead for pace in expected]
     assert len(keys) == len(numbers)
-    known = Extents(program, kind, 40 * 1024, 128).settle([op for b in program.blocks for op in b.operations])
+    known = Extents(program, kind, program.size, 128).settle(
+        [op for b in program.blocks for op in b.operations]
+    )
     sizes = {
-        Chunk(int(s.gpu), ("input", "output", "scratch", "packets")[s.buffer], int(s.chunk), int(s.channel)):
+        Chunk(int(s.gpu), BUFFERS[s.buffer], int(s.chunk), int(s.channel)):
         int(s.bytes)
         for s in lowered.slices
     }  # fmt: skip
     assert {chunk: sizes[chunk] for chunk in known} == {chunk: size for chunk, (_, size) in known.items()}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(0, 3)), max_size=30))
+def test_waits_for_some_moves_are_those_of_one_block(steps):
+    """Moves, waits for all but the last ones, signals and fences: as tables and as objects."""
+    p = Program("x", ranks=1, channels=1, input_chunks=5, output_chunks=5)
+    me, other = p.rank(0), p.semaphore(0)
+    for _ in range(2):
+        block = me.block()
+        for what, one, two in steps:
+            if what < 3:
+                block.copy(me.scratch[one], me.scratch[5 + two])
+            elif what == 3:
+                block.waitcnt(two)
+            elif what == 4:
+                block.signal(other, relaxed=one > 1)
+            else:
+                block.fence()
+    c = columns_of(p, [0, 1])
+    names = ChunkKeys(1, np.append(c.index, 0), np.append(c.channel, 0))
+    number = names.keys(c.rank, c.buffer, c.index, c.channel)
+    is_source = np.arange(len(c.op)) - c.first_chunk[c.op] < c.sources[c.op]
+    fences, aheads, (at, first, last) = paces_of(c, number, is_source)
+    numbers: dict[Any, int] = {}
+    expected = []
+    for block in p.blocks:
+        sides = [
+            [[numbers.setdefault(chunk, len(numbers)) for chunk in side(op)] for op in block.operations]
+            for side in (lambda op: op.sources, lambda op: op.targets)
+        ]
+        expected += paces(block, *sides)
+    assert fences.tolist() == [pace.fence for pace in expected]
+    assert aheads.tolist() == [pace.ahead for pace in expected]
+    assert at.tolist() == np.flatnonzero(fences == COUNTED).tolist()
+    kinds = [op.kind for block in p.blocks for op in block.operations]
+    for wait, begin, end in zip(at.tolist(), first.tolist(), last.tolist(), strict=True):
+        assert begin <= end < wait
+        assert kinds[end] == kinds[begin] == "move"
+        left = p.blocks[0].operations[wait % len(steps)].value
+        assert kinds[end + 1 : wait].count("move") == left
+        # Stores before the first one are acknowledged already, those after the last one need not be.
+        assert expected[wait].clean == (wait if left == 0 else kinds.index("move", end + 1)) % len(steps)
 
 
 def sliced(p):

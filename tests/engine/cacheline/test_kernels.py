@@ -16,7 +16,7 @@ from astranb.engine.cacheline.workload import Graph
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, Operations, System
-from astranb.workload.kernels import GPUS, Attention, Grid, KernelTimes, Product, Stream, grids
+from astranb.workload.kernels import GPUS, Attention, Grid, KernelTimes, Product, Stream, grids, kernel_of
 
 from .support import check_path
 
@@ -105,6 +105,54 @@ def test_a_duration_alone_takes_exactly_as_long():
     for duration_ns in (1, 7, 5000):
         sim = ran(Operations.of([{"kind": COMPUTE, "duration_ns": duration_ns}]), idle())
         assert sim.now_ps == 1000 * duration_ns
+
+
+ROOFLINE = System.from_document(
+    {"all-reduce-implementation": ["direct"], "preferred-dataset-splits": 1, "roofline-enabled": 1,
+     "peak-perf": 900, "local-mem-bw": 3000}
+)  # fmt: skip
+
+
+def test_operations_and_bytes_of_a_trace_are_a_kernel():
+    """Where a roofline would time it, and the GPU's rates are known; otherwise it is a duration."""
+    fields = {"kind": COMPUTE, "duration_ns": 7, "flops": 2 * 512 * 512 * 1024, "bytes": 1 << 22}
+    one = Operations.of([fields])
+    graph = Graph([one, one], ROOFLINE)
+    sim = anb.Simulation("ring:gpus=2", graph, gpu=SMALL)
+    sim.run()
+    times = KernelTimes(GPUS["h100-sxm"], sustained=1.0)
+    tiles = [
+        grid for grid in grids(kernel_of(fields["flops"], fields["bytes"]), times, SMALL) if grid.step_ps
+    ]
+    computed = sum(grid.blocks * grid.steps * grid.step_ps for grid in tiles)
+    assert sim.engine.machine.sms["matrix_ps"].sum() == 2 * computed > 0
+    for system, gpu in (
+        (SYSTEM, SMALL),
+        (ROOFLINE, preset("generic")),
+        (replace(ROOFLINE, replay=True), SMALL),
+    ):
+        other = anb.Simulation("ring:gpus=2", Graph([one, one], system), gpu=gpu)
+        other.run()
+        assert other.engine.machine.sms["matrix_ps"].sum() == 0
+        took_ns = int(other.engine.work.took_ns(one, 0)[0])
+        assert other.now_ps == 1000 * took_ns
+
+
+@given(st.integers(10**8, 10**14), st.integers(1, 10**11))
+def test_a_kernel_has_the_operations_and_bytes_that_it_is_for(operations, touched):
+    kernel = kernel_of(operations, touched)
+    if isinstance(kernel, Stream):
+        assert kernel.size == touched
+        # A product of these bytes with a k of 32 or more would have more operations.
+        assert operations < 40 * touched
+        return
+    assert kernel.m == kernel.n
+    assert kernel.flops == pytest.approx(operations, rel=0.1)
+    moved = 2 * (2 * kernel.m * kernel.k + kernel.m**2)
+    if kernel.k < 0.9 * kernel.m:  # no cube
+        assert moved == pytest.approx(touched, rel=0.1)
+    else:
+        assert moved >= 0.9 * touched
 
 
 def test_a_duration_is_longer_while_others_hold_sms():
