@@ -1,0 +1,55 @@
+"""How far a run with several lines a request is from the exact one, for each algorithm.
+
+``python -m benchmarks.coalescing [--most 32MiB]`` prints the table: all-reduces and others on 8 x H100,
+with the channels of the fidelity table, exact and with 2, 4, 8 and 16 lines a request.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+import astranb as anb
+from astranb.collectives import Collective
+from astranb.core.units import size_bytes
+
+LINES = (2, 4, 8, 16)
+CASES = (
+    ("all_reduce", "ring", 24, ("1MiB", "8MiB", "32MiB")),
+    ("all_gather", "ring", 24, ("8MiB", "32MiB")),
+    ("all_reduce", "allpairs_get", 36, ("8MiB", "32MiB")),
+    ("all_reduce", "allpairs", 24, ("8MiB", "32MiB")),
+    ("all_reduce", "switch", 24, ("8MiB", "32MiB")),
+    ("all_to_all", "put", 24, ("8MiB",)),
+)
+"""Collective, algorithm, channels and sizes."""
+
+
+def time_us(collective: str, algorithm: str, size: str, channels: int, lines: int) -> float:
+    """Return the simulated time with so many lines a request."""
+    wanted = Collective.of(collective, size, algorithm, channels=channels)
+    network = anb.Network(coalesce=lines)
+    sim = anb.Simulation("dgx-h100", wanted, record=False, checkpoint_bytes=0, network=network)
+    sim.run()
+    return sim.result.time_ps / 1e6
+
+
+def main(arguments: list[str]) -> None:
+    """Print the table."""
+    most = arguments[arguments.index("--most") + 1] if "--most" in arguments else "32MiB"
+    print("| collective | size | exact µs | " + " | ".join(f"{n} lines" for n in LINES) + " |")
+    print("|---|---|---|" + "---|" * len(LINES))
+    for collective, algorithm, channels, sizes in CASES:
+        for size in sizes:
+            if size_bytes(size) > size_bytes(most):
+                continue
+            began = perf_counter()
+            exact = time_us(collective, algorithm, size, channels, 1)
+            off = [time_us(collective, algorithm, size, channels, n) / exact - 1 for n in LINES]
+            row = " | ".join(f"{error:+.1%}" for error in off)
+            print(f"| {collective}/{algorithm} | {size} | {exact:.1f} | {row} |", flush=True)
+            print(f"{size}: {perf_counter() - began:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
