@@ -13,6 +13,7 @@ import numpy as np
 from astranb.collectives.language.program import Program
 from astranb.collectives.library.registry import Collective
 from astranb.core.errors import InputError, near
+from astranb.core.state import require_bytes
 from astranb.net.shape import Shape
 
 from .low_latency import combine_low_latency, dispatch_low_latency
@@ -36,6 +37,7 @@ _WRITERS: Final[dict[tuple[str, str], Callable[[Program, Tokens], None]]] = {
 }
 _CHANNELS: Final = 12  # 24 SMs (DeepEP, deep_ep/buffers/legacy.py, which all its V1 figures use)
 _MOST_CHANNELS: Final = 64
+_BYTES_PER_MOVE: Final = 800  # as of any program's operation
 _PRECISIONS: Final = ("fp8", "bf16")
 _SCALED: Final = 128  # elements that share one float32 scale in FP8
 
@@ -142,6 +144,8 @@ class Exchange(Collective):
                 where=f"algorithm {self.title}",
                 hint="use nodes of equal size",
             )
+        moves = 2 * ranks * self.tokens * min(self.topk, ranks)  # to a rank, and from its receive buffer
+        require_bytes(moves * _BYTES_PER_MOVE, where="tokens", hint="use fewer tokens or ranks")
         routing = self.routing(ranks, joined.per_node)
         channels = self.channels or (1 if self.algorithm == "low_latency" else _CHANNELS)
         return Tokens(routing, joined.per_node, channels)

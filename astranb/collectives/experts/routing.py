@@ -10,12 +10,14 @@ from zipfile import BadZipFile
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.state import require_bytes
 
 __all__ = ["NO_EXPERT", "Routing", "draw_routing", "read_routing"]
 
 NO_EXPERT: Final = -1
 _MOST_TOKENS: Final = 2**24
 """Tokens of all ranks: chunks are numbered by them."""
+_FEWER: Final = "use fewer tokens, experts or ranks"
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,10 @@ class Routing:
 
     def copies(self) -> np.ndarray:
         """Return how many of its experts each token has on each rank: shape (ranks, tokens, ranks)."""
+        require_bytes(24 * self.chosen.size + 12 * self.ranks**2 * self.tokens, where="tokens", hint=_FEWER)
         holders = self.holders()
-        return np.stack([(holders == rank).sum(axis=2) for rank in range(self.ranks)], axis=2)
+        each = [(holders == rank).sum(axis=2, dtype=np.int32) for rank in range(self.ranks)]
+        return np.stack(each, axis=2)
 
 
 def draw_routing(
@@ -145,6 +149,7 @@ def draw_routing(
             f"{ranks * tokens:,} tokens", where="tokens", hint=f"at most {_MOST_TOKENS:,} of all ranks"
         )
     _check_groups(groups, groups_of, topk, experts)
+    require_bytes(24 * tokens * (experts + ranks * topk), where="tokens", hint=_FEWER)
     random = np.random.default_rng(seed)
     popular = -skew * np.log(1 + random.permutation(experts))
     chosen = np.empty((ranks, tokens, topk), np.int64)
