@@ -144,6 +144,9 @@ class _Queue:
     """
 
     def __init__(self, program: Program, rank: Rank, size: int) -> None:
+        if program.nics_move:
+            where, hint = f"program {program.name!r}", "use an infrastructure of one node"
+            raise InputError("copy engines do not reach other nodes", where=where, hint=hint)
         self._under_way = max(0, _WINDOW // size - 1)
         self._engines = [program.engine(rank.number) for _ in range(_ENGINES)]
         self._pending: list[list[Semaphore | None]] = [[] for _ in self._engines]

@@ -166,7 +166,7 @@ class _Proof:
         if program.size is None:
             return
         extents = Extents(program, self.kind, program.size, _LINE_BYTES)
-        if extents.uniform:
+        if extents.uniform and not program.fixed:
             return
         try:
             sizes = extents.settle([op for block in program.blocks for op in block.operations])

@@ -250,6 +250,25 @@ def test_what_no_file_can_hold_is_refused(tmp_path):
                 anb.collectives.write_algorithm(collective.program(2), tmp_path / name)
 
 
+def test_a_size_that_is_not_that_of_the_tiles():
+    wrong = Collective.of("reduce_scatter", 4096, scatter().algorithm, channels=1)
+    assert faults(wrong) == {"size"}
+    with pytest.raises(InputError, match="so that a slice is a tile"):
+        simulate(wrong)
+
+
+def test_engines_reach_one_node():
+    with pytest.raises(InputError, match="do not reach other nodes"):
+        anb.Simulation("single-tier:server=dgx-h100,servers=2", gemm_reduce_scatter(2048, 256, 64, 16))
+
+
+def test_a_product_leaves_as_packets_too():
+    """By LL: what waits finds the tiles by their flags, and the result is the promised one."""
+    packets = Collective.of("reduce_scatter", 2 * 64 * 64 * 2, scatter().algorithm, channels=1, protocol="LL")
+    assert faults(packets) == set()
+    assert ran(packets).now_ps != ran(scatter()).now_ps
+
+
 def test_products_that_do_not_divide_are_refused():
     with pytest.raises(InputError, match="m must be a multiple of 1024"):
         gemm_reduce_scatter(1000, 512, 256)
