@@ -369,7 +369,7 @@ class _Proof:
             if not run.reads[b][i]:
                 if run.writes[b][i]:  # what matrix units have computed
                     chunk = self.memory.chunks[run.writes[b][i][0]]
-                    computed = replace(_contribution(chunk, self.program.ranks), writer=(block, i))
+                    computed = replace(_contribution(chunk, self.program), writer=(block, i))
                     stored[b, i] = self.held[run.writes[b][i][0]] = computed
                 continue
             times, chunks = None, set()

@@ -156,7 +156,10 @@ def test_sizes_that_an_algorithm_is_for(written):
 def test_there_and_back(algorithm, ranks, tmp_path):
     collective, name = algorithm.collective, algorithm.name
     program = Collective.of(collective, "8KiB", name, channels=2 if ranks == 4 else 1).program(ranks)
-    if name in ("allpairs_oneshot", "get", "allpairs_get", "switch", "engine") or collective == "barrier":
+    if (
+        name in ("allpairs_oneshot", "get", "allpairs_get", "switch", "nvls", "engine")
+        or collective == "barrier"
+    ):
         with pytest.raises(InputError, match=r"MSCCL cannot|no switch operations|copy engines cannot"):
             write_msccl_xml(program, tmp_path / "algo.xml")
         return

@@ -646,6 +646,7 @@ def shape(program):
 REFUSED = {
     ("send_recv", "engine"): "copy engines cannot be written",
     ("reduce_scatter", "switch"): "does not store cannot be written",
+    ("reduce_scatter", "nvls"): "does not store cannot be written",
 }
 NOT_EXACT = {
     *((collective, "ring") for collective in ("all_gather", "all_reduce", "reduce_scatter")),
