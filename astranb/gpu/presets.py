@@ -214,7 +214,7 @@ class Preset:
         >>> from astranb.gpu import preset
         >>> few = preset("h100-sxm").coalesced(4)
         >>> few.bulk_lines, few.issue_lines, few.max_outstanding, few.unroll
-        (4, 4, 64, 1)
+        (4, 4, 64, 8)
         """
         if lines == 1:
             return self
