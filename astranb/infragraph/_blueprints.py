@@ -40,6 +40,7 @@ class _OneOf(NamedTuple):
     names: tuple[str, ...]
 
     def read(self, text: str, where: str) -> str:
+        text = _ALSO.get(text, text)
         if text not in self.names:
             raise InputError(f"there is no {text!r}", where=where, hint=near(text, self.names))
         return text

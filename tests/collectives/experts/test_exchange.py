@@ -16,7 +16,7 @@ from astranb.collectives import Routing, combine, dispatch, draw_routing, read_r
 from astranb.core.errors import InputError, WrongResult
 from astranb.net.shape import Shape
 
-TWO_BOXES = "single-tier:servers=2,server=dgx-h800"
+TWO_BOXES = "single-tier:servers=2,server=h800"
 
 
 @st.composite
