@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import astranb as anb
+from astranb.collectives import gemm_reduce_scatter
 from astranb.core.errors import InputError
 from astranb.core.state import read_tables, write_tables
 from astranb.engine.cacheline.loop import OWNERS
@@ -151,6 +152,10 @@ RUNS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
         lambda: _ring("16 KiB", infra="clos:servers=2", network=Network(roce=_ROCE, buffers=8)), (3000,),
     ),
     "cache lines, in the switch": (lambda: _ring("8 KiB", "switch", "dgx-h100"), (700,)),
+    "cache lines, products": (
+        lambda: anb.Simulation("ring:gpus=2", gemm_reduce_scatter(256, 64, 128, 2, (64, 64)), gpu="h100-sxm"),
+        (0, 3000, 8000),
+    ),
     "messages": (lambda: _ring("16 KiB", fidelity="analytical", record=True), (0, 60, 200)),
     "messages, congestion": (
         lambda: _ring("16 KiB", "halving_doubling", "dgx-h100", fidelity="congestion"), (300,),

@@ -460,6 +460,7 @@ class _MachineInUse:
             some = blocks["op"][blocks["state"] == state]
             require(np.isin(self.ops["kind"][some], kinds), "blocks.state")
         require((blocks["state"] != t.DONE) | (blocks["op"] == blocks["last_op"]), "blocks.state")
+        require(self.clock["done"] == np.count_nonzero(blocks["state"] == t.DONE), "clock.done")
         require(gpus["usable"] <= gpus["sms"], "gpus.usable")
         require(gpus["usable"] > 0, "gpus.usable")
         self._check_places()
