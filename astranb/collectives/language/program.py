@@ -49,6 +49,7 @@ from .operation import (
 from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
 from .source import SourceLine, line_of_caller
+from .work_queue import WorkQueue
 
 __all__ = [
     "BUFFERS",
@@ -114,7 +115,7 @@ class Block:
         self.added = False
         self._rows, self._chunks = array("q"), array("q")
         self._operations: list[Operation] | None = None
-        self._nic: _WorkQueue | None = None
+        self._nic: WorkQueue | None = None
         self._near: range | None = None  # ranks that it reaches without a NIC, if there are others
         if unit == "sm" and program.nics_move:
             first = rank - rank % program.per_node
@@ -318,8 +319,9 @@ class Block:
         listed = self._operations
         return len(self._rows) // OPERATION_COLUMNS if listed is None else len(listed)
 
-    def _work_queue(self) -> _WorkQueue:
-        self._nic = self._nic or _WorkQueue(self)
+    def _work_queue(self) -> WorkQueue:
+        if self._nic is None:
+            self._nic = WorkQueue(self, self.program.nic(self.rank, self.channel), self.program)
         return self._nic
 
     @property
@@ -402,53 +404,6 @@ class Block:
             chunks_of[:, k, 0] = pack_place(one.rank, one.channel, BUFFER_NUMBERS[one.buffer])
             chunks_of[:, k, 1] = one.indices if isinstance(one, Chunks) else one.index
         self._chunks.frombytes(chunks_of.tobytes())
-
-
-class _WorkQueue:
-    """What a thread block lets its NIC do for ranks of other nodes: a queue pair and its doorbell.
-
-    What the block stores to another node goes to a send buffer of its own rank. Where it signals a rank
-    there, it rings the doorbell; the NIC writes what is for that rank, and then raises the semaphore.
-    """
-
-    __slots__ = ("_block", "_doorbell", "_requests", "_rung", "pending")
-
-    def __init__(self, block: Block) -> None:
-        self._block = block
-        self._requests = block.program.nic(block.rank, block.channel)
-        self._doorbell = block.program.semaphore(block.rank)
-        self.pending: dict[int, list[tuple[Chunk | Chunks, Chunk | Chunks]]] = {}
-        self._rung = -1  # operations of the block when it rang last
-
-    def add(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
-        """Remember what is to be written before the next signal to the target's rank."""
-        self.pending.setdefault(target.rank, []).append((source, target))
-
-    def move(
-        self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks], far: list[Chunk | Chunks]
-    ) -> None:
-        """Store what is for other nodes to a send buffer, and the rest where it is for."""
-        staged = self._block.program.send_buffer(self._block.rank, far[0])
-        self._block.move(sources, (*(target for target in targets if target not in far), staged))
-        for target in far:
-            self.add(staged, target)
-
-    def signal(self, semaphore: Semaphore, value: int) -> None:
-        """Write what is for the rank of a semaphore, then raise it."""
-        self.post(semaphore.rank)
-        self._requests.signal(semaphore, value)
-
-    def post(self, rank: int) -> None:
-        """Ring the doorbell, and write what is for a rank."""
-        requests = self._requests
-        requests.current = self._block.current
-        if self._block.count != self._rung:  # signals that follow one another are posted at once
-            self._block.signal(self._doorbell)
-            requests.wait(self._doorbell)
-            requests.compute()
-            self._rung = self._block.count
-        for source, target in self.pending.pop(rank, ()):
-            requests.move((source,), (target,))
 
 
 _STEP: Final = 64  # numbers of two bytes in a line, that a step of a product takes of each row
@@ -606,11 +561,7 @@ class Program:
     def connections(self, messages: int = 0) -> Connections:
         """Return the connections between the ranks, for the current channel.
 
-        Parameters
-        ----------
-        messages : int
-            How many each connection carries, where they are in the slots of a buffer (see
-            :class:`Connection`).
+        ``messages``: how many each carries, where they are in the slots of a buffer (see :class:`Connection`).
         """
         return Connections(self, messages)
 

@@ -1,0 +1,89 @@
+"""What a thread block lets its NIC do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .operation import Chunk, Chunks, Semaphore
+
+__all__ = ["WorkQueue"]
+
+
+class _PostingBlock(Protocol):
+    """What a work queue needs of a block, and of a list of requests."""
+
+    current: int
+    rank: int
+
+    @property
+    def count(self) -> int: ...
+
+    def compute(self, instructions: int = 1) -> None: ...
+
+    def move(self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks]) -> None: ...
+
+    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None: ...
+
+    def wait(self, semaphore: Semaphore, value: int = 1) -> None: ...
+
+
+class _PostingProgram(Protocol):
+    """What it needs of the program."""
+
+    def semaphore(self, rank: int) -> Semaphore: ...
+
+    def send_buffer(self, rank: int, like: Chunk | Chunks) -> Chunk | Chunks: ...
+
+
+class WorkQueue:
+    """What a thread block lets its NIC do for ranks of other nodes: a queue pair and its doorbell.
+
+    What the block stores to another node goes to a send buffer of its own rank. Where it signals a rank
+    there, it rings the doorbell; the NIC writes what is for that rank, and then raises the semaphore.
+
+    Parameters
+    ----------
+    block, requests : Block
+        The thread block, and the NIC's list of requests.
+    program : Program
+        It gives the send buffer, and the semaphore by which the block tells the NIC to go on.
+    """
+
+    __slots__ = ("_block", "_doorbell", "_program", "_requests", "_rung", "pending")
+
+    def __init__(self, block: _PostingBlock, requests: _PostingBlock, program: _PostingProgram) -> None:
+        self._block, self._requests, self._program = block, requests, program
+        self._doorbell = program.semaphore(block.rank)
+        self.pending: dict[int, list[tuple[Chunk | Chunks, Chunk | Chunks]]] = {}
+        self._rung = -1  # operations of the block when it rang last
+
+    def add(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
+        """Remember what is to be written before the next signal to the target's rank."""
+        self.pending.setdefault(target.rank, []).append((source, target))
+
+    def move(
+        self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks], far: list[Chunk | Chunks]
+    ) -> None:
+        """Store what is for other nodes to a send buffer, and the rest where it is for."""
+        staged = self._program.send_buffer(self._block.rank, far[0])
+        self._block.move(sources, (*(target for target in targets if target not in far), staged))
+        for target in far:
+            self.add(staged, target)
+
+    def signal(self, semaphore: Semaphore, value: int) -> None:
+        """Write what is for the rank of a semaphore, then raise it."""
+        self.post(semaphore.rank)
+        self._requests.signal(semaphore, value)
+
+    def post(self, rank: int) -> None:
+        """Ring the doorbell, and write what is for a rank."""
+        requests = self._requests
+        requests.current = self._block.current
+        if self._block.count != self._rung:  # signals that follow one another are posted at once
+            self._block.signal(self._doorbell)
+            requests.wait(self._doorbell)
+            requests.compute()
+            self._rung = self._block.count
+        for source, target in self.pending.pop(rank, ()):
+            requests.move((source,), (target,))
