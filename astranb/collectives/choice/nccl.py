@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from math import ceil, inf
 from typing import Final, NamedTuple
 
+from astranb.collectives.language.fifo import BUFFER_BYTES, NCCL_STEPS
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 
@@ -122,8 +123,6 @@ _THREADS: Final = {"LL": 512, "LL128": 640, "Simple": 512}
 _MOST_THREADS: Final = 640
 _THREAD_BYTES: Final = {"LL": 8, "LL128": 8, "Simple": 64}  # work of a thread that is worth having it
 _WARP: Final = 32
-_STEPS: Final = 8
-_BUFFER_BYTES: Final = {"LL": 524_288, "LL128": 4_915_200, "Simple": 4_194_304}
 _CHANNEL_TRAFFIC: Final = 32_768  # bytes that one channel moves at least
 _PEER_CHUNK: Final = (524_288, 131_072)  # within a node, between nodes
 _MOST_HEADS: Final = 32
@@ -391,7 +390,7 @@ def _up(count: int, unit: int) -> int:
 
 def _chunk(view: LibraryView, best: LibraryCandidate, size_bytes: int, blocks: int) -> int:
     """Return the data of one step of a channel."""
-    step = _BUFFER_BYTES[best.protocol] // _STEPS
+    step = BUFFER_BYTES[best.protocol] // NCCL_STEPS
     if best.protocol == "LL":
         return step // 2
     if best.protocol == "LL128":
@@ -403,7 +402,7 @@ def _chunk(view: LibraryView, best: LibraryCandidate, size_bytes: int, blocks: i
                     step //= 2
         return step
     if best.algorithm == "Ring":
-        return step * _STEPS // 2
+        return step * NCCL_STEPS // 2
     heads = blocks * min(_MOST_HEADS, view.per_node)
     if best.algorithm == "NVLS":
         chunk = 131_072
@@ -451,7 +450,7 @@ def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryCho
         protocol=protocol,
         blocks=blocks * (1 if collective == "gather" else peers),
         threads=_MOST_THREADS,
-        chunk_bytes=step if protocol == "Simple" else _BUFFER_BYTES["LL"] // _STEPS // 2,
+        chunk_bytes=step if protocol == "Simple" else BUFFER_BYTES["LL"] // NCCL_STEPS // 2,
         simulated=simulated,
         simulated_protocol=protocol if packets else "Simple",
         channels=channels,

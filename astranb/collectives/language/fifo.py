@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-__all__ = ["FIRST_SLOT", "NCCL_STEPS", "Cut", "first_of_slot", "nccl_cut"]
+__all__ = ["BUFFER_BYTES", "FIRST_SLOT", "NCCL_STEPS", "Cut", "first_of_slot", "nccl_cut"]
 
 NCCL_STEPS: Final = 8
 """Steps of a buffer."""
 
-_STEP_BYTES: Final = {"LL": 524_288 // 8 // 2, "LL128": 4_915_200 // 8 // 16 * 15, "Simple": 4_194_304 // 8}
-"""Data of one step: half of LL's buffer are flags, and one in sixteen of LL128's."""
+BUFFER_BYTES: Final = {"LL": 524_288, "LL128": 4_915_200, "Simple": 4_194_304}
+_DATA_BYTES: Final = {"LL": (1, 2), "LL128": (15, 16), "Simple": (1, 1)}
+"""Half of LL's buffer are flags, and one in sixteen of LL128's."""
 _SLICE_STEPS: Final = {"all_reduce": 2, "all_gather": 2, "reduce_scatter": 2}
 _CHUNK_STEPS: Final = {"all_reduce": 4, "all_gather": 4, "reduce_scatter": 4}
 _LEAST_SLICE: Final = 32  # a slice of a chunk has at least one part in so many of the largest
@@ -71,7 +72,8 @@ def nccl_cut(collective: str, protocol: str, chunk_bytes: int) -> Cut:
     >>> nccl_cut("all_reduce", "Simple", 2**20), nccl_cut("all_reduce", "LL", 2**16)
     (Cut(rounds=1, slices=2, slots=4), Cut(rounds=2, slices=1, slots=8))
     """
-    step = _STEP_BYTES[protocol]
+    data, whole = _DATA_BYTES[protocol]
+    step = BUFFER_BYTES[protocol] // NCCL_STEPS // whole * data
     if protocol != "Simple":
         return Cut(max(1, -(-chunk_bytes // step)), 1, NCCL_STEPS)
     of_slice, of_chunk = _SLICE_STEPS.get(collective, 1), _CHUNK_STEPS.get(collective, 1)

@@ -561,7 +561,7 @@ class Program:
     def connections(self, messages: int = 0) -> Connections:
         """Return the connections between the ranks, for the current channel.
 
-        ``messages``: how many each carries, where they are in the slots of a buffer (see :class:`Connection`).
+        ``messages``: how many each carries, where slots of a buffer hold them (see :class:`Connection`).
         """
         return Connections(self, messages)
 
