@@ -570,6 +570,7 @@ _NO_CACHE, _NO_LAUNCH = (0, f"no cache, {_PAPER}"), (0, f"launch is not modelled
 
 _GENERIC: Numbers = {
     **{name: (value, _NOT_GIVEN) for name, (value, _) in _COMMON.items()},
+    "access_lines": (1024, "no limit of packets besides unroll: the paper has none"),
     "sms": (128, f"4 CUs at each of 32 routers, {_PAPER}"),
     "issue_ps": (1000, _NOT_GIVEN),
     "unroll": (16, _NOT_GIVEN),

@@ -1112,7 +1112,7 @@ class Simulation(Displayed):
         >>> import astranb as anb
         >>> sim = anb.Simulation("switch:gpus=4", anb.collectives.all_reduce("1 KiB", "ring"))
         >>> sim.source.text_of(0)
-        'block.reduce([mine[chunk], inp[chunk]] if step else [inp[chunk]], p.scratch(right)[chunk])'
+        'right.send(block, *got, inp[chunk])'
         """
         return self._by_cache_lines("source").program.source
 

@@ -25,9 +25,12 @@ def test_the_choice_is_data_and_that_of_python(capsys):
     choice = anb.collectives.library_choice("dgx-h100", "all_reduce", "4 KiB", library="nccl")
     assert given["choice"]["algorithm"] == choice.algorithm == "Ring"
     assert len(given["choice"]["candidates"]) == len(choice.candidates)
-    sim = anb.Simulation("dgx-h100", choice.to_run())
+    sim = anb.Simulation("dgx-h100", choice.to_run(), launch=choice.launch)
     sim.run()
     assert given["time_ps"] == sim.result.time_ps
+    assert main([*RUN, "--library", "nccl", "--launch", "none", "--json"]) == 0
+    kernel_ps = json.loads(capsys.readouterr().out)["time_ps"]
+    assert given["time_ps"] - kernel_ps == anb.gpu.preset("h100-sxm").launch_ps + 6_600_000
 
 
 def test_without_options_the_machines_own_library_chooses(capsys):

@@ -11,7 +11,16 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-__all__ = ["BUFFER_BYTES", "FIRST_SLOT", "NCCL_STEPS", "Cut", "first_of_slot", "nccl_cut"]
+__all__ = [
+    "BUFFER_BYTES",
+    "FIRST_SENT",
+    "FIRST_SLOT",
+    "NCCL_STEPS",
+    "Cut",
+    "first_of_slot",
+    "index_name",
+    "nccl_cut",
+]
 
 NCCL_STEPS: Final = 8
 """Steps of a buffer."""
@@ -23,8 +32,23 @@ _SLICE_STEPS: Final = {"all_reduce": 2, "all_gather": 2, "reduce_scatter": 2}
 _CHUNK_STEPS: Final = {"all_reduce": 4, "all_gather": 4, "reduce_scatter": 4}
 _LEAST_SLICE: Final = 32  # a slice of a chunk has at least one part in so many of the largest
 
+FIRST_SENT: Final = 2**24
+"""First index, in scratch, of the chunks that a rank's NIC reads."""
 FIRST_SLOT: Final = 2**25
 """First index, in scratch and packets, of the messages that are in slots."""
+
+
+def index_name(index: int) -> str:
+    """Name the index of a chunk as errors and views do.
+
+    Examples
+    --------
+    >>> index_name(3), index_name(FIRST_SENT + 3), index_name(FIRST_SLOT + 3)
+    ('3', 'sent 3', 'message 3')
+    """
+    if index >= FIRST_SLOT:
+        return f"message {index - FIRST_SLOT}"
+    return f"sent {index - FIRST_SENT}" if index >= FIRST_SENT else str(index)
 
 
 def first_of_slot(index: Any, ranks: int, slots: int) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from .fifo import index_name
 from .source import SourceLine
 
 __all__ = [
@@ -49,7 +50,7 @@ class Chunk(NamedTuple):
 
     def __str__(self) -> str:
         """Name it as errors and views do: ``rank 3 input[5]``."""
-        return f"rank {self.rank} {self.buffer}[{self.index}]"
+        return f"rank {self.rank} {self.buffer}[{index_name(self.index)}]"
 
 
 class Chunks(NamedTuple):

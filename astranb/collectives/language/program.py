@@ -25,7 +25,7 @@ from astranb.net.shape import Shape
 
 from .buffer import Buffer
 from .connection import Connection, Connections
-from .fifo import Cut
+from .fifo import FIRST_SENT, Cut
 from .layout import ChunkLayout
 from .operation import (
     BUFFER_NUMBERS,
@@ -53,6 +53,7 @@ from .work_queue import WorkQueue
 
 __all__ = [
     "BUFFERS",
+    "BYTES_PER_OPERATION",
     "KINDS",
     "PROTOCOLS",
     "SWITCH_READS",
@@ -407,10 +408,9 @@ class Block:
 
 
 _STEP: Final = 64  # numbers of two bytes in a line, that a step of a product takes of each row
-_SEND_BUFFER: Final = 2**24  # first index of send buffers in scratch
 _FITTING: Final = 2**18
 """A program of so few operations is not checked for memory."""
-_BYTES_PER_OPERATION: Final = 800
+BYTES_PER_OPERATION: Final = 800
 """What lowering a program takes at its peak, measured: about 900 B an operation with 2.5 chunks."""
 
 
@@ -622,7 +622,7 @@ class Program:
     def send_buffer(self, rank: int, like: Chunk | Chunks) -> Chunk | Chunks:
         """Scratch of a rank, as large as some chunks, from which its NIC reads."""
         count = len(like.indices) if isinstance(like, Chunks) else 1
-        first = self._sent.get((rank, like.channel), _SEND_BUFFER)
+        first = self._sent.get((rank, like.channel), FIRST_SENT)
         self._sent[rank, like.channel] = first + count
         if isinstance(like, Chunks):
             return Chunks(rank, "scratch", range(first, first + count), like.channel)
@@ -702,7 +702,7 @@ class Program:
         if self._operations >= self._fitting:
             self._fitting = 2 * self._operations
             require_bytes(
-                self._operations * _BYTES_PER_OPERATION,
+                self._operations * BYTES_PER_OPERATION,
                 where=f"program {self.name!r}",
                 hint="use fewer ranks or channels, or an algorithm with fewer messages",
             )

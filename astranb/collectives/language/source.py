@@ -29,7 +29,11 @@ __all__ = [
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(_HERE.parents[1] / "_")[:-1]
-_LANGUAGE = {str(_HERE / "program.py"), __file__, str(_HERE.parent / "formats" / "plan.py")}
+_LANGUAGE = {
+    __file__,
+    *(str(_HERE / name) for name in ("connection.py", "program.py", "work_queue.py")),
+    str(_HERE.parent / "formats" / "plan.py"),
+}
 """Files of the language itself: an operation is attributed to the line that calls them."""
 _START = str(_HERE.parent / "library" / "registry.py")
 """The file that calls algorithms: frames above it belong to whoever asked for the program."""

@@ -8,9 +8,10 @@ from typing import ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
 from astranb.collectives.language.fifo import Cut, nccl_cut
-from astranb.collectives.language.program import Program, check_protocol
+from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.state import require_bytes
 from astranb.core.units import size_bytes
 from astranb.net.shape import Shape
 
@@ -271,6 +272,12 @@ class Collective:
             cut = nccl_cut(self.name, self.protocol, each)
         elif found and found.stepwise:
             cut = Cut(rounds=-(-each // (self.chunk_bytes or _STEP_BYTES)))
+        if (
+            cut.of_channel > 1
+        ):  # what an enormous size would be cut into does not fit long before it is written
+            moves = cut.of_channel * channels * ranks * ranks
+            hint = "use a smaller size"
+            require_bytes(moves * BYTES_PER_OPERATION, where=f"program {self.title!r}", hint=hint)
         program = Program(
             self.title,
             ranks=ranks,

@@ -101,6 +101,13 @@ def lower_for(
             compute_lines=network.compute_lines,
             launch_ps=launches_ps(presets, launch),
         )
+    if collective.size > first.hbm_bytes:  # before a program of so many steps is written
+        raise InputError(
+            f"a buffer of {format_bytes(collective.size)}, the memory of a {first.name} is "
+            f"{format_bytes(first.hbm_bytes)}",
+            where=collective.title,
+            hint="reduce the size",
+        )
     program = lower(
         collective.program(len(presets), fabric.shape),
         kind=collective.name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astranb.collectives import BUFFERS, MIXED, NOTHING, Contents, Joined, Promise, contents, promise
+from astranb.collectives.language.fifo import index_name
 from astranb.core.errors import InputError, near
 from astranb.core.jit import Records
 from astranb.core.state import allocate
@@ -62,7 +63,7 @@ class Contributions:
         """Describe what a cell holds, as ``GPU2 output[3]: 0+1+2 of 8``."""
         cell, least, most = self.cells[number], self.least[number], self.most[number]
         ranks = len(most)
-        name = f"GPU{cell.rank} {BUFFERS[cell.buffer]}[{cell.chunk}]"
+        name = f"GPU{cell.rank} {BUFFERS[cell.buffer]}[{index_name(cell.chunk)}]"
         there = [int(r) for r in np.flatnonzero(most)]
         if not there:
             held = "nothing" if cell.of_chunk == NOTHING and not cell.writing else "nothing complete yet"

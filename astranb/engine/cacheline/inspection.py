@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.collectives import BUFFERS
+from astranb.collectives.language.fifo import index_name
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.gpu import tables as t
 from astranb.gpu.travel import channel_of, slice_of
@@ -112,7 +113,8 @@ class Inspector:
         else:
             line = int(request.line - operand.line)
         return (
-            f"{kind} line {line + 1}/{int(op.lines)} of {BUFFERS[int(slice_.buffer)]}[{slice_.chunk}] "
+            f"{kind} line {line + 1}/{int(op.lines)} of {BUFFERS[int(slice_.buffer)]}"
+            f"[{index_name(int(slice_.chunk))}] "
             f"of GPU{slice_.gpu}{phase}"
         )
 

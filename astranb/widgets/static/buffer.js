@@ -99,7 +99,7 @@ export function createBuffer(store, theme) {
       const tall = row > 4 ? row - 2 : row - 0.5;
       if (chunk % every === 0) {
         context.fillStyle = theme.dim;
-        context.fillText(`${grid.buffer}[${chunk}]`, 4, top + row / 2, GUTTER - 8);
+        context.fillText(`${grid.buffer}[${grid.names[chunk]}]`, 4, top + row / 2, GUTTER - 8);
       }
       for (let k = 0; k < grid.columns; k++) {
         const x = Math.round(GUTTER + k * cell); // whole pixels: no seams
@@ -145,7 +145,7 @@ export function createBuffer(store, theme) {
     cells.want({ ...read.options, ...over }, `${read.id} ${over.chunk} ${over.column}`);
     const { reply } = cells;
     const same = reply?.options.chunk === over.chunk && reply.options.column === over.column;
-    return same && reply ? reply.text : `${read.buffer}[${over.chunk}]`;
+    return same && reply ? reply.text : `${read.buffer}[${read.names[over.chunk]}]`;
   }
   canvas.addEventListener("pointermove", (event) => {
     const before = pointed;

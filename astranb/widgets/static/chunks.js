@@ -11,12 +11,20 @@ import { createTip } from "./tip.js";
 const GUTTER = 56;
 const TOP = 18;
 const BUFFERS = ["input", "output", "scratch", "packets", "panels"]; // collectives/language/operation.py
+const FIRST_SENT = 2 ** 24; // from here on indices are of what NICs read, and from FIRST_SLOT on of messages in slots
+const FIRST_SLOT = 2 ** 25;
 const FULLEST = "fullest"; // of each chunk the copy with the most in it, in whatever buffer
 const SUMMED = "#0072b2"; // Okabe and Ito
 const SUMMED_DARK = "#56b4e9";
 const WRONG = "#d55e00";
 const MOST_WORDS = 1100; // cells in the table
 const LEAST_TICK = 1.6; // pixels: below, a cell shows how many, not who
+
+/** The index of a chunk in words, as in fifo.py. @param {number} index */
+function chunkName(index) {
+  if (index >= FIRST_SLOT) return `message ${index - FIRST_SLOT}`;
+  return index >= FIRST_SENT ? `sent ${index - FIRST_SENT}` : String(index);
+}
 
 /** @type {CreateView} */
 export function createChunks(store, theme) {
@@ -68,7 +76,7 @@ export function createChunks(store, theme) {
     if (texts.length) return texts[k];
     const marks = [arrays.twice[k] ? "wrong: some more than once" : "", arrays.writing[k] ? "being written" : "", arrays.kept[k] ? "final" : ""];
     const count = `${arrays.there[k]} of ${arrays.promised[k] || ranks}`;
-    const label = `${BUFFERS[arrays.buffer[k]]}[${arrays.chunk[k]}]`;
+    const label = `${BUFFERS[arrays.buffer[k]]}[${chunkName(arrays.chunk[k])}]`;
     return [`GPU${arrays.rank[k]} ${label}: ${count}`, ...marks.filter(Boolean)].join(", ");
   }
   /** Width and height of a cell. @param {Data} data */

@@ -333,6 +333,7 @@ export interface Answers {
     used: string[];
     of: number;
     chunks: number;
+    names: string[];
     columns: number;
     fold: number;
     by_line: boolean;

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.collectives import BUFFERS
+from astranb.collectives.language.fifo import index_name
 from astranb.core.errors import InputError
 from astranb.engine.cacheline.memory import BufferContent, buffer_of
 from astranb.sim import Simulation
@@ -22,9 +23,9 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     """What a buffer holds at the cursor.
 
     Options: ``rank``, ``buffer``, ``at_ps`` (null: now), ``columns`` (most cells of a chunk). Answer:
-    ``chunks``, ``columns`` and ``fold`` (lines of a cell); for each chunk and column how much has arrived
-    (255: all), the rank that most of it came from (65535: none), of how many ranks the sum is at least,
-    and 1 where it is final (2: beyond the end of its chunk).
+    ``chunks`` and their ``names``, ``columns`` and ``fold`` (lines of a cell); for each chunk and column how
+    much has arrived (255: all), the rank that most of it came from (65535: none), of how many ranks the sum
+    is at least, and 1 where it is final (2: beyond the end of its chunk).
     """
     sim, found, rank, name = _found(feed, options)
     chunks, width, fold = _shape(sim, found, int(options.get("columns", 256)))
@@ -43,6 +44,7 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     used = [b for b in BUFFERS if _has(sim, rank, b)]
     meta = {
         "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
+        "names": [index_name(int(index)) for index in _indices(sim, found)],
         "columns": width, "fold": fold, "by_line": found.by_line,
         "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
     }  # fmt: skip
@@ -69,7 +71,7 @@ def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
     here, index = here[slice_ == slice_[0]], index[slice_ == slice_[0]]
     lines = int(table["lines"][slice_[0]])
     span = f"line {index[0] + 1}" if len(index) == 1 else f"lines {index[0] + 1} to {index[-1] + 1}"
-    words = [f"GPU{rank} {name}[{options['chunk']}]"]
+    words = [f"GPU{rank} {name}[{index_name(int(table['chunk'][slice_[0]]))}]"]
     if sim.engine.program.channels > 1:
         words.append(f"channel {channel}")
     words.append(f"{span} of {lines}")
@@ -117,22 +119,30 @@ def _has(sim: Simulation, rank: int, name: str) -> bool:
 def _shape(sim: Simulation, found: BufferContent, most: int) -> tuple[int, int, int]:
     """Chunks, cells a chunk, lines a cell."""
     table = sim.engine.machine.slices[found.slices]
-    chunks = int(table["chunk"].max()) + 1
+    chunks = len(_indices(sim, found))
     if chunks > _MOST_CELLS:
         raise InputError(f"{chunks:,} chunks are too many to draw", where="buffer")
-    longest = int(np.bincount(table["chunk"], table["lines"]).max())
+    row = np.searchsorted(_indices(sim, found), table["chunk"])
+    longest = int(np.bincount(row, table["lines"]).max())
     most = max(1, min(most, _MOST_CELLS // chunks, 1024))
     fold = max(1, -(-longest // most))
     return chunks, max(1, -(-longest // fold)), fold
 
 
+def _indices(sim: Simulation, found: BufferContent) -> np.ndarray:
+    """The indices of the buffer's chunks: a row each."""
+    return np.unique(sim.engine.machine.slices["chunk"][found.slices])
+
+
 def _cells(sim: Simulation, found: BufferContent, width: int, fold: int) -> tuple[np.ndarray, int]:
     """Which cell each line is in."""
-    chunk = np.repeat(sim.engine.machine.slices["chunk"][found.slices], np.diff(found.first)).astype(np.int64)
-    lines = len(chunk)
-    starts = np.full(int(chunk.max(initial=0)) + 1, lines)
-    np.minimum.at(starts, chunk, np.arange(lines))
-    return chunk * width + (np.arange(lines) - starts[chunk]) // fold, lines
+    indices = _indices(sim, found)
+    of_slice = np.searchsorted(indices, sim.engine.machine.slices["chunk"][found.slices])
+    row = np.repeat(of_slice, np.diff(found.first))
+    lines = len(row)
+    starts = np.full(len(indices), lines)
+    np.minimum.at(starts, row, np.arange(lines))
+    return row * width + (np.arange(lines) - starts[row]) // fold, lines
 
 
 def _most(cell_of: np.ndarray, source: np.ndarray, count: int, ranks: int) -> np.ndarray:

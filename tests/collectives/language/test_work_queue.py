@@ -32,7 +32,7 @@ def _both(p):
 
 def test_a_nic_writes_what_is_for_another_node():
     found = _operations(_written(_both), 0)
-    buffer = "rank 0 scratch[16777216]"
+    buffer = "rank 0 scratch[sent 0]"
     assert found["sm"] == [
         f"rank 0 input[0] -> rank 1 output[0], {buffer}",
         "signal semaphore 1 of rank 1",
@@ -70,7 +70,7 @@ def test_each_message_has_a_send_buffer_of_its_own():
         block.reduce([p.input(0)[0], p.scratch(0)[5]], p.output(2)[1])
 
     found = _operations(_written(twice), 0)["nic"]
-    assert found[2:] == [f"rank 0 scratch[{16777216 + k}] -> rank 2 output[{k}]" for k in (0, 1)]
+    assert found[2:] == [f"rank 0 scratch[sent {k}] -> rank 2 output[{k}]" for k in (0, 1)]
 
 
 @pytest.mark.parametrize("ranks,shape", [(4, _TWO), (8, Shape(4, rdma=True)), (3, Shape(1, rdma=True))])

@@ -47,8 +47,8 @@ def test_what_is_proposed_can_be_inspected_and_broken_on(run: anb.Simulation, te
     "text,first",
     [
         ("GPU5", "gpu[5]"),
-        ("gpu[5].sem", "gpu[5].semaphore.5"),
-        ("sem", "gpu[0].semaphore.0"),
+        ("gpu[5].sem", "gpu[5].semaphore.10"),
+        ("sem", "gpu[0].semaphore.1"),
         ("L2", "gpu[0].l2.0"),
         ("hbm.7", "gpu[0].hbm.7"),
         ("GPU3.engine", "gpu[3].engine.0"),
