@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
+from astranb.collectives.language.fifo import index_name
 from astranb.core.errors import InputError
 from astranb.engine.cacheline.memory import buffer_of
 from astranb.widgets.feed import LineFeed
@@ -45,8 +46,9 @@ def test_cells_are_what_their_lines_are(
     assert meta["columns"] <= max(1, columns)
     chunk = np.repeat(then.engine.machine.slices["chunk"][found.slices], np.diff(found.first))
     final = np.repeat(found.final, np.diff(found.first))
-    for row in range(meta["chunks"]):
-        lines = np.flatnonzero(chunk == row)
+    for row, index in enumerate(np.unique(chunk)):
+        assert meta["names"][row] == index_name(int(index))
+        lines = np.flatnonzero(chunk == index)
         for column in range(meta["columns"]):
             here = lines[column * meta["fold"] : (column + 1) * meta["fold"]]
             if not len(here):
