@@ -178,6 +178,7 @@ def tile_of(page: Page, bench: Locator, band: int) -> tuple[Position, str]:
     raise AssertionError(f"no tile in band {band}")
 
 
+@pytest.mark.slow
 def test_a_thousand_gpus_reduce_over_rails(page: Page, lab: Lab) -> None:
     """1,024 GPUs are opened, stepped and played, and one looks into an instance and over all lanes."""
     bench = start(page, lab, "clos:servers=128", "all_reduce", "64 KiB", "hierarchical", channels=None)

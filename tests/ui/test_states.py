@@ -62,7 +62,7 @@ _WRONG = """() => {
 }"""
 
 
-@pytest.mark.parametrize("gpus", [8, pytest.param(64, marks=pytest.mark.slow), 1024])
+@pytest.mark.parametrize("gpus", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (64, 1024))])
 def test_pictures_of_the_states_in_use(page: Page, lab: Lab, gpus: int) -> None:
     page.set_viewport_size({"width": 1400, "height": 1250})
     page.set_default_timeout(60_000)
