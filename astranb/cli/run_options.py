@@ -287,8 +287,8 @@ _GROUPS: Final = (
             ),
             _option(
                 "--launch",
-                "cost of a kernel launch: none, graph, stream, a time, or both: 'stream + 6.6 us' (default: "
-                "none; where the library chooses, its own)",
+                "cost of a kernel launch: none, graph, stream, a time, or both: 'stream + 6.6 us'; where the "
+                "library chooses, its own (default: none)",
                 {**dict.fromkeys(_ALL, _LINES), MODEL: _ANY},
             ),
         ),
