@@ -120,7 +120,7 @@ def simulate(row: Row, size: str) -> Point:
         choice.to_run(),
         gpu=row.gpu,
         launch=row.launch or choice.launch,
-        network=anb.Network(proxy_ps=round(1e6 * choice.proxy_us)),
+        network=anb.Network(proxy_ps=choice.proxy_ps),
         record=False,
         checkpoint_bytes=0,
     )

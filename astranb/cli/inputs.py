@@ -197,7 +197,7 @@ def _collective(args: argparse.Namespace) -> _Inputs:
         collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **parts)
     else:
         collective = choice.to_run(channels=args.channels, **rooted)
-    options = _network_options(args, 0.0 if choice is None else choice.proxy_us)
+    options = _network_options(args, 0 if choice is None else choice.proxy_ps)
     if choice is not None:
         options["launch"] = choice.launch
     return _Inputs(collective, options, infra=infra, choice=choice)
@@ -213,15 +213,15 @@ def _exchange(args: argparse.Namespace) -> _Inputs:
     return _Inputs(make(**options, **drawn), _network_options(args), infra=resolve(args.infra))
 
 
-def _network_options(args: argparse.Namespace, proxy_us: float = 0.0) -> dict[str, Any]:
+def _network_options(args: argparse.Namespace, proxy_ps: int = 0) -> dict[str, Any]:
     """Return the options of the network of a collective or exchange."""
     from astranb.net import Network, Roce
 
     shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
-    if proxy_us:
-        shared["proxy_ps"] = round(1e6 * proxy_us)
+    if proxy_ps:
+        shared["proxy_ps"] = proxy_ps
     return {"network": Network(**shared)} if shared else {}
 
 

@@ -97,6 +97,11 @@ class LibraryChoice:
             return f"{self.base_us:g} us"
         return f"stream + {self.base_us:g} us" if self.library == "nccl" else "graph"
 
+    @property
+    def proxy_ps(self) -> int:
+        """The proxy threads' share of a hop, as a network takes it."""
+        return round(1e6 * self.proxy_us)
+
     def to_run(self, *, channels: int | None = None, root: int = 0) -> Collective:
         """Return the collective that simulates the choice.
 

@@ -539,9 +539,10 @@ class Program:
         for first in range(0, self.cut.of_channel, self.cut.slices):
             yield range(first, first + self.cut.slices)
 
-    def slices(self, of_round: range) -> Iterator[int]:
-        """Go through slices: chunks of buffers are these while the caller's loop is at them."""
-        for self._part in of_round:
+    def slices(self, of_round: range | None = None) -> Iterator[int]:
+        """Go through a channel's slices: chunks of buffers are these while the caller's loop is at them."""
+        parts = range(self.cut.of_channel) if of_round is None else of_round
+        for self._part in parts:
             yield self._part
         self._part = 0
 
@@ -666,7 +667,7 @@ class Program:
             what = f"{count} slices of chunks that {self.channels * self.cut.of_channel} parts share"
             raise InputError(what, where=f"program {self.name!r}", hint="run it with one channel")
         self.cut = Cut(rounds=count)
-        yield from self.slices(range(count))
+        yield from self.slices()
 
     def fix(self, chunk: Chunk, size: int) -> None:
         """Remember the bytes that a product reads or stores of a chunk."""

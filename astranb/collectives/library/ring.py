@@ -104,7 +104,7 @@ def broadcast_ring(p: Program) -> None:
         block, out = p.block(r), p.output(r)
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
-            for _ in p.slices(range(p.cut.of_channel)):
+            for _ in p.slices():
                 got = left.receive(block) if place else p.input(r)[chunk]
                 if place < n - 1:
                     right.send(block, got, also=(out[chunk],))
@@ -125,7 +125,7 @@ def reduce_ring(p: Program) -> None:
         block, inp = p.block(r), p.input(r)
         for chunk in range(p.output_chunks):
             block.phase(f"chunk {chunk + 1}/{p.output_chunks}")
-            for _ in p.slices(range(p.cut.of_channel)):
+            for _ in p.slices():
                 got = [left.receive(block)] if place else []
                 if r == p.root:
                     block.reduce([*got, inp[chunk]], p.output(r)[chunk])

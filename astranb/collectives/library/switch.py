@@ -6,7 +6,7 @@ crosses each GPU's link once in each direction, in a ring twice.
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import Program
+from astranb.collectives.language.program import Block, Program, Semaphore
 
 from .registry import algorithm
 
@@ -74,40 +74,26 @@ ranks, so that one that is ahead cannot stand for one that is behind."""
 )
 def all_reduce_nvls(p: Program) -> None:
     pairs = [(p.block(r, _SCATTER), p.block(r, _REDUCE), p.block(r, _GATHER)) for r in range(p.ranks)]
-    for _ in p.slices(range(p.cut.rounds)):
+    for _ in p.slices():
         staged, summed = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
         for r, (scatter, reduce, gather) in enumerate(pairs):
-            mine, inp, out, sums = p.scratch(r), p.input(r), p.output(r), p.ranks
-            scatter.phase("scatter")
-            for chunk in range(p.ranks):
-                scatter.copy(inp[chunk], mine[chunk])
-            for head in range(p.ranks):
-                scatter.signal(staged[head])
+            _stage(p, r, scatter, staged)
             reduce.phase("reduce and store")
             reduce.wait(staged[r], p.ranks)
             reduce.switch_reduce_store(
                 [p.scratch(you)[r] for you in range(p.ranks)],
-                *(p.scratch(you)[sums + r] for you in range(p.ranks)),
+                *(p.scratch(you)[p.ranks + r] for you in range(p.ranks)),
             )
-            for you in range(p.ranks):
-                reduce.signal(summed[you])
-            gather.phase("gather")
-            gather.wait(summed[r], p.ranks)
-            for chunk in range(p.ranks):
-                gather.copy(mine[sums + chunk], out[chunk])
+            _fetch(p, r, reduce, gather, summed, p.ranks)
 
 
 @algorithm("reduce_scatter", "nvls", "as switch, step by step through a library's own buffers", stepwise=True)
 def reduce_scatter_nvls(p: Program) -> None:
     pairs = [(p.block(r, _SCATTER), p.block(r, _MOVE)) for r in range(p.ranks)]
-    for _ in p.slices(range(p.cut.rounds)):
+    for _ in p.slices():
         staged = [p.semaphore(r) for r in range(p.ranks)]
         for r, (scatter, reduce) in enumerate(pairs):
-            scatter.phase("scatter")
-            for chunk in range(p.ranks):
-                scatter.copy(p.input(r)[chunk], p.scratch(r)[chunk])
-            for head in range(p.ranks):
-                scatter.signal(staged[head])
+            _stage(p, r, scatter, staged)
             reduce.phase("reduce")
             reduce.wait(staged[r], p.ranks)
             reduce.switch_reduce([p.scratch(you)[r] for you in range(p.ranks)], p.output(r)[0])
@@ -116,14 +102,28 @@ def reduce_scatter_nvls(p: Program) -> None:
 @algorithm("all_gather", "nvls", "as switch, step by step through a library's own buffers", stepwise=True)
 def all_gather_nvls(p: Program) -> None:
     pairs = [(p.block(r, _MOVE), p.block(r, _SCATTER)) for r in range(p.ranks)]
-    for _ in p.slices(range(p.cut.rounds)):
+    for _ in p.slices():
         came = [p.semaphore(r) for r in range(p.ranks)]
         for r, (send, gather) in enumerate(pairs):
             send.phase("all-gather")
             send.switch_store(p.input(r)[0], *(p.scratch(you)[r] for you in range(p.ranks)))
-            for you in range(p.ranks):
-                send.signal(came[you])
-            gather.phase("gather")
-            gather.wait(came[r], p.ranks)
-            for chunk in range(p.ranks):
-                gather.copy(p.scratch(r)[chunk], p.output(r)[chunk])
+            _fetch(p, r, send, gather, came, 0)
+
+
+def _stage(p: Program, r: int, scatter: Block, staged: list[Semaphore]) -> None:
+    """Copy a rank's input to its own buffer, and tell every rank."""
+    scatter.phase("scatter")
+    for chunk in range(p.ranks):
+        scatter.copy(p.input(r)[chunk], p.scratch(r)[chunk])
+    for head in staged:
+        scatter.signal(head)
+
+
+def _fetch(p: Program, r: int, sender: Block, gather: Block, came: list[Semaphore], first: int) -> None:
+    """Tell every rank that this one has stored to all; copy what all have stored here to the output."""
+    for semaphore in came:
+        sender.signal(semaphore)
+    gather.phase("gather")
+    gather.wait(came[r], p.ranks)
+    for chunk in range(p.ranks):
+        gather.copy(p.scratch(r)[first + chunk], p.output(r)[chunk])

@@ -28,9 +28,10 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     is at least, and 1 where it is final (2: beyond the end of its chunk).
     """
     sim, found, rank, name = _found(feed, options)
-    chunks, width, fold = _shape(sim, found, int(options.get("columns", 256)))
-    cell_of, lines = _cells(sim, found, width, fold)
-    count = chunks * width
+    indices, row = _rows(sim, found)
+    width, fold = _shape(sim, found, row, int(options.get("columns", 256)))
+    cell_of = _cells(found, row, width, fold)
+    count = len(indices) * width
     arrived = np.bincount(cell_of, found.arrived, count)
     total = np.bincount(cell_of, minlength=count)
     source = _most(cell_of, found.source, count, sim.engine.program.ranks)
@@ -43,10 +44,10 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
     state[(total > 0) & (final == total)] = 1
     used = [b for b in BUFFERS if _has(sim, rank, b)]
     meta = {
-        "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": chunks,
-        "names": [index_name(int(index)) for index in _indices(sim, found)],
+        "rank": rank, "buffer": name, "used": used, "of": _largest(found), "chunks": len(indices),
+        "names": [index_name(int(index)) for index in indices],
         "columns": width, "fold": fold, "by_line": found.by_line,
-        "lines": int(lines), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
+        "lines": len(cell_of), "arrived_lines": int(found.arrived.sum()), "final": int(final.sum()),
     }  # fmt: skip
     return meta, pack(
         "buffer",
@@ -60,8 +61,9 @@ def answer(feed: LineFeed, options: dict[str, Any]) -> Message:
 def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
     """Describe what a cell of the picture holds: its ``chunk`` and ``column``, else as :func:`answer`."""
     sim, found, rank, name = _found(feed, options)
-    _, width, fold = _shape(sim, found, int(options.get("columns", 256)))
-    cell_of, _ = _cells(sim, found, width, fold)
+    row = _rows(sim, found)[1]
+    width, fold = _shape(sim, found, row, int(options.get("columns", 256)))
+    cell_of = _cells(found, row, width, fold)
     here = np.flatnonzero(cell_of == int(options["chunk"]) * width + int(options["column"]))
     if not len(here):
         return {"text": "", "source": -1}, []
@@ -116,33 +118,29 @@ def _has(sim: Simulation, rank: int, name: str) -> bool:
     return bool(((table["gpu"] == rank) & (table["buffer"] == BUFFERS.index(name))).any())
 
 
-def _shape(sim: Simulation, found: BufferContent, most: int) -> tuple[int, int, int]:
-    """Chunks, cells a chunk, lines a cell."""
-    table = sim.engine.machine.slices[found.slices]
-    chunks = len(_indices(sim, found))
+def _rows(sim: Simulation, found: BufferContent) -> tuple[np.ndarray, np.ndarray]:
+    """The indices of the buffer's chunks, a row each, and the row of each of its slices."""
+    return np.unique(sim.engine.machine.slices["chunk"][found.slices], return_inverse=True)
+
+
+def _shape(sim: Simulation, found: BufferContent, row: np.ndarray, most: int) -> tuple[int, int]:
+    """Cells a chunk, and lines a cell."""
+    chunks = int(row.max()) + 1
     if chunks > _MOST_CELLS:
         raise InputError(f"{chunks:,} chunks are too many to draw", where="buffer")
-    row = np.searchsorted(_indices(sim, found), table["chunk"])
-    longest = int(np.bincount(row, table["lines"]).max())
+    longest = int(np.bincount(row, sim.engine.machine.slices["lines"][found.slices]).max())
     most = max(1, min(most, _MOST_CELLS // chunks, 1024))
     fold = max(1, -(-longest // most))
-    return chunks, max(1, -(-longest // fold)), fold
+    return max(1, -(-longest // fold)), fold
 
 
-def _indices(sim: Simulation, found: BufferContent) -> np.ndarray:
-    """The indices of the buffer's chunks: a row each."""
-    return np.unique(sim.engine.machine.slices["chunk"][found.slices])
-
-
-def _cells(sim: Simulation, found: BufferContent, width: int, fold: int) -> tuple[np.ndarray, int]:
+def _cells(found: BufferContent, of_slice: np.ndarray, width: int, fold: int) -> np.ndarray:
     """Which cell each line is in."""
-    indices = _indices(sim, found)
-    of_slice = np.searchsorted(indices, sim.engine.machine.slices["chunk"][found.slices])
-    row = np.repeat(of_slice, np.diff(found.first))
-    lines = len(row)
-    starts = np.full(len(indices), lines)
-    np.minimum.at(starts, row, np.arange(lines))
-    return row * width + (np.arange(lines) - starts[row]) // fold, lines
+    row: np.ndarray = np.repeat(of_slice, np.diff(found.first))
+    starts = np.full(int(of_slice.max(initial=0)) + 1, len(row))
+    np.minimum.at(starts, row, np.arange(len(row)))
+    cell_of: np.ndarray = row * width + (np.arange(len(row)) - starts[row]) // fold
+    return cell_of
 
 
 def _most(cell_of: np.ndarray, source: np.ndarray, count: int, ranks: int) -> np.ndarray:
