@@ -55,7 +55,7 @@ def simulate(group: dict[str, Any], size: str) -> float:
         infra = str(DATA.parent / "infragraph" / infra)
     if group.get("library"):
         choice = anb.collectives.library_choice(infra, group["collective"], size)
-        launch = {"graph": choice.launch.replace("stream", "graph"), "kernel": "none"}
+        launch = {"graph": choice.launched("graph"), "kernel": "none"}
         return _time_us(infra, choice.to_run(), launch.get(group["timed"], choice.launch))
     channels = None if size_bytes(size) < 2**20 else group["channels"]
     wanted = [

@@ -114,7 +114,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         fidelity=fidelity,
         record=record if by_lines else inspected,
         checkpoint_bytes=0,
-        **(inputs.options | (given(args, "gpu", "launch") if by_lines else {})),
+        **((given(args, "gpu", "launch") if by_lines else {}) | inputs.options),
     )
     return Subject(args, kind, sim, inputs)
 
@@ -199,7 +199,7 @@ def _collective(args: argparse.Namespace) -> _Inputs:
         collective = choice.to_run(channels=args.channels, **rooted)
     options = _network_options(args, 0 if choice is None else choice.proxy_ps)
     if choice is not None:
-        options["launch"] = choice.launch
+        options["launch"] = choice.launched(args.launch) if args.launch else choice.launch
     return _Inputs(collective, options, infra=infra, choice=choice)
 
 

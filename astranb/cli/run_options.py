@@ -288,7 +288,7 @@ _GROUPS: Final = (
             _option(
                 "--launch",
                 "cost of a kernel launch: none, graph, stream, a time, or both: 'stream + 6.6 us'; where the "
-                "library chooses, its own (default: none)",
+                "library chooses, its own, with its base latency in a graph or stream (default: none)",
                 {**dict.fromkeys(_ALL, _LINES), MODEL: _ANY},
             ),
         ),

@@ -117,7 +117,7 @@ def issue(m: Machine, sm: int) -> int:
     if kind >= 0:
         request = prepare(m, kind, m.sms[sm].gpu, warp, job, op, operand, index, in_switch)
     if request >= 0:
-        depart(m, request, sm)
+        depart(m, request, sm, between_packets_ps(m, block, op, index) if kind == t.LOAD else 0)
     if what == t.TILE:
         m.sms[sm].outstanding -= 1
     if kind == t.STORE or kind == t.SIGNAL:
@@ -135,6 +135,14 @@ def issue(m: Machine, sm: int) -> int:
         make_ready(m, warp, sm)
     wake(m, sm)
     return 1
+
+
+@kernel
+def between_packets_ps(m: Machine, block: int, op: int, line: int) -> int:
+    """What a warp computes before the loads of an access of packets of LL, but for a move's first one."""
+    gpu = m.blocks[block].gpu
+    first = m.gpus[gpu].packet_ps == 0 or line < m.blocks[block].warps * m.gpus[gpu].access_lines
+    return 0 if first or 2 * m.ops[op].payload > m.gpus[gpu].line_bytes else int(m.gpus[gpu].packet_ps)
 
 
 @kernel

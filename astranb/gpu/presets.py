@@ -69,6 +69,8 @@ class Preset:
         Shared memory that the thread blocks of an SM have together, and its registers.
     fence_ps : int
         Duration of a system-wide fence after all stores are acknowledged.
+    packet_ps : int
+        What a warp computes from one access of packets of LL to the next one of the same move.
     launch_ps, graph_ps : int
         Time from the launch of a kernel, or its replay in a graph, to its first instruction.
     engines, engine_issue_ps, engine_outstanding, engine_lines : int
@@ -115,6 +117,7 @@ class Preset:
     shared_bytes: int = 65_536
     register_bytes: int = 262_144
     fence_ps: int = 0
+    packet_ps: int = 0
     launch_ps: int = 0
     graph_ps: int = 0
     engines: int = 4
@@ -408,12 +411,14 @@ _COMMON: Numbers = {
     "max_payload": (128, "one line behind each header: SM-driven stores are of lines"),
     "signal_bytes": (16, "one 16 B flit (assumed)"),
     "multimem_percent": (100, "no switch adds up for this GPU"),
+    "packet_ps": (0, "no ceiling of LL to fit it to"),
     **dict.fromkeys(("columns", "rows", "ports", "chip_Bps", "chip_ps"), (0, _CROSSBAR)),
 }
 
 _H100: Numbers = {
     **_COMMON,
     "multimem_percent": (85, f"efficiency of NVLS on Hopper, {_TUNING}"),
+    "packet_ps": ("355 ns", f"fitted: rings of LL reach 141 GB/s, their ceiling on Hopper, {_TUNING}"),
     "sms": (132, "NVIDIA H100 data sheet"),
     "issue_ps": (1010, "64 B a clock between SM and L2 at 1.98 GHz (NVIDIA A100 white paper)"),
     "noc_ps": ("30 ns", f"derived: an L2 hit takes 219 clocks = 111 ns ({_MT4G}), shared out with l2_ps"),
@@ -437,6 +442,7 @@ _H100: Numbers = {
 _A100: Numbers = {
     **_COMMON,
     "sms": (108, "NVIDIA A100 data sheet"),
+    "packet_ps": ("675 ns", f"fitted: rings of LL reach 87.7 GB/s, their ceiling on Ampere, {_TUNING}"),
     "issue_ps": (1418, "64 B a clock between SM and L2 at 1.41 GHz (NVIDIA A100 white paper)"),
     "noc_ps": (
         "40 ns",
@@ -496,6 +502,8 @@ _H20: Numbers = {
 _B200: Numbers = {
     **_H100,
     "multimem_percent": (74, f"efficiency of NVLS on Blackwell, {_TUNING}"),
+    "packet_ps": ("355 ns", f"taken from H100; NCCL's ceiling of LL is twice Hopper's, {_TUNING}"),
+    "max_outstanding": (384, "fitted: 1 MiB from each of eight B200 to the next one (docs/fidelity.md)"),
     "sms": (148, "NVIDIA Blackwell: 148 SMs enabled in B200"),
     "issue_ps": (1018, "64 B a clock at 1.965 GHz boost (NVIDIA B200 data sheet)"),
     "noc_ps": ("45 ns", "derived with l2_ps"),
@@ -528,6 +536,7 @@ _GB300: Numbers = {
 _MI300X: Numbers = {
     **_H100,
     "multimem_percent": _COMMON["multimem_percent"],
+    "packet_ps": _COMMON["packet_ps"],
     "sms": (304, "304 CUs, AMD Instinct MI300X data sheet"),
     "issue_ps": (956, "64 B a clock between CU and L2 at 2.1 GHz (AMD CDNA 3 white paper)"),
     "unroll": (

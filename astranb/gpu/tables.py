@@ -170,6 +170,8 @@ GPU = np.dtype(
         ("row_miss_ps", "i8"),  # and longer where it lies in another row than the line before
         ("row_lines", "i8"),  # lines of all channels' rows together
         ("fence_ps", "i8"),  # a system-wide fence, once all stores are acknowledged
+        ("access_lines", "i8"),  # of a warp's access of packets
+        ("packet_ps", "i8"),  # instructions of a warp from one access of packets of LL to the next
         ("max_outstanding", "i8"),  # requests of one SM under way
         ("engine_issue_ps", "i8"),  # between two requests of one copy engine
         ("engine_outstanding", "i8"),

@@ -109,15 +109,15 @@ def prepare(
 
 
 @kernel
-def depart(m: Machine, request: int, sm: int) -> None:
-    """Leave the SM: for the GPU's own memory, or for the entrance of the first link."""
+def depart(m: Machine, request: int, sm: int, delay_ps: int) -> None:
+    """Leave the SM after a delay: for the GPU's own memory, or for the entrance of the first link."""
     clock = m.clock[0]
     gpu = m.requests[request].gpu
     operand = m.requests[request].operand
-    now_ps = clock.now_ps
+    now_ps = clock.now_ps + delay_ps
     m.requests[request].returning = 0
     m.requests[request].link = -1
-    m.requests[request].issued_ps = now_ps
+    m.requests[request].issued_ps = clock.now_ps
     m.sms[sm].outstanding += 1
     route = -1
     if clock.detailed and m.details[request].children > 0:

@@ -62,6 +62,8 @@ class LibraryChoice:
         All that the cost model compared, the fastest first; empty where sizes decide.
     base_us : float
         The library's own time before the first step, as its cost model has it; 0 where it has none.
+    saved_us : float
+        What a replay in a graph saves of it, where the library's table counts launches from the host.
     proxy_us : float
         What the threads that post to NICs and poll them add to a hop between nodes.
     difference : str
@@ -83,6 +85,7 @@ class LibraryChoice:
     source: str
     candidates: tuple[LibraryCandidate, ...] = ()
     base_us: float = 0.0
+    saved_us: float = 0.0
     proxy_us: float = 0.0
     difference: str = ""
 
@@ -93,9 +96,18 @@ class LibraryChoice:
         The GPU's launch and the library's base latency; RCCL's table counts launches too, and the tests
         of MSCCL++ replay a graph.
         """
+        return self.launched("graph" if self.library == "mscclpp" else "stream")
+
+    def launched(self, how: str) -> str:
+        """Return ``launch=`` for kernels that are launched in a ``"stream"`` or a ``"graph"``.
+
+        Anything else is returned as it is.
+        """
+        if how not in ("stream", "graph") or not self.base_us:
+            return how
         if self.library == "rccl":
-            return f"{self.base_us:g} us"
-        return f"stream + {self.base_us:g} us" if self.library == "nccl" else "graph"
+            return f"{self.base_us - (self.saved_us if how == 'graph' else 0):g} us"
+        return f"{how} + {self.base_us:g} us"
 
     @property
     def proxy_ps(self) -> int:

@@ -359,7 +359,7 @@ class _XmlWriter(FormatWriter):
     def _check(self, block: Block, op: Operation) -> None:
         if op.in_switch:
             raise self.error("MSCCL has no switch operations", "write it as .json")
-        if op.kind == "compute":
+        if op.kind in ("compute", "spend"):
             raise self.error("MSCCL has no computation", "write it as .json")
         if any(chunk.rank != block.rank for chunk in op.sources):
             raise self.error(

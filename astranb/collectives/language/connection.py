@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from .buffer import Buffer
 from .fifo import FIRST_SLOT, Cut
-from .operation import Chunk, Semaphore
+from .operation import Chunk, Chunks, Semaphore
 
 __all__ = ["Connection", "Connections"]
 
@@ -28,7 +28,8 @@ class _MessageProgram(Protocol):
 
     def semaphore(self, rank: int) -> Semaphore: ...
 
-    def scratch(self, rank: int) -> Buffer: ...
+    @property
+    def slice_number(self) -> int: ...
 
 
 class _MessageBlock(Protocol):
@@ -36,7 +37,9 @@ class _MessageBlock(Protocol):
 
     def compute(self, instructions: int = 1) -> None: ...
 
-    def reduce(self, sources: tuple[Chunk, ...], *targets: Chunk) -> None: ...
+    def reduce(self, sources: tuple[Chunk | Chunks, ...], *targets: Chunk | Chunks) -> None: ...
+
+    def spend(self, time_ps: int) -> None: ...
 
     def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None: ...
 
@@ -58,31 +61,54 @@ class Connection:
     into packets.
 
     Where the program's ``cut`` has slots, a message is in one of them: before the sender uses a slot
-    again, it waits until the receiver has freed it. NICs write to messages of their own.
+    again, it waits until the receiver has freed it. NICs write to messages of their own. A slice of
+    a buffer is one message; all messages have as many chunks, but for the last.
     """
 
     def __init__(self, program: _MessageProgram, source: int, target: int, messages: int = 0) -> None:
         self._program, self._source, self._target = program, source, target
         near = not program.nics_move or source // program.per_node == target // program.per_node
-        self._slots = program.cut.slots if near else 0
+        self._slots = program.cut.slots // program.cut.together if near else 0
         self._messages = messages
         self._semaphore: Semaphore | None = None
         self._freed: Semaphore | None = None
         self._sent = self._received = self._released = 0
 
-    def send(self, block: _MessageBlock, *sources: Chunk, also: tuple[Chunk, ...] = ()) -> None:
-        """Send a chunk, or the sum of several; store it to the chunks in ``also`` as well."""
-        if self._slots and self._sent >= self._slots:
-            block.wait(self._free())
+    def send(
+        self,
+        block: _MessageBlock,
+        *sources: Chunk | Chunks,
+        also: tuple[Chunk | Chunks, ...] = (),
+        others: Sequence[Connection] = (),
+    ) -> None:
+        """Send a chunk, or the sum of several.
+
+        Store it to the chunks in ``also`` as well, and send it on the connections in ``others``.
+        """
+        wires = (self, *others)
+        slots = [wire.claim(block, sources[0]) for wire in wires]
         if self._slots and self._program.protocol != "Simple":
             block.compute()  # threads look for their flags together: a barrier after each wait for a slot
-        block.reduce(sources, *also, self._slot(self._sent))
+        block.reduce(sources, *also, *slots)
+        for wire in wires:
+            wire.announce(block)
+        if self._program.cut.step_ps:
+            block.spend(self._program.cut.step_ps)
+
+    def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
+        """Wait until the next message has a slot; return it, of as many chunks as ``like``."""
+        if self._slots and self._sent >= self._slots:
+            block.wait(self._free())
+        return self._slot(self._sent, like)
+
+    def announce(self, block: _MessageBlock) -> None:
+        """Tell the receiver that the message is stored."""
         self._sent += 1
         block.signal(self._arrived())
 
-    def receive(self, block: _MessageBlock) -> Chunk:
-        """Wait for the next message; return the chunk that holds it."""
-        slot = self._slot(self._received)
+    def receive(self, block: _MessageBlock, like: Chunk | Chunks | None = None) -> Any:
+        """Wait for the next message; return the chunk that holds it, or as many chunks as ``like``."""
+        slot = self._slot(self._received, like)
         self._received += 1
         block.wait(self._arrived())
         return slot
@@ -107,13 +133,17 @@ class Connection:
             self._semaphore = self._program.semaphore(self._target)
         return self._semaphore
 
-    def _slot(self, number: int) -> Chunk:
+    def _slot(self, number: int, like: Chunk | Chunks | None) -> Chunk | Chunks:
         program = self._program
-        index = number * program.ranks + self._source
-        if not self._slots:
-            return program.scratch(self._target)[index]
-        # All slices of a channel go through its buffer.
-        return Chunk(self._target, "scratch", FIRST_SLOT + index, program.channel * program.cut.of_channel)
+        index = number * program.cut.together * program.ranks + self._source
+        if self._slots:  # all slices of a channel go through its buffer
+            buffer, channel = FIRST_SLOT, program.channel * program.cut.of_channel
+        else:
+            buffer, channel = 0, program.slice_number
+        if not isinstance(like, Chunks):
+            return Chunk(self._target, "scratch", buffer + index, channel)
+        first, step = buffer + index, program.ranks
+        return Chunks(self._target, "scratch", range(first, first + len(like.indices) * step, step), channel)
 
 
 class Connections:

@@ -16,6 +16,7 @@ __all__ = [
     "FIRST_SENT",
     "FIRST_SLOT",
     "NCCL_STEPS",
+    "POSTED_LINES",
     "Cut",
     "first_of_slot",
     "index_name",
@@ -30,7 +31,14 @@ _DATA_BYTES: Final = {"LL": (1, 2), "LL128": (15, 16), "Simple": (1, 1)}
 """Half of LL's buffer are flags, and one in sixteen of LL128's."""
 _SLICE_STEPS: Final = {"all_reduce": 2, "all_gather": 2, "reduce_scatter": 2}
 _CHUNK_STEPS: Final = {"all_reduce": 4, "all_gather": 4, "reduce_scatter": 4}
+_RING_STEP_PS: Final = {"LL128": 1_400_000}
+"""What a step of a ring takes besides what is simulated, so that a hop takes the 1.9 us of NCCL's table
+(``src/graph/tuning.cc``). It is spent after a message, while the next one may be on its way."""
 _LEAST_SLICE: Final = 32  # a slice of a chunk has at least one part in so many of the largest
+
+POSTED_LINES: Final = 2048
+"""Lines that an SM has under way where it stores packets to other nodes: half of LL's buffer. They wait
+there for the NIC, not in registers."""
 
 FIRST_SENT: Final = 2**24
 """First index, in scratch, of the chunks that a rank's NIC reads."""
@@ -71,11 +79,17 @@ class Cut(NamedTuple):
         Slices of a chunk, each of which is announced.
     slots : int
         Slices that the buffer between two ranks holds.
+    together : int
+        Chunks that travel as one message, where a chunk is less than a step of the buffer takes.
+    step_ps : int
+        What a thread block takes for each message besides what is simulated.
     """
 
     rounds: int = 1
     slices: int = 1
     slots: int = 0
+    together: int = 1
+    step_ps: int = 0
 
     @property
     def of_channel(self) -> int:
@@ -83,26 +97,34 @@ class Cut(NamedTuple):
         return self.rounds * self.slices
 
 
-def nccl_cut(collective: str, protocol: str, chunk_bytes: int) -> Cut:
+def nccl_cut(collective: str, protocol: str, share_bytes: int, chunk_bytes: int | None = None) -> Cut:
     """Return how NCCL cuts what one channel moves of one rank's part of the data.
 
     Parameters
     ----------
     collective, protocol : str
-    chunk_bytes : int
+    share_bytes : int
+        What one channel moves of one rank's part.
+    chunk_bytes : int, optional
+        What a step of the buffer holds at most, of algorithms that announce every step (trees).
 
     Examples
     --------
-    >>> nccl_cut("all_reduce", "Simple", 2**20), nccl_cut("all_reduce", "LL", 2**16)
-    (Cut(rounds=1, slices=2, slots=4), Cut(rounds=2, slices=1, slots=8))
+    >>> nccl_cut("all_reduce", "Simple", 2**20)
+    Cut(rounds=1, slices=2, slots=4, together=1, step_ps=0)
+    >>> nccl_cut("all_reduce", "LL128", 2**13, 30_000)
+    Cut(rounds=1, slices=1, slots=24, together=3, step_ps=0)
     """
     data, whole = _DATA_BYTES[protocol]
     step = BUFFER_BYTES[protocol] // NCCL_STEPS // whole * data
-    if protocol != "Simple":
-        return Cut(max(1, -(-chunk_bytes // step)), 1, NCCL_STEPS)
+    if chunk_bytes or protocol != "Simple":
+        step = min(step, chunk_bytes or step)
+        together = max(1, step // share_bytes) if chunk_bytes else 1
+        step_ps = 0 if chunk_bytes else _RING_STEP_PS.get(protocol, 0)
+        return Cut(max(1, -(-share_bytes // step)), 1, NCCL_STEPS * together, together, step_ps)
     of_slice, of_chunk = _SLICE_STEPS.get(collective, 1), _CHUNK_STEPS.get(collective, 1)
-    rounds = max(1, -(-chunk_bytes // (step * of_chunk)))
-    each = -(-chunk_bytes // rounds)
+    rounds = max(1, -(-share_bytes // (step * of_chunk)))
+    each = -(-share_bytes // rounds)
     largest = step * of_slice
     slice_ = max(-(-each * of_slice // of_chunk), largest // _LEAST_SLICE)
     return Cut(rounds, max(1, -(-each // slice_)), NCCL_STEPS // of_slice)

@@ -36,7 +36,7 @@ BUFFERS = ("input", "output", "scratch", "packets", "panels")
 
 SWITCH_READS, SWITCH_WRITES = 1, 2
 
-KINDS: Final = ("move", "signal", "wait", "fence", "compute", "waitcnt", "tile")
+KINDS: Final = ("move", "signal", "wait", "fence", "compute", "waitcnt", "tile", "spend")
 """Kinds of operations; columns hold their position in this list."""
 
 

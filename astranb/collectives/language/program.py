@@ -308,6 +308,10 @@ class Block:
             )
         self._add("compute", value=instructions)
 
+    def spend(self, time_ps: int) -> None:
+        """Let the block do nothing for a time of up to 2 ms: what is not simulated."""
+        self._add("spend", value=time_ps)
+
     def finish(self) -> None:
         """Post what no signal has announced: nothing else is added to this block."""
         if self._nic is not None:
@@ -659,10 +663,7 @@ class Program:
         return Buffer(self, self._rank(rank), "panels", None, channel=0)
 
     def cut_into(self, count: int) -> Iterator[int]:
-        """Cut every chunk into so many slices, and go through them: what follows is about one of them.
-
-        It is for programs of one channel, which then order the work of all slices themselves.
-        """
+        """Cut every chunk into slices of a program of one channel; what follows is about one of them."""
         if self.channels > 1 or self.cut.of_channel not in (1, count):
             what = f"{count} slices of chunks that {self.channels * self.cut.of_channel} parts share"
             raise InputError(what, where=f"program {self.name!r}", hint="run it with one channel")

@@ -8,7 +8,7 @@ and scan", Parallel Computing 2009, laid out as NCCL does (src/graph/trees.cc).
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import PROTOCOLS, Program
+from astranb.collectives.language.program import PROTOCOLS, Block, Buffer, Connection, Program
 
 from .registry import algorithm
 
@@ -53,65 +53,76 @@ def all_reduce_halving_doubling(p: Program) -> None:
             block.wait(doubled[r][step])
 
 
+_UP, _DOWN = 14, 6
+"""Warps that reduce towards the root, and warps that send down at the same time: 70 % of NCCL's 20, and
+the others (``runTreeSplit`` in ``src/device/all_reduce.h``, NVIDIA/nccl @5067397c). All are the root's."""
+
+
 @algorithm(
     "all_reduce",
     "tree",
-    "two binary trees of nodes, each for every second chunk, with chains in nodes: up to the root, then down",
+    "a binary tree of nodes with chains in them, one of two for each channel: up and down at once",
     protocols=PROTOCOLS,
+    fifo=True,
+    stepwise=True,
 )
 def all_reduce_tree(p: Program) -> None:
-    n = p.ranks
-    for tree, nodes in enumerate(_trees(p)):
-        # A semaphore for each child: one may be several chunks ahead of the other.
-        risen = [[p.semaphore(r) for _ in nodes[r][1]] for r in range(n)]
-        sunk = [p.semaphore(r) for r in range(n)]
-        for r, (parent, children) in enumerate(nodes):
-            block, inp, mine = p.block(r), p.input(r), p.scratch(r)
-            own = [chunk for chunk in range(n) if chunk % 2 == tree]
-            targets = [p.output(child) for child in children]
-            block.phase("up")
-            for chunk in own:
-                for semaphore in risen[r]:
-                    block.wait(semaphore)
-                parts = [inp[chunk], *(mine[place * n + chunk] for place in range(len(children)))]
-                if parent < 0:
-                    block.reduce(parts, p.output(r)[chunk], *(target[chunk] for target in targets))
-                    for child in children:
-                        block.signal(sunk[child])
-                else:
-                    place = nodes[parent][1].index(r)
-                    block.reduce(parts, p.scratch(parent)[place * n + chunk])
-                    block.signal(risen[parent][place])
-            block.phase("down")
-            for chunk in own if parent >= 0 else []:
-                block.wait(sunk[r])
-                if children:
-                    block.copy(p.output(r)[chunk], *(target[chunk] for target in targets))
-                    for child in children:
-                        block.signal(sunk[child])
+    wires = p.connections(-(-p.ranks // p.cut.together) * p.cut.of_channel)
+    for r, (parent, children) in enumerate(_tree(p)):
+        inp, out = p.input(r), p.output(r)
+        rising = [wires[child, r] for child in children]
+        sinking = [wires[r, child] for child in children]
+        if parent < 0:
+            _pass_on(p, p.block(r, _UP + _DOWN), "up", rising, sinking, inp, out)
+        else:
+            _pass_on(p, p.block(r, _UP), "up", rising, [wires[r, parent]], inp)
+            _pass_on(p, p.block(r, _DOWN), "down", [wires[parent, r]], sinking, out=out)
 
 
-def _trees(p: Program) -> list[list[tuple[int, list[int]]]]:
-    """Return for each rank its parent and its children in the two trees: of all ranks within one node.
+def _pass_on(
+    p: Program,
+    block: Block,
+    phase: str,
+    sources: list[Connection],
+    targets: list[Connection],
+    inp: Buffer | None = None,
+    out: Buffer | None = None,
+) -> None:
+    """Receive each chunk, add what ``inp`` has of it, store it to ``out`` and send it on."""
+    block.phase(phase)
+    for first in range(0, p.ranks, p.cut.together):
+        chunks = slice(first, min(first + p.cut.together, p.ranks))
+        for _ in p.slices():
+            parts = [wire.receive(block, p.input(block.rank)[chunks]) for wire in sources]
+            parts += [inp[chunks]] if inp else []
+            also = (out[chunks],) if out else ()
+            if targets:
+                targets[0].send(block, *parts, also=also, others=targets[1:])
+            else:
+                block.reduce(parts, *also)
+            for wire in sources:
+                wire.free(block)
 
-    Over nodes the trees join the first ranks of their chains, so that a channel uses one NIC of each.
+
+def _tree(p: Program) -> list[tuple[int, list[int]]]:
+    """Return for each rank its parent and its children: one of two trees for each half of the channels.
+
+    A tree is one of all ranks within a node. Over nodes it joins the first ranks of their chains, so that
+    a channel uses one NIC of each.
     """
-    chains = p.chains()
+    chains, which = p.chains(), 2 * p.channel // p.channels
     if len(chains) == 1:
-        return list(double_tree(p.ranks))
-    trees = []
-    for tree in double_tree(len(chains)):
-        found: list[tuple[int, list[int]]] = [(-1, [])] * p.ranks
-        for chain, (parent, children) in zip(chains, tree, strict=True):
-            for place, rank in enumerate(chain):
-                below = list(chain[place + 1 : place + 2])
-                if place == 0:
-                    found[rank] = (chains[parent][0] if parent >= 0 else -1, below)
-                    below += [chains[child][0] for child in children]
-                else:
-                    found[rank] = (chain[place - 1], below)
-        trees.append(found)
-    return trees
+        return double_tree(p.ranks)[which]
+    found: list[tuple[int, list[int]]] = [(-1, [])] * p.ranks
+    for chain, (parent, children) in zip(chains, double_tree(len(chains))[which], strict=True):
+        for place, rank in enumerate(chain):
+            below = list(chain[place + 1 : place + 2])
+            if place == 0:
+                found[rank] = (chains[parent][0] if parent >= 0 else -1, below)
+                below += [chains[child][0] for child in children]
+            else:
+                found[rank] = (chain[place - 1], below)
+    return found
 
 
 def double_tree(ranks: int) -> tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]:

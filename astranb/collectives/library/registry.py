@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
-from astranb.collectives.language.fifo import Cut, nccl_cut
+from astranb.collectives.language.fifo import POSTED_LINES, Cut, nccl_cut
 from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
@@ -268,10 +268,11 @@ class Collective:
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
         each = -(-self.size // (ranks * channels))
         cut = Cut()
+        step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
-            cut = nccl_cut(self.name, self.protocol, each)
-        elif found and found.stepwise:
-            cut = Cut(rounds=-(-each // (self.chunk_bytes or _STEP_BYTES)))
+            cut = nccl_cut(self.name, self.protocol, each, step)
+        elif step:
+            cut = Cut(rounds=-(-each // step))
         if (
             cut.of_channel > 1
         ):  # what an enormous size would be cut into does not fit long before it is written
@@ -290,6 +291,8 @@ class Collective:
             size=self.size,
             cut=cut,
         )
+        if program.shape.rdma and program.per_node < ranks and not program.nics_move:
+            program.lines_per_sm = POSTED_LINES
         write = found.write if found else self.algorithm
         for channel in range(channels):
             program.channel = channel

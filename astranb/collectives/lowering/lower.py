@@ -41,7 +41,7 @@ _PACKET_DATA = {"LL": (1, 2), "LL128": (120, 128)}
 _UNITS = {"sm": 0, "engine": t.COPY_ENGINE, "nic": t.NIC}
 _KINDS = {
     "move": t.MOVE, "signal": t.NOTIFY, "wait": t.WAIT, "fence": t.FLUSH, "compute": t.COMPUTE,
-    "waitcnt": t.FLUSH, "tile": t.TILE,
+    "waitcnt": t.FLUSH, "tile": t.TILE, "spend": t.SPEND,
 }  # fmt: skip
 _MOVE, _TILE = KINDS.index("move"), KINDS.index("tile")
 
@@ -176,7 +176,9 @@ def lower(
     ops, operands = _operations(c, units, slice_of, slices, semaphores, line_bytes, packet_bytes, bulk)
     tiles, held = _tiles(program, c, ops, operands, tiled, line_bytes, tile_lines)
     posting = (units[ops["block"]] == t.NIC) & (ops["kind"] == t.COMPUTE)
-    ops["kind"][posting], ops["left"][posting], ops["value"][posting] = t.SPEND, nic_post_ps, 0
+    ops["kind"][posting], ops["value"][posting] = t.SPEND, nic_post_ps
+    spending = ops["kind"] == t.SPEND
+    ops["left"][spending], ops["value"][spending] = ops["value"][spending], 0
     share(1, 1)
     blocks = allocate(len(order), t.BLOCK)
     blocks["gpu"] = [program.blocks[b].rank for b in order]

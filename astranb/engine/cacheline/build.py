@@ -422,8 +422,8 @@ def _gpus(plan: MachinePlan) -> Records:
     gpus = allocate(len(presets), t.GPU)
     same = (
         "sms", "blocks_on_sm", "engines", "issue_ps", "issue_lines", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps",
-        "row_miss_ps", "fence_ps", "max_outstanding", "engine_issue_ps", "engine_outstanding", "nics",
-        "nic_issue_ps", "nic_outstanding", "nic_header_bytes", "line_bytes",
+        "row_miss_ps", "fence_ps", "access_lines", "packet_ps", "max_outstanding", "engine_issue_ps",
+        "engine_outstanding", "nics", "nic_issue_ps", "nic_outstanding", "nic_header_bytes", "line_bytes",
         "header_bytes", "max_payload", "signal_bytes", "multimem_percent", "mesh", "columns", "rows", "ports",
         "l2_slices", "hbm_channels",
     )  # fmt: skip

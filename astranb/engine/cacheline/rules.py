@@ -70,7 +70,8 @@ RULES: Final[Rules] = {
     "slots": {"": maybe("later")},
     "gpus": _rest(
         t.GPU, _FIXED,
-        **each(COUNT, "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "fence_ps"),
+        **each(COUNT, "issue_ps", "noc_ps", "l2_ps", "hbm_ps", "atomic_ps", "fence_ps", "packet_ps"),
+        access_lines=COUNT,
         **each(TIME, "ended_ps", "taken_ps", "taken_at_ps"), taken=COUNT, usable=row("sms"),
         blocks_left=COUNT,
         **each(maybe("blocks"), "pending_head", "pending_tail", "urgent_tail", "list_head", "list_tail"),

@@ -27,7 +27,41 @@ RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
     ],
 )
 def test_how_nccl_cuts_a_chunk(protocol, chunk_bytes, cut):
-    assert nccl_cut("all_reduce", protocol, chunk_bytes) == cut
+    assert nccl_cut("all_reduce", protocol, chunk_bytes)[:3] == cut
+
+
+@pytest.mark.parametrize("protocol", ["Simple", "LL", "LL128"])
+def test_a_tree_sends_as_much_at_once_as_the_library(protocol):
+    """Parts of several ranks travel together where a chunk of the library holds them."""
+    tree = Collective.of("all_reduce", "64KiB", "tree", channels=1, protocol=protocol, chunk_bytes=16384)
+    p = tree.program(16)
+    assert (p.cut.together, p.cut.slots) == (4, 32)
+    assert verify(p, "all_reduce") == []
+    waits = [op for op in p.blocks[-1].operations if op.kind in ("wait", "compute")]
+    assert len(waits) >= 4 if protocol == "Simple" else waits == []  # it keeps what comes from above
+
+
+@given(
+    st.integers(1, 300_000), st.sampled_from(["Simple", "LL", "LL128"]), st.integers(1, 4), st.integers(2, 9)
+)
+@settings(max_examples=30, deadline=None)
+def test_trees_are_right_at_any_size(size, protocol, channels, ranks):
+    tree = Collective.of("all_reduce", size, "tree", channels=channels, protocol=protocol, chunk_bytes=18_000)
+    assert verify(tree.program(ranks, 3 if ranks % 3 == 0 else ranks), "all_reduce") == []
+
+
+def test_a_tree_goes_up_and_down_at_once():
+    sim = anb.Simulation("dgx-h100", Collective.of("all_reduce", "1MiB", "tree", channels=2))
+    sim.run()
+    phases = sim.result.to_dataframe("phases").set_index("phase")
+    assert phases.start_ps["down"] < phases.end_ps["up"]
+
+
+def test_a_step_of_an_ll128_ring_takes_what_nccl_has_in_its_table():
+    ring = Collective.of("all_reduce", "4KiB", "ring", channels=1, protocol="LL128")
+    sim = anb.Simulation("dgx-h100", ring, record=False)
+    sim.run()
+    assert 1.8e6 < sim.result.time_ps / 14 < 2.0e6
 
 
 @pytest.mark.parametrize("size", ["1KiB", "300001", "40MiB"])
