@@ -25,6 +25,7 @@ from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
 from astranb.net.shape import Shape
 from astranb.workload.astrasim2 import (
+    ALGORITHM_WORDS,
     COLLECTIVE,
     COLLECTIVE_NAMES,
     COMPUTE,
@@ -47,7 +48,7 @@ from astranb.workload.kernels import (
     kernel_of,
 )
 
-from .calls import ALGORITHM_WORDS, Calls
+from .calls import ALGORITHMS, Calls
 from .kernels import lower_grid
 
 __all__ = ["Graph"]
@@ -166,10 +167,11 @@ class Graph:
             took_ns = sum(times.kernel_ns(one) for one in kernels)
             rows.append({"kind": COMPUTE, "duration_ns": took_ns})
         if collective is not None:
-            word = ALGORITHM_WORDS.get(collective.algorithm_name)
-            if word is None or collective.name not in COLLECTIVE_NAMES:
+            known = collective.algorithm_name in ALGORITHMS.values()
+            if not known or collective.name not in COLLECTIVE_NAMES:
                 what = f"a workload has no {collective.name} by {collective.algorithm_name!r}"
-                raise InputError(what, where="collective", hint=f"use {', '.join(ALGORITHM_WORDS)}")
+                raise InputError(what, where="collective", hint=f"use {', '.join(ALGORITHMS.values())}")
+            word = ALGORITHM_WORDS[collective.algorithm_name]
             size, name = collective.size, COLLECTIVE_NAMES[collective.name]
             part = size // ranks if collective.name in ("all_gather", "gather") else size
             rows.append({"kind": COLLECTIVE, "collective": name, "bytes": part, "priority": int(urgent)})
