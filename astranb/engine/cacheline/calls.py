@@ -66,7 +66,7 @@ def _message(program: Program) -> None:
 class Kernels(Protocol):
     """What computations launch."""
 
-    def of(self, rank: int, row: int) -> Sequence[tuple[int, int]]:
+    def of(self, rank: int, row: int, took_ps: int) -> Sequence[tuple[int, int]]:
         """Give, kernel by kernel, what its launch takes in ps and the number of its program."""
 
 
@@ -234,7 +234,7 @@ class Calls:
                 after = self._add_graph(nodes, (rank, row), after, name)
             spends_ps = 1000 * int(took_ns[row]) if kind not in (COLLECTIVE, SEND, RECV) else 0
             on_sms = kind == COMPUTE and not one.rows["on_cpu"][row]
-            launched = kernels.of(rank, row) if on_sms else ()
+            launched = kernels.of(rank, row, spends_ps) if on_sms else ()
             for number, (before_ps, part) in enumerate(launched):
                 if number:  # the last kernel is the operation's own node
                     nodes.append(JoinedOperation(rank, tuple(sorted(after)), 0, call, name, row, urgent))

@@ -116,6 +116,10 @@ class _Layout:
 
     def _parts(self) -> list[_BlockPart]:
         grid = self.grid
+        if not grid.row_lines + grid.column_lines:
+            ops = new_operations(t.SPEND, len(self.row))
+            ops["left"] = grid.step_ps
+            return [_BlockPart(ops, [])]
         rows = self._panels(grid.rows * grid.splits, self._whole(grid.row_lines) * grid.steps)
         of_row = self.row * grid.splits + self.split
         if grid.stages == 0:

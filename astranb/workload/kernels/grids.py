@@ -50,7 +50,8 @@ class Grid:
 
     A block is one of ``rows`` by ``columns`` tiles, and of ``splits`` that share a tile. It loads
     ``own_lines`` of its own, then in each of ``steps`` ``row_lines`` of its row's operand and
-    ``column_lines`` of its column's, computes ``step_ps`` with each, and stores ``stored_lines``.
+    ``column_lines`` of its column's, computes ``step_ps`` with each, and stores ``stored_lines``. Without
+    lines it only holds its SM for ``step_ps``.
 
     Attributes
     ----------
