@@ -202,8 +202,9 @@ def grids_of(document: Any) -> tuple[tuple[Grid, ...], ...]:
             if field.name != "name":
                 fine = type(value) is int and 0 <= value < _MOST_GRID.get(field.name, _MOST_OF_A_GRID)
                 require(fine, f"grids.{field.name}")
-        counts = min(grid.rows, grid.columns, grid.splits, grid.steps, grid.shared)
+        counts = min(grid.rows, grid.columns, grid.splits, grid.steps, grid.shared, grid.copies)
         require(counts > 0 and grid.blocks < _MOST_OF_A_GRID and grid.held <= ROOM, "grids")
+        require(grid.rows % max(grid.copies, 1) == 0, "grids.copies")
         moves = grid.row_lines + grid.column_lines + grid.stages + grid.own_lines + grid.stored_lines
         require(grid.row_lines + grid.column_lines > 0 or moves == 0, "grids.row_lines")
     return made

@@ -70,6 +70,8 @@ class Grid:
         From the end of the kernel before to the first instruction.
     shared : int
         Consecutive columns of tiles that have the same operand, as heads that share keys and values.
+    copies : int
+        Equal products, each of as many rows of tiles, with column operands of their own.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Grid:
     held: int = ROOM
     launch_ps: int = 0
     shared: int = 1
+    copies: int = 1
 
     @property
     def blocks(self) -> int:
@@ -227,7 +230,7 @@ def _tiled(one: Product, best: Tile, times: KernelTimes, preset: Preset) -> Grid
     return Grid(
         name, -(-one.m // best.rows) * one.copies, -(-one.n // best.columns), best.split,
         max(1, -(-one.k // best.split // step)), 0, row_lines, column_lines, 0, _lines(stored, preset),
-        max(1, round(best.step_ps(step))), stages, held, preset.graph_ps,
+        max(1, round(best.step_ps(step))), stages, held, preset.graph_ps, 1, one.copies,
     )  # fmt: skip
 
 
