@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,7 @@ from astranb.core.document import DocumentNode as Value
 from astranb.core.document import read_document
 from astranb.core.file_formats import names_format
 
-__all__ = ["Event", "kineto_events"]
+__all__ = ["LAUNCH", "Event", "kineto_events"]
 
 MOST_BYTES: Final = 1 << 30
 _CALLS: Final = frozenset(
@@ -22,6 +23,14 @@ _CALLS: Final = frozenset(
     ]
 )
 """Calls that start something on a device."""
+
+LAUNCH: Final = {
+    "num_blocks": "grid",
+    "block_threads": "block",
+    "thread_registers": "registers per thread",
+    "block_shared_bytes": "shared memory",
+}
+"""Attributes of an operation of a device that say how it was launched, and Kineto's words for them."""
 
 
 class Event:
@@ -44,6 +53,7 @@ class Event:
         self.group = args.get("Process Group Name", None).value
         self.wait_stream = _id(args, "wait_on_stream")
         self.wait_record = _id(args, "wait_on_cuda_event_record_corr_id")
+        self.launch = {name: size for name, word in LAUNCH.items() if (size := _size(args, word)) >= 0}
         self.after: Event | None = None
 
     @property
@@ -77,6 +87,15 @@ def _id(args: Value, name: str) -> int:
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def _size(args: Value, name: str) -> int:
+    """A number, or the product of the three of a grid; -1 where there is none."""
+    value = args.get(name, None).value
+    listed = value if isinstance(value, list) else [value]
+    if not listed or not all(type(one) is int and 0 <= one < 1 << 31 for one in listed):
+        return -1
+    return min(math.prod(listed), (1 << 40) - 1)
 
 
 @names_format("Kineto trace")

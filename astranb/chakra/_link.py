@@ -140,6 +140,7 @@ def _kernel(op: dict[str, Any], kernel: Event, number: int) -> dict[str, Any]:
         "exclusive_dur": kernel.duration,
         "ts": kernel.start,
         "stream": kernel.stream if isinstance(kernel.stream, int) else 0,
+        **kernel.launch,
     }
     if "ncclDevKernel" in kernel.name and isinstance(kernel.group, str):
         made["pg_name"] = kernel.group

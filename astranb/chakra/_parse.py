@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ._message import decode_attribute, parts
 from ._older import renewed
 from ._schema import Attribute
 from ._wire import LENGTH, VARINT, Bytes, Ints, WireFields, fields, frames, intern, varints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["TraceReader"]
 
@@ -79,6 +82,12 @@ class TraceReader:
         index[some.owner] = which
         spans = [self.data[some.value[at] : some.end[at]] for at in first]
         return Distinct(index, tuple(span.decode("utf-8", "surrogateescape") for span in spans))
+
+    def has(self, number: int) -> NDArray[np.bool_]:
+        """Whether each node has a field."""
+        mask = np.zeros(self._rows, bool)
+        mask[self._found.owner[self._found.number == number]] = True
+        return mask
 
     def lists(self, number: int) -> Lists:
         """Lists of numbers, packed or not, or partly."""

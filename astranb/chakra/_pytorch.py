@@ -17,6 +17,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.file_formats import names_format
 
 from ._check import check
+from ._kineto import LAUNCH
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
 
@@ -151,6 +152,9 @@ class _Op:
             declared["op_schema"] = Attribute(self.declared["op_schema"], "string_val")
         if self.item.get("stream", 0).value is not None:
             declared["stream"] = Attribute(self.item.get("stream", 0).number(-_BIG, _BIG), "int64_val")
+        for name in LAUNCH:
+            if self.is_gpu and self.item.has(name):
+                declared[name] = Attribute(self.item.get(name).number(0, 1 << 40), "int64_val")
         if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
             declared["comm_size"] = Attribute(self._bytes(), "int64_val")
             caller = ops.get(self.parent, self)

@@ -63,6 +63,8 @@ class Trace:
     names : Distinct of str
     data_deps, ctrl_deps : Lists
         The ids that each node waits for.
+    has_inputs : array of bool
+        Whether each node has values, shapes and types of its inputs (:meth:`node` reads them).
 
     Raises
     ------
@@ -84,6 +86,7 @@ class Trace:
         self.start_us, self.duration_us = found.times(6), found.times(7)
         self.names = found.texts(2)
         self.data_deps, self.ctrl_deps = found.lists(5), found.lists(4)
+        self.has_inputs = found.has(8)
         self._start, self._end, self._attributes = found.start, found.end, found.attributes()
 
     def called(self, source: str) -> Trace:

@@ -214,10 +214,10 @@ def _exchange(args: argparse.Namespace) -> _Inputs:
 
 
 def _network_options(args: argparse.Namespace, proxy_ps: int = 0) -> dict[str, Any]:
-    """Return the options of the network of a collective or exchange."""
+    """Return the options of the network."""
     from astranb.net import Network, Roce
 
-    shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce")
+    shared = given(args, "arbitration", "buffers", "cut_through", "multipath", "coalesce", "compute_lines")
     if args.roce is not None:
         shared["roce"] = Roce.of(args.roce)
     if proxy_ps:
@@ -247,7 +247,6 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
 
 
 def _model(args: argparse.Namespace) -> _Inputs:
-    from astranb.net import Network
     from astranb.workload.astrasim2 import Memory, Workload, read_memory
     from astranb.workload.models.fits import require_memory
 
@@ -261,8 +260,7 @@ def _model(args: argparse.Namespace) -> _Inputs:
         operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
     )  # fmt: skip
-    shared = given(args, "coalesce", "compute_lines")
-    return _Inputs(what, {"network": Network(**shared)} if shared else {}, step, cluster)
+    return _Inputs(what, _network_options(args), step, cluster)
 
 
 def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
@@ -298,7 +296,7 @@ def _traces(args: argparse.Namespace) -> _Inputs:
         **given(args, "memory", "root", groups="comm_group"),
         **_system_options(args),
     )
-    return _Inputs(what, {})
+    return _Inputs(what, _network_options(args))
 
 
 def _layers(args: argparse.Namespace) -> _Inputs:

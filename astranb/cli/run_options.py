@@ -328,8 +328,9 @@ _GROUPS: Final = (
             ),
             _count(
                 "--compute-lines",
-                "cache lines per request of compute kernels; 32 is coarse and fast (default: 1)",
-                _for(MODEL, at=_LINES),
+                "cache lines per request of compute kernels, also of an algorithm's products; 32 is coarse "
+                "and fast (default: 1)",
+                _for(COLLECTIVE, MODEL, TRACES, at=_LINES),
             ),
         ),
     ),

@@ -77,9 +77,8 @@ SWITCH_WRITES: Final = 2
 # Bits of an operation's ``fence``.
 ACKNOWLEDGED: Final = 1  # only when every earlier store is acknowledged
 SYSTEM_WIDE: Final = 2  # and after the time that a system-wide fence takes
-COUNTED: Final = (
-    4  # only when some earlier moves are complete: `before` of them end `value` operations before
-)
+# Only when some earlier moves are complete: `before` of them, which end `value` operations before.
+COUNTED: Final = 4
 
 # States of a thread block.
 PENDING: Final = 0  # not on an SM yet

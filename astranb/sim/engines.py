@@ -30,21 +30,6 @@ _SUBJECTS: Final = ("collective", "graph", "layers", "model", "workload")
 _NOT_GIVEN: Final = (None, "none", "Simple")
 """Values of options that are as good as none: no launch cost, no flags in the data."""
 
-_BY_MESSAGES: Final = {
-    "ring": ("ring", 1),
-    "allpairs": ("direct", 1),
-    "allpairs_oneshot": ("direct", 1),
-    "allpairs_get": ("direct", 1),
-    "get": ("direct", 1),
-    "put": ("direct", 1),
-    "pairwise": ("direct", 1),
-    "halving_doubling": ("halvingDoubling", 1),
-    "tree": ("doubleBinaryTree", 1),
-    "switch": ("inNetwork", 1),
-    "hierarchical": ("ring", 2),
-}
-"""What the message engine calls an algorithm, and whether it goes dimension by dimension."""
-
 
 def open_engine(
     infra: Any,
@@ -202,6 +187,7 @@ def _as_workload(
 ) -> tuple[Workload, tuple[str, int, int]]:
     """One collective as an operation of every rank, with the algorithm that is called so by messages."""
     from astranb.workload.astrasim2 import (
+        ALGORITHM_WORDS,
         COLLECTIVE,
         COLLECTIVE_NAMES,
         DimensionNetwork,
@@ -216,15 +202,15 @@ def _as_workload(
     name, algorithm = what.name, what.algorithm_name
     if name not in COLLECTIVE_NAMES:
         raise InputError(f"{name} is not simulated by messages", where="fidelity", hint="use 'cacheline'")
-    if algorithm not in _BY_MESSAGES or not isinstance(what.algorithm, str):
+    if algorithm not in ALGORITHM_WORDS or not isinstance(what.algorithm, str):
         hint = "use fidelity='cacheline'"
-        hint += f", or {near(algorithm, _BY_MESSAGES)}" if isinstance(what.algorithm, str) else ""
+        hint += f", or {near(algorithm, ALGORITHM_WORDS)}" if isinstance(what.algorithm, str) else ""
         raise InputError(f"algorithm {algorithm!r} is not simulated by messages", where="fidelity", hint=hint)
-    word, dimensions = _BY_MESSAGES[algorithm]
-    if isinstance(network, InfraNetwork) and dimensions == 1:
+    if isinstance(network, InfraNetwork) and algorithm != "hierarchical":  # which goes dimension by dimension
         network = InfraNetwork(network.infra, (network.npus,))
     option = f"{name.replace('_', '-')}-implementation"
-    words = [word] * len(network.topology if isinstance(network, DimensionNetwork) else network.npus_count)
+    dimensions = network.topology if isinstance(network, DimensionNetwork) else network.npus_count
+    words = [ALGORITHM_WORDS[algorithm]] * len(dimensions)
     system = System.from_document({option: words, "preferred-dataset-splits": 1})
     one = Operations.of(
         [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": what.size, "peer": what.root}]

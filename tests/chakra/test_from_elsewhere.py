@@ -151,7 +151,10 @@ def run(tmp_path):
     events = [
         _event("aten::mm", "cpu_op", 100, 40, **{"External id": 51, ids: 5}),
         _event("cudaLaunchKernel", "cuda_runtime", 120, 10, correlation=7),
-        _event("gemm", "kernel", 150, 300, thread=77, correlation=7, stream=7, **{"External id": 51}),
+        _event(
+            "gemm", "kernel", 150, 300, thread=77, correlation=7, stream=7, grid=[4, 33, 1],
+            block=[128, 1, 1], **{"External id": 51, "registers per thread": 168, "shared memory": 1000},
+        ),
         _event("nccl:all_reduce", "cpu_op", 200, 20, **{"External id": 52, ids: 6}),
         _event("cudaLaunchKernelExC", "cuda_runtime", 205, 5, correlation=8),
         _event(
@@ -181,6 +184,9 @@ def test_kernels_find_the_operations_that_launched_them(run, capsys):
     rows = {name: row for row in range(len(trace)) if (name := trace.names[row])}
     gemm, reduce = rows["gemm"], rows["ncclDevKernel_AllReduce_Sum"]
     assert (int(trace.duration_us[gemm]), bool(trace.is_cpu_op[gemm])) == (300, False)
+    launch = ("num_blocks", "block_threads", "thread_registers", "block_shared_bytes")
+    assert [int(trace.integers(name)[gemm]) for name in launch] == [132, 128, 168, 1000]
+    assert not any(trace.has(name)[reduce] for name in launch)  # which Kineto did not say of it
     assert (trace.type[reduce], trace.comm_type[reduce], trace.comm_size[reduce]) == (7, 0, 4000)
     assert trace.pg_name[reduce] == "dp"
     assert int(trace.duration_us[rows["aten::mm"]]) == 40

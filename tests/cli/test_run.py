@@ -46,6 +46,7 @@ def test_every_option_has_help_and_applies_to_something():
     [
         (Collective.of, {"protocol": "protocol", "root": "root"}),
         (Network, {name: name for name in ("arbitration", "buffers", "multipath", "coalesce")}),
+        (Network, {"compute_lines": "compute_lines"}),
         (anb.Simulation, {"launch": "launch"}),
         (
             models.Parallelism,
@@ -201,6 +202,10 @@ def test_the_same_fidelity_where_none_is_given(name, capsys):
             "--multipath does not apply to a collective at --fid",
         ),
         (
+            f"{COLLECTIVE_BY_MESSAGES} --compute-lines 8",
+            "--compute-lines does not apply to a collective at --fidelity congestion",
+        ),
+        (
             "--model gpt3-125m --fidelity cacheline --num-queues-per-dim 2",
             "or use --fidelity analytical or c",
         ),
@@ -222,6 +227,19 @@ def test_options_that_do_not_fit_are_one_line(command, says, capsys):
     assert error.startswith("astranb: ")
     assert error.count("\n") == 1
     assert says in error
+
+
+def test_products_of_an_algorithm_are_coarse(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made = "layer = gemm_reduce_scatter(512, 256, 1024, 2).algorithm"
+    (tmp_path / "layer.py").write_text(f"from astranb.collectives import gemm_reduce_scatter\n{made}\n")
+    command = "run --infra ring:gpus=2 --gpu h100 --collective reduce_scatter --size 256KiB --channels 1"
+    events = []
+    for lines in ("1", "16"):
+        more = f"--algorithm layer.py:layer --compute-lines {lines} --json"
+        assert main([*command.split(), *more.split()]) == 0
+        events.append(json.loads(capsys.readouterr().out)["events"])
+    assert events[1] < events[0] / 2
 
 
 def test_ethernet_flow_control(capsys):

@@ -15,16 +15,13 @@ from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 from astranb.net.shape import Shape
 from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
-from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, TREE
+from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, RING_STEPS, TREE
 
-__all__ = ["ALGORITHM_WORDS", "Call", "Calls", "Kernels"]
+__all__ = ["ALGORITHMS", "Call", "Calls", "Kernels"]
 
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
-_ALGORITHMS: Final = {DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
-ALGORITHM_WORDS: Final = {
-    "ring": "ring", "allpairs": "direct", "halving_doubling": "halvingDoubling", "tree": "doubleBinaryTree",
-}  # fmt: skip
-"""What a system calls the algorithms that a workload's collectives may have."""
+ALGORITHMS: Final = {RING_STEPS: "ring", DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
+"""Algorithms that a workload's collectives may have."""
 _CHANNELS_OF_A_MESSAGE: Final = 16
 
 _Place = tuple[int, ...]
@@ -46,7 +43,7 @@ class Call:
             channels = max(1, min(_CHANNELS_OF_A_MESSAGE, self.size >> 11))
             return Collective.of("send_recv", self.size, _message, channels=channels).program(2, shape)
         chosen = system.algorithms.get(COLLECTIVE_NAMES[self.name], ())
-        name = _ALGORITHMS.get(chosen[0].number, "ring") if chosen else "ring"
+        name = ALGORITHMS.get(chosen[0].number, "ring") if chosen else "ring"
         if self.name in ("all_to_all", "gather", "scatter"):
             name = "allpairs"
         elif name != "allpairs" and self.name != "all_reduce":
@@ -69,7 +66,7 @@ def _message(program: Program) -> None:
 class Kernels(Protocol):
     """What computations launch."""
 
-    def of(self, rank: int, row: int) -> Sequence[tuple[int, int]]:
+    def of(self, rank: int, row: int, took_ps: int) -> Sequence[tuple[int, int]]:
         """Give, kernel by kernel, what its launch takes in ps and the number of its program."""
 
 
@@ -237,7 +234,7 @@ class Calls:
                 after = self._add_graph(nodes, (rank, row), after, name)
             spends_ps = 1000 * int(took_ns[row]) if kind not in (COLLECTIVE, SEND, RECV) else 0
             on_sms = kind == COMPUTE and not one.rows["on_cpu"][row]
-            launched = kernels.of(rank, row) if on_sms else ()
+            launched = kernels.of(rank, row, spends_ps) if on_sms else ()
             for number, (before_ps, part) in enumerate(launched):
                 if number:  # the last kernel is the operation's own node
                     nodes.append(JoinedOperation(rank, tuple(sorted(after)), 0, call, name, row, urgent))

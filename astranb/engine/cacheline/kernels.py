@@ -116,6 +116,10 @@ class _Layout:
 
     def _parts(self) -> list[_BlockPart]:
         grid = self.grid
+        if not grid.row_lines + grid.column_lines:
+            ops = new_operations(t.SPEND, len(self.row))
+            ops["left"] = grid.step_ps
+            return [_BlockPart(ops, [])]
         rows = self._panels(grid.rows * grid.splits, self._whole(grid.row_lines) * grid.steps)
         of_row = self.row * grid.splits + self.split
         if grid.stages == 0:
@@ -127,8 +131,9 @@ class _Layout:
             used = [self._operand(own, self.row * grid.columns + self.column)]
             parts.append(self._tile(used, np.ones_like(self.row), grid.own_lines, 0, 0))
         shared = -(-grid.columns // grid.shared)
-        columns = self._panels(shared * grid.splits, self._whole(grid.column_lines) * longest)
-        of_column = self.column // grid.shared * grid.splits + self.split
+        copy = self.row // (grid.rows // grid.copies)
+        columns = self._panels(grid.copies * shared * grid.splits, self._whole(grid.column_lines) * longest)
+        of_column = (copy * shared + self.column // grid.shared) * grid.splits + self.split
         used = [self._operand(rows, of_row)] if grid.row_lines else []
         used += [self._operand(columns, of_column)] if grid.column_lines else []
         steps = grid.steps + grid.growth * self.row

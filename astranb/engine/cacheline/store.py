@@ -20,13 +20,14 @@ from astranb.net import Fault, Network, compile_fabric
 from astranb.net.roce import read_roce
 from astranb.workload.astrasim2 import DimensionAlgorithm, Memory, Operations, System
 from astranb.workload.astrasim2.memory import Pool
+from astranb.workload.kernels import Attention, Launch, ShapedKernel
 
 from .build import MachinePlan, build, lower_for
 from .loop import OWNERS
 from .rules import check, check_program
 from .state import CacheLineState
 from .workload import Graph
-from .workload_rules import check_tables, check_workload, grids_of
+from .workload_rules import check_tables, check_workload, grids_of, kernels_of
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
@@ -216,8 +217,21 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "system": system,
         "memory": dataclasses.asdict(graph.memory),
         "grids": [[[dataclasses.asdict(grid) for grid in of_row] for of_row in one.grids] for one in listed],
+        "kernels": [{row: _kernel(kernel) for row, kernel in one.kernels.items()} for one in listed],
     }
     return document, tables
+
+
+def _kernel(one: ShapedKernel | Launch) -> dict[str, Any]:
+    """Give a recorded kernel for JSON, with the name of its class."""
+    if isinstance(one, Launch):
+        return {"launch": dataclasses.asdict(one)}
+    kind = "attention" if isinstance(one.kernel, Attention) else "product"
+    return {
+        "precision": one.precision,
+        "number_bytes": one.number_bytes,
+        kind: dataclasses.asdict(one.kernel),
+    }
 
 
 def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> Graph:
@@ -257,7 +271,9 @@ def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> G
             check_tables(own_tables)
             own = {int(at): operations(inner) for at, inner in custom[number].items() if inner > number}
             rows, dep_start, deps = (own_tables[name] for name in _COLUMNS)
-            made[number] = Operations(rows, dep_start, deps, own, called, grids_of(document["grids"][number]))
+            kernels = kernels_of(document["kernels"][number], len(rows))
+            launched = grids_of(document["grids"][number])
+            made[number] = Operations(rows, dep_start, deps, own, called, launched, kernels)
         return made[number]
 
     system = dict(document["system"])

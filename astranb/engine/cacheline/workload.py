@@ -25,6 +25,7 @@ from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
 from astranb.net.shape import Shape
 from astranb.workload.astrasim2 import (
+    ALGORITHM_WORDS,
     COLLECTIVE,
     COLLECTIVE_NAMES,
     COMPUTE,
@@ -40,14 +41,16 @@ from astranb.workload.kernels import (
     Attention,
     Grid,
     KernelTimes,
+    Launch,
     Product,
+    ShapedKernel,
     Stream,
     gpu_named,
     grids,
     kernel_of,
 )
 
-from .calls import ALGORITHM_WORDS, Calls
+from .calls import ALGORITHMS, Calls
 from .kernels import lower_grid
 
 __all__ = ["Graph"]
@@ -166,10 +169,11 @@ class Graph:
             took_ns = sum(times.kernel_ns(one) for one in kernels)
             rows.append({"kind": COMPUTE, "duration_ns": took_ns})
         if collective is not None:
-            word = ALGORITHM_WORDS.get(collective.algorithm_name)
-            if word is None or collective.name not in COLLECTIVE_NAMES:
+            known = collective.algorithm_name in ALGORITHMS.values()
+            if not known or collective.name not in COLLECTIVE_NAMES:
                 what = f"a workload has no {collective.name} by {collective.algorithm_name!r}"
-                raise InputError(what, where="collective", hint=f"use {', '.join(ALGORITHM_WORDS)}")
+                raise InputError(what, where="collective", hint=f"use {', '.join(ALGORITHMS.values())}")
+            word = ALGORITHM_WORDS[collective.algorithm_name]
             size, name = collective.size, COLLECTIVE_NAMES[collective.name]
             part = size // ranks if collective.name in ("all_gather", "gather") else size
             rows.append({"kind": COLLECTIVE, "collective": name, "bytes": part, "priority": int(urgent)})
@@ -287,26 +291,47 @@ class _Kernels:
         self.parts: list[Section] = []
         self._graph, self._presets, self._lines, self._before = graph, presets, compute_lines, before
         self._lowered: dict[tuple[Grid, int], tuple[Lowered, int]] = {}
-        self._grids: dict[tuple[int, int, str], tuple[Grid, ...]] = {}
+        self._grids: dict[tuple[Product | Attention | Stream, str, str], tuple[Grid, ...]] = {}
 
-    def of(self, rank: int, row: int) -> list[tuple[int, int]]:
+    def of(self, rank: int, row: int, took_ps: int) -> list[tuple[int, int]]:
         """Give a computation's kernels: what the launch of each takes, and the number of its program."""
         one, preset = self._graph.operations[rank], self._presets[rank]
-        found = one.grids[row] if one.grids and self._graph.durations is None else self._modelled(rank, row)
         name = (one.names and one.names[row]) or f"compute {row}"
+        if self._graph.durations is not None:
+            found: tuple[Grid, ...] = ()
+        elif one.grids:
+            found = one.grids[row]
+        elif isinstance(launched := one.kernels.get(row), Launch):
+            found = (launched.grid("recorded kernel", took_ps, preset),)
+        else:
+            found = self._modelled(rank, row, name)
         return [(grid.launch_ps, self._part(rank, grid, preset, name)) for grid in found]
 
-    def _modelled(self, rank: int, row: int) -> tuple[Grid, ...]:
-        """Give the kernel of a computation that a roofline would time, if the GPU's rates are known."""
+    def _modelled(self, rank: int, row: int, name: str) -> tuple[Grid, ...]:
+        """Give the kernel of a computation that a roofline would time, if the GPU's rates are known.
+
+        It is a product or attention of the shapes that the trace recorded, or one of as many operations
+        and bytes.
+        """
         system, preset = self._graph.system, self._presets[rank]
-        fields = self._graph.operations[rank].rows[row]
-        timed = self._graph.durations is not None or system.replay or not system.roofline
+        one = self._graph.operations[rank]
+        fields, shaped = one.rows[row], one.kernels.get(row)
+        timed = system.replay or not system.roofline or fields["flops"] < 0
         if timed or rank in system.speeds or preset.name not in GPUS or fields["bytes"] <= 0:
             return ()
-        key = int(fields["flops"]), int(fields["bytes"]), preset.name
+        kernel: Product | Attention | Stream
+        if isinstance(shaped, ShapedKernel):
+            kernel, precision = shaped.kernel, shaped.precision
+        else:
+            kernel, precision = kernel_of(int(fields["flops"]), int(fields["bytes"])), "bf16"
+        key = kernel, precision, preset.name
         if key not in self._grids:
-            times = KernelTimes(gpu_named(preset.name), sustained=1.0)
-            self._grids[key] = grids(kernel_of(*key[:2]), times, preset)
+            try:
+                times = KernelTimes(gpu_named(preset.name), precision, sustained=1.0)
+            except InputError as error:
+                hint = f"{error.hint}; or set roofline-enabled to 0"
+                raise InputError(error.what, where=f"{self._graph.title}: {name}", hint=hint) from None
+            self._grids[key] = grids(kernel, times, preset)
         return self._grids[key]
 
     def _part(self, rank: int, grid: Grid, preset: Preset, name: str) -> int:

@@ -26,9 +26,9 @@ from astranb.workload.astrasim2.kinds import (
 )
 from astranb.workload.astrasim2.memory import KINDS, POOL_TOPOLOGIES
 from astranb.workload.astrasim2.operations import COLUMN, MOST_BYTES
-from astranb.workload.kernels import Grid
+from astranb.workload.kernels import Attention, Grid, Launch, Product, ShapedKernel
 
-__all__ = ["DTYPES", "RULES", "check_tables", "check_workload", "grids_of"]
+__all__ = ["DTYPES", "RULES", "check_tables", "check_workload", "grids_of", "kernels_of"]
 
 _WHOLE: Final = np.dtype("i8")
 DTYPES: Final = {
@@ -202,7 +202,46 @@ def grids_of(document: Any) -> tuple[tuple[Grid, ...], ...]:
             if field.name != "name":
                 fine = type(value) is int and 0 <= value < _MOST_GRID.get(field.name, _MOST_OF_A_GRID)
                 require(fine, f"grids.{field.name}")
-        counts = min(grid.rows, grid.columns, grid.splits, grid.steps, grid.shared)
+        counts = min(grid.rows, grid.columns, grid.splits, grid.steps, grid.shared, grid.copies)
         require(counts > 0 and grid.blocks < _MOST_OF_A_GRID and grid.held <= ROOM, "grids")
-        require(grid.row_lines + grid.column_lines > 0, "grids.row_lines")
+        require(grid.rows % max(grid.copies, 1) == 0, "grids.copies")
+        moves = grid.row_lines + grid.column_lines + grid.stages + grid.own_lines + grid.stored_lines
+        require(grid.row_lines + grid.column_lines > 0 or moves == 0, "grids.row_lines")
     return made
+
+
+def kernels_of(document: Any, count: int) -> dict[int, ShapedKernel | Launch]:
+    """Make the recorded kernels of operations, by row, of what a saved run says.
+
+    Raises
+    ------
+    TypeError
+        It is no table of kernels.
+    InputError
+        A number or a row is out of range.
+    """
+    made: dict[int, ShapedKernel | Launch] = {}
+    for at, fields in document.items():
+        require(0 <= int(at) < count, "kernels")
+        if "launch" in fields:
+            launch = Launch(**fields["launch"])
+            _require_sizes(launch, least={"registers": 0, "shared_bytes": 0})
+            made[int(at)] = launch
+            continue
+        is_product = "product" in fields
+        kernel = Product(**fields["product"]) if is_product else Attention(**fields["attention"])
+        _require_sizes(kernel, least={"kept_size": 0, "version": 0})
+        shaped = ShapedKernel(kernel, fields["precision"], fields["number_bytes"])
+        require(isinstance(shaped.precision, str) and _whole(shaped.number_bytes, 1, 8), "kernels")
+        made[int(at)] = shaped
+    return made
+
+
+def _require_sizes(one: Product | Attention | Launch, least: Mapping[str, int]) -> None:
+    """Refuse a kernel with a number out of range; fields that are true or false stay so."""
+    for field in dataclasses.fields(one):
+        value = getattr(one, field.name)
+        if field.type == "bool":
+            require(type(value) is bool, f"kernels.{field.name}")
+        else:
+            require(_whole(value, least.get(field.name, 1), _MOST), f"kernels.{field.name}")

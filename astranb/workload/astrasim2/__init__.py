@@ -8,10 +8,11 @@ from .kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
 from .operations import COLLECTIVE_NAMES, Operations, RankOperations
-from .system import DimensionAlgorithm, System
+from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
 from .workload import Workload, load
 
 __all__ = [
+    "ALGORITHM_WORDS",
     "COLLECTIVE",
     "COLLECTIVE_NAMES",
     "COMPUTE",

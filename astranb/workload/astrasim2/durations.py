@@ -40,7 +40,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
     if system.replay:
         return recorded.astype(np.int64)
     result = np.where(np.isin(rows["kind"], (COMPUTE, REPLAY)), recorded, 0).astype(np.int64)
-    modelled = (rows["kind"] == COMPUTE) & (rows["on_cpu"] == 0)
+    modelled = (rows["kind"] == COMPUTE) & (rows["on_cpu"] == 0) & (rows["flops"] >= 0)
     if system.roofline and modelled.any():
         if system.peak_flops <= 0 or system.memory_Bps <= 0:
             raise InputError(

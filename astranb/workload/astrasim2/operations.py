@@ -12,7 +12,7 @@ import numpy as np
 from astranb.chakra import Distinct
 from astranb.core.arrays import reversed_lists
 from astranb.core.errors import InputError
-from astranb.workload.kernels import Grid
+from astranb.workload.kernels import Grid, Launch, ShapedKernel
 
 from .kinds import (
     ALL_GATHER,
@@ -50,7 +50,7 @@ COLUMN = np.dtype(
         ("kind", "i8"),  # COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, REPLAY
         ("on_cpu", "i8"),
         ("duration_ns", "i8"),  # as recorded, 0: not
-        ("flops", "i8"),  # operations of a computation
+        ("flops", "i8"),  # operations of a computation; -1: not known, it keeps its duration
         ("bytes", "i8"),  # of a message, a collective, or the tensors of a computation
         ("peer", "i8"),  # rank at the other end; a collective's root, -1: the first of its group
         ("tag", "i8"),
@@ -83,6 +83,9 @@ class Operations:
     grids : tuple of tuple of Grid
         Of each operation, the kernels that it launches; empty where only durations are known. A run by cache
         lines simulates their thread blocks.
+    kernels : mapping of int to ShapedKernel or Launch
+        Of computations (their rows), what a trace recorded of the kernel: the shapes of its operands, or how
+        it was launched. A run by cache lines simulates its thread blocks.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class Operations:
     custom: Mapping[int, Operations] = field(default_factory=dict)
     names: Distinct[str] | None = None
     grids: tuple[tuple[Grid, ...], ...] = ()
+    kernels: Mapping[int, ShapedKernel | Launch] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -209,7 +213,8 @@ class RankOperations(Sequence[Operations]):
             # What a custom collective does names ranks: it has no pattern.
             named = (b"", ()) if one.names is None else (one.names.index.tobytes(), one.names.values)
             custom = id(one) if one.custom else 0
-            key = (rows.tobytes(), one.dep_start.tobytes(), one.deps.tobytes(), named, custom, one.grids)
+            launched = (one.grids, tuple(one.kernels.items()))
+            key = (rows.tobytes(), one.dep_start.tobytes(), one.deps.tobytes(), named, custom, launched)
             if key not in numbers:
                 numbers[key] = len(patterns)
                 patterns.append(replace(one, rows=rows))

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from astranb.core.errors import InputError, near
 
 from .kinds import DIRECT, HALVING, IN_NETWORK, INTER, INTRA, RING_STEPS, TREE
 from .operations import COLLECTIVE_NAMES
 
-__all__ = ["DimensionAlgorithm", "System"]
+__all__ = ["ALGORITHM_WORDS", "DimensionAlgorithm", "System"]
 
+ALGORITHM_WORDS: Final = {
+    "ring": "ring", "hierarchical": "ring", "allpairs": "direct", "allpairs_oneshot": "direct",
+    "allpairs_get": "direct", "get": "direct", "put": "direct", "pairwise": "direct",
+    "halving_doubling": "halvingDoubling", "tree": "doubleBinaryTree", "switch": "inNetwork",
+}  # fmt: skip
+"""What a system's file calls algorithms of :mod:`astranb.collectives`."""
 _NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE, "inNetwork": IN_NETWORK}
 _LISTS = {f"{name.replace('_', '-')}-implementation": number for name, number in COLLECTIVE_NAMES.items()}
 _POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check
 from astranb.core.arrays import distinct, offsets
 from astranb.core.errors import InputError, near
+from astranb.workload.kernels import Launch, ShapedKernel
 
 from .kinds import (
     BROADCAST,
@@ -23,6 +24,7 @@ from .kinds import (
     SEND,
 )
 from .operations import COLLECTIVE_NAMES, COLUMN, Operations
+from .trace_kernels import launches_of, on_gpu, shaped_of
 
 __all__ = ["check_peers", "operations_of"]
 
@@ -97,8 +99,11 @@ def operations_of(
     order = np.argsort(trace.id, kind="stable")
     kept = order[trace.type[order] != NodeType.METADATA]
     columns = _columns(trace, groups, replay=replay, compat=compat)
+    kernels: dict[int, Launch | ShapedKernel] = {} if compat else dict(launches_of(trace))
     if roofline and not replay:
-        _check_roofline(trace)
+        shaped = {} if compat else shaped_of(trace)
+        kernels |= {row: one for row, one in shaped.items() if one is not None}
+        columns |= _modelled(trace, shaped, columns, compat=compat)
     rows = np.zeros(len(kept), COLUMN)
     for name, column in columns.items():
         rows[name] = column[kept]
@@ -110,7 +115,9 @@ def operations_of(
     owner = owner[owner >= 0]
     start = offsets(owner, len(kept))
     names = Distinct(trace.names.index[kept], trace.names.values)
-    return Operations(rows, start, parent[np.argsort(owner, kind="stable")], names=names)
+    deps = parent[np.argsort(owner, kind="stable")]
+    launched = {int(place[row]): one for row, one in kernels.items()}
+    return Operations(rows, start, deps, names=names, kernels=launched)
 
 
 def check_peers(trace: Trace, rank: int, npus: int) -> None:
@@ -221,13 +228,26 @@ def _involved(trace: Trace) -> Any:
     return np.array([*bits, (1 << 62) - 1], np.int64)[dims.index]
 
 
-def _check_roofline(trace: Trace) -> None:
-    """Check that computations have the numbers that the roofline needs."""
-    modelled = (trace.type == NodeType.COMP) & ~trace.is_cpu_op
+def _modelled(
+    trace: Trace, shaped: Mapping[int, ShapedKernel | None], columns: Mapping[str, Any], *, compat: bool
+) -> dict[str, Any]:
+    """Give the operations and bytes that the roofline needs: a node's own, or those of its recorded shapes.
+
+    Other kernels that PyTorch recorded keep their durations.
+    """
+    flops, size = columns["flops"].copy(), columns["bytes"].copy()
+    lacks = on_gpu(trace) & ((trace.num_ops < 0) | (trace.tensor_size < 0))
+    for row, one in shaped.items():
+        if lacks[row]:
+            flops[row], size[row] = (0, 0) if one is None else (one.flops, one.touched)
+            lacks[row] = False
+    kept = lacks & trace.has_inputs & (columns["duration_ns"] > 0) & (not compat)
+    flops[kept] = -1
     for name, column in (("num_ops", trace.num_ops), ("tensor_size", trace.tensor_size)):
-        if (row := _first(modelled & (column < 0))) >= 0:
+        if (row := _first(lacks & ~kept & (column < 0))) >= 0:
             hint = "give it, or set roofline-enabled to 0"
             raise InputError(f"no {name}", where=trace.place(row), hint=hint)
+    return {"flops": flops, "bytes": size}
 
 
 def _waits(trace: Trace) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from .fit import Fit, fit_gpu, gpu_of_file
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
 from .grids import Grid, grids, kernel_of, tile_of
 from .host import HOSTS, Host
+from .recorded import Launch, ShapedKernel, shaped_kernel
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
 from .work import SORTS, Attention, HostUpdate, Kernel, Product, Stream, expert_kernels, experts_used
@@ -32,7 +33,9 @@ __all__ = [
     "Kernel",
     "KernelTimes",
     "KernelTiming",
+    "Launch",
     "Product",
+    "ShapedKernel",
     "Stream",
     "expert_kernels",
     "experts_used",
@@ -43,5 +46,6 @@ __all__ = [
     "kernel_of",
     "read_efficiency",
     "read_timings",
+    "shaped_kernel",
     "tile_of",
 ]

@@ -50,7 +50,8 @@ class Grid:
 
     A block is one of ``rows`` by ``columns`` tiles, and of ``splits`` that share a tile. It loads
     ``own_lines`` of its own, then in each of ``steps`` ``row_lines`` of its row's operand and
-    ``column_lines`` of its column's, computes ``step_ps`` with each, and stores ``stored_lines``.
+    ``column_lines`` of its column's, computes ``step_ps`` with each, and stores ``stored_lines``. Without
+    lines it only holds its SM for ``step_ps``.
 
     Attributes
     ----------
@@ -69,6 +70,8 @@ class Grid:
         From the end of the kernel before to the first instruction.
     shared : int
         Consecutive columns of tiles that have the same operand, as heads that share keys and values.
+    copies : int
+        Equal products, each of as many rows of tiles, with column operands of their own.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Grid:
     held: int = ROOM
     launch_ps: int = 0
     shared: int = 1
+    copies: int = 1
 
     @property
     def blocks(self) -> int:
@@ -226,7 +230,7 @@ def _tiled(one: Product, best: Tile, times: KernelTimes, preset: Preset) -> Grid
     return Grid(
         name, -(-one.m // best.rows) * one.copies, -(-one.n // best.columns), best.split,
         max(1, -(-one.k // best.split // step)), 0, row_lines, column_lines, 0, _lines(stored, preset),
-        max(1, round(best.step_ps(step))), stages, held, preset.graph_ps,
+        max(1, round(best.step_ps(step))), stages, held, preset.graph_ps, 1, one.copies,
     )  # fmt: skip
 
 

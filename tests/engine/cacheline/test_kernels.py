@@ -53,8 +53,10 @@ def idle():
 @st.composite
 def any_grid(draw):
     few = st.integers(1, 4)
+    copies = draw(st.integers(1, 2))
     return Grid(
-        "any", rows=draw(few), columns=draw(few), splits=draw(st.integers(1, 2)), steps=draw(few),
+        "any", copies=copies, rows=copies * draw(few), columns=draw(few),
+        splits=draw(st.integers(1, 2)), steps=draw(few),
         row_lines=draw(st.integers(0, 5)), column_lines=draw(st.integers(1, 9)),
         own_lines=draw(st.integers(0, 3)), stored_lines=draw(st.integers(0, 6)),
         step_ps=draw(st.integers(1, 100_000)), stages=draw(st.integers(1, 4)),
@@ -203,6 +205,18 @@ def test_products_take_what_they_take_by_formula():
     one = Product(512, 512, 1024)
     found = ran(step(grids(one, times, gpu)), idle(), gpu=gpu).now_ps
     assert found == pytest.approx(1000 * times.kernel_ns(one), rel=0.15)
+
+
+def test_products_at_once_have_matrices_of_their_own():
+    times, gpu = KernelTimes(GPUS["a100-sxm"]), preset("a100-sxm")
+    one, four = (
+        lower_grid(grids(Product(64, 256, 512, copies), times, gpu)[0], line_bytes=128) for copies in (1, 4)
+    )
+    operands = [int(p.slices["lines"][p.slices["writer"] == t.INITIAL].sum()) for p in (one, four)]
+    assert operands == [(64 + 256) * 512 * 2 // 128, 4 * (64 + 256) * 512 * 2 // 128]
+    # And no two of them load the same lines of the second matrix.
+    second = four.operands["slice"][1::3].reshape(4, -1)
+    assert all(set(second[a]).isdisjoint(second[b]) for a in range(4) for b in range(a))
 
 
 def test_bursts_are_close_to_lines():
