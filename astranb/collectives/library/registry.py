@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
-from astranb.collectives.language.fifo import Cut, nccl_cut
+from astranb.collectives.language.fifo import NCCL_STEPS, Cut, nccl_cut
 from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
@@ -76,7 +76,8 @@ def algorithm(
         Whether a channel works on its slice in several steps (the rounds of
         :class:`Cut`), each of at most ``chunk_bytes`` of every chunk.
     fifo : bool
-        Whether ranks send through a buffer with slots, as NCCL's rings do.
+        Whether ranks send through a buffer with slots, as NCCL's rings do; one that is also ``stepwise``
+        fills a slot in each step.
 
     Returns
     -------
@@ -266,12 +267,13 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        each = -(-self.size // (ranks * channels))
+        each = -(-self.size // (max(kind.input_chunks(ranks), kind.output_chunks(ranks)) * channels))
         cut = Cut()
-        if found and found.fifo:
+        if found and found.stepwise:
+            slots = NCCL_STEPS if found.fifo else 0
+            cut = Cut(rounds=-(-each // (self.chunk_bytes or _STEP_BYTES)), slots=slots)
+        elif found and found.fifo:
             cut = nccl_cut(self.name, self.protocol, each)
-        elif found and found.stepwise:
-            cut = Cut(rounds=-(-each // (self.chunk_bytes or _STEP_BYTES)))
         if (
             cut.of_channel > 1
         ):  # what an enormous size would be cut into does not fit long before it is written
