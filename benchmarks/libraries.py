@@ -27,6 +27,7 @@ TABLE: Final = "table: python -m benchmarks.libraries --write"
 
 _SERVERS: Final = {
     "a100-sxm": "dgx-a100",
+    "a100-sxm-40": "dgx-a100",
     "h100-sxm": "dgx-h100",
     "h200-sxm": "dgx-h100",
     "h800-sxm": "dgx-h800",
@@ -35,6 +36,8 @@ _SERVERS: Final = {
     "mi300x": "mi300x",
 }
 """The servers whose links the boxes of each GPU have."""
+_PRESETS: Final = {"a100-sxm-40": "a100-sxm"}  # half the memory, whose bandwidth matters to no row here
+_NIC_GBPS: Final = {"dgx-a100": 25}  # of each of the eight NICs; of the others' 50
 _CLOUDS: Final = {"p5": "p5", "a3-mega": "a3-mega"}
 _OTHER: Final = ("symmetric", "tuner")  # kernels or choices that are not the library's default
 _HOST_LIMIT: Final = 2**24
@@ -87,7 +90,7 @@ def rows() -> Iterator[Row]:
             server, boxes = _SERVERS.get(line["gpu"]), int(line["boxes"])
             cloud = next((name for word, name in _CLOUDS.items() if line["network"].startswith(word)), None)
             whole = int(line["gpus"]) == 8 * boxes
-            plain = "8 " in line["network"] and "50 GB/s" in line["network"]
+            plain = "8 x " in line["network"] and f" {_NIC_GBPS.get(server, 50)} GB/s" in line["network"]
             if server is None or not whole or any(word in words for word in _OTHER):
                 continue
             if boxes > 1 and not (cloud or plain):
@@ -97,7 +100,7 @@ def rows() -> Iterator[Row]:
                 id=line["id"],
                 blind=line["use"] == "blind",
                 infra=f"single-tier:servers={boxes},server={cloud or server}" if boxes > 1 else server,
-                gpu=line["gpu"],
+                gpu=_PRESETS.get(line["gpu"], line["gpu"]),
                 cloud=cloud or "",
                 boxes=boxes,
                 collective=line["collective"],

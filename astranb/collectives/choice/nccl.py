@@ -125,6 +125,8 @@ _THREAD_BYTES: Final = {"LL": 8, "LL128": 8, "Simple": 64}  # work of a thread t
 _WARP: Final = 32
 _CHANNEL_TRAFFIC: Final = 32_768  # bytes that one channel moves at least
 _PEER_CHUNK: Final = (524_288, 131_072)  # within a node, between nodes
+_PEER_GBPS: Final = 14.0  # what one channel to a peer of another node carries
+_PEER_BATCH: Final = 8  # sends, and as many receives, of a thread block
 _MOST_HEADS: Final = 32
 _PEER_LL: Final = 16_384  # up to this a channel sends by LL
 
@@ -422,46 +424,64 @@ def _chunk(view: LibraryView, best: LibraryCandidate, size_bytes: int, blocks: i
 def _exchange(view: LibraryView, collective: str, size_bytes: int) -> LibraryChoice:
     """Return how NCCL sends to peers: grouped sends and receives, each on channels of its own."""
     machine = _machine(view)
+    far = view.nodes > 1
+    paired = collective in ("all_to_all", "send_recv")
     bytes_ = size_bytes if collective == "send_recv" else max(1, size_bytes // view.ranks)
-    everything = 1 << (machine.graphs.channels - 1).bit_length()
-    most = min(everything, 1 << (2 * view.links - 1).bit_length()) if view.nodes == 1 else 2
-    least = most
-    while least * view.ranks > everything and least > 1:
-        least //= 2
-    step = _PEER_CHUNK[view.nodes > 1]
-    small, large = (step // 2, step) if view.nodes > 1 else (step // 8, step * 32)
-    blocks = min(least, -(-bytes_ // small))
-    while -(-bytes_ // blocks) > large and blocks <= most // 2:
-        blocks *= 2
-    protocol = "LL" if view.nodes == 1 and bytes_ <= blocks * _PEER_LL else "Simple"
+    step = _PEER_CHUNK[far]
+    small, large = (step // 2, step) if far else (step // 8, step * 32)
+    most, least = _peer_channels(machine)
+    channels = min(least, -(-bytes_ // small))
+    while -(-bytes_ // channels) > large and channels <= most // 2:
+        channels *= 2
+    protocol = "LL" if not far and bytes_ <= channels * _PEER_LL else "Simple"
+    chunk = BUFFER_BYTES["LL"] // NCCL_STEPS // 2 if protocol == "LL" else step
     peers = 1 if collective == "send_recv" else view.ranks - 1
-    simulated, channels = {
-        "all_to_all": ("put", blocks) if protocol == "Simple" else ("allpairs", blocks * peers),
-        "gather": ("allpairs", blocks),
-        "scatter": ("allpairs", blocks * peers),
-        "send_recv": ("put", blocks),
-    }[collective]
-    packets = collective in ("all_to_all", "send_recv")
+    blocks = channels * (1 if collective == "gather" else peers)
+    simulated, wide, difference = "allpairs", blocks, ""
+    if paired and far:
+        simulated, wide, blocks = "pxn", channels, channels * ceil(peers / _PEER_BATCH)
+        chunk //= 4 if bytes_ < step else 2 if bytes_ < 8 * step else 1
+    elif paired and (protocol == "Simple" or collective == "send_recv"):
+        simulated, wide = "put", channels
+    elif far:
+        difference = f"{collective}/allpairs uses the sender's NIC, not that of the receiver's rail"
+    elif protocol == "LL" and not paired:
+        difference = f"{collective}/allpairs has no packets: Simple, not LL"
     return LibraryChoice(
         library="nccl",
         collective=collective,
         size_bytes=size_bytes,
         algorithm="SendRecv",
         protocol=protocol,
-        blocks=blocks * (1 if collective == "gather" else peers),
+        blocks=blocks,
         threads=_MOST_THREADS,
-        chunk_bytes=step if protocol == "Simple" else BUFFER_BYTES["LL"] // NCCL_STEPS // 2,
+        chunk_bytes=chunk,
         simulated=simulated,
-        simulated_protocol=protocol if packets else "Simple",
-        channels=channels,
+        simulated_protocol=protocol if paired else "Simple",
+        channels=wide,
         why=(
-            f"grouped send and receive: {blocks} of {most} channels for each peer",
+            f"grouped send and receive: {channels} of {most} channel{'s' if most > 1 else ''} for each peer",
             f"{format_bytes(small)} at least on each channel",
-            f"{protocol}: up to {format_bytes(_PEER_LL)} a channel go by LL",
+            "to other nodes by the NIC of the receiver's rail (PXN)"
+            if far
+            else f"{protocol}: up to {format_bytes(_PEER_LL)} a channel go by LL",
         ),
         source=NCCL_SOURCE,
         base_us=_BASE_US["Ring"][_PROTOCOLS.index(protocol)],
-        difference=""
-        if packets or protocol == "Simple"
-        else f"{collective}/allpairs has no packets: Simple, not LL",
+        difference=difference,
     )
+
+
+def _peer_channels(machine: _SearchedMachine) -> tuple[int, int]:
+    """Return how many channels of a rank one peer has: at most, and where all peers have some at once."""
+    view, everything = machine.view, 1 << (machine.graphs.channels - 1).bit_length()
+    if view.nodes == 1:
+        most = min(everything, 1 << (2 * view.links - 1).bit_length())
+    else:
+        most = min(everything, 1 << (max(1, ceil(view.nic_GBps / _PEER_GBPS)) - 1).bit_length())
+        while most * ceil(view.ranks / _PEER_BATCH) > everything and most > 1:
+            most //= 2
+    least = most
+    while least * view.ranks > everything and least > 1:
+        least //= 2
+    return most, least

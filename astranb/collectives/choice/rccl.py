@@ -4,7 +4,8 @@ Source of all numbers and rules: ROCm/rccl @0cbce2a7 (October 2024): ``tools/msc
 file for which size; attributes of ``<algo>``, thread blocks counted), ``src/misc/msccl/msccl_lifecycle.cc``
 (what fits), ``src/graph/tuning.cc`` (``tuning_model_5``, ``ncclTopoTuneModel``, ``ncclTopoGetAlgoTime``),
 ``src/graph/rome_models.cc`` (``rome_model_79`` of one box: 28 rings; ``rome_model_81`` with NICs),
-``src/graph/connect.cc`` and ``src/enqueue.cc`` (``getChannnelThreadInfo``).
+``src/graph/connect.cc`` and ``src/enqueue.cc`` (``getChannnelThreadInfo``). From @00c78b70, 2025:
+``src/rccl_wrap.cc`` (``rcclSetPxn`` and ``rcclSetP2pNetChunkSize``, from 64 GPUs on).
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ _CORRECTION: Final = {
 
 _THREADS: Final = 256
 _THREAD_BYTES: Final = {"LL": 8, "Simple": 64}
-_RINGS_OF_A_BOX: Final = 28
 _CHANNELS: Final = (56, 64)  # of one box, of more
 _PEER_LL: Final = 16_384
+_PXN: Final = 64  # from so many GPUs on
+_PXN_CHUNK: Final = 524_288
 
 
 class _PlanFile(NamedTuple):
@@ -183,9 +185,6 @@ def choose_rccl(view: LibraryView, collective: str, size_bytes: int) -> LibraryC
         candidates=tuple(candidates),
         base_us=_BASE_US[best.protocol],
         saved_us=_SAVED_US,
-        difference=f"RCCL's {_RINGS_OF_A_BOX} rings of a box have orders of their own, over all seven links"
-        if view.nodes == 1 and simulated == "ring"
-        else "",
     )
 
 
@@ -197,7 +196,12 @@ def _plan(view: LibraryView, collective: str, size_bytes: int) -> _PlanFile | No
 
 
 def _by_plan(collective: str, size_bytes: int, plan: _PlanFile) -> LibraryChoice:
-    put = collective == "all_to_all" and plan.protocol == "Simple"
+    simulated, channels = "allpairs", plan.blocks
+    if plan.protocol == "Simple":
+        put = collective == "all_to_all"
+        simulated, channels = (
+            ("put", -(-plan.blocks // (_BOX - 1))) if put else ("allpairs_fifo", plan.blocks // _BOX)
+        )
     return LibraryChoice(
         library="rccl",
         collective=collective,
@@ -207,9 +211,9 @@ def _by_plan(collective: str, size_bytes: int, plan: _PlanFile) -> LibraryChoice
         blocks=plan.blocks,
         threads=_THREADS,
         chunk_bytes=0,
-        simulated="put" if put else "allpairs",
+        simulated=simulated,
         simulated_protocol=plan.protocol,
-        channels=-(-plan.blocks // (_BOX - 1)) if put else plan.blocks,
+        channels=channels,
         why=(
             f"{plan.file}: up to {format_bytes(plan.most_bytes)} on {_BOX} GPUs",
             f"{plan.blocks} thread blocks",
@@ -225,21 +229,26 @@ def _exchange(view: LibraryView, size_bytes: int) -> LibraryChoice:
     share = max(1, size_bytes // view.ranks)
     channels = 8 if view.nodes == 1 else 2
     protocol = "LL" if share <= channels * _PEER_LL and view.nodes == 1 else "Simple"
-    put = protocol == "Simple"
+    peers, rails = view.ranks - 1, view.ranks >= _PXN
+    simulated = "pxn" if rails else "put" if protocol == "Simple" else "allpairs"
+    why = [f"grouped send and receive: {channels} channels for each peer"]
+    if view.nodes > 1:
+        by = "NIC of the receiver's rail (PXN)" if rails else "sender's own NIC"
+        why.append(f"to other nodes by the {by}: {_PXN} GPUs or more use PXN")
     return LibraryChoice(
         library="rccl",
         collective="all_to_all",
         size_bytes=size_bytes,
         algorithm="SendRecv",
         protocol=protocol,
-        blocks=channels * (view.ranks - 1),
+        blocks=channels * peers,
         threads=_THREADS,
-        chunk_bytes=0,
-        simulated="put" if put else "allpairs",
+        chunk_bytes=_PXN_CHUNK if rails else 0,
+        simulated=simulated,
         simulated_protocol=protocol,
-        channels=channels if put else channels * (view.ranks - 1),
+        channels=channels * peers if simulated == "allpairs" else channels,
         base_us=_BASE_US[protocol],
         saved_us=_SAVED_US,
-        why=(f"grouped send and receive: {channels} channels for each peer",),
+        why=tuple(why),
         source=_SOURCE,
     )

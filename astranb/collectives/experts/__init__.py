@@ -1,6 +1,6 @@
 """The exchange of experts (MoE): who gets which token, and the kernels that bring it there."""
 
-from .exchange import EXCHANGES, Exchange, combine, dispatch
+from .dispatch_combine import EXCHANGES, Exchange, combine, dispatch
 from .routing import NO_EXPERT, Routing, draw_routing, read_routing
 from .tokens import Tokens
 

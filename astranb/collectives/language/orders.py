@@ -24,7 +24,8 @@ _RCCL_RINGS = (
     "0 1 2 3 4 5 6 7|0 1 2 3 4 5 7 6|0 2 4 1 3 6 5 7|0 2 4 6 1 7 3 5|0 3 1 5 2 7 4 6|0 3 5 1 6 2 7 4|"
     "0 4 1 7 3 6 2 5"
 )
-"""Rings of MI300X, used in both directions: RCCL, src/graph/rome_models.cc @cb829d62, model 79."""
+"""Rings of MI300X: RCCL, src/graph/rome_models.cc @cb829d62, model 79, where the same seven follow
+backwards, and all fourteen once more."""
 
 
 def ring_order(ranks: int, shape: Shape, channel: int) -> tuple[int, ...]:
@@ -80,17 +81,17 @@ def node_rings(gpus: int) -> _Orders:
     ((0, 1, 2), (2, 1, 0))
     """
     if gpus == 8:
-        rings = [tuple(map(int, ring.split())) for ring in _RCCL_RINGS.split("|")]
-    else:
-        # Walecki: zigzags over the others on a circle, each turned further, closed over the last rank;
-        # in an even number the last but one takes the place of the zigzag's middle link.
-        others = gpus - 1 if gpus % 2 else gpus - 2
-        zigzag = _zigzag(others)
-        middle = tuple(range(others, gpus - 1))
-        rings = [
-            (*turned[: others // 2], *middle, *turned[others // 2 :], gpus - 1)
-            for turned in (tuple((k + turn) % others for k in zigzag) for turn in range(others // 2))
-        ]
+        forth = tuple(tuple(map(int, ring.split())) for ring in _RCCL_RINGS.split("|"))
+        return forth + tuple(ring[::-1] for ring in forth)
+    # Walecki: zigzags over the others on a circle, each turned further, closed over the last rank;
+    # in an even number the last but one takes the place of the zigzag's middle link.
+    others = gpus - 1 if gpus % 2 else gpus - 2
+    zigzag = _zigzag(others)
+    middle = tuple(range(others, gpus - 1))
+    rings = [
+        (*turned[: others // 2], *middle, *turned[others // 2 :], gpus - 1)
+        for turned in (tuple((k + turn) % others for k in zigzag) for turn in range(others // 2))
+    ]
     return tuple(way for ring in rings for way in (ring, ring[::-1]))
 
 

@@ -172,9 +172,12 @@ class Block:
         """
         self._local(source, "post")
         if self._near is None or target.rank in self._near:
-            self.move((source,), (target,))
-        else:
-            self._work_queue().add(source, target)
+            return self.move((source,), (target,))
+        return self._work_queue().add(source, target)
+
+    def post_by(self, requests: Block) -> None:
+        """Let a NIC of this node, by its list, write all that this block will have for other nodes."""
+        self._nic = WorkQueue(self, requests, self.program)
 
     def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> None:
         """Load the same line of several chunks, add the lines, and store the sum."""
@@ -412,10 +415,8 @@ class Block:
 
 
 _STEP: Final = 64  # numbers of two bytes in a line, that a step of a product takes of each row
-_FITTING: Final = 2**18
-"""A program of so few operations is not checked for memory."""
-BYTES_PER_OPERATION: Final = 800
-"""What lowering a program takes at its peak, measured: about 900 B an operation with 2.5 chunks."""
+_FITTING: Final = 2**18  # a program of so few operations is not checked for memory
+BYTES_PER_OPERATION: Final = 800  # what lowering takes at its peak (measured: 900 B with 2.5 chunks)
 
 
 class Program:
@@ -604,10 +605,9 @@ class Program:
         return block
 
     def engine(self, rank: int) -> Block:
-        """Add a list of descriptors for a copy engine (DMA) of a rank.
+        """Add a list of descriptors for a copy engine (DMA) of a rank: it moves data in large requests.
 
-        An engine moves data in large requests without a thread block. It begins a move after a
-        wait for a semaphore that a thread block raises.
+        It begins a move after a wait for a semaphore that a thread block raises.
         """
         block = Block(self, self._rank(rank), self.channel, "engine", self._kernel)
         self.blocks.append(block)

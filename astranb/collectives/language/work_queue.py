@@ -39,8 +39,9 @@ class _PostingProgram(Protocol):
 class WorkQueue:
     """What a thread block lets its NIC do for ranks of other nodes: a queue pair and its doorbell.
 
-    What the block stores to another node goes to a send buffer of its own rank. Where it signals a rank
-    there, it rings the doorbell; the NIC writes what is for that rank, and then raises the semaphore.
+    What the block stores to another node goes to a send buffer of the NIC's rank: its own, or another one
+    of its node. Where it signals a rank there, it rings the doorbell; the NIC writes what is for that rank,
+    and then raises the semaphore.
 
     Parameters
     ----------
@@ -54,19 +55,22 @@ class WorkQueue:
 
     def __init__(self, block: _PostingBlock, requests: _PostingBlock, program: _PostingProgram) -> None:
         self._block, self._requests, self._program = block, requests, program
-        self._doorbell = program.semaphore(block.rank)
+        self._doorbell = program.semaphore(requests.rank)
         self.pending: dict[int, list[tuple[Chunk | Chunks, Chunk | Chunks]]] = {}
         self._rung = -1  # operations of the block when it rang last
 
     def add(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
         """Remember what is to be written before the next signal to the target's rank."""
+        if source.rank != self._requests.rank:  # the NIC of another rank cannot read it where it is
+            return self.move((source,), (target,), [target])
         self.pending.setdefault(target.rank, []).append((source, target))
+        return None
 
     def move(
         self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks], far: list[Chunk | Chunks]
     ) -> None:
         """Store what is for other nodes to a send buffer, and the rest where it is for."""
-        staged = self._program.send_buffer(self._block.rank, far[0])
+        staged = self._program.send_buffer(self._requests.rank, far[0])
         self._block.move(sources, (*(target for target in targets if target not in far), staged))
         for target in far:
             self.add(staged, target)

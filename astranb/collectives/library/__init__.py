@@ -8,4 +8,5 @@ from . import ring as ring  # isort: skip
 from . import allpairs as allpairs
 from . import logarithmic as logarithmic
 from . import pull as pull
+from . import send_receive as send_receive
 from . import switch as switch

@@ -1,11 +1,14 @@
 """Algorithms in which every rank sends to every other rank, or to and from the root, directly.
 
-Source: one-shot and two-shot all-reduce, the MSCCL++ and vLLM custom all-reduce kernels (the first
-for small, the second for middle sizes).
+Sources: one-shot and two-shot all-reduce, the MSCCL++ and vLLM custom all-reduce kernels (the first
+for small, the second for middle sizes); two shots through FIFOs, the plans of MSCCL that come with RCCL
+(ROCm/rccl @0cbce2a7, tools/msccl-algorithms/allreduce-allpairs-8n-simple-op.xml), whose receives copy to
+scratch and to the output.
 """
 
 from __future__ import annotations
 
+from astranb.collectives.language.fifo import Cut
 from astranb.collectives.language.program import PROTOCOLS, Program
 
 from .registry import algorithm
@@ -41,6 +44,45 @@ def all_reduce_allpairs(p: Program) -> None:
         for peer in others:
             block.signal(gathered[peer])
         block.wait(gathered[r], n - 1)
+
+
+@algorithm(
+    "all_reduce",
+    "allpairs_fifo",
+    "two shots through FIFOs: a thread block for each peer, which share what a rank reduces",
+)
+def all_reduce_allpairs_fifo(p: Program) -> None:
+    n = p.ranks
+    p.cut = Cut(slices=n)  # each of a rank's blocks reduces one
+    came, gathered = ([[p.semaphore(r) for _ in range(n)] for r in range(n)] for _ in range(2))
+    stored, reduced = ([p.semaphore(r) for r in range(n)] for _ in range(2))
+    for r in range(n):
+        inp, out, mine = p.input(r), p.output(r), p.scratch(r)
+        for own, peer in enumerate((r, *p.others(r))):
+            block = p.block(r)
+            block.phase("scatter")
+            if peer != r:
+                for _ in p.slices():
+                    block.put(inp[peer], p.scratch(peer)[r])
+                block.signal(came[peer][r])
+                block.wait(came[r][peer])
+                for _ in p.slices():
+                    block.copy(mine[peer], mine[n + peer])
+            block.signal(stored[r])
+            block.wait(stored[r], n)
+            block.phase("reduce")
+            for _ in p.slices(range(own, own + 1)):
+                block.reduce([inp[r], *(mine[n + k] for k in range(n) if k != r)], out[r])
+            block.signal(reduced[r])
+            block.wait(reduced[r], n)
+            block.phase("gather")
+            if peer != r:
+                for _ in p.slices():
+                    block.put(out[r], p.scratch(peer)[2 * n + r])
+                block.signal(gathered[peer][r])
+                block.wait(gathered[r][peer])
+                for _ in p.slices():
+                    block.copy(mine[2 * n + peer], out[peer])
 
 
 @algorithm(

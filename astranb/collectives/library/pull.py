@@ -15,12 +15,13 @@ from astranb.collectives.language.program import Chunk, Program, Rank
 
 from .registry import algorithm
 
-__all__: list[str] = []
+__all__ = ["Ends", "exchanged"]
 
-_Ends: TypeAlias = Callable[[Rank, Rank], tuple[Chunk, Chunk]]
+Ends: TypeAlias = Callable[[Rank, Rank], tuple[Chunk, Chunk]]
+"""The chunk that one rank has for another, and where that one keeps it."""
 
 
-def _by_peer(p: Program, phase: str, *, pull: bool, ends: _Ends) -> None:
+def _by_peer(p: Program, phase: str, *, pull: bool, ends: Ends) -> None:
     """Use a thread block for each peer, as MSCCL++'s kernels do: 15 peers and 4 channels are 60.
 
     To put, a block stores, signals, and waits for what its peer stores. To get, it signals that
@@ -55,19 +56,20 @@ def all_gather_put(p: Program) -> None:
 
 @algorithm("all_to_all", "get", "a thread block for each peer reads the chunk for its rank")
 def all_to_all_get(p: Program) -> None:
-    _by_peer(p, "exchange", pull=True, ends=_exchanged)
+    _by_peer(p, "exchange", pull=True, ends=exchanged)
 
 
 @algorithm("all_to_all", "put", "a thread block for each peer puts its chunk")
 def all_to_all_put(p: Program) -> None:
-    _by_peer(p, "exchange", pull=False, ends=_exchanged)
+    _by_peer(p, "exchange", pull=False, ends=exchanged)
 
 
 def _gathered(source: Rank, target: Rank) -> tuple[Chunk, Chunk]:
     return source.input[0], target.output[source.number]
 
 
-def _exchanged(source: Rank, target: Rank) -> tuple[Chunk, Chunk]:
+def exchanged(source: Rank, target: Rank) -> tuple[Chunk, Chunk]:
+    """Return the ends of an all-to-all."""
     return source.input[target.number], target.output[source.number]
 
 

@@ -76,7 +76,8 @@ def algorithm(
         Whether a channel works on its slice in several steps (the rounds of
         :class:`Cut`), each of at most ``chunk_bytes`` of every chunk.
     fifo : bool
-        Whether ranks send through a buffer with slots, as NCCL's rings do.
+        Whether ranks send through a buffer with slots, as NCCL's rings do; one that is also ``stepwise``
+        fills a slot in each step.
 
     Returns
     -------
@@ -266,7 +267,7 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        each = -(-self.size // (ranks * channels))
+        each = -(-self.size // (max(kind.input_chunks(ranks), kind.output_chunks(ranks)) * channels))
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:

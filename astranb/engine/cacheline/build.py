@@ -429,7 +429,7 @@ def _gpus(plan: MachinePlan) -> Records:
     )  # fmt: skip
     for name in same:
         gpus[name] = [getattr(p, name) for p in presets]
-    gpus["usable"] = program.sms or gpus["sms"]
+    gpus["usable"] = np.minimum(program.sms or gpus["sms"], gpus["sms"])
     gpus["slice_ps"] = [_service_ps(p.line_bytes * p.l2_slices, p.l2_Bps) for p in presets]
     gpus["channel_ps"] = [_service_ps(p.line_bytes * p.hbm_channels, p.hbm_Bps) for p in presets]
     gpus["row_lines"] = [max(1, p.row_bytes // p.line_bytes) * p.hbm_channels for p in presets]

@@ -46,7 +46,24 @@ def test_rccl_between_nodes():
     two = LibraryView(16, 8, "mi300x", 0, links=7, switched=False, nics=8, nic_GBps=48.0)
     assert choose_rccl(two, "all_reduce", KiB).algorithm == "Tree"
     assert choose_rccl(two, "all_reduce", GiB).algorithm == "Ring"
-    assert choose_rccl(two, "all_to_all", MiB).algorithm == "SendRecv"
+    assert choose_rccl(two, "all_to_all", MiB).simulated == "put"
+    eight = LibraryView(64, 8, "mi300x", 0, links=7, switched=False, nics=8, nic_GBps=48.0)
+    assert choose_rccl(eight, "all_to_all", MiB).simulated == "pxn"
+
+
+@pytest.mark.parametrize(
+    "collective,size,simulated,channels",
+    [
+        ("all_reduce", 64 * KiB, "allpairs", 32),
+        ("all_reduce", MiB, "allpairs_fifo", 8),  # 64 blocks: eight for each of eight channels
+        ("all_reduce", 32 * MiB, "ring", 56),
+        ("all_to_all", 4 * MiB, "put", 9),
+    ],
+)
+def test_what_simulates_rccls_files(collective, size, simulated, channels):
+    choice = choose_rccl(MI300X, collective, size)
+    assert (choice.simulated, choice.channels, choice.difference) == (simulated, channels, "")
+    assert choice.to_run().program(8).ranks == 8
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,20 @@ def test_an_exchange_has_channels_for_each_peer(size, blocks, protocol):
     assert (choice.blocks, choice.protocol) == (blocks, protocol)
 
 
+@pytest.mark.parametrize(
+    "size,channels,chunk", [(MiB, 1, 32 * KiB), (8 * MiB, 4, 64 * KiB), (256 * MiB, 4, 128 * KiB)]
+)
+def test_an_exchange_between_nodes_goes_by_the_receivers_rail(size, channels, chunk):
+    """``ncclTopoGetNchannels`` (14 GB/s a channel) and ``addP2pToPlan`` (64 KiB at least, then the chunk)."""
+    two = LibraryView(16, 8, "h100-sxm", 90, links=18, switched=True, nics=8, nic_GBps=48.0)
+    choice = choose_nccl(two, "all_to_all", size)
+    assert (choice.simulated, choice.protocol) == ("pxn", "Simple")
+    assert (choice.channels, choice.chunk_bytes, choice.blocks) == (channels, chunk, 2 * channels)
+    assert choose_nccl(two, "send_recv", size).simulated == "pxn"
+    assert "NIC of the receiver's rail" in choice.why[-1]
+    assert "sender's NIC" in choose_nccl(two, "scatter", size).difference
+
+
 def test_what_it_sees_of_a_dgx_h100():
     assert library_view(resolve("dgx-h100"), "h100-sxm") == H100
     two = library_view(resolve("clos:servers=2,server=dgx-h100"), "h100-sxm")

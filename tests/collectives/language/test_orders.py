@@ -24,6 +24,13 @@ def test_rings_over_a_mesh_share_their_links_equally(gpus):
     assert left == (0 if gpus % 2 or gpus == 8 else gpus)  # an even number leaves pairs
 
 
+def test_rings_of_eight_are_rccls_in_its_order():
+    """Model 79: ``0 1 2 3 4 5 6 7|0 1 2 3 4 5 7 6|...``, seven, then the same backwards."""
+    rings = node_rings(8)
+    assert rings[1] == (0, 1, 2, 3, 4, 5, 7, 6)
+    assert rings[7:] == tuple(ring[::-1] for ring in rings[:7])
+
+
 @pytest.mark.parametrize("meshed", [False, True])
 @pytest.mark.parametrize("gpus", [2, 3, 4, 6, 8])
 def test_paths_begin_and_end_at_each_gpu_once(gpus, meshed):
