@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.periods [--size 1GiB] [--samples N] [--seconds S] [--only WORD...]`` prints a table:
 for each case, and for the same one with parts of the model switched off, the shortest period of what is
-looked at. All of it are parts of the state: where one of them does not repeat, the state does not.
+looked at. Each column is a part of the state: where one does not repeat, the state does not.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Found(NamedTuple):
 def period(samples: Sequence[Hashable]) -> Found | None:
     """Find the shortest period with which samples repeat up to the last one; None where there is none.
 
-    It has to hold for at least three periods, a quarter of all samples, and sixteen of them.
+    What it foretells, all samples but those of the first period, has to be as long as a period, a quarter
+    of all samples, and sixteen of them.
 
     Examples
     --------
@@ -74,13 +75,18 @@ def period(samples: Sequence[Hashable]) -> Found | None:
 
 
 def state(engine: Any) -> tuple[str, ...]:
-    """Hash the parts of the state but ``pace``, relative to now and to the line that each block is at."""
+    """Hash the parts of the state but ``pace``, relative to now and to the line that each block is at.
+
+    What caches and buffers hold is not looked at, nor is what is only counted: that these parts repeat is
+    necessary, not enough.
+    """
     m = engine.machine
     now_ps = int(m.clock[0].now_ps)
     blocks, warps, jobs, requests = (np.asarray(m.tables[n]) for n in ("blocks", "warps", "jobs", "requests"))
 
     def ahead(name: str) -> np.ndarray:
-        return np.maximum(0, np.asarray(m.tables[name])["free_at_ps"] - now_ps)
+        left: np.ndarray = np.maximum(0, np.asarray(m.tables[name])["free_at_ps"] - now_ps)
+        return left
 
     def line(block: np.ndarray, op: np.ndarray, number: np.ndarray) -> list[np.ndarray]:
         """An operation and a line of it, as the distance from where the block's first warp is."""
