@@ -131,6 +131,7 @@ class Graph:
         precision: str = "bf16",
         urgent: bool = True,
         first: str = "",
+        stream_k: bool = False,
     ) -> Self:
         """Let every rank compute and take part in a collective at the same time, or one after the other.
 
@@ -149,6 +150,8 @@ class Graph:
             Whether the collective's thread blocks are given SMs before those of kernels.
         first : str
             ``"kernels"`` or ``"collective"``: the other one waits for it.
+        stream_k : bool
+            As of :class:`~astranb.workload.kernels.KernelTimes`.
 
         Raises
         ------
@@ -161,7 +164,8 @@ class Graph:
         >>> Graph.beside([Product(512, 512, 512)], Collective.of("all_reduce", "64KiB", "ring")).size
         65536
         """
-        times, machine = KernelTimes(gpu_named(gpu), precision, sustained=1.0), preset(gpu)
+        times = KernelTimes(gpu_named(gpu), precision, sustained=1.0, stream_k=stream_k)
+        machine = preset(gpu)
         launched = tuple(grid for one in kernels for grid in grids(one, times, machine))
         rows: list[dict[str, int]] = []
         chosen: dict[str, object] = {"all-reduce-implementation": ["ring"]}
