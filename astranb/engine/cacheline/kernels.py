@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astranb.collectives import BUFFERS, Lowered, new_operations, tile_work
-from astranb.core.state import allocate
+from astranb.core.state import allocate, require_bytes
 from astranb.gpu import tables as t
 from astranb.workload.kernels import Grid
 
@@ -21,6 +21,8 @@ _GROUP = 8
 """Rows of tiles that are begun together, so that their operands are still in the L2 for the next column
 (CUTLASS, include/cutlass/gemm/threadblock/threadblock_swizzle.h)."""
 
+_BLOCK_BYTES = t.BLOCK.itemsize + t.TILE_WORK.itemsize + 4 * (t.OP.itemsize + t.OPERAND.itemsize)
+"""Of a thread block with its operations."""
 _PART = 2
 """Parts of sums are in float32, results in two bytes."""
 
@@ -42,12 +44,18 @@ def lower_grid(grid: Grid, *, line_bytes: int, burst_lines: int = 1) -> Lowered:
     Lowered
         A program of one rank.
 
+    Raises
+    ------
+    InputError
+        Its thread blocks would not fit in memory.
+
     Examples
     --------
     >>> program = lower_grid(Grid("pass", rows=4, row_lines=8, stored_lines=8), line_bytes=128)
     >>> len(program.blocks), int(program.lines[0])
     (4, 64)
     """
+    require_bytes(_BLOCK_BYTES * grid.blocks, where=f"kernel {grid.name!r}", hint="use smaller operands")
     return _Layout(grid, line_bytes, burst_lines).lowered()
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from astranb.collectives import Collective, Joined, Lowered, Section, join, lower
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
+from astranb.core.units import format_bytes
 from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
 from astranb.net.shape import Shape
@@ -324,8 +325,13 @@ class _Kernels:
         if timed or rank in system.speeds or preset.name not in GPUS or fields["bytes"] <= 0:
             return ()
         kernel: Product | Attention | Stream
+        where = f"{self._graph.title}: {name}"
         if isinstance(shaped, ShapedKernel):
             kernel, precision = shaped.kernel, shaped.precision
+            if shaped.touched > preset.hbm_bytes:
+                sizes = format_bytes(shaped.touched), format_bytes(preset.hbm_bytes)
+                what = f"operands of {sizes[0]}, the memory of a {preset.name} is {sizes[1]}"
+                raise InputError(what, where=where, hint="correct the shapes in the trace")
         else:
             kernel, precision = kernel_of(int(fields["flops"]), int(fields["bytes"])), "bf16"
         key = kernel, precision, preset.name
@@ -334,7 +340,7 @@ class _Kernels:
                 times = KernelTimes(gpu_named(preset.name), precision, sustained=1.0)
             except InputError as error:
                 hint = f"{error.hint}; or set roofline-enabled to 0"
-                raise InputError(error.what, where=f"{self._graph.title}: {name}", hint=hint) from None
+                raise InputError(error.what, where=where, hint=hint) from None
             self._grids[key] = grids(kernel, times, preset)
         return self._grids[key]
 
