@@ -1,8 +1,8 @@
 """Measured times of kernels and predicted ones.
 
-``python -m scripts.kernel_times [--rows] [--write] [--by-lines] [GPU …]``: ``--rows`` prints each,
-``--write`` puts the table into the page that explains it; with ``--by-lines`` products are simulated by
-cache lines (minutes).
+``python -m scripts.kernel_times [--rows] [--write] [--by-lines] [--stream-k] [GPU …]``: ``--rows`` prints
+each, ``--write`` puts the table into the page that explains it; with ``--by-lines`` products are simulated by
+cache lines (minutes), with ``--stream-k`` as if libraries used Stream-K.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def timings() -> list[KernelTiming]:
     return [row for file in sorted(DATA.glob("*.csv")) for row in read_timings(file)]
 
 
-def errors(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming, float, float]]:
+def errors(
+    rows: Iterable[KernelTiming], *, stream_k: bool = False
+) -> Iterator[tuple[KernelTiming, float, float]]:
     """Yield rows with the predicted time and the relative error.
 
     Short runs are not limited by power over minutes: the rates of operations are not reduced for that.
@@ -67,12 +69,14 @@ def errors(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming, float, 
     for row in rows:
         key = row.gpu, row.precision
         if key not in models:
-            models[key] = KernelTimes(GPUS[row.gpu], row.precision, sustained=1.0)
+            models[key] = KernelTimes(GPUS[row.gpu], row.precision, sustained=1.0, stream_k=stream_k)
         predicted = row.predicted_ns(models[key])
         yield row, predicted, predicted / row.ns - 1
 
 
-def errors_by_lines(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming, float, float]]:
+def errors_by_lines(
+    rows: Iterable[KernelTiming], *, stream_k: bool = False
+) -> Iterator[tuple[KernelTiming, float, float]]:
     """Simulate products in bfloat16 by cache lines, in bursts; the same columns."""
     for row in rows:
         if row.gpu not in BY_LINES or row.kernel != "gemm" or row.precision != "bf16":
@@ -80,7 +84,7 @@ def errors_by_lines(rows: Iterable[KernelTiming]) -> Iterator[tuple[KernelTiming
         (one,) = row.kernels
         if not isinstance(one, Product) or one.m < _LEAST_ROWS or one.flops > _MOST_FLOPS:
             continue
-        work = Graph.beside([one], gpu=row.gpu, ranks=2)
+        work = Graph.beside([one], gpu=row.gpu, ranks=2, stream_k=stream_k)
         network = anb.Network(compute_lines=32)
         sim = anb.Simulation(
             "ring:gpus=2", work, fidelity="cacheline", gpu=row.gpu, network=network, record=False
@@ -117,9 +121,9 @@ def main(arguments: list[str]) -> None:
     """Print the table; with --rows each row, too; with --write put it into the page."""
     only = [one for one in arguments if not one.startswith("-")]
     rows = [row for row in timings() if not only or row.gpu in only]
-    by_lines = "--by-lines" in arguments
+    by_lines, stream_k = "--by-lines" in arguments, "--stream-k" in arguments
     found = []
-    for row, predicted, error in (errors_by_lines if by_lines else errors)(rows):
+    for row, predicted, error in (errors_by_lines if by_lines else errors)(rows, stream_k=stream_k):
         found.append((row, predicted, error))
         if "--rows" in arguments:
             shape = " ".join(f"{key}={value}" for key, value in row.shape.items())
@@ -127,7 +131,7 @@ def main(arguments: list[str]) -> None:
             print(f"{row.use:7s}{row.gpu:10s}{row.sort:19s}{shape:75s}{took}", flush=True)
     text = table(compared(found))
     print(text)
-    if "--write" in arguments:
+    if "--write" in arguments and not stream_k:
         page = PAGE.read_text(encoding="utf-8")
         begin = _BEGIN_BY_LINES if by_lines else _BEGIN
         before, _, rest = page.partition(begin)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Savable", "load", "save"]
 
-_FORMAT: Final = "astranb simulation 15"
+_FORMAT: Final = "astranb simulation 16"
 _WHAT, _HINT = "a saved simulation", "save one with sim.save(path)"
 _ENGINES: Final[dict[str, Any]] = {
     "cacheline": CacheLineEngine,

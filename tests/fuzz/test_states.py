@@ -6,6 +6,7 @@ every index: ``ASTRANB_BOUNDS=1 python -m tests.fuzz.test_states "layers" 0 1000
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -51,6 +52,7 @@ from astranb.workload.astrasim2 import (
     System,
     Workload,
 )
+from astranb.workload.kernels import Attention, Launch, Product, ShapedKernel
 from tests.fuzz.support import VALUES, refused_or_read
 from tests.fuzz.test_readers import NETWORK1, SYSTEM1, TABLE
 
@@ -125,6 +127,18 @@ def _workload(
     )
 
 
+def _recorded(workload: Workload) -> Workload:
+    """The same, with kernels that PyTorch recorded: shapes on every other rank, launches on the others."""
+    product = ShapedKernel(Product(100, 64, 64, 2, cast=False), "bf16", 2)
+    attention = ShapedKernel(Attention(1, 64, 64, 2, 1, 64, 64), "fp16", 2)
+    known = [product, Launch(300, 256, 64, 99), attention, Launch(3)]
+    ranks = [
+        dataclasses.replace(one, kernels={1: kernel})
+        for one, kernel in zip(workload.operations, known, strict=True)
+    ]
+    return dataclasses.replace(workload, operations=ranks)
+
+
 def _divided() -> Workload:
     """The ring of a group that divides its messages between nodes over the links of its two ranks there."""
     row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES["all_gather"], "bytes": 2048, "group": 1}
@@ -166,7 +180,7 @@ RUNS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
 WORKLOADS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
     "workload, cache lines": (
         lambda: anb.Simulation(
-            "ring:gpus=4", _workload("pool"), fidelity="cacheline", gpu="h100-sxm", launch="graph"
+            "ring:gpus=4", _recorded(_workload("pool")), fidelity="cacheline", gpu="h100-sxm", launch="graph"
         ),
         (0, 400, 3000),
     ),

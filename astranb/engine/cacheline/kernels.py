@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astranb.collectives import BUFFERS, Lowered, new_operations, tile_work
-from astranb.core.state import allocate
+from astranb.core.state import allocate, require_bytes
 from astranb.gpu import tables as t
 from astranb.workload.kernels import Grid
 
@@ -20,6 +20,11 @@ __all__ = ["lower_grid"]
 _GROUP = 8
 """Rows of tiles that are begun together, so that their operands are still in the L2 for the next column
 (CUTLASS, include/cutlass/gemm/threadblock/threadblock_swizzle.h)."""
+
+_BLOCK_BYTES = t.BLOCK.itemsize + t.TILE_WORK.itemsize + 4 * (t.OP.itemsize + t.OPERAND.itemsize)
+"""Of a thread block with its operations."""
+_PART = 2
+"""Parts of sums are in float32, results in two bytes."""
 
 
 def lower_grid(grid: Grid, *, line_bytes: int, burst_lines: int = 1) -> Lowered:
@@ -39,12 +44,18 @@ def lower_grid(grid: Grid, *, line_bytes: int, burst_lines: int = 1) -> Lowered:
     Lowered
         A program of one rank.
 
+    Raises
+    ------
+    InputError
+        Its thread blocks would not fit in memory.
+
     Examples
     --------
     >>> program = lower_grid(Grid("pass", rows=4, row_lines=8, stored_lines=8), line_bytes=128)
     >>> len(program.blocks), int(program.lines[0])
     (4, 64)
     """
+    require_bytes(_BLOCK_BYTES * grid.blocks, where=f"kernel {grid.name!r}", hint="use smaller operands")
     return _Layout(grid, line_bytes, burst_lines).lowered()
 
 
@@ -73,6 +84,9 @@ class _Layout:
         row, column, split = (part.ravel() for part in np.indices(shape))
         groups = (split, row, column, row // _GROUP)
         order = np.lexsort((split, column, -row) if grid.growth else groups)  # the longest begin
+        if grid.rest:
+            shared = order[-grid.rest :][np.arange(grid.parts) * grid.rest // grid.parts]
+            order = np.concatenate([order[: -grid.rest], shared])
         return row[order], column[order], split[order]
 
     def lowered(self) -> Lowered:
@@ -137,13 +151,41 @@ class _Layout:
         used = [self._operand(rows, of_row)] if grid.row_lines else []
         used += [self._operand(columns, of_column)] if grid.column_lines else []
         steps = grid.steps + grid.growth * self.row
+        if grid.rest:
+            steps[-grid.parts :] = -(-grid.rest * grid.steps // grid.parts)
         parts.append(self._tile(used, steps, grid.row_lines, grid.column_lines, grid.step_ps))
-        if grid.stored_lines:
+        if grid.rest:
+            parts += self._handed_on()
+        elif grid.stored_lines:
             stored = self._panels(grid.blocks, grid.stored_lines, t.UNWRITTEN)
             ops = self._moves(grid.stored_lines)
             ops["targets"] = 1
             parts.append(_BlockPart(ops, [self._operand(stored, np.arange(len(self.row)))]))
         return parts
+
+    def _handed_on(self) -> list[_BlockPart]:
+        """What blocks store where some share tiles: these a part each, and what they take over.
+
+        A block reads its own part in the place of another's, which ends at the same time.
+        """
+        grid, blocks = self.grid, np.arange(len(self.row))
+        sharing = blocks >= len(blocks) - grid.parts
+        number = np.where(sharing, blocks - (len(blocks) - grid.parts), 0)
+        stored = self._panels(grid.blocks, grid.stored_lines, t.UNWRITTEN)
+        parts = self._panels(grid.parts, _PART * grid.stored_lines, t.UNWRITTEN)
+        result, own = self._operand(stored, blocks), self._operand(parts, number)
+        taken = -(-grid.stored_lines * grid.rest // grid.parts)
+        moves = []
+        for lines, some, operands in (
+            (grid.stored_lines, ~sharing, [result]),
+            (_PART * grid.stored_lines, sharing, [own]),
+            (taken, sharing, [own, result]),
+        ):
+            ops = self._moves(lines)
+            ops["lines"] = ops["left"] = np.where(some, ops["lines"], 0)
+            ops["sources"], ops["targets"] = len(operands) - 1, 1
+            moves.append(_BlockPart(ops, operands))
+        return moves
 
     def _whole(self, lines: int) -> int:
         """Lines of as many whole requests."""

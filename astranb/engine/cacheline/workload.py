@@ -21,6 +21,7 @@ import numpy as np
 from astranb.collectives import Collective, Joined, Lowered, Section, join, lower
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
+from astranb.core.units import format_bytes
 from astranb.gpu import Preset, preset
 from astranb.gpu import tables as t
 from astranb.net.shape import Shape
@@ -131,6 +132,7 @@ class Graph:
         precision: str = "bf16",
         urgent: bool = True,
         first: str = "",
+        stream_k: bool = False,
     ) -> Self:
         """Let every rank compute and take part in a collective at the same time, or one after the other.
 
@@ -149,6 +151,8 @@ class Graph:
             Whether the collective's thread blocks are given SMs before those of kernels.
         first : str
             ``"kernels"`` or ``"collective"``: the other one waits for it.
+        stream_k : bool
+            As of :class:`~astranb.workload.kernels.KernelTimes`.
 
         Raises
         ------
@@ -161,7 +165,8 @@ class Graph:
         >>> Graph.beside([Product(512, 512, 512)], Collective.of("all_reduce", "64KiB", "ring")).size
         65536
         """
-        times, machine = KernelTimes(gpu_named(gpu), precision, sustained=1.0), preset(gpu)
+        times = KernelTimes(gpu_named(gpu), precision, sustained=1.0, stream_k=stream_k)
+        machine = preset(gpu)
         launched = tuple(grid for one in kernels for grid in grids(one, times, machine))
         rows: list[dict[str, int]] = []
         chosen: dict[str, object] = {"all-reduce-implementation": ["ring"]}
@@ -320,8 +325,13 @@ class _Kernels:
         if timed or rank in system.speeds or preset.name not in GPUS or fields["bytes"] <= 0:
             return ()
         kernel: Product | Attention | Stream
+        where = f"{self._graph.title}: {name}"
         if isinstance(shaped, ShapedKernel):
             kernel, precision = shaped.kernel, shaped.precision
+            if shaped.touched > preset.hbm_bytes:
+                sizes = format_bytes(shaped.touched), format_bytes(preset.hbm_bytes)
+                what = f"operands of {sizes[0]}, the memory of a {preset.name} is {sizes[1]}"
+                raise InputError(what, where=where, hint="correct the shapes in the trace")
         else:
             kernel, precision = kernel_of(int(fields["flops"]), int(fields["bytes"])), "bf16"
         key = kernel, precision, preset.name
@@ -330,7 +340,7 @@ class _Kernels:
                 times = KernelTimes(gpu_named(preset.name), precision, sustained=1.0)
             except InputError as error:
                 hint = f"{error.hint}; or set roofline-enabled to 0"
-                raise InputError(error.what, where=f"{self._graph.title}: {name}", hint=hint) from None
+                raise InputError(error.what, where=where, hint=hint) from None
             self._grids[key] = grids(kernel, times, preset)
         return self._grids[key]
 

@@ -205,6 +205,10 @@ def grids_of(document: Any) -> tuple[tuple[Grid, ...], ...]:
         counts = min(grid.rows, grid.columns, grid.splits, grid.steps, grid.shared, grid.copies)
         require(counts > 0 and grid.blocks < _MOST_OF_A_GRID and grid.held <= ROOM, "grids")
         require(grid.rows % max(grid.copies, 1) == 0, "grids.copies")
+        require(grid.rest < grid.rows * grid.columns * grid.splits, "grids.rest")
+        require((grid.rest > 0) == (grid.parts > 0), "grids.parts")
+        plain = grid.splits == 1 and grid.growth == 0 and grid.stages > 0
+        require(grid.rest == 0 or plain, "grids.rest")
         moves = grid.row_lines + grid.column_lines + grid.stages + grid.own_lines + grid.stored_lines
         require(grid.row_lines + grid.column_lines > 0 or moves == 0, "grids.row_lines")
     return made

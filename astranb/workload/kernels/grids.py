@@ -72,6 +72,9 @@ class Grid:
         Consecutive columns of tiles that have the same operand, as heads that share keys and values.
     copies : int
         Equal products, each of as many rows of tiles, with column operands of their own.
+    rest, parts : int
+        So many tiles, the last ones, are divided evenly along ``k`` between so many blocks (Stream-K): each
+        stores a part in float32, and takes one over to store its share of the tiles.
     """
 
     name: str
@@ -90,11 +93,13 @@ class Grid:
     launch_ps: int = 0
     shared: int = 1
     copies: int = 1
+    rest: int = 0
+    parts: int = 0
 
     @property
     def blocks(self) -> int:
         """Thread blocks."""
-        return self.rows * self.columns * self.splits
+        return self.rows * self.columns * self.splits - self.rest + self.parts
 
 
 def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
@@ -227,10 +232,12 @@ def _tiled(one: Product, best: Tile, times: KernelTimes, preset: Preset) -> Grid
     held = _held(name, stages * filled, accumulators + threads * _REGISTERS_OF_A_THREAD * 4, preset)
     row_lines, column_lines = _step_lines(one, best, times.gpu.cluster)
     stored = min(best.rows, one.m) * min(best.columns, one.n) * (_ACCUMULATOR_BYTES if best.split > 1 else 2)
+    rows, columns, sms = -(-one.m // best.rows) * one.copies, -(-one.n // best.columns), times.gpu.sms
     return Grid(
-        name, -(-one.m // best.rows) * one.copies, -(-one.n // best.columns), best.split,
+        name, rows, columns, best.split,
         max(1, -(-one.k // best.split // step)), 0, row_lines, column_lines, 0, _lines(stored, preset),
         max(1, round(best.step_ps(step))), stages, held, preset.graph_ps, 1, one.copies,
+        rows * columns % sms if best.even else 0, sms if best.even else 0,
     )  # fmt: skip
 
 

@@ -104,6 +104,8 @@ class Tile(NamedTuple):
         What a multiprocessor achieves with it.
     product_ns : float
         What all tiles take.
+    even : bool
+        Whether the steps of the last wave's tiles are divided evenly between all multiprocessors (Stream-K).
     """
 
     rows: int
@@ -111,6 +113,7 @@ class Tile(NamedTuple):
     split: int
     flops_per_ns: float
     product_ns: float
+    even: bool = False
 
     def step_ps(self, numbers: int) -> float:
         """Time of a multiprocessor for so many numbers of ``k``."""
@@ -131,6 +134,11 @@ class KernelTimes:
         One of :data:`LAUNCHES`.
     sustained : float
         Part of a short benchmark's rate of operations that is kept up.
+    stream_k : bool
+        Whether products may divide their last wave along ``k`` between all multiprocessors (Osama et al.,
+        arXiv 2301.03598: one-tile Stream-K behind data-parallel tiles), where that is faster. The libraries
+        of these GPUs are not known to by default: hipBLASLt on MI300X uses it only with
+        ``TENSILE_SOLUTION_SELECTION_METHOD=2`` (its documentation, "Using Stream-K with hipBLASLt").
 
     Raises
     ------
@@ -154,6 +162,7 @@ class KernelTimes:
         efficiency: float | None = None,
         launch: str = "none",
         sustained: float = SUSTAINED,
+        stream_k: bool = False,
     ) -> None:
         if precision not in PRECISIONS or precision not in gpu.peaks:
             known = [name for name in PRECISIONS if name in gpu.peaks]
@@ -163,7 +172,7 @@ class KernelTimes:
         if launch not in LAUNCHES:
             raise InputError(f"no launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
         self.gpu, self.precision, self.efficiency, self.launch = gpu, precision, efficiency, launch
-        self.sustained = sustained
+        self.sustained, self.stream_k = sustained, stream_k
         self._known: dict[Kernel, int] = {}
 
     @property
@@ -304,6 +313,13 @@ class KernelTimes:
                 if split > 1:
                     took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
                 found.append(Tile(rows, columns, split, rate * part, took))
+            full, rest = divmod(tiles, gpu.sms)
+            if self.stream_k and full and rest:
+                steps = full * (one.k + _DRAIN) + rest / gpu.sms * one.k + _DRAIN
+                took = 2 * rows * columns * steps / (rate * part)
+                # Every multiprocessor hands a part of a tile on, or takes one over.
+                took += self._fed_ns(2 * 4 * rows * columns * gpu.sms)
+                found.append(Tile(rows, columns, 1, rate * part, took, even=True))
         return found
 
     def _product_ns(self, one: Product) -> float:

@@ -65,8 +65,16 @@ def any_grid(draw):
     )  # fmt: skip
 
 
+@st.composite
+def stream_k(draw):
+    """A grid whose last tiles are shared."""
+    grid = replace(draw(any_grid()), splits=1, growth=0, stored_lines=draw(st.integers(1, 6)))
+    rest = min(draw(st.integers(1, 7)), grid.blocks - 1)
+    return replace(grid, rest=rest, parts=draw(st.integers(rest, 8)) if rest else 0)
+
+
 @settings(max_examples=30, deadline=None)
-@given(any_grid(), st.integers(1, 3))
+@given(any_grid() | stream_k(), st.integers(1, 3))
 def test_work_is_conserved(grid, burst):
     sim = ran(step([grid]), idle(), network=anb.net.Network(compute_lines=burst))
     machine, program = sim.engine.machine, lower_grid(grid, line_bytes=128, burst_lines=burst)
@@ -79,6 +87,10 @@ def test_work_is_conserved(grid, burst):
     loads = program.ops["kind"] == t.TILE
     lines = int((program.ops["lines"] * program.ops["payload"])[loads].sum()) // 128
     stored = grid.blocks * grid.stored_lines
+    if grid.rest:  # parts store twice the lines of a tile, and what they take over is read and stored
+        taken = -(-grid.stored_lines * grid.rest // grid.parts)
+        stored = (grid.blocks - grid.parts) * grid.stored_lines
+        stored += grid.parts * 2 * (grid.stored_lines + taken)
     assert machine.l2_slices["lines"].sum() == lines + stored
     operands = program.slices[program.slices["writer"] == t.INITIAL]
     assert machine.hbm_channels["lines"].sum() <= operands["lines"].sum()
@@ -214,9 +226,20 @@ def test_products_at_once_have_matrices_of_their_own():
     )
     operands = [int(p.slices["lines"][p.slices["writer"] == t.INITIAL].sum()) for p in (one, four)]
     assert operands == [(64 + 256) * 512 * 2 // 128, 4 * (64 + 256) * 512 * 2 // 128]
-    # And no two of them load the same lines of the second matrix.
+    # No two of them load the same lines of the second matrix.
     second = four.operands["slice"][1::3].reshape(4, -1)
     assert all(set(second[a]).isdisjoint(second[b]) for a in range(4) for b in range(a))
+
+
+def test_a_last_wave_is_shared_along_k():
+    """Four tiles for three SMs take two waves; with Stream-K a third less, and what handing on costs."""
+    gpu = SMALL.but(sms=3)
+    tiles = replace(TILES, rows=2, steps=12, held=t.ROOM, step_ps=5_000_000)
+    shared = replace(tiles, rest=1, parts=3)
+    whole, even = (ran(step([grid]), idle(), gpu=gpu).now_ps for grid in (tiles, shared))
+    wave_ps = 12 * 5_000_000
+    assert whole >= 2 * wave_ps
+    assert wave_ps * 4 / 3 <= even < wave_ps * 4 / 3 + 0.1 * wave_ps
 
 
 def test_bursts_are_close_to_lines():

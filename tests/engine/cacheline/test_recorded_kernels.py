@@ -91,6 +91,12 @@ def test_a_precision_without_rates_is_refused():
         ran(one, ROOFLINE, SMALL)
 
 
+def test_operands_that_fit_no_memory_are_refused():
+    large = ShapedKernel(Product(1 << 20, 1 << 20, 64), "bf16", 2)
+    with pytest.raises(InputError, match=r"operands of 2,097,408 MiB, the memory of a h100-sxm .*shapes"):
+        ran(recorded(large, flops=7, bytes=8), ROOFLINE, SMALL)
+
+
 def test_recorded_kernels_are_saved_and_loaded(tmp_path):
     shaped = recorded(ShapedKernel(Product(128, 256, 128, cast=False), "fp16", 2), REDUCE, flops=7, bytes=8)
     for one, system in ((recorded(Launch(5, 1024, 32, 99), REDUCE), SYSTEM), (shaped, ROOFLINE)):

@@ -47,6 +47,17 @@ def test_a_block_s_work_is_the_kernel_s():
     assert attention.shared == 4
 
 
+def test_stream_k_divides_the_steps_of_the_last_wave():
+    gpu = preset("h100-sxm")
+    times = KernelTimes(GPUS["h100-sxm"], sustained=1.0, stream_k=True)
+    (one,) = grids(Product(128 * 141, 256, 16384), times, gpu)
+    assert 0 < one.rest < one.parts == gpu.sms
+    assert one.blocks == one.rows * one.columns - one.rest + gpu.sms
+    assert (one.blocks - one.parts) % gpu.sms == 0
+    (plain,) = grids(Product(128 * 141, 256, 16384), KernelTimes(GPUS["h100-sxm"], sustained=1.0), gpu)
+    assert plain.rest == plain.parts == 0
+
+
 @pytest.mark.parametrize("name", ["a100-sxm", "h100-sxm", "mi300x", "b200-sxm"])
 @pytest.mark.parametrize(
     "one", [Product(8192, 8192, 8192), Product(64, 512, 4096), Attention(1, 128, 128, 8, 8, 128, 128)]

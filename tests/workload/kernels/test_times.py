@@ -158,3 +158,23 @@ def test_gpus_of_presets_have_the_presets_numbers():
     for name in set(GPUS) & set(PRESETS):
         assert GPUS[name].sms == PRESETS[name].sms
         assert GPUS[name].source
+
+
+def test_stream_k_never_takes_longer_and_ends_the_last_wave_early():
+    """Where nine tenths of the last wave are empty, a product takes little more than whole waves."""
+    for gpu in ("a100-sxm", "h100-sxm", "mi300x"):
+        plain = KernelTimes(GPUS[gpu], sustained=1.0)
+        shared = KernelTimes(GPUS[gpu], sustained=1.0, stream_k=True)
+        for rows in range(1, 60, 7):
+            one = Product(rows * 128, 4096, 8192)
+            assert shared.kernel_ns(one) <= plain.kernel_ns(one)
+            best = shared.tile(one)
+            tiles = -(-one.m // best.rows) * -(-one.n // best.columns)
+            if best.even:
+                assert tiles > GPUS[gpu].sms
+                assert best.product_ns >= one.flops / (best.flops_per_ns * GPUS[gpu].sms)
+    waves = 4 * GPUS["h100-sxm"].sms
+    full, more = Product(128 * waves, 128, 16384), Product(128 * (waves + 13), 128, 16384)
+    assert KernelTimes(GPUS["h100-sxm"]).tile(full).even is False
+    times = KernelTimes(GPUS["h100-sxm"], stream_k=True)
+    assert times.tile(more).product_ns < 1.1 * times.tile(full).product_ns
