@@ -48,6 +48,25 @@ def all_reduce_allpairs(p: Program) -> None:
 
 @algorithm(
     "all_reduce",
+    "allpairs_oneshot",
+    "one shot: every rank reads the whole buffers of all and reduces them alone",
+    protocols=PROTOCOLS,
+    whole=True,
+)
+def all_reduce_allpairs_oneshot(p: Program) -> None:
+    n = p.ranks
+    blocks = [p.block(r) for r in range(n)]
+    p.barrier(blocks, "start barrier")
+    for r, block in enumerate(blocks):
+        block.phase("reduce")
+        for chunk in range(n):
+            block.reduce([p.input((r + k) % n)[chunk] for k in range(n)], p.output(r)[chunk])
+    # No rank may change an input that another rank still reads.
+    p.barrier(blocks, "end barrier")
+
+
+@algorithm(
+    "all_reduce",
     "allpairs_fifo",
     "two shots through FIFOs: a thread block for each peer, which share what a rank reduces",
 )
@@ -83,25 +102,6 @@ def all_reduce_allpairs_fifo(p: Program) -> None:
                 block.wait(gathered[r][peer])
                 for _ in p.slices():
                     block.copy(mine[2 * n + peer], out[peer])
-
-
-@algorithm(
-    "all_reduce",
-    "allpairs_oneshot",
-    "one shot: every rank reads the whole buffers of all and reduces them alone",
-    protocols=PROTOCOLS,
-    whole=True,
-)
-def all_reduce_allpairs_oneshot(p: Program) -> None:
-    n = p.ranks
-    blocks = [p.block(r) for r in range(n)]
-    p.barrier(blocks, "start barrier")
-    for r, block in enumerate(blocks):
-        block.phase("reduce")
-        for chunk in range(n):
-            block.reduce([p.input((r + k) % n)[chunk] for k in range(n)], p.output(r)[chunk])
-    # No rank may change an input that another rank still reads.
-    p.barrier(blocks, "end barrier")
 
 
 @algorithm("all_gather", "allpairs", "every rank puts its chunk to all", protocols=PROTOCOLS)

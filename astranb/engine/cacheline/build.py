@@ -123,7 +123,7 @@ def lower_for(
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
-    most = program.lines_per_sm
+    most = -(-program.lines_per_sm // network.coalesce)
     return [p if p.max_outstanding >= most else p.but(max_outstanding=most) for p in chosen], program
 
 

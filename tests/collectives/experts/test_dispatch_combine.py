@@ -248,3 +248,14 @@ def test_the_command_line(capsys):
 def test_bad_options_of_the_command_line(options, says, capsys):
     assert main(["run", "--infra", "dgx-h800", "--collective", "dispatch", *options.split()]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_coalesced_lines_need_as_many_requests_fewer():
+    """What an SM keeps under way is in lines; a request of eight of them is one."""
+    room = []
+    for lines in (1, 8):
+        one = dispatch(32, hidden=1024, topk=4, experts=64)
+        sim = anb.Simulation(TWO_BOXES, one, record=False, network=anb.Network(coalesce=lines))
+        room.append(int(sim.engine.machine.gpus["max_outstanding"][0]))
+        sim.run()  # raises where a token is not where it must be
+    assert room[0] == 8 * room[1]

@@ -652,8 +652,12 @@ NOT_EXACT = {
     *((collective, "ring") for collective in ("all_gather", "all_reduce", "reduce_scatter")),
     ("all_reduce", "tree"),
     ("all_reduce", "hierarchical"),
+    ("all_reduce", "allpairs_fifo"),
+    ("all_to_all", "pxn"),
+    ("send_recv", "pxn"),
 }
-"""MSCCL++ stores a sum here before elsewhere, and to several others one by one; no slots are freed."""
+"""MSCCL++ stores a sum here before elsewhere, and to several others one by one; no slots are freed, and
+blocks have all their warps."""
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
@@ -672,10 +676,12 @@ def test_there_and_back(algorithm, ranks, tmp_path):
     before = run(name, collective, ranks, "8KiB", channels=channels)
     again = Collective.of(collective, "8KiB", found).program(ranks)
     if (collective, name) in NOT_EXACT:
-        assert time == pytest.approx(before, rel=0.05)
+        assert time == pytest.approx(before, rel=0.1 if name == "allpairs_fifo" else 0.05)
     else:
         assert time == before
         assert shape(again) == shape(program)
+    if name == "allpairs_fifo":
+        return  # read again, a wait for all blocks of a rank is one for each, of which it is not known whose
     write_mscclpp(again, tmp_path / "again.json")
     third = Collective.of(collective, "8KiB", read_mscclpp(tmp_path / "again.json")).program(ranks)
     assert shape(third) == shape(again)

@@ -36,7 +36,7 @@ def test_nothing_is_read_or_written_elsewhere_but_packets(kind, name):
     assert made.semaphores == []
     # Thread blocks meet at a barrier before each message through slots.
     kinds = {op.kind for block in made.blocks for op in block.operations}
-    assert kinds == ({"move", "compute"} if name in ("ring", "tree") else {"move"})
+    assert kinds == ({"move", "compute"} if name in ("ring", "tree", "pxn") else {"move"})
     for block in made.blocks:
         for op in block.operations:
             assert all(chunk.rank == block.rank for chunk in op.sources)
