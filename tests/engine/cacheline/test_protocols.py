@@ -192,8 +192,8 @@ def test_ll128_loads_a_packet_again_for_its_data():
     """One load shows the flag, the next one brings the data: about an L2 hit more a hop than LL."""
     times = {}
     for protocol in ("LL", "LL128"):
-        wanted = Collective.of("broadcast", "56 B", "ring", channels=1, protocol=protocol)
-        sim = anb.Simulation("switch:gpus=5", wanted)
+        wanted = Collective.of("all_reduce", "48 B", "tree", channels=1, protocol=protocol)
+        sim = anb.Simulation("switch:gpus=4", wanted)  # two hops up, two down
         sim.run()
         times[protocol] = sim.now_ps
     hit_ps = 111_000  # near, see docs/fidelity.md; less or more by where in a poll the flag comes
