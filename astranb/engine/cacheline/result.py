@@ -239,7 +239,8 @@ def _operations(engine: CacheLineState, graph: Graph) -> list[dict[str, Any]]:
 def headline(engine: CacheLineState) -> list[str]:
     """What ran on what, how much work it was, and what the breakdown is of."""
     program = engine.program
-    where = f"{program.ranks} GPUs on {engine.infra.name}, {program.channels} channels"
+    channels = "1 channel" if program.channels == 1 else f"{program.channels} channels"
+    where = f"{program.ranks} GPUs on {engine.infra.name}, {channels}"
     launch = "" if engine.launch == "none" else f", launch {engine.launch}"
     what = f"{engine.work.title}, {format_bytes(engine.work.size)}, {where}{launch}"
     return [what, f"{engine.events:,} events, {int(engine.machine.clock[0].hops):,} line hops", "blocks"]
