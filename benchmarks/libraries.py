@@ -90,7 +90,9 @@ def rows() -> Iterator[Row]:
             server, boxes = _SERVERS.get(line["gpu"]), int(line["boxes"])
             cloud = next((name for word, name in _CLOUDS.items() if line["network"].startswith(word)), None)
             whole = int(line["gpus"]) == 8 * boxes
-            plain = "8 x " in line["network"] and f" {_NIC_GBPS.get(server, 50)} GB/s" in line["network"]
+            plain = (
+                "8 x " in line["network"] and f" {_NIC_GBPS.get(server or '', 50)} GB/s" in line["network"]
+            )
             if server is None or not whole or any(word in words for word in _OTHER):
                 continue
             if boxes > 1 and not (cloud or plain):

@@ -131,7 +131,7 @@ def _recorded(workload: Workload) -> Workload:
     """The same, with kernels that PyTorch recorded: shapes on every other rank, launches on the others."""
     product = ShapedKernel(Product(100, 64, 64, 2, cast=False), "bf16", 2)
     attention = ShapedKernel(Attention(1, 64, 64, 2, 1, 64, 64), "fp16", 2)
-    known = [product, Launch(300, 256, 64, 99), attention, Launch(3)]
+    known: list[ShapedKernel | Launch] = [product, Launch(300, 256, 64, 99), attention, Launch(3)]
     ranks = [
         dataclasses.replace(one, kernels={1: kernel})
         for one, kernel in zip(workload.operations, known, strict=True)

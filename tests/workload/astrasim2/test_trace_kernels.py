@@ -92,5 +92,6 @@ def test_what_cannot_be_modelled_is_refused_by_node(node, options, said):
 
 def test_without_a_roofline_shapes_are_not_looked_at():
     wrong = kernel(0, inputs=WRONG)
-    for options in ({}, {"roofline": True, "replay": True}):
-        assert operations_of(Trace.of([wrong]), **options).rows["duration_ns"].tolist() == [9000]
+    for modelled in (False, True):
+        found = operations_of(Trace.of([wrong]), roofline=modelled, replay=modelled)
+        assert found.rows["duration_ns"].tolist() == [9000]

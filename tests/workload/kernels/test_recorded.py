@@ -38,6 +38,7 @@ BF16 = types(*["c10::BFloat16"] * 4)
 )
 def test_shapes_are_a_product(operator, shapes, found):
     one = shaped_kernel(f"aten::{operator}", str(shapes), BF16)
+    assert one is not None
     assert one.precision == "bf16"
     assert isinstance(one.kernel, Product)
     assert (one.kernel.m, one.kernel.n, one.kernel.k, one.kernel.copies, one.kernel.bias) == found
@@ -52,6 +53,7 @@ def test_shapes_are_a_product(operator, shapes, found):
 )
 def test_the_type_is_the_precision(name, precision, each):
     one = shaped_kernel("aten::mm", "[[64, 32], [32, 16]]", types(name, name))
+    assert one is not None
     assert (one.precision, one.number_bytes) == (precision, each)
     # fp8 has results of two bytes.
     assert one.touched == each * (64 * 32 + 32 * 16) + max(2, each) * 64 * 16
@@ -68,9 +70,12 @@ def test_the_type_is_the_precision(name, precision, each):
 def test_shapes_are_attention(operator, first, values):
     shapes = [[2, 512, 32, 128]] * first + [[2, 512, 32, 128], [2, 1024, 8, 128], [2, 1024, 8, 64]]
     one = shaped_kernel(f"aten::{operator}", str(shapes), BF16, str(values))
+    assert one is not None
     backward = operator.endswith("backward")
     assert one.kernel == Attention(2, 512, 1024, 32, 8, 128, 64, causal=True, is_backward=backward)
     open_to_all = shaped_kernel(f"aten::{operator}", str(shapes), BF16)
+    assert open_to_all is not None
+    assert isinstance(open_to_all.kernel, Attention)
     assert not open_to_all.kernel.causal
     assert open_to_all.flops > one.flops
 
@@ -80,6 +85,7 @@ def test_heads_before_tokens():
     one = shaped_kernel(
         "aten::_scaled_dot_product_flash_attention", str(shapes), BF16, "[[], [], [], 0.0, True]"
     )
+    assert one is not None
     assert one.kernel == Attention(2, 512, 512, 32, 32, 128, 128)
 
 
