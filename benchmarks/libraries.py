@@ -124,7 +124,7 @@ def simulate(row: Row, size: str) -> Point:
         row.infra,
         choice.to_run(),
         gpu=row.gpu,
-        launch=choice.launched(row.launch) if row.launch else choice.launch,
+        launch=choice.launched(row.launch),
         network=anb.Network(proxy_ps=choice.proxy_ps),
         record=False,
         checkpoint_bytes=0,

@@ -199,7 +199,7 @@ def _collective(args: argparse.Namespace) -> _Inputs:
         collective = choice.to_run(channels=args.channels, **rooted)
     options = _network_options(args, 0 if choice is None else choice.proxy_ps)
     if choice is not None:
-        options["launch"] = choice.launched(args.launch) if args.launch else choice.launch
+        options["launch"] = choice.launched(args.launch)
     return _Inputs(collective, options, infra=infra, choice=choice)
 
 

@@ -96,13 +96,14 @@ class LibraryChoice:
         The GPU's launch and the library's base latency; RCCL's table counts launches too, and the tests
         of MSCCL++ replay a graph.
         """
-        return self.launched("graph" if self.library == "mscclpp" else "stream")
+        return self.launched()
 
-    def launched(self, how: str) -> str:
+    def launched(self, how: str | None = None) -> str:
         """Return ``launch=`` for kernels that are launched in a ``"stream"`` or a ``"graph"``.
 
-        Anything else is returned as it is.
+        By default as the library's tests do it; anything else is returned as it is.
         """
+        how = how or ("graph" if self.library == "mscclpp" else "stream")
         if how not in ("stream", "graph") or not self.base_us:
             return how
         if self.library == "rccl":
