@@ -1,0 +1,7 @@
+"""The network trace generator: from the description of a job to traffic for any network simulator."""
+
+from __future__ import annotations
+
+from ._graph import KIND_NAMES, NODE, Label, MessageGraph
+
+__all__ = ["KIND_NAMES", "NODE", "Label", "MessageGraph"]

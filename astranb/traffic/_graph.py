@@ -1,0 +1,222 @@
+"""Messages and computations of all ranks with their dependencies: what a network simulator is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from astranb.core.arrays import offsets
+from astranb.core.errors import InputError
+from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
+
+__all__ = ["KIND_NAMES", "NODE", "Label", "MessageGraph"]
+
+NODE: Final = np.dtype(
+    [
+        ("rank", "i8"),
+        ("kind", "i8"),  # COMPUTE, SEND or RECV
+        ("peer", "i8"),  # the rank at the other end of a message; of a computation -1
+        ("bytes", "i8"),  # of a message
+        ("tag", "i8"),  # of a message: its receive has the same one
+        ("duration_ps", "i8"),  # of a computation
+        ("start_ps", "i8"),  # when it began in the run that was recorded; -1: not known
+        ("match", "i8"),  # of a send the row of its receive, and the reverse; of a computation -1
+        ("label", "i8"),  # row of the labels
+        ("phase", "i8"),  # of a collective: which of its phases, -1: none
+        ("chunk", "i8"),  # and which of its chunks
+    ]
+)
+"""One node of a message graph."""
+
+KIND_NAMES: Final = {COMPUTE: "compute", SEND: "send", RECV: "receive"}
+
+
+@dataclass(frozen=True)
+class Label:
+    """What nodes belong to: an operation of the workload.
+
+    Attributes
+    ----------
+    name : str
+        Of the operation.
+    collective : str
+        As ``all_reduce``; empty: a message or computation of its own.
+    algorithm : str
+        Of the collective, as ``ring``.
+    job : str
+        Of several jobs on one network.
+    """
+
+    name: str = ""
+    collective: str = ""
+    algorithm: str = ""
+    job: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MessageGraph:
+    """Messages and computations of all ranks with their dependencies.
+
+    A node begins when all nodes that it waits for have ended. A computation ends after its duration,
+    however many others its rank has under way. A send ends when its message has arrived, as an RDMA write
+    that is acknowledged; a receive ends when its message has arrived and the receive itself has begun.
+    Messages between two ranks with the same tag are received in the order in which they are sent.
+
+    Parameters
+    ----------
+    ranks : int
+    nodes : ndarray of NODE
+        Ordered by rank.
+    dep_start : ndarray of int64, shape (nodes + 1,)
+        Where the list of each node begins in ``deps``.
+    deps : ndarray of int64
+        Rows, of the same rank, that a node waits for.
+    labels : sequence of Label
+    title : str
+    assumptions : mapping of str to str
+        What the graph rests on: machine, algorithms, sources of durations.
+
+    Raises
+    ------
+    InputError
+        A row, rank or label does not exist, or nodes are not ordered by rank.
+
+    Examples
+    --------
+    >>> pair = MessageGraph.of(2, [
+    ...     {"rank": 0, "kind": COMPUTE, "duration_ps": 5_000},
+    ...     {"rank": 0, "kind": SEND, "peer": 1, "bytes": 4096},
+    ...     {"rank": 1, "kind": RECV, "peer": 0, "bytes": 4096},
+    ... ], [(), (0,), ()])
+    >>> pair.nodes["match"].tolist(), pair.messages
+    ([-1, 2, 1], 1)
+    """
+
+    ranks: int
+    nodes: np.ndarray
+    dep_start: np.ndarray
+    deps: np.ndarray
+    labels: Sequence[Label] = (Label(),)
+    title: str = "traffic"
+    assumptions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        ranks: int,
+        nodes: Iterable[Mapping[str, Any]],
+        deps: Sequence[Sequence[int]] = (),
+        labels: Sequence[Label] = (Label(),),
+        **described: Any,
+    ) -> MessageGraph:
+        """Make a graph of a description of each node; sends and receives are matched.
+
+        Parameters
+        ----------
+        ranks : int
+        nodes : iterable of mapping
+            Fields of :data:`NODE` by name, ordered by rank; the default is 0 (``peer``, ``start_ps``,
+            ``phase`` and ``chunk``: -1).
+        deps : sequence of sequence of int
+            For each node the rows that it waits for.
+        labels : sequence of Label
+        **described
+            ``title`` and ``assumptions``.
+
+        Raises
+        ------
+        InputError
+            A message is sent and not received, or the reverse.
+        """
+        listed = list(nodes)
+        table = np.zeros(len(listed), NODE)
+        for name in ("peer", "start_ps", "match", "phase", "chunk"):
+            table[name] = -1
+        for number, row in enumerate(listed):
+            for name, value in row.items():
+                table[number][name] = value
+        lists = list(deps) or [()] * len(listed)
+        start = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
+        flat = np.array([dep for each in lists for dep in each], np.int64)
+        return cls(ranks, matched(table), start, flat, labels, **described)
+
+    def __post_init__(self) -> None:
+        """Check that all numbers fit together."""
+        nodes, count = self.nodes, len(self.nodes)
+        where = self.title
+        if len(self.dep_start) != count + 1 or int(self.dep_start[-1]) != len(self.deps):
+            raise InputError("lists of dependencies do not fit the nodes", where=where)
+        if count == 0:
+            return
+        ranks = nodes["rank"]
+        if ranks[0] < 0 or ranks[-1] >= self.ranks or (np.diff(ranks) < 0).any():
+            raise InputError(f"nodes are not ordered by rank, or not of {self.ranks} ranks", where=where)
+        if len(self.deps) and (self.deps.min() < 0 or self.deps.max() >= count):
+            raise InputError("a node waits for a node that does not exist", where=where)
+        if (ranks[self.deps] != np.repeat(ranks, np.diff(self.dep_start))).any():
+            raise InputError("a node waits for a node of another rank", where=where, hint="send a message")
+        if not 0 <= nodes["label"].min() <= nodes["label"].max() < len(self.labels):
+            raise InputError("a node has a label that does not exist", where=where)
+        sends = nodes["kind"] != COMPUTE
+        peers = nodes["peer"][sends]
+        if len(peers) and not 0 <= peers.min() <= peers.max() < self.ranks:
+            raise InputError(f"a message goes to a rank outside {self.ranks} ranks", where=where)
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """Where the nodes of each rank begin, and the end of the last: int64, shape (ranks + 1,)."""
+        return offsets(self.nodes["rank"], self.ranks)
+
+    @cached_property
+    def sends(self) -> np.ndarray:
+        """The rows of sends, in order: the number of a message is its position here."""
+        return np.flatnonzero(self.nodes["kind"] == SEND)
+
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        return len(self.sends)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all messages."""
+        return int(self.nodes["bytes"][self.sends].sum())
+
+
+def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:
+    """Match sends with receives: of each source, target and tag the first with the first, and so on.
+
+    Parameters
+    ----------
+    nodes : ndarray of NODE
+        Ordered by rank; ``match`` is written.
+    where : str
+        What errors name.
+
+    Raises
+    ------
+    InputError
+        A message is sent and not received, or the reverse.
+    """
+    sends, receives = (np.flatnonzero(nodes["kind"] == kind) for kind in (SEND, RECV))
+    out, back = nodes[sends], nodes[receives]
+    sent = np.stack([out["rank"], out["peer"], out["tag"]])
+    received = np.stack([back["peer"], back["rank"], back["tag"]])
+    first, second = (np.lexsort(keys[::-1]) for keys in (sent, received))
+    if len(sends) == len(receives) and (sent[:, first] == received[:, second]).all():
+        nodes["match"] = -1
+        nodes["match"][sends[first]] = receives[second]
+        nodes["match"][receives[second]] = sends[first]
+        return nodes
+    counts: dict[tuple[int, ...], int] = {}
+    for keys, sign in ((sent, 1), (received, -1)):
+        for source, target, tag in keys.T.tolist():
+            counts[source, target, tag] = counts.get((source, target, tag), 0) + sign
+    (source, target, tag), left = next((key, left) for key, left in sorted(counts.items()) if left)
+    what = f"rank {source} sends {target} a message" if left > 0 else f"rank {target} expects one of {source}"
+    other = "which it does not receive" if left > 0 else "which is not sent"
+    raise InputError(f"{what} with tag {tag}, {other}", where=where, hint="match sends and receives")
