@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -203,20 +204,32 @@ def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:
         A message is sent and not received, or the reverse.
     """
     sends, receives = (np.flatnonzero(nodes["kind"] == kind) for kind in (SEND, RECV))
-    out, back = nodes[sends], nodes[receives]
-    sent = np.stack([out["rank"], out["peer"], out["tag"]])
-    received = np.stack([back["peer"], back["rank"], back["tag"]])
-    first, second = (np.lexsort(keys[::-1]) for keys in (sent, received))
-    if len(sends) == len(receives) and (sent[:, first] == received[:, second]).all():
+    sent = [nodes[name][sends] for name in ("rank", "peer", "tag")]
+    received = [nodes[name][receives] for name in ("peer", "rank", "tag")]
+    first, second = _order(sent), _order(received)
+    if len(sends) == len(receives) and all(
+        (a[first] == b[second]).all() for a, b in zip(sent, received, strict=True)
+    ):
         nodes["match"] = -1
         nodes["match"][sends[first]] = receives[second]
         nodes["match"][receives[second]] = sends[first]
         return nodes
     counts: dict[tuple[int, ...], int] = {}
     for keys, sign in ((sent, 1), (received, -1)):
-        for source, target, tag in keys.T.tolist():
+        for source, target, tag in zip(*(column.tolist() for column in keys), strict=True):
             counts[source, target, tag] = counts.get((source, target, tag), 0) + sign
     (source, target, tag), left = next((key, left) for key, left in sorted(counts.items()) if left)
     what = f"rank {source} sends {target} a message" if left > 0 else f"rank {target} expects one of {source}"
     other = "which it does not receive" if left > 0 else "which is not sent"
     raise InputError(f"{what} with tag {tag}, {other}", where=where, hint="match sends and receives")
+
+
+def _order(keys: list[np.ndarray]) -> np.ndarray:
+    """Give the order of rows by several columns, equal ones as they are."""
+    widths = [int(column.max(initial=0)) - int(column.min(initial=0)) + 1 for column in keys]
+    if math.prod(widths) >= 1 << 62:
+        return np.lexsort(keys[::-1])
+    mixed = np.zeros(len(keys[0]), np.int64)
+    for column, width in zip(keys, widths, strict=True):
+        mixed = mixed * width + (column - column.min(initial=0))
+    return np.argsort(mixed, kind="stable")
