@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from astranb.core.errors import InputError, near
 from astranb.infragraph import Infra
+from astranb.traffic._graph import MessageGraph
 
-from .._graph import MessageGraph
 from ._translation import Translation
 
-__all__ = ["TARGETS", "Target", "translate"]
+__all__ = ["TARGETS", "TrafficTarget", "translate"]
 
 
 @dataclass(frozen=True)
-class Target:
+class TrafficTarget:
     """A simulator, or a format, that traffic is written for.
 
     Attributes
@@ -37,9 +37,9 @@ class Target:
     write: Callable[..., Translation]
 
 
-_ALL: tuple[Target, ...] = ()
+_ALL: tuple[TrafficTarget, ...] = ()
 
-TARGETS: Final[dict[str, Target]] = {target.name: target for target in _ALL}
+TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
 """All targets by name."""
 
 
