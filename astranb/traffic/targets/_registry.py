@@ -11,6 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.infragraph import Infra
 from astranb.traffic._graph import MessageGraph
 
+from . import goal
 from ._translation import Translation
 
 __all__ = ["TARGETS", "TrafficTarget", "translate"]
@@ -37,7 +38,9 @@ class TrafficTarget:
     write: Callable[..., Translation]
 
 
-_ALL: tuple[TrafficTarget, ...] = ()
+_ALL: Final = (
+    TrafficTarget("goal", "LogGOPSim and ATLAHS: operations with dependencies", ".goal", goal.write_goal),
+)
 
 TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
 """All targets by name."""
