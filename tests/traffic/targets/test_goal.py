@@ -203,7 +203,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     made.receive(1, 0, 5)
     made.send(1, 0, 5, deps=[2])
     with pytest.raises(
-        InputError, match="cycle: node 0 of rank 0 .receive from 1., which waits for"
+        InputError, match=r"cycle: node 0 of rank 0 .receive from 1., which waits for"
     ) as error:
         write_goal(made.graph(), file)
     assert "node 1 of rank 1 (send to 0)" in str(error.value)
