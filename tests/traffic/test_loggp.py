@@ -174,5 +174,5 @@ def test_wrong_parameters_and_cycles_are_refused() -> None:
         LogGP(gap_ps=-1)
     made = Builder(1, "itself")
     made.compute(0, 5, [0])
-    with pytest.raises(InputError, match="cycle: node 0 of rank 0 .compute., which waits for node 0"):
+    with pytest.raises(InputError, match=r"cycle: node 0 of rank 0 .compute., which waits for node 0"):
         loggp_finish_ps(made.graph())
