@@ -6,13 +6,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from astranb.core.arrays import offsets
 from astranb.core.errors import InputError
-from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COMPUTE,
+    RECV,
+    SEND,
+    DimensionNetwork,
+    InfraNetwork,
+    Operations,
+    System,
+    Workload,
+)
 
 __all__ = ["KIND_NAMES", "NODE", "Label", "MessageGraph"]
 
@@ -96,6 +106,8 @@ class MessageGraph:
     >>> pair.nodes["match"].tolist(), pair.messages
     ([-1, 2, 1], 1)
     """
+
+    subject: ClassVar = "model"
 
     ranks: int
     nodes: np.ndarray
@@ -186,6 +198,92 @@ class MessageGraph:
     def bytes(self) -> int:
         """The bytes of all messages."""
         return int(self.nodes["bytes"][self.sends].sum())
+
+    def on(
+        self,
+        network: DimensionNetwork | InfraNetwork | None,
+        gpu: str | None = None,
+        *,
+        by_lines: bool = False,
+    ) -> Workload:
+        """Give the workload that sends the messages over a network: give the graph to a ``Simulation``.
+
+        Each rank has one operation, a custom collective of its messages and computations: what begins when
+        depends on the dependencies alone. Picoseconds are rounded up to nanoseconds.
+
+        Parameters
+        ----------
+        network : DimensionNetwork or InfraNetwork
+            With as many NPUs as there are ranks.
+        gpu, by_lines
+            Of no effect: computations have their durations.
+
+        Raises
+        ------
+        InputError
+            There is no network, or it has another number of NPUs.
+
+        Examples
+        --------
+        >>> from astranb.engine.messages import simulate
+        >>> pair = MessageGraph.of(2, [
+        ...     {"rank": 0, "kind": SEND, "peer": 1, "bytes": 50_000},
+        ...     {"rank": 1, "kind": RECV, "peer": 0, "bytes": 50_000},
+        ... ])
+        >>> simulate(pair.on(DimensionNetwork(["Ring"], [2], [50], [500]))).end_ns.tolist()
+        [1500, 1500]
+        """
+        del gpu, by_lines
+        used = require_ranks(self.ranks, network, self.title)
+        operations = [self._operations(rank) for rank in range(self.ranks)]
+        # A roofline says of computations without operations that they take no time.
+        system = System.from_document(
+            {
+                "all-reduce-implementation": ["ring"],
+                "roofline-enabled": 1,
+                "peak-perf": 1,
+                "local-mem-bw": 1,
+            },
+            "the replay",
+        )
+        return Workload(operations, used, system, title=self.title)
+
+    def _operations(self, rank: int) -> Operations:
+        """Give a rank's operation."""
+        first, last = int(self.first[rank]), int(self.first[rank + 1])
+        nodes = self.nodes[first:last]
+        if not len(nodes):
+            return Operations.of([])
+        rows = np.zeros(len(nodes), Operations.of([]).rows.dtype)
+        for name in ("kind", "bytes", "tag", "peer"):
+            rows[name] = nodes[name]
+        computes = nodes["kind"] == COMPUTE
+        rows["group"], rows["involved"] = -1, (1 << 62) - 1
+        rows["duration_ns"] = -(-nodes["duration_ps"] // 1000)
+        rows["flops"] = np.where(computes & (nodes["duration_ps"] > 0), -1, 0)
+        rows["bytes"][computes] = rows["peer"][computes] = 0
+        begin, end = int(self.dep_start[first]), int(self.dep_start[last])
+        start, deps = self.dep_start[first : last + 1] - begin, self.deps[begin:end] - first
+        every = Operations(rows, start, deps)
+        return Operations.of([{"kind": COLLECTIVE, "bytes": 1}], custom={0: every}, names=[self.title])
+
+
+def require_ranks(
+    ranks: int, network: DimensionNetwork | InfraNetwork | None, title: str
+) -> DimensionNetwork | InfraNetwork:
+    """Return the network, if it has as many NPUs as there are ranks.
+
+    Raises
+    ------
+    InputError
+        It has not, or there is none.
+    """
+    if network is None:
+        raise InputError("traffic needs a network", where=title, hint="give an infrastructure")
+    if network.npus != ranks:
+        what = f"{ranks:,} ranks on a network of {network.npus:,} NPUs"
+        raise InputError(what, where=title, hint="give a network of as many")
+    return network
 
 
 def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:

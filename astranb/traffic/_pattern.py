@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from astranb.core.state import require_bytes
-from astranb.workload.astrasim2 import COMPUTE, RECV, SEND, RankOperations
+from astranb.workload.astrasim2 import (
+    ALGORITHM_WORDS,
+    COMPUTE,
+    RECV,
+    SEND,
+    DimensionNetwork,
+    InfraNetwork,
+    RankOperations,
+    System,
+    Workload,
+)
 
-from ._graph import NODE, Label, MessageGraph, matched
+from ._graph import NODE, Label, MessageGraph, matched, require_ranks
 
 __all__ = ["Pattern"]
 
+_WORDS: Final = ALGORITHM_WORDS | {"double_tree": "doubleBinaryTree"}
+"""What a system's file calls the algorithms of templates."""
 _NODE_BYTES: Final = 3 * NODE.itemsize
 """Bytes of a node while a graph is made: itself, its dependencies, and what matches sends and receives."""
 
@@ -46,6 +58,8 @@ class Pattern:
     assumptions : mapping of str to str
         What the pattern rests on: machine, algorithms, sources of durations.
     """
+
+    subject: ClassVar = "model"
 
     operations: RankOperations
     groups: Mapping[int, Sequence[int]]
@@ -110,6 +124,44 @@ class Pattern:
         hint = "take fewer ranks, layers or microbatches"
         require_bytes(_NODE_BYTES * self.nodes, where=f"{self.nodes:,} nodes of {self.title}", hint=hint)
         return _Unfolding(self).graph()
+
+    def on(
+        self,
+        network: DimensionNetwork | InfraNetwork | None,
+        gpu: str | None = None,
+        *,
+        by_lines: bool = False,
+    ) -> Workload:
+        """Give the workload that replays the pattern on a network: give the pattern to a ``Simulation``.
+
+        Parameters
+        ----------
+        network : DimensionNetwork or InfraNetwork
+            With as many NPUs as there are ranks.
+        gpu : str, optional
+            Of no effect: computations have their durations.
+        by_lines : bool
+            Whether collectives stay what they are: their messages are the loads and stores of thread blocks.
+            Otherwise all messages are unfolded.
+
+        Raises
+        ------
+        InputError
+            There is no network, it has another number of NPUs, or the messages do not fit in memory.
+        """
+        if not by_lines:
+            require_ranks(self.ranks, network, self.title)
+            return self.unfold().on(network, gpu)
+        used = require_ranks(self.ranks, network, self.title)
+        algorithms = {
+            f"{label.collective.replace('_', '-')}-implementation": [_WORDS[label.algorithm.split("+")[0]]]
+            for label in (graph.labels[0] for graph in self.templates)
+            if label.algorithm.split("+")[0] in _WORDS
+        }
+        system = System.from_document(
+            {"all-reduce-implementation": ["ring"], **algorithms, "preferred-dataset-splits": 1}, "the replay"
+        )
+        return Workload(self.operations, used, system, groups=self.groups, title=self.title)
 
 
 class _Unfolding:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.engine.messages import Run, outer_dimension, rails_of, tables
+from astranb.engine.messages import MessageEngine, Run, outer_dimension, rails_of, tables
+from astranb.sim import Simulation
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Operations, RankOperations, Workload
 from astranb.workload.astrasim2.durations import durations_ns
 from astranb.workload.astrasim2.kinds import BROADCAST, INTER, ROUND_ROBIN
@@ -22,7 +23,7 @@ __all__ = ["record"]
 
 
 def record(
-    workload: Workload, *, fidelity: str = "analytical", assumptions: Mapping[str, str] | None = None
+    what: Workload | Simulation, *, fidelity: str = "analytical", assumptions: Mapping[str, str] | None = None
 ) -> Pattern:
     """Run a workload and record its traffic.
 
@@ -32,7 +33,8 @@ def record(
 
     Parameters
     ----------
-    workload : Workload
+    what : Workload or Simulation
+        Of a simulation its inputs; it is not moved.
     fidelity : str
         ``analytical`` or ``congestion``: of the run that gives starts and that order.
     assumptions : mapping of str to str, optional
@@ -58,6 +60,7 @@ def record(
     >>> pattern.messages, pattern.bytes, pattern.unfold().messages
     (24, 393216, 24)
     """
+    workload = what if isinstance(what, Workload) else _workload_of(what)
     if fidelity not in ("analytical", "congestion"):
         hint = "use 'analytical' or 'congestion'"
         raise InputError(f"a pattern is not recorded at fidelity {fidelity!r}", where="fidelity", hint=hint)
@@ -84,6 +87,16 @@ def record(
         operations, dict(workload.groups), tuple(templates.graphs), tuple(chosen), tuple(starts),
         int(result.end_ns.max(initial=0)), workload.title, known | dict(assumptions or {}),
     )  # fmt: skip
+
+
+def _workload_of(simulation: Simulation) -> Workload:
+    """Give what a simulation by messages runs."""
+    engine = simulation.driver.engine
+    workload = engine.run.workload if isinstance(engine, MessageEngine) else None
+    if workload is None:
+        hint = "make the simulation with fidelity='analytical' or 'congestion', and do not load it"
+        raise InputError("its messages have no workload", where="traffic.record", hint=hint)
+    return workload
 
 
 def _described(network: Any) -> str:
