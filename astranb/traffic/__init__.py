@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._pattern import Pattern
+from ._program import template_of_program
 from ._read import read_traffic
 from ._record import record
 from ._statistics import TrafficStatistics, statistics
@@ -25,6 +26,7 @@ __all__ = [
     "record",
     "statistics",
     "template_of",
+    "template_of_program",
     "translate",
     "write_chakra",
     "write_pattern",
