@@ -155,7 +155,9 @@ def read_pattern(path: str | Path) -> Pattern:
         raise InputError(f"not a pattern ({FORMAT})", where=where, hint=hint)
     try:
         return _pattern(table, document)
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+    except (
+        KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException,
+    ) as error:  # fmt: skip
         what = f"a damaged pattern: {type(error).__name__} {str(error).splitlines()[:1]}"
         raise InputError(what, where=where, hint="record it again") from None
 
