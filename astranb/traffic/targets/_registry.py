@@ -11,7 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.infragraph import Infra
 from astranb.traffic._graph import MessageGraph
 
-from . import goal
+from . import goal, htsim
 from ._translation import Translation
 
 __all__ = ["TARGETS", "TrafficTarget", "translate"]
@@ -40,6 +40,7 @@ class TrafficTarget:
 
 _ALL: Final = (
     TrafficTarget("goal", "LogGOPSim and ATLAHS: operations with dependencies", ".goal", goal.write_goal),
+    TrafficTarget("htsim", "htsim: a connection matrix of flows with triggers", ".cm", htsim.write_htsim),
 )
 
 TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
