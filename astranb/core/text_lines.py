@@ -21,6 +21,12 @@ _MOST_DIGITS: Final = 20  # of an int64, with its sign
 _BLOCK: Final = 1 << 18
 
 
+def _parts(template: str) -> list[str | int]:
+    """Divide a template: text, column, text, …, text."""
+    texts = re.split(r"\{(\d+)\}", template)
+    return [int(text) if place % 2 else text for place, text in enumerate(texts)]
+
+
 @kernel
 def write_lines(
     literal: _Bytes,
@@ -67,13 +73,16 @@ _BYTE: Final = np.dtype(np.uint8)
 _WRITE: Final = Entry(write_lines, [_BYTE, _INT, _INT, _INT, _INT, _INT, _BYTE])
 
 
-def text_lines(templates: Sequence[str], which: np.ndarray, values: np.ndarray) -> bytes:
+def text_lines(
+    templates: Sequence[str | Sequence[str | int]], which: np.ndarray, values: np.ndarray
+) -> bytes:
     r"""Fill templates with numbers, a row of numbers each.
 
     Parameters
     ----------
-    templates : sequence of str
-        ``{0}`` stands for the number in column 0, and so on.
+    templates : sequence of str, or of sequences of str and int
+        ``{0}`` stands for the number in column 0, and so on. A template that holds text of others is given
+        as its parts: what is an ``int`` there is a column, and no text is looked into.
     which : ndarray of int
         The template of each row.
     values : ndarray of int, shape (rows, columns)
@@ -86,21 +95,24 @@ def text_lines(templates: Sequence[str], which: np.ndarray, values: np.ndarray) 
     """
     literal, parts, first, longest = bytearray(), [], [0], 1
     for template in templates:
-        begun = len(literal)
-        texts = re.split(r"\{(\d+)\}", template)
-        for position in range(0, len(texts), 2):
-            start = len(literal)
-            literal += texts[position].encode()
-            column = int(texts[position + 1]) if position + 1 < len(texts) else -1
-            parts += [start, len(literal), column]
+        begun = start = len(literal)
+        numbers = 0
+        for part in _parts(template) if isinstance(template, str) else template:
+            if isinstance(part, str):
+                literal += part.encode(errors="replace")
+            else:
+                parts += [start, len(literal), part]
+                start = len(literal)
+                numbers += 1
+        parts += [start, len(literal), -1]
         first.append(len(parts) // 3)
-        longest = max(longest, len(literal) - begun + _MOST_DIGITS * (len(texts) // 2))
+        longest = max(longest, len(literal) - begun + _MOST_DIGITS * numbers)
     described = (np.frombuffer(bytes(literal) or b" ", np.uint8), np.array(parts), np.array(first))
     out = np.empty(longest * min(len(which), _BLOCK), np.uint8)
     shape = np.array([values.shape[1]], np.int64)
     blocks = []
-    for start in range(0, len(which), _BLOCK):
-        rows = np.ascontiguousarray(which[start : start + _BLOCK], np.int64)
-        numbers = np.ascontiguousarray(values[start : start + _BLOCK], np.int64).reshape(-1)
-        blocks.append(out[: _WRITE(*described, rows, numbers, shape, out)].tobytes())
+    for begin in range(0, len(which), _BLOCK):
+        rows = np.ascontiguousarray(which[begin : begin + _BLOCK], np.int64)
+        table = np.ascontiguousarray(values[begin : begin + _BLOCK], np.int64).reshape(-1)
+        blocks.append(out[: _WRITE(*described, rows, table, shape, out)].tobytes())
     return b"".join(blocks)

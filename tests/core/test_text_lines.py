@@ -25,3 +25,7 @@ def test_lines_are_what_formatting_each_gives(rows: list[tuple[int, int, int, in
 def test_many_lines_are_written_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("astranb.core.text_lines._BLOCK", 3)
     assert text_lines(["{0},"], np.zeros(8, int), np.arange(8).reshape(-1, 1)) == b"0,1,2,3,4,5,6,7,"
+
+
+def test_text_of_others_is_not_looked_into() -> None:
+    assert text_lines([["{0} ", 1, "{1}"]], np.zeros(1, int), np.array([[7, 8]])) == b"{0} 8{1}"

@@ -11,7 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.infragraph import Infra
 from astranb.traffic._graph import MessageGraph
 
-from . import goal
+from . import goal, htsim, tables
 from ._translation import Translation
 
 __all__ = ["TARGETS", "TrafficTarget", "translate"]
@@ -40,6 +40,9 @@ class TrafficTarget:
 
 _ALL: Final = (
     TrafficTarget("goal", "LogGOPSim and ATLAHS: operations with dependencies", ".goal", goal.write_goal),
+    TrafficTarget("htsim", "htsim: a connection matrix of flows with triggers", ".cm", htsim.write_htsim),
+    TrafficTarget("csv", "tables of messages, computations and dependencies", ".csv", tables.write_csv),
+    TrafficTarget("parquet", "the same tables as Parquet", ".parquet", tables.write_parquet),
 )
 
 TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
