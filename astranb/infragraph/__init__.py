@@ -13,9 +13,11 @@ from ._infra import Infra
 from ._link_types import LINK_TYPES, LinkType, family
 from ._load import convert, load
 from ._plan import NodeKind
+from ._topology_files import TOPOLOGY_FORMATS, topology_format, write_topology
 
 __all__ = [
     "LINK_TYPES",
+    "TOPOLOGY_FORMATS",
     "Infra",
     "Link",
     "LinkType",
@@ -28,4 +30,6 @@ __all__ = [
     "family",
     "load",
     "resolve",
+    "topology_format",
+    "write_topology",
 ]
