@@ -31,6 +31,7 @@ FLOORS = {
     "engine": 5,
     "sim": 6,
     "explore": 7,
+    "traffic": 7,
     "export": 7,
     "cli": 8,
     "widgets": 8,

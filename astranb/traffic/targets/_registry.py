@@ -1,0 +1,73 @@
+"""The simulators that traffic is written for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from astranb.core.errors import InputError, near
+from astranb.infragraph import Infra
+from astranb.traffic._graph import MessageGraph
+
+from . import goal
+from ._translation import Translation
+
+__all__ = ["TARGETS", "TrafficTarget", "translate"]
+
+
+@dataclass(frozen=True)
+class TrafficTarget:
+    """A simulator, or a format, that traffic is written for.
+
+    Attributes
+    ----------
+    name : str
+    description : str
+        What reads such files.
+    suffix : str
+        Of the file, as ``.goal``.
+    write : callable
+        Takes the graph, the path, ``topology=`` and options of its own.
+    """
+
+    name: str
+    description: str
+    suffix: str
+    write: Callable[..., Translation]
+
+
+_ALL: Final = (
+    TrafficTarget("goal", "LogGOPSim and ATLAHS: operations with dependencies", ".goal", goal.write_goal),
+)
+
+TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
+"""All targets by name."""
+
+
+def translate(
+    graph: MessageGraph, target: str, path: str | Path, *, topology: Infra | None = None, **options: Any
+) -> Translation:
+    """Write traffic for a simulator.
+
+    Parameters
+    ----------
+    graph : MessageGraph
+    target : str
+        One of :data:`TARGETS`.
+    path : str or Path
+        The file; further files of a target lie beside it.
+    topology : Infra, optional
+        The machine, for targets that write a topology or check that the ranks fit.
+    **options
+        Of the target.
+
+    Raises
+    ------
+    InputError
+        The target does not exist, or cannot express the graph, or the file cannot be written.
+    """
+    if target not in TARGETS:
+        raise InputError(f"unknown target {target!r}", where="--target", hint=near(target, TARGETS))
+    return TARGETS[target].write(graph, Path(path), topology=topology, **options)
