@@ -23,6 +23,7 @@ from ._ns3 import read_ns3, write_ns3
 __all__ = [
     "TOPOLOGY_FORMATS",
     "TopologyFormat",
+    "anynet_text",
     "is_topology_file",
     "read_topology",
     "topology_format",
@@ -114,6 +115,11 @@ def topology_text(graph: NodeGraph, form: TopologyFormat) -> tuple[str, list[str
     if not len(graph.gpus):
         raise InputError("there is no GPU", where=graph.title, hint="a GPU is a component with choice: xpu")
     return form.write(fabric_of(graph) if form.fabric else flattened(graph))
+
+
+def anynet_text(graph: NodeGraph, cycle_ps: int) -> tuple[str, list[str]]:
+    """Return a network file of BookSim with cycles of a given time, and what it does not express."""
+    return write_anynet(flattened(graph), cycle_ps)
 
 
 def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> list[str]:

@@ -11,7 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.infragraph import Infra
 from astranb.traffic._graph import MessageGraph
 
-from . import goal
+from . import goal, ns3, omnet, packets, pcap
 from ._translation import Translation
 
 __all__ = ["TARGETS", "TrafficTarget", "translate"]
@@ -40,6 +40,18 @@ class TrafficTarget:
 
 _ALL: Final = (
     TrafficTarget("goal", "LogGOPSim and ATLAHS: operations with dependencies", ".goal", goal.write_goal),
+    TrafficTarget("ns3", "ns-3 of HPCC and ASTRA-sim: flows by the clock", ".txt", ns3.write_ns3),
+    TrafficTarget(
+        "flows", "flows with dependencies, for scripts in ns-3 and others", ".csv", ns3.write_flow_schedule
+    ),
+    TrafficTarget("omnet", "OMNeT++ with INET: TCP sessions by the clock", ".ini", omnet.write_omnet),
+    TrafficTarget(
+        "booksim", "BookSim with file injection: packets by cycles", ".trace", packets.write_booksim
+    ),
+    TrafficTarget(
+        "packets", "Garnet and others: packets with dependencies", ".csv", packets.write_packet_trace
+    ),
+    TrafficTarget("pcap", "test-beds: headers of RoCEv2 packets", ".pcap", pcap.write_pcap),
 )
 
 TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
