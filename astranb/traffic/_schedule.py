@@ -140,7 +140,7 @@ def message_times(
     """
     order = node_order(graph) if order is None else order
     nodes, sends = graph.nodes, graph.sends
-    sources, targets, sizes = (np.ascontiguousarray(nodes[sends][n]) for n in ("rank", "peer", "bytes"))
+    sources, targets, sizes = (nodes[name][sends] for name in ("rank", "peer", "bytes"))
     if network is None:
         rate, delay = bandwidth_Bps(bandwidth, where="bandwidth"), time_ps(latency, where="latency")
         rates, delays = np.full(len(sends), rate), np.full(len(sends), delay)

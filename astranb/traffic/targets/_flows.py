@@ -42,15 +42,15 @@ class TimedMessages:
         self.times: MessageTimes = message_times(
             graph, network, bandwidth=bandwidth, latency=latency, order=order
         )
-        sends = graph.nodes[graph.sends]
-        between = np.flatnonzero(sends["rank"] != sends["peer"])
+        nodes, sends = graph.nodes, graph.sends
+        between = np.flatnonzero(nodes["rank"][sends] != nodes["peer"][sends])
         by_start = between[np.argsort(self.times.start_ps[between], kind="stable")]
-        columns = [np.ascontiguousarray(sends[name][by_start]) for name in ("rank", "peer", "bytes")]
+        self.rows = sends[by_start]
+        columns = [nodes[name][self.rows] for name in ("rank", "peer", "bytes")]
         self.source: NDArray[np.int64] = columns[0]
         self.target: NDArray[np.int64] = columns[1]
         self.size: NDArray[np.int64] = columns[2]
         self.start_ps = self.times.start_ps[by_start]
-        self.rows = graph.sends[by_start]
         self.not_expressed: list[str] = [
             *counted(len(sends) - len(between), len(sends), "messages", "from a rank to itself, left out"),
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
 from astranb.infragraph import TOPOLOGY_FORMATS, Infra, topology_text
 from astranb.traffic._graph import MessageGraph
-from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
+from astranb.workload.astrasim2 import RECV, SEND
 
 from ._checked import checked_order, counted, labelled
 from ._flows import SECOND_PS, beside, timed_messages
@@ -127,7 +128,7 @@ def _bits(rate: str) -> int:
     return int(number) * {"Gbps": 10**9, "Mbps": 10**6, "bps": 1}[rate[len(number) :]]
 
 
-_CSV: Final = ("{0},flow,{1},{2},{3},0,", "{0},delay,{1},,,{2},", "{0}", " {0}", "\n", "")
+_CSV: Final = ("{0},flow,{1},{2},{3},0,", "{0},delay,{1},,,{2},", "{0}", " {0}", "\n", "\n")
 _JSON: Final = (
     '{"id":{0},"kind":"flow","source":{1},"target":{2},"bytes":{3},"delay_ps":0,"waits_for":[',
     '{"id":{0},"kind":"delay","rank":{1},"delay_ps":{2},"waits_for":[',
@@ -163,10 +164,7 @@ def write_flow_schedule(
     file = Path(path)
     order = checked_order(graph)
     json = file.suffix.lower() == ".json"
-    values, which = _schedule_rows(graph, order)
-    templates = list(_JSON if json else _CSV)
-    if json and len(which):
-        which[-1] = 5  # no comma behind the last object
+    templates = _JSON if json else _CSV
     lost = list(labelled(graph, "labels have no place in a schedule"))
     recorded = int((graph.nodes["start_ps"] >= 0).sum())
     lost += counted(recorded, len(graph.nodes), "nodes", "recorded starts are left out: rows wait for rows")
@@ -178,8 +176,8 @@ def write_flow_schedule(
     with whole_files() as add:
         with add(file) as out:
             out.write(b"[\n" if json else b"id,kind,source,target,bytes,delay_ps,waits_for\n")
-            for at in range(0, len(which), _ROWS):
-                out.write(text_lines(templates, which[at : at + _ROWS], values[at : at + _ROWS]))
+            for values, which in _schedule_rows(graph, order):
+                out.write(text_lines(templates, which, values))
             out.write(b"]\n" if json else b"")
         for name, content in others.items():
             with add(name) as out:
@@ -187,38 +185,36 @@ def write_flow_schedule(
     return Translation((file, *others), graph.messages, tuple(lost))
 
 
-def _schedule_rows(graph: MessageGraph, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pieces of the rows' text: values and templates."""
+def _schedule_rows(graph: MessageGraph, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows in blocks: the values and templates of the parts of their text."""
     nodes = graph.nodes
-    kind, count = nodes["kind"], len(nodes)
-    degree = np.diff(graph.dep_start)
-    receives = kind == RECV
-    alias = receives & (degree == 0)  # it ends when its flow does
-    own = ~alias
-    number = np.full(count, -1)
-    listed = order[own[order]]
+    kind, degree = np.ascontiguousarray(nodes["kind"]), np.diff(graph.dep_start)
+    alias = (kind == RECV) & (degree == 0)  # it ends when its flow does
+    listed = order[~alias[order]]
+    number = np.full(len(nodes), -1)
     number[listed] = np.arange(len(listed))
     number[alias] = number[nodes["match"][alias]]
-    # What each row waits for: its list, and of a receive its flow.
-    waits = degree[listed] + receives[listed]
-    pieces = waits + 2
-    begin = np.cumsum(pieces) - pieces
-    values = np.zeros((int(pieces.sum()), 4), np.int64)
-    which = np.full(len(values), 3)
-    row = nodes[listed]
-    flow = row["kind"] == SEND
-    values[begin, 0], values[begin, 1] = np.arange(len(listed)), row["rank"]
-    values[begin, 2] = np.where(flow, row["peer"], np.where(row["kind"] == COMPUTE, row["duration_ps"], 0))
-    values[begin, 3] = row["bytes"]
-    which[begin] = np.where(flow, 0, 1)
-    which[begin + pieces - 1] = 4
-    some = waits > 0
-    which[begin[some] + 1] = 2
-    late = receives[listed]
-    values[begin[late] + 1, 0] = number[nodes["match"][listed[late]]]
-    lengths = degree[listed]
-    owner = np.repeat(np.arange(len(listed)), lengths)
-    nth = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    place = begin[owner] + 1 + late[owner] + nth
-    values[place, 0] = number[graph.deps[graph.dep_start[listed][owner] + nth]]
-    return values, which
+    for at in range(0, len(listed), _ROWS // 4):
+        rows = listed[at : at + _ROWS // 4]
+        flow, late = kind[rows] == SEND, kind[rows] == RECV
+        # Before what a row waits for and behind it there is one part each; a receive waits for its flow.
+        lengths = degree[rows]
+        waits = lengths + late
+        pieces = waits + 2
+        begin = np.cumsum(pieces) - pieces
+        values, which = np.zeros((int(pieces.sum()), 4), np.int64), np.full(int(pieces.sum()), 3)
+        values[begin, 0], values[begin, 1] = number[rows], nodes["rank"][rows]
+        delay_ps = np.where(late, 0, nodes["duration_ps"][rows])
+        values[begin, 2] = np.where(flow, nodes["peer"][rows], delay_ps)
+        values[begin, 3] = nodes["bytes"][rows]
+        which[begin], which[begin + pieces - 1] = np.where(flow, 0, 1), 4
+        which[begin[waits > 0] + 1] = 2
+        values[begin[late] + 1, 0] = number[nodes["match"][rows[late]]]
+        owner = np.repeat(np.arange(len(rows)), lengths)
+        nth = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        values[begin[owner] + 1 + late[owner] + nth, 0] = number[
+            graph.deps[graph.dep_start[rows][owner] + nth]
+        ]
+        if at + len(rows) == len(listed):
+            which[-1] = 5
+        yield values, which

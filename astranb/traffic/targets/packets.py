@@ -22,7 +22,7 @@ from ._translation import Translation
 
 __all__ = ["write_booksim", "write_packet_trace"]
 
-_MOST_PACKETS: Final = 1 << 28
+_MOST_PACKETS: Final = 1 << 26
 _ROWS: Final = 1 << 18
 
 
@@ -103,7 +103,7 @@ def write_booksim(
     Raises
     ------
     InputError
-        The graph cannot be written, or has more than 268,435,456 packets.
+        The graph cannot be written, or has more than 67,108,864 packets.
     """
     file, sizes = Path(path), _sizes(cycle, flit, packet)
     flows = timed_messages(graph, topology, bandwidth, latency)
@@ -152,7 +152,7 @@ def write_packet_trace(
     Raises
     ------
     InputError
-        The graph cannot be written, or has more than 268,435,456 packets.
+        The graph cannot be written, or has more than 67,108,864 packets.
     """
     file, sizes = Path(path), _sizes(cycle, flit, packet)
     flows = timed_messages(graph, topology, bandwidth, latency)

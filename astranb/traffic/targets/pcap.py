@@ -30,7 +30,7 @@ _UDP_PORT: Final = 4791
 _FIRST, _MIDDLE, _LAST, _ONLY = 0x06, 0x07, 0x08, 0x0A  # RDMA WRITE of a reliable connection
 _MOST_BYTES: Final = 1 << 31  # of one RDMA message
 _MOST_RANKS: Final = (1 << 24) - 2  # addresses of 10.0.0.0/8
-_MOST_PACKETS: Final = 1 << 28
+_MOST_PACKETS: Final = 1 << 26
 _BLOCK: Final = 1 << 17
 
 _RECORD: Final = np.dtype([("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")])
