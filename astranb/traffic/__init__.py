@@ -3,5 +3,29 @@
 from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
+from ._pattern import Pattern
+from ._read import read_traffic
+from ._record import record
+from ._statistics import TrafficStatistics, statistics
+from ._store import read_pattern, write_chakra, write_pattern
+from ._template import template_of
+from .targets import TARGETS, Translation, translate
 
-__all__ = ["KIND_NAMES", "NODE", "Label", "MessageGraph"]
+__all__ = [
+    "KIND_NAMES",
+    "NODE",
+    "TARGETS",
+    "Label",
+    "MessageGraph",
+    "Pattern",
+    "TrafficStatistics",
+    "Translation",
+    "read_pattern",
+    "read_traffic",
+    "record",
+    "statistics",
+    "template_of",
+    "translate",
+    "write_chakra",
+    "write_pattern",
+]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from astranb.core.arrays import offsets
 from astranb.core.errors import InputError
-from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COMPUTE,
+    RECV,
+    SEND,
+    DimensionNetwork,
+    InfraNetwork,
+    Operations,
+    System,
+    Workload,
+)
 
 __all__ = ["KIND_NAMES", "NODE", "Label", "MessageGraph"]
 
@@ -95,6 +106,8 @@ class MessageGraph:
     >>> pair.nodes["match"].tolist(), pair.messages
     ([-1, 2, 1], 1)
     """
+
+    subject: ClassVar = "model"
 
     ranks: int
     nodes: np.ndarray
@@ -186,6 +199,92 @@ class MessageGraph:
         """The bytes of all messages."""
         return int(self.nodes["bytes"][self.sends].sum())
 
+    def on(
+        self,
+        network: DimensionNetwork | InfraNetwork | None,
+        gpu: str | None = None,
+        *,
+        by_lines: bool = False,
+    ) -> Workload:
+        """Give the workload that sends the messages over a network: give the graph to a ``Simulation``.
+
+        Each rank has one operation, a custom collective of its messages and computations: what begins when
+        depends on the dependencies alone. Picoseconds are rounded up to nanoseconds.
+
+        Parameters
+        ----------
+        network : DimensionNetwork or InfraNetwork
+            With as many NPUs as there are ranks.
+        gpu, by_lines
+            Of no effect: computations have their durations.
+
+        Raises
+        ------
+        InputError
+            There is no network, or it has another number of NPUs.
+
+        Examples
+        --------
+        >>> from astranb.engine.messages import simulate
+        >>> pair = MessageGraph.of(2, [
+        ...     {"rank": 0, "kind": SEND, "peer": 1, "bytes": 50_000},
+        ...     {"rank": 1, "kind": RECV, "peer": 0, "bytes": 50_000},
+        ... ])
+        >>> simulate(pair.on(DimensionNetwork(["Ring"], [2], [50], [500]))).end_ns.tolist()
+        [1500, 1500]
+        """
+        del gpu, by_lines
+        used = require_ranks(self.ranks, network, self.title)
+        operations = [self._operations(rank) for rank in range(self.ranks)]
+        # A roofline says of computations without operations that they take no time.
+        system = System.from_document(
+            {
+                "all-reduce-implementation": ["ring"],
+                "roofline-enabled": 1,
+                "peak-perf": 1,
+                "local-mem-bw": 1,
+            },
+            "the replay",
+        )
+        return Workload(operations, used, system, title=self.title)
+
+    def _operations(self, rank: int) -> Operations:
+        """Give a rank's operation."""
+        first, last = int(self.first[rank]), int(self.first[rank + 1])
+        nodes = self.nodes[first:last]
+        if not len(nodes):
+            return Operations.of([])
+        rows = np.zeros(len(nodes), Operations.of([]).rows.dtype)
+        for name in ("kind", "bytes", "tag", "peer"):
+            rows[name] = nodes[name]
+        computes = nodes["kind"] == COMPUTE
+        rows["group"], rows["involved"] = -1, (1 << 62) - 1
+        rows["duration_ns"] = -(-nodes["duration_ps"] // 1000)
+        rows["flops"] = np.where(computes & (nodes["duration_ps"] > 0), -1, 0)
+        rows["bytes"][computes] = rows["peer"][computes] = 0
+        begin, end = int(self.dep_start[first]), int(self.dep_start[last])
+        start, deps = self.dep_start[first : last + 1] - begin, self.deps[begin:end] - first
+        every = Operations(rows, start, deps)
+        return Operations.of([{"kind": COLLECTIVE, "bytes": 1}], custom={0: every}, names=[self.title])
+
+
+def require_ranks(
+    ranks: int, network: DimensionNetwork | InfraNetwork | None, title: str
+) -> DimensionNetwork | InfraNetwork:
+    """Return the network, if it has as many NPUs as there are ranks.
+
+    Raises
+    ------
+    InputError
+        It has not, or there is none.
+    """
+    if network is None:
+        raise InputError("traffic needs a network", where=title, hint="give an infrastructure")
+    if network.npus != ranks:
+        what = f"{ranks:,} ranks on a network of {network.npus:,} NPUs"
+        raise InputError(what, where=title, hint="give a network of as many")
+    return network
+
 
 def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:
     """Match sends with receives: of each source, target and tag the first with the first, and so on.
@@ -203,20 +302,32 @@ def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:
         A message is sent and not received, or the reverse.
     """
     sends, receives = (np.flatnonzero(nodes["kind"] == kind) for kind in (SEND, RECV))
-    out, back = nodes[sends], nodes[receives]
-    sent = np.stack([out["rank"], out["peer"], out["tag"]])
-    received = np.stack([back["peer"], back["rank"], back["tag"]])
-    first, second = (np.lexsort(keys[::-1]) for keys in (sent, received))
-    if len(sends) == len(receives) and (sent[:, first] == received[:, second]).all():
+    sent = [nodes[name][sends] for name in ("rank", "peer", "tag")]
+    received = [nodes[name][receives] for name in ("peer", "rank", "tag")]
+    first, second = _order(sent), _order(received)
+    if len(sends) == len(receives) and all(
+        (a[first] == b[second]).all() for a, b in zip(sent, received, strict=True)
+    ):
         nodes["match"] = -1
         nodes["match"][sends[first]] = receives[second]
         nodes["match"][receives[second]] = sends[first]
         return nodes
     counts: dict[tuple[int, ...], int] = {}
     for keys, sign in ((sent, 1), (received, -1)):
-        for source, target, tag in keys.T.tolist():
+        for source, target, tag in zip(*(column.tolist() for column in keys), strict=True):
             counts[source, target, tag] = counts.get((source, target, tag), 0) + sign
     (source, target, tag), left = next((key, left) for key, left in sorted(counts.items()) if left)
     what = f"rank {source} sends {target} a message" if left > 0 else f"rank {target} expects one of {source}"
     other = "which it does not receive" if left > 0 else "which is not sent"
     raise InputError(f"{what} with tag {tag}, {other}", where=where, hint="match sends and receives")
+
+
+def _order(keys: list[np.ndarray]) -> np.ndarray:
+    """Give the order of rows by several columns, equal ones as they are."""
+    widths = [int(column.max(initial=0)) - int(column.min(initial=0)) + 1 for column in keys]
+    if math.prod(widths) >= 1 << 62:
+        return np.lexsort(keys[::-1])
+    mixed = np.zeros(len(keys[0]), np.int64)
+    for column, width in zip(keys, widths, strict=True):
+        mixed = mixed * width + (column - column.min(initial=0))
+    return np.argsort(mixed, kind="stable")

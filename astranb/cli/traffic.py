@@ -1,0 +1,188 @@
+"""``astranb traffic``: profile a job, record its traffic, write it for a simulator, replay it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astranb.core.errors import InputError
+from astranb.core.units import format_bytes, format_time
+
+from .arguments import add_command, add_output, add_verbs, given
+from .inputs import simulation_of
+from .printing import Report, summary_lines
+from .run_options import add_options
+
+if TYPE_CHECKING:
+    from astranb.traffic import MessageGraph, Pattern
+
+__all__ = ["add_commands"]
+
+_FILE = "pattern (.parquet), GOAL schedule (.goal) or htsim connection matrix (.cm)"
+_NETWORK = "an infrastructure, as for 'astranb run'"
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``traffic`` and its verbs to the command line."""
+    verbs = add_verbs(commands, "traffic", "network traces of a job, without a cluster")
+
+    record = add_command(
+        verbs, "record", "record the traffic of what 'astranb run' runs", _record,
+        usage="astranb traffic record --model MODEL|--collective NAME|--workload PREFIX [options] -o FILE",
+    )  # fmt: skip
+    add_options(record)
+    add_output(record, "the pattern, folded", metavar="FILE.parquet")
+    record.add_argument("--chakra", metavar="PREFIX", help="write its messages as Chakra traces, too")
+
+    show = add_command(verbs, "show", "describe traffic: messages, sizes, bursts, incast", _show)
+    show.add_argument("file", help=_FILE)
+
+    write = add_command(verbs, "translate", "write traffic for a network simulator", _translate)
+    write.add_argument("file", nargs="?", help=_FILE)
+    write.add_argument("--to", metavar="TARGET", help="simulator or format; --list names them")
+    write.add_argument("--list", action="store_true", help="list the targets")
+    write.add_argument("--infra", help=f"{_NETWORK}: for targets that want a topology")
+    write.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of the target (repeatable)",
+    )
+    add_output(write, "the file; further files of a target lie beside it")
+
+    replay = add_command(verbs, "replay", "send traffic over a network of ours", _replay)
+    replay.add_argument("file", help=_FILE)
+    replay.add_argument("--infra", help=_NETWORK)
+    replay.add_argument("--network", metavar="FILE", help="an ASTRA-sim 2.0 network instead")
+    replay.add_argument("--fidelity", help="analytical, congestion or cacheline (default: congestion)")
+
+
+def _record(args: argparse.Namespace) -> Report:
+    from astranb.traffic import record, write_chakra, write_pattern
+
+    if args.output is None and args.chakra is None:
+        raise InputError(
+            "nothing to write", where="traffic record", hint="give -o FILE.parquet or --chakra PREFIX"
+        )
+    args.fidelity = args.fidelity or "analytical"
+    subject = simulation_of(args, record=False, inspected=False)
+    known = {}
+    if subject.inputs.cluster is not None:
+        known["cluster"] = "; ".join(subject.inputs.cluster.assumed)
+    pattern = record(subject.sim, fidelity=args.fidelity, assumptions=known)
+    files = [] if args.output is None else [str(write_pattern(pattern, args.output))]
+    if args.chakra is not None:
+        files += [str(file) for file in write_chakra(pattern.unfold(), args.chakra)]
+    document = _described(pattern) | {"files": files}
+    shown = {name: value for name, value in document.items() if name not in ("files", "time_ps", "bytes")}
+    shown |= {"bytes": format_bytes(pattern.bytes), "recorded": format_time(document["time_ps"])}
+    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+    return Report(document, summary_lines(shown), notes=[f"{files[0]}{more}"])
+
+
+def _described(pattern: Pattern) -> dict[str, Any]:
+    return {
+        "title": pattern.title,
+        "ranks": pattern.ranks,
+        "messages": pattern.messages,
+        "bytes": pattern.bytes,
+        "classes": len(pattern.operations.patterns),
+        "templates": len(pattern.templates),
+        "time_ps": 1000 * pattern.time_ns,
+        "assumptions": dict(pattern.assumptions),
+    }
+
+
+def _read(file: str) -> Pattern | MessageGraph:
+    from astranb.traffic import read_traffic
+
+    return read_traffic(file)
+
+
+def _graph(file: str) -> MessageGraph:
+    from astranb.traffic import MessageGraph
+
+    found = _read(file)
+    return found if isinstance(found, MessageGraph) else found.unfold()
+
+
+def _show(args: argparse.Namespace) -> Report:
+    from astranb.traffic import statistics
+
+    document = statistics(_graph(args.file)).document()
+    return Report(document, summary_lines(document))
+
+
+def _translate(args: argparse.Namespace) -> Report:
+    from astranb.traffic import TARGETS, translate
+
+    if args.list:
+        rows = [
+            {"target": one.name, "suffix": one.suffix, "description": one.description}
+            for one in TARGETS.values()
+        ]
+        return Report(rows, [f"{row['target']:<12} {row['suffix']:<10} {row['description']}" for row in rows])
+    for name in ("file", "to"):
+        if getattr(args, name) is None:
+            raise InputError(f"no {name} is given", where="traffic translate", hint="see --help and --list")
+    topology = None
+    if args.infra is not None:
+        from astranb.infragraph import resolve
+
+        topology = resolve(args.infra)
+    options: dict[str, Any] = {}
+    for text in args.set:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise InputError(f"{text[:40]!r} is no option", where="--set", hint="write NAME=VALUE")
+        options[name.strip().replace("-", "_")] = _value(value.strip())
+    suffix = TARGETS[args.to].suffix if args.to in TARGETS else ""
+    path = Path(args.output or str(Path(args.file).with_suffix("")) + suffix)
+    try:
+        done = translate(_graph(args.file), args.to, path, topology=topology, **options)
+    except TypeError as error:
+        if not options:
+            raise
+        raise InputError(
+            f"{args.to} has no such option: {error}", where="--set", hint="see the documentation"
+        ) from None
+    document = {
+        "target": args.to, "files": [str(file) for file in done.files], "messages": done.messages,
+        "not_expressed": list(done.not_expressed),
+    }  # fmt: skip
+    return Report(document, summary_lines(document))
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _replay(args: argparse.Namespace) -> Report:
+    from astranb.sim import Simulation
+    from astranb.traffic import MessageGraph
+    from astranb.workload.astrasim2 import read_network
+
+    if (args.infra is None) == (args.network is None):
+        raise InputError(
+            "one of --infra and --network is needed", where="traffic replay", hint="give one of them"
+        )
+    what = _read(args.file)
+    network = args.infra if args.network is None else read_network(args.network)
+    sim = Simulation(network, what, fidelity=args.fidelity or "congestion", record=False, checkpoint_bytes=0)
+    sim.run()
+    document = {"title": what.title, "fidelity": sim.fidelity, "time_ps": sim.now_ps, "events": sim.events}
+    recorded = 0 if isinstance(what, MessageGraph) else 1000 * what.time_ns
+    if recorded:
+        document |= {"recorded_ps": recorded, "ratio": sim.now_ps / recorded}
+    document |= {"state_hash": sim.state_hash()}
+    shown = document | {"time_ps": format_time(sim.now_ps)}
+    if recorded:
+        shown |= {"recorded_ps": format_time(recorded), "ratio": f"{sim.now_ps / recorded:.6f}"}
+    return Report(document, summary_lines(shown | given(args)))

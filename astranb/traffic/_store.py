@@ -1,0 +1,326 @@
+"""Stores patterns: as one Parquet file, folded, and as a Chakra trace for each rank, unfolded.
+
+A Parquet file has a row for each operation of each class of ranks, and for each node of each template;
+``deps`` lists the rows of the same part that it waits for. Its metadata ``astranb`` is a JSON document with
+the ranks' classes, groups and peers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from astranb.chakra import NodeType, TraceBuilder, write_ranks
+from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
+from astranb.core.files import whole_file
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    RECV,
+    SEND,
+    Operations,
+    RankOperations,
+)
+
+from ._graph import KIND_NAMES, NODE, Label, MessageGraph, matched
+from ._order import node_order
+from ._pattern import Pattern
+
+__all__ = ["FORMAT", "read_pattern", "write_chakra", "write_pattern"]
+
+FORMAT: Final = "astranb pattern 1"
+_KINDS: Final = {COMPUTE: "compute", COLLECTIVE: "collective", SEND: "send", RECV: "receive"}
+_NUMBERS: Final = {name: number for number, name in _KINDS.items()}
+_OF_OPERATION: Final = ("bytes", "peer", "tag", "group", "stream")
+_OF_NODE: Final = ("rank", "bytes", "peer", "tag", "phase", "chunk")
+_COLUMNS: Final = (
+    "part", "number", "rank", "kind", "name", "collective", "algorithm", "bytes", "peer", "tag", "group",
+    "stream", "template", "phase", "chunk", "duration_ps", "start_ps", "deps",
+)  # fmt: skip
+
+
+def write_pattern(pattern: Pattern, path: str | Path) -> Path:
+    """Write a pattern as one Parquet file, or leave what is there.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written, or ``pyarrow`` is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from astranb.traffic import record
+    >>> from astranb.workload.astrasim2 import DimensionNetwork, System, Workload
+    >>> one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 65536}])
+    >>> ring = System.from_document({"all-reduce-implementation": ["ring"]})
+    >>> pattern = record(Workload([one] * 4, DimensionNetwork(["Ring"], [4], [50], [500]), ring))
+    >>> file = write_pattern(pattern, Path(tempfile.mkdtemp()) / "ring.parquet")
+    >>> read_pattern(file).messages
+    24
+    """
+    with needs_extra("a pattern in Parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    for part in _parts(pattern):
+        size = len(part["kind"])
+        for name in _COLUMNS:
+            value = part.get(name, -1)
+            columns[name] += value if isinstance(value, list) else [value] * size
+    words = ("part", "kind", "name", "collective", "algorithm")
+    arrays = {
+        name: pa.array(values, pa.string()).dictionary_encode()
+        if name in words
+        else pa.array(values, pa.list_(pa.int64()) if name == "deps" else pa.int64())
+        for name, values in columns.items()
+    }
+    ranks = pattern.operations
+    document = {
+        "format": FORMAT, "title": pattern.title, "time_ns": pattern.time_ns,
+        "assumptions": dict(pattern.assumptions), "class": ranks.pattern.tolist(),
+        "rank_groups": ranks.groups.tolist(), "rank_peers": ranks.peers.tolist(),
+        "groups": {str(number): list(map(int, members)) for number, members in pattern.groups.items()},
+        "template_ranks": [graph.ranks for graph in pattern.templates],
+    }  # fmt: skip
+    table = pa.table(arrays).replace_schema_metadata({"astranb": json.dumps(document)})
+    target = Path(path)
+    with whole_file(target) as file:
+        pq.write_table(table, file, compression="zstd")
+    return target
+
+
+def _lists(start: np.ndarray, flat: np.ndarray) -> list[list[int]]:
+    ends, values = start.tolist(), flat.tolist()
+    return [values[first:last] for first, last in pairwise(ends)]
+
+
+def _parts(pattern: Pattern) -> Iterator[dict[str, Any]]:
+    """Give the columns of each class and of each template."""
+    names = {number: name for name, number in COLLECTIVE_NAMES.items()}
+    for number, one in enumerate(pattern.operations.patterns):
+        rows = one.rows
+        kinds = [_KINDS.get(kind, "compute") for kind in rows["kind"].tolist()]
+        collective = rows["kind"] == COLLECTIVE
+        yield {name: rows[name].tolist() for name in _OF_OPERATION} | {
+            "part": "class", "number": number, "kind": kinds,
+            "name": ["" if one.names is None else one.names[row] or "" for row in range(len(rows))],
+            "collective": [
+                names[kind] if is_one else ""
+                for kind, is_one in zip(rows["collective"].tolist(), collective.tolist(), strict=True)
+            ],
+            "algorithm": "", "template": pattern.template[number].tolist(),
+            "duration_ps": (1000 * rows["duration_ns"]).tolist(),
+            "start_ps": (1000 * pattern.start_ns[number]).tolist(), "deps": _lists(one.dep_start, one.deps),
+        }  # fmt: skip
+    for number, graph in enumerate(pattern.templates):
+        nodes, label = graph.nodes, graph.labels[0]
+        columns = {name: nodes[name].tolist() for name in (*_OF_NODE, "duration_ps", "start_ps")}
+        yield columns | {
+            "part": "template", "number": number, "kind": [_KINDS[kind] for kind in nodes["kind"].tolist()],
+            "name": "", "collective": label.collective, "algorithm": label.algorithm,
+            "deps": _lists(graph.dep_start, graph.deps),
+        }  # fmt: skip
+
+
+def read_pattern(path: str | Path) -> Pattern:
+    """Read a pattern that :func:`write_pattern` wrote.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no pattern, or is damaged.
+    """
+    with needs_extra("a pattern in Parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    where = str(path)
+    try:
+        table = pq.read_table(path)
+        document = json.loads((table.schema.metadata or {}).get(b"astranb", b"null"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=where) from None
+    except (pa.ArrowException, ValueError) as error:
+        line = str(error).splitlines()[0]
+        raise InputError(f"no Parquet file: {line}", where=where) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        hint = "write one with astranb traffic record"
+        raise InputError(f"not a pattern ({FORMAT})", where=where, hint=hint)
+    try:
+        return _pattern(table, document)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        what = f"a damaged pattern: {type(error).__name__} {str(error).splitlines()[:1]}"
+        raise InputError(what, where=where, hint="record it again") from None
+
+
+def _pattern(table: Any, document: dict[str, Any]) -> Pattern:
+    missing = [name for name in _COLUMNS if name not in table.column_names]
+    if missing:
+        raise InputError(f"a damaged pattern: no column {missing[0]!r}", hint="record it again")
+    columns = {
+        name: table[name].combine_chunks() for name in _COLUMNS if name not in {"deps", "kind", "part"}
+    }
+    words = ("name", "collective", "algorithm")
+    known: dict[str, Any] = {
+        name: column.to_numpy(zero_copy_only=False) for name, column in columns.items() if name not in words
+    }
+    kinds = np.array([_NUMBERS[word] for word in table["kind"].to_pylist()], np.int64)
+    is_class = np.array([word == "class" for word in table["part"].to_pylist()], bool)
+    lists = table["deps"].combine_chunks()
+    ends, flat = lists.offsets.to_numpy(), lists.values.to_numpy()
+    classes, templates = [], []
+    chosen, starts = [], []
+    for section, count in ((True, max(document["class"], default=-1) + 1), (False, None)):
+        wanted = count if section else len(document["template_ranks"])
+        for number in range(int(wanted or 0)):
+            mine = np.flatnonzero((is_class == section) & (known["number"] == number))
+            first, last = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
+            if last - first != len(mine):
+                raise InputError("a damaged pattern: rows out of order", hint="record it again")
+            start = (ends[first : last + 1] - ends[first]).astype(np.int64)
+            deps = flat[ends[first] : ends[last]].astype(np.int64)
+            part = slice(first, last)
+            fields = {name: column[part] for name, column in known.items()}
+            texts = {name: table[name].slice(first, last - first).to_pylist() for name in words}
+            if section:
+                classes.append(_operations(kinds[part], fields, texts, start, deps))
+                chosen.append(fields["template"].astype(np.int64))
+                starts.append(fields["start_ps"] // 1000)
+            else:
+                width = int(document["template_ranks"][number])
+                templates.append(_template(kinds[part], fields, texts, start, deps, width))
+    which = np.array(document["class"], np.int64)
+    shape = (len(which), -1) if len(which) else (0, 0)
+    ranks = RankOperations(
+        classes, which, np.array(document["rank_groups"], np.int64).reshape(shape),
+        np.array(document["rank_peers"], np.int64).reshape(shape),
+    )  # fmt: skip
+    groups = {int(number): [int(one) for one in members] for number, members in document["groups"].items()}
+    found = Pattern(
+        ranks, groups, tuple(templates), tuple(chosen), tuple(starts), int(document["time_ns"]),
+        str(document["title"]), {str(key): str(text) for key, text in document["assumptions"].items()},
+    )  # fmt: skip
+    _check(found)
+    return found
+
+
+def _check(pattern: Pattern) -> None:
+    """Refuse numbers of what does not exist."""
+    damaged = InputError("a damaged pattern: it names what does not exist", hint="record it again")
+    ranks = pattern.operations
+    for members in pattern.groups.values():
+        if not members or min(members) < 0 or max(members) >= len(ranks) or len(set(members)) < len(members):
+            raise damaged
+    for table, most in ((ranks.groups, None), (ranks.peers, len(ranks))):
+        if most is None and not {-1, *pattern.groups} >= set(np.unique(table).tolist()):
+            raise damaged
+        if most is not None and table.size and (table.min() < -1 or table.max() >= most):
+            raise damaged
+    for number, (one, chosen) in enumerate(zip(ranks.patterns, pattern.template, strict=True)):
+        rows = one.rows
+        collective = rows["kind"] == COLLECTIVE
+        if (collective != (chosen >= 0)).any() or chosen.max(initial=-1) >= len(pattern.templates):
+            raise damaged
+        if rows["group"].max(initial=-1) >= ranks.groups.shape[1]:
+            raise damaged
+        messages = np.isin(rows["kind"], (SEND, RECV))
+        peers = rows["peer"][messages]
+        if len(peers) and not 0 <= peers.min() <= peers.max() < ranks.peers.shape[1]:
+            raise damaged
+        widths = np.array([graph.ranks for graph in pattern.templates], np.int64)
+        mine = np.flatnonzero(ranks.pattern == number)
+        for slot, template in {
+            (int(slot), int(template))
+            for slot, template in zip(rows["group"][collective], chosen[collective], strict=True)
+        }:
+            for group in np.unique(ranks.groups[mine, slot] if slot >= 0 else -1).tolist():
+                members = pattern.groups.get(group, range(len(ranks)))
+                if len(members) != widths[template]:
+                    raise damaged
+
+
+def _operations(
+    kinds: np.ndarray, fields: dict[str, Any], texts: dict[str, Any], start: np.ndarray, deps: np.ndarray
+) -> Operations:
+    described = [{"kind": int(kind)} for kind in kinds]
+    one = Operations.of(
+        [row | {"bytes": int(size)} for row, size in zip(described, fields["bytes"], strict=True)],
+        names=texts["name"],
+    )
+    rows = one.rows
+    for name in _OF_OPERATION:
+        rows[name] = fields[name]
+    rows["duration_ns"], rows["flops"] = fields["duration_ps"] // 1000, -1
+    rows["collective"] = [COLLECTIVE_NAMES.get(word, -1) for word in texts["collective"]]
+    return Operations(rows, start, deps, names=one.names)
+
+
+def _template(
+    kinds: np.ndarray,
+    fields: dict[str, Any],
+    texts: dict[str, Any],
+    start: np.ndarray,
+    deps: np.ndarray,
+    ranks: int,
+) -> MessageGraph:
+    nodes = np.zeros(len(kinds), NODE)
+    for name in (*_OF_NODE, "duration_ps", "start_ps"):
+        nodes[name] = fields[name]
+    nodes["kind"] = kinds
+    label = Label("", texts["collective"][0], texts["algorithm"][0]) if len(kinds) else Label()
+    return MessageGraph(ranks, matched(nodes), start, deps, (label,), label.collective or "template")
+
+
+def write_chakra(graph: MessageGraph, prefix: str | Path) -> list[Path]:
+    """Write the Chakra trace ``PREFIX.RANK.et`` of each rank: sends, receives and computations.
+
+    A node's attributes ``collective``, ``algorithm``, ``job``, ``phase`` and ``chunk`` say what it belongs
+    to. Durations are rounded up: to nanoseconds in ``duration_ns``, else to microseconds.
+
+    Raises
+    ------
+    InputError
+        A file cannot be written.
+    """
+    order = node_order(graph)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    start, deps = graph.dep_start.tolist(), graph.deps.tolist()
+    kinds = {COMPUTE: NodeType.COMP, SEND: NodeType.COMM_SEND, RECV: NodeType.COMM_RECV}
+
+    def trace(rank: int) -> bytes:
+        built = TraceBuilder()
+        first, last = int(graph.first[rank]), int(graph.first[rank + 1])
+        rows = (first + np.argsort(place[first:last])).tolist()
+        ids = {row: number for number, row in enumerate(rows)}
+        for row in rows:
+            _, kind, peer, size, tag, took_ps, start_ps, _, label, phase, chunk = graph.nodes[row].tolist()
+            of = graph.labels[label]
+            attributes: dict[str, Any] = {"is_cpu_op": False}
+            if kind == COMPUTE:
+                attributes |= {"duration_ns": -(-took_ps // 1000)}
+            else:
+                ends = {"comm_src": rank, "comm_dst": peer}
+                if kind == RECV:
+                    ends = {"comm_src": peer, "comm_dst": rank}
+                attributes |= {**ends, "comm_size": size, "comm_tag": tag}
+            attributes |= {
+                "collective": of.collective or None, "algorithm": of.algorithm or None,
+                "job": of.job or None, "phase": phase if phase >= 0 else None,
+                "chunk": chunk if chunk >= 0 else None,
+            }  # fmt: skip
+            built.add(
+                kinds[kind], of.name or of.collective or KIND_NAMES[kind], attributes,
+                after=[ids[dep] for dep in deps[start[row] : start[row + 1]]],
+                start_us=max(start_ps, 0) // 10**6, duration_us=-(-took_ps // 10**6),
+            )  # fmt: skip
+        return built.build().data
+
+    return write_ranks(prefix, graph.ranks, trace)
