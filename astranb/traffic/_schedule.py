@@ -73,12 +73,15 @@ class MessageTimes:
         Where the starts come from.
     end_ps : int
         When the last message or computation ends, without congestion.
+    node_ps : ndarray of int64
+        When each node of the graph begins: as recorded where that is known of it and of all messages.
     """
 
     start_ps: NDArray[np.int64]
     takes_ps: NDArray[np.int64]
     remark: str
     end_ps: int
+    node_ps: NDArray[np.int64]
 
 
 def flat_network_of(topology: Infra | None, graph: MessageGraph) -> FlatNetwork | None:
@@ -159,12 +162,13 @@ def message_times(
     lists = np.ascontiguousarray(graph.dep_start, np.int64), np.ascontiguousarray(graph.deps, np.int64)
     _BEGIN(*lists, np.ascontiguousarray(order, np.int64), sent, size_of, rate_of, takes, begin, end)
     takes = takes[sends]
-    recorded = nodes["start_ps"][sends]
-    if len(sends) and (recorded >= 0).all():
-        last = int((recorded + takes).max())
-        return MessageTimes(recorded.astype(np.int64), takes, "starts as recorded", last)
+    recorded = nodes["start_ps"]
+    start = recorded[sends]
+    if len(sends) and (start >= 0).all():
+        known = np.where(recorded >= 0, recorded, begin)
+        return MessageTimes(start, takes, "starts as recorded", int((start + takes).max()), known)
     remark = f"starts without congestion, with {between}"
-    return MessageTimes(begin[sends], takes, remark, int(end.max(initial=0)))
+    return MessageTimes(begin[sends], takes, remark, int(end.max(initial=0)), begin)
 
 
 def _paths(

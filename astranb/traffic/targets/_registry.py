@@ -41,6 +41,7 @@ class TrafficTarget:
 _ALL: Final = (
     TrafficTarget("goal", "LogGOPSim and ATLAHS: operations with dependencies", ".goal", goal.write_goal),
     TrafficTarget("ns3", "ns-3 of HPCC and ASTRA-sim: flows by the clock", ".txt", ns3.write_ns3),
+    TrafficTarget("astrasim-ns3", "ASTRA-sim with ns-3: Chakra traces", "", ns3.write_astrasim_ns3),
     TrafficTarget(
         "flows", "flows with dependencies, for scripts in ns-3 and others", ".csv", ns3.write_flow_schedule
     ),

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from astranb.core.errors import InputError
 from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
 from astranb.infragraph import TOPOLOGY_FORMATS, Infra, topology_text
 from astranb.traffic._graph import MessageGraph
-from astranb.workload.astrasim2 import RECV, SEND
+from astranb.traffic._order import node_name
+from astranb.traffic._schedule import flat_network_of
+from astranb.traffic._store import write_chakra
+from astranb.workload.astrasim2 import COMPUTE, SEND
 
 from ._checked import checked_order, counted, labelled
-from ._flows import SECOND_PS, beside, timed_messages
+from ._flows import SECOND_PS, WaitingNodes, beside, timed_messages
 from ._translation import Translation
 
-__all__ = ["write_flow_schedule", "write_ns3"]
+__all__ = ["write_astrasim_ns3", "write_flow_schedule", "write_ns3"]
 
 _PRIORITY_GROUP, _PORT = 3, 100  # as in HPCC's own flow.txt
 _MOST_BYTES: Final = 2**32 - 1
+_MICROSECOND_PS: Final = 10**6
 _ROWS: Final = 1 << 18
 
 
@@ -69,14 +75,7 @@ def write_ns3(
     lost += counted(inexact, len(flows), "starts", "rounded to nanoseconds, ns-3's unit")
     values = np.stack([flows.source[message], flows.target[message], size, start_ns], 1)
     line = f"{{0}} {{1}} {_PRIORITY_GROUP} {_PORT} {{2}} {{3}}e-9\n"
-    others: dict[Path, bytes] = {}
-    if topology is not None:
-        text, remarks = topology_text(topology.expand(), TOPOLOGY_FORMATS["ns3"])
-        lost += [f"topology: {remark}" for remark in remarks]
-        made, trace = beside(file, ".topology.txt"), beside(file, ".trace.txt")
-        rates = sorted({row.split()[2] for row in text.splitlines()[2:]})
-        config = _configuration(file, made, trace, rates, flows.times.end_ps)
-        others = {made: text.encode(), beside(file, ".config.txt"): config.encode(), trace: b"0\n"}
+    others = _simulator_files(file.with_suffix(""), file, topology, flows.times.end_ps, lost)
     with whole_files() as add:
         with add(file) as out:
             out.write(f"{len(message)}\n".encode())
@@ -89,7 +88,62 @@ def write_ns3(
     return Translation((file, *others), graph.messages, tuple(lost))
 
 
-def _configuration(flow: Path, topology: Path, trace: Path, rates: list[str], end_ps: int) -> str:
+def write_astrasim_ns3(
+    graph: MessageGraph, path: str | Path, *, topology: Infra | None = None
+) -> Translation:
+    """Write what ASTRA-sim's ns-3 runs: a Chakra trace of each rank and the logical topology.
+
+    ASTRA-sim sends a message when what it waits for has ended, so all dependencies are kept.
+
+    Parameters
+    ----------
+    graph : MessageGraph
+    path : str or Path
+        A prefix: ``PREFIX.RANK.et``, ``PREFIX.logical.json``, and with a topology ``PREFIX.topology.txt``,
+        ``PREFIX.config.txt``, and ``PREFIX.flow.txt`` and ``PREFIX.trace.txt``, which are empty.
+    topology : Infra, optional
+
+    Raises
+    ------
+    InputError
+        The graph cannot be written, or the topology has less GPUs than the graph ranks.
+    """
+    prefix, nodes = Path(path), graph.nodes
+    checked_order(graph)
+    lost: list[str] = []
+    computes = nodes["kind"] == COMPUTE
+    rounded = int((nodes["duration_ps"][computes] % _MICROSECOND_PS != 0).sum())
+    rest = "durations are rounded up to microseconds, Chakra's unit"
+    lost += counted(rounded, int(computes.sum()), "computations", rest)
+    messages = nodes["kind"] != COMPUTE
+    wide = np.flatnonzero(messages & ((nodes["tag"] < 0) | (nodes["tag"] >= 2**31)))
+    if len(wide):
+        what = f"{node_name(graph, int(wide[0]))} has tag {nodes['tag'][wide[0]]}"
+        raise InputError(what, where=graph.title, hint="tags of Chakra are 0 to 2,147,483,647")
+    flat_network_of(topology, graph)
+    logical = json.dumps({"logical-dims": [str(graph.ranks)]}) + "\n"
+    others = {Path(f"{prefix}.logical.json"): logical.encode()}
+    flow = Path(f"{prefix}.flow.txt")
+    made = _simulator_files(prefix, flow, topology, None, lost)
+    others |= {**made, flow: b"0\n"} if made else {}
+    return Translation(tuple(write_chakra(graph, prefix, others)), graph.messages, tuple(lost))
+
+
+def _simulator_files(
+    prefix: Path, flow: Path, topology: Infra | None, end_ps: int | None, lost: list[str]
+) -> dict[Path, bytes]:
+    """Return topology, configuration and an empty list of nodes to trace; none without a topology."""
+    if topology is None:
+        return {}
+    text, remarks = topology_text(topology.expand(), TOPOLOGY_FORMATS["ns3"])
+    lost += [f"topology: {remark}" for remark in remarks]
+    made, config, trace = (Path(f"{prefix}.{name}.txt") for name in ("topology", "config", "trace"))
+    rates = sorted({row.split()[2] for row in text.splitlines()[2:]})
+    settings = _configuration(flow, made, trace, rates, end_ps)
+    return {made: text.encode(), config: settings.encode(), trace: b"0\n"}
+
+
+def _configuration(flow: Path, topology: Path, trace: Path, rates: list[str], end_ps: int | None) -> str:
     """Return HPCC's settings for DCQCN, as its ``simulation/run.py`` (08d4ba0) makes them.
 
     Marking starts at 100 KB and ends at 400 KB for each 25 Gbps of a link, and buffers have 16 MB for
@@ -102,13 +156,15 @@ def _configuration(flow: Path, topology: Path, trace: Path, rates: list[str], en
         rows = (f"{rate} {max(1, kilobytes * rate // (25 * 10**9))}" for rate in bits)
         return f"{len(bits)} {' '.join(rows)}"
 
+    # Without an end, as in ASTRA-sim's own configuration: it stops when all ranks are done.
+    stop = "40000000000000.00" if end_ps is None else f"{end_ps / SECOND_PS + 4:.2f}"
     marked = f"{len(bits)} {' '.join(f'{rate} 0.2' for rate in bits)}"
     additive = max(1, 5 * slowest // (25 * 10**9))
     settings = {
         "ENABLE_QCN": 1, "USE_DYNAMIC_PFC_THRESHOLD": 1, "PACKET_PAYLOAD_SIZE": 1000,
         "TOPOLOGY_FILE": topology.name, "FLOW_FILE": flow.name, "TRACE_FILE": trace.name,
         "TRACE_OUTPUT_FILE": f"{flow.stem}.out.tr", "FCT_OUTPUT_FILE": f"{flow.stem}.fct.txt",
-        "PFC_OUTPUT_FILE": f"{flow.stem}.pfc.txt", "SIMULATOR_STOP_TIME": f"{end_ps / SECOND_PS + 4:.2f}",
+        "PFC_OUTPUT_FILE": f"{flow.stem}.pfc.txt", "SIMULATOR_STOP_TIME": stop,
         "CC_MODE": 1, "ALPHA_RESUME_INTERVAL": 1, "RATE_DECREASE_INTERVAL": 4, "CLAMP_TARGET_RATE": 0,
         "RP_TIMER": 300, "EWMA_GAIN": 0.00390625, "FAST_RECOVERY_TIMES": 1, "RATE_AI": f"{additive}Mb/s",
         "RATE_HAI": f"{10 * additive}Mb/s", "MIN_RATE": "1000Mb/s", "DCTCP_RATE_AI": "1000Mb/s",
@@ -163,8 +219,8 @@ def write_flow_schedule(
     """
     file = Path(path)
     order = checked_order(graph)
-    json = file.suffix.lower() == ".json"
-    templates = _JSON if json else _CSV
+    as_json = file.suffix.lower() == ".json"
+    templates = _JSON if as_json else _CSV
     lost = list(labelled(graph, "labels have no place in a schedule"))
     recorded = int((graph.nodes["start_ps"] >= 0).sum())
     lost += counted(recorded, len(graph.nodes), "nodes", "recorded starts are left out: rows wait for rows")
@@ -175,10 +231,10 @@ def write_flow_schedule(
         others = {beside(file, ".topology.txt"): made.encode()}
     with whole_files() as add:
         with add(file) as out:
-            out.write(b"[\n" if json else b"id,kind,source,target,bytes,delay_ps,waits_for\n")
+            out.write(b"[\n" if as_json else b"id,kind,source,target,bytes,delay_ps,waits_for\n")
             for values, which in _schedule_rows(graph, order):
                 out.write(text_lines(templates, which, values))
-            out.write(b"]\n" if json else b"")
+            out.write(b"]\n" if as_json else b"")
         for name, content in others.items():
             with add(name) as out:
                 out.write(content)
@@ -187,34 +243,14 @@ def write_flow_schedule(
 
 def _schedule_rows(graph: MessageGraph, order: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the rows in blocks: the values and templates of the parts of their text."""
-    nodes = graph.nodes
-    kind, degree = np.ascontiguousarray(nodes["kind"]), np.diff(graph.dep_start)
-    alias = (kind == RECV) & (degree == 0)  # it ends when its flow does
-    listed = order[~alias[order]]
-    number = np.full(len(nodes), -1)
-    number[listed] = np.arange(len(listed))
-    number[alias] = number[nodes["match"][alias]]
-    for at in range(0, len(listed), _ROWS // 4):
-        rows = listed[at : at + _ROWS // 4]
-        flow, late = kind[rows] == SEND, kind[rows] == RECV
-        # Before what a row waits for and behind it there is one part each; a receive waits for its flow.
-        lengths = degree[rows]
-        waits = lengths + late
-        pieces = waits + 2
-        begin = np.cumsum(pieces) - pieces
-        values, which = np.zeros((int(pieces.sum()), 4), np.int64), np.full(int(pieces.sum()), 3)
-        values[begin, 0], values[begin, 1] = number[rows], nodes["rank"][rows]
-        delay_ps = np.where(late, 0, nodes["duration_ps"][rows])
-        values[begin, 2] = np.where(flow, nodes["peer"][rows], delay_ps)
-        values[begin, 3] = nodes["bytes"][rows]
-        which[begin], which[begin + pieces - 1] = np.where(flow, 0, 1), 4
-        which[begin[waits > 0] + 1] = 2
-        values[begin[late] + 1, 0] = number[nodes["match"][rows[late]]]
-        owner = np.repeat(np.arange(len(rows)), lengths)
-        nth = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        values[begin[owner] + 1 + late[owner] + nth, 0] = number[
-            graph.deps[graph.dep_start[rows][owner] + nth]
-        ]
-        if at + len(rows) == len(listed):
+    nodes, waiting = graph.nodes, WaitingNodes(graph, order)
+    for at in range(0, len(waiting.listed), _ROWS // 4):
+        rows = waiting.listed[at : at + _ROWS // 4]
+        flow = waiting.kind[rows] == SEND
+        delay_ps = np.where(waiting.kind[rows] == COMPUTE, nodes["duration_ps"][rows], 0)
+        third = np.where(flow, nodes["peer"][rows], delay_ps)
+        heads = np.stack([waiting.number[rows], nodes["rank"][rows], third, nodes["bytes"][rows]], 1)
+        values, which = waiting.parts(rows, heads, np.where(flow, 0, 1))
+        if at + len(rows) == len(waiting.listed):
             which[-1] = 5
         yield values, which

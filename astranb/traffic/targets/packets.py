@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,10 +15,10 @@ from astranb.core.text_lines import text_lines
 from astranb.core.units import size_bytes, time_ps
 from astranb.infragraph import Infra, anynet_text
 from astranb.traffic._graph import MessageGraph
-from astranb.workload.astrasim2 import COMPUTE, RECV
+from astranb.workload.astrasim2 import COMPUTE, SEND
 
-from ._checked import counted
-from ._flows import TimedMessages, beside, timed_messages
+from ._checked import counted, labelled
+from ._flows import TimedMessages, WaitingNodes, beside, timed_messages
 from ._translation import Translation
 
 __all__ = ["write_booksim", "write_packet_trace"]
@@ -57,14 +58,18 @@ def _sizes(cycle: str | int, flit: str | int, packet: str | int) -> _PacketSizes
     return _PacketSizes(cycle_ps, flit_bytes, packet_bytes // flit_bytes)
 
 
+def _check_count(packets: int, title: str) -> None:
+    if packets > _MOST_PACKETS:
+        hint = f"give larger packets; up to {_MOST_PACKETS:,} are written"
+        raise InputError(f"{packets:,} packets", where=title, hint=hint)
+
+
 def _packets(flows: TimedMessages, sizes: _PacketSizes, title: str) -> _PacketList:
     """Divide messages into packets: one behind the other, a flit in each cycle."""
     flits = np.maximum(-(-flows.size // sizes.flit_bytes), 1)
     parts = -(-flits // sizes.packet_flits)
     total = int(parts.sum())
-    if total > _MOST_PACKETS:
-        hint = f"give larger packets; up to {_MOST_PACKETS:,} are written"
-        raise InputError(f"{total:,} packets", where=title, hint=hint)
+    _check_count(total, title)
     message = np.repeat(np.arange(len(flows)), parts)
     nth = np.arange(total) - np.repeat(np.cumsum(parts) - parts, parts)
     sizes_of = np.minimum(flits[message] - nth * sizes.packet_flits, sizes.packet_flits)
@@ -124,7 +129,7 @@ def write_booksim(
     return Translation((file, *others), graph.messages, tuple(lost))
 
 
-_TRACE: Final = ("{0},{1},{2},{3},{4},{5},", "{0}", " {0}", "\n")
+_TRACE: Final = ("{0},{1},{2},{3},{4},0,", "{0},{1},{2},{2},0,{3},", "{0}", " {0}", "\n")
 
 
 def write_packet_trace(
@@ -140,9 +145,10 @@ def write_packet_trace(
 ) -> Translation:
     """Write packets with dependencies as CSV, for Garnet and other networks on a chip.
 
-    A row is ``id,cycle,source,target,flits,message,waits_for``, in the order of cycles. As in netrace, a
-    packet waits for packets to arrive: for the last one of each message that its own message waits for
-    without a computation between them. ``cycle`` is when it begins without congestion: the later one counts.
+    A row is ``id,cycle,source,target,flits,delay,waits_for``. As in netrace, a packet may be injected when
+    all that it waits for has arrived; all packets of a message wait for the same. Rows of 0 flits are no
+    packets: they end ``delay`` cycles after all that they wait for has ended, as computations do. ``cycle``
+    is when a row begins without congestion, and rows are in this order.
 
     Parameters
     ----------
@@ -156,62 +162,50 @@ def write_packet_trace(
     """
     file, sizes = Path(path), _sizes(cycle, flit, packet)
     flows = timed_messages(graph, topology, bandwidth, latency)
-    made = _packets(flows, sizes, graph.title)
-    first, after, through = _messages_before(graph, flows)
     lost = [*flows.not_expressed, *_rounded(flows, sizes)]
-    rest = "computations, and receives that wait themselves: for these packets wait for their cycle only"
-    lost += counted(through, through + len(after), "dependencies of messages", rest)
-    lost.append(f"cycles: {flows.times.remark}")
+    lost += [f"cycles: {flows.times.remark}", *labelled(graph, "labels have no place")]
     others = _network(topology, file, sizes, lost)
-    values, which = _trace_rows(flows, made, first, after)
     with whole_files() as add:
         with add(file) as out:
-            out.write(b"id,cycle,source,target,flits,message,waits_for\n")
-            for at in range(0, len(which), _ROWS):
-                out.write(text_lines(_TRACE, which[at : at + _ROWS], values[at : at + _ROWS]))
+            out.write(b"id,cycle,source,target,flits,delay,waits_for\n")
+            for values, which in _trace_rows(graph, flows, sizes):
+                out.write(text_lines(_TRACE, which, values))
         for name, content in others.items():
             with add(name) as out:
                 out.write(content)
     return Translation((file, *others), graph.messages, tuple(lost))
 
 
-def _messages_before(graph: MessageGraph, flows: TimedMessages) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return for each message those that it waits for directly, and how many waits are for other nodes."""
-    nodes = graph.nodes
-    number = np.full(len(nodes), -1)
-    number[flows.rows] = np.arange(len(flows))
-    received = nodes["match"][flows.rows]
-    number[received] = np.arange(len(flows))
-    lengths = np.diff(graph.dep_start)[flows.rows]
-    owner = np.repeat(np.arange(len(flows)), lengths)
-    nth = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    deps = graph.deps[graph.dep_start[flows.rows][owner] + nth]
-    direct = (nodes["kind"][deps] != COMPUTE) & (number[deps] >= 0)
-    first = np.concatenate([[0], np.cumsum(np.bincount(owner[direct], minlength=len(flows)))])
-    later = direct & (nodes["kind"][deps] == RECV) & (np.diff(graph.dep_start)[deps] > 0)
-    return first.astype(np.int64), number[deps[direct]], int((~direct).sum() + later.sum())
-
-
 def _trace_rows(
-    flows: TimedMessages, made: _PacketList, first: np.ndarray, after: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return values and templates of the parts of all rows."""
-    count, message = len(made.cycle), made.message
-    last = np.zeros(len(flows), np.int64)
-    last[message] = np.arange(count)  # of each message the last one counts
-    waits = np.diff(first)[message]
-    begin = np.cumsum(waits + 2) - (waits + 2)
-    parts = int((waits + 2).sum())
-    values, which = np.zeros((parts, 6), np.int64), np.full(parts, 2)
-    ends = flows.source[message], flows.target[message]
-    for column, numbers in enumerate((np.arange(count), made.cycle, *ends, made.flits, message)):
-        values[begin, column] = numbers
-    which[begin], which[begin + waits + 1] = 0, 3
-    which[begin[waits > 0] + 1] = 1
-    owner = np.repeat(np.arange(count), waits)
-    nth = np.arange(len(owner)) - np.repeat(np.cumsum(waits) - waits, waits)
-    values[begin[owner] + 1 + nth, 0] = last[after[first[message[owner]] + nth]]
-    return values, which
+    graph: MessageGraph, flows: TimedMessages, sizes: _PacketSizes
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows in blocks: the values and templates of the parts of their text."""
+    nodes, waiting = graph.nodes, WaitingNodes(graph, flows.order)
+    listed = waiting.listed
+    rank, peer, kind = nodes["rank"][listed], nodes["peer"][listed], waiting.kind[listed]
+    sends = (kind == SEND) & (rank != peer)
+    flits = np.maximum(-(-nodes["bytes"][listed] // sizes.flit_bytes), 1) * sends
+    parts = np.maximum(-(-flits // sizes.packet_flits), 1)
+    _check_count(int(parts.sum()), graph.title)
+    delay = -(-nodes["duration_ps"][listed] // sizes.cycle_ps) * (kind == COMPUTE)
+    row = np.repeat(np.arange(len(listed)), parts)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+    begin_ps = flows.times.node_ps.copy()
+    received = nodes["match"][graph.sends]
+    begin_ps[received] = np.maximum(begin_ps[received], flows.times.start_ps + flows.times.takes_ps)
+    cycle = begin_ps[listed][row] // sizes.cycle_ps + nth * sizes.packet_flits
+    order = np.argsort(cycle, kind="stable")
+    row, nth, cycle = row[order], nth[order], cycle[order]
+    last = np.zeros(len(listed), np.int64)
+    last[row] = np.arange(len(row))  # of each message the last packet counts
+    waiting.give_numbers(last)
+    for at in range(0, len(row), _ROWS // 4):
+        part = slice(at, at + _ROWS // 4)
+        ours, made = row[part], sends[row[part]]
+        left = np.minimum(flits[ours] - nth[part] * sizes.packet_flits, sizes.packet_flits)
+        fourth = np.where(made, peer[ours], delay[ours])
+        heads = np.stack([np.arange(at, at + len(ours)), cycle[part], rank[ours], fourth, left], 1)
+        yield waiting.parts(listed[ours], heads, np.where(made, 0, 1))
 
 
 def _rounded(flows: TimedMessages, sizes: _PacketSizes) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from astranb.chakra import NodeType, read_ranks
 from astranb.core.errors import InputError
 from astranb.infragraph import load, resolve
 from astranb.traffic import MessageGraph
@@ -152,3 +153,40 @@ def test_known_graphs(name: str, tmp_path: Path) -> None:
             totals[row["source"], row["target"]] += row["bytes"]
     assert totals == bytes_by_pair(graph)
     assert (tmp_path / "s.topology.txt").exists()
+
+
+@given(graph=graphs)
+def test_astrasim_has_all_nodes_and_dependencies(
+    graph: MessageGraph, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    prefix = tmp_path_factory.mktemp("astrasim") / "step"
+    found = translate(graph, "astrasim-ns3", prefix)
+    assert json.loads(Path(f"{prefix}.logical.json").read_text()) == {"logical-dims": [str(graph.ranks)]}
+    traces = read_ranks(prefix)
+    assert len(traces) == graph.ranks
+    sent: Counter[tuple[int, int, int, int]] = Counter()
+    waits = 0
+    for rank, trace in enumerate(traces):
+        for row in range(len(trace)):
+            waits += len(trace.parents.of(row))
+            if trace.type[row] == NodeType.COMM_SEND:
+                ends = rank, int(trace.comm_dst[row])
+                sent[(*ends, int(trace.comm_size[row]), int(trace.comm_tag[row]))] += 1
+    nodes = graph.nodes[graph.sends]
+    assert sent == Counter((int(n["rank"]), int(n["peer"]), int(n["bytes"]), int(n["tag"])) for n in nodes)
+    assert waits == len(graph.deps)
+    assert sum(map(len, traces)) == len(graph.nodes)
+    assert len(found.files) == graph.ranks + 1
+
+
+def test_astrasim_with_a_topology(tmp_path: Path) -> None:
+    found = translate(ring(4, 1000), "astrasim-ns3", tmp_path / "s.1", topology=resolve("switch:gpus=4"))
+    names = [f"s.1.{rank}.et" for rank in range(4)] + ["s.1.logical.json", "s.1.topology.txt"]
+    assert [file.name for file in found.files] == [*names, "s.1.config.txt", "s.1.trace.txt", "s.1.flow.txt"]
+    settings = (tmp_path / "s.1.config.txt").read_text()
+    assert "TOPOLOGY_FILE s.1.topology.txt\nFLOW_FILE s.1.flow.txt\nTRACE_FILE s.1.trace.txt\n" in settings
+    made = Builder(2, "tags")
+    made.send(0, 1, 1, 2**31)
+    made.receive(1, 0, 1, 2**31)
+    with pytest.raises(InputError, match=r"tags: node 0 of rank 0 \(send to 1\) has tag 2147483648"):
+        translate(made.graph(), "astrasim-ns3", tmp_path / "no")
