@@ -8,7 +8,7 @@ the ranks' classes, groups and peers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -280,11 +280,20 @@ def _template(
     return MessageGraph(ranks, matched(nodes), start, deps, (label,), label.collective or "template")
 
 
-def write_chakra(graph: MessageGraph, prefix: str | Path) -> list[Path]:
+def write_chakra(
+    graph: MessageGraph, prefix: str | Path, others: Mapping[Path, bytes] | None = None
+) -> list[Path]:
     """Write the Chakra trace ``PREFIX.RANK.et`` of each rank: sends, receives and computations.
 
     A node's attributes ``collective``, ``algorithm``, ``job``, ``phase`` and ``chunk`` say what it belongs
     to. Durations are rounded up: to nanoseconds in ``duration_ns``, else to microseconds.
+
+    Parameters
+    ----------
+    graph : MessageGraph
+    prefix : str or Path
+    others : mapping of Path to bytes, optional
+        Further files of the set.
 
     Raises
     ------
@@ -325,4 +334,4 @@ def write_chakra(graph: MessageGraph, prefix: str | Path) -> list[Path]:
             )  # fmt: skip
         return built.build().data
 
-    return write_ranks(prefix, graph.ranks, trace)
+    return write_ranks(prefix, graph.ranks, trace, others)
