@@ -8,15 +8,23 @@ from .job import ClusterJob
 from .job import ClusterJob as Job
 from .join import Jobs
 from .placement import PLACEMENTS, FreeGpus
+from .variation import SHAPES, Failures, Jitter, LinkFault, Stragglers, Variation, Varied
 
 __all__ = [
     "PATTERNS",
     "PLACEMENTS",
+    "SHAPES",
     "BackgroundTraffic",
     "ClusterJob",
+    "Failures",
     "FreeGpus",
+    "Jitter",
     "Job",
     "Jobs",
+    "LinkFault",
+    "Stragglers",
+    "Variation",
+    "Varied",
     "collective_operations",
     "flat",
 ]

@@ -37,7 +37,7 @@ from .collective import flat
 from .job import ClusterJob, JobPart
 from .placement import FreeGpus
 
-__all__ = ["Jobs"]
+__all__ = ["Jobs", "only_job"]
 
 _NAMES = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _KINDS = {COMPUTE: "compute", SEND: "send", RECV: "receive", MEMORY: "memory", DELAY: "delay"}
@@ -60,6 +60,8 @@ class Jobs:
         The system layer of all jobs. By default they keep their own, and may differ in the algorithms of
         collectives that only one of them does.
     title : str, optional
+    alone : str, optional
+        The only job that runs.
 
     Raises
     ------
@@ -101,17 +103,8 @@ class Jobs:
             object.__setattr__(self, "title", title)
 
     def only(self, name: str) -> Jobs:
-        """Give the same jobs on the same GPUs, of which only one runs.
-
-        Raises
-        ------
-        InputError
-            There is no such job.
-        """
-        names = [one.name for one in self.jobs]
-        if name not in names:
-            raise InputError(f"there is no job {name!r}", where="jobs", hint=near(name, names))
-        return replace(self, title=f"{name} alone", alone=name)
+        """Give the same jobs on the same GPUs, of which only one runs."""
+        return replace(self, alone=name)
 
     def placed(self, network: DimensionNetwork | InfraNetwork) -> list[PlacedJob]:
         """Give the GPUs of each job, in the order in which they were given.
@@ -180,12 +173,32 @@ class Jobs:
             raise InputError("jobs have different remote memories", where="jobs", hint="give all the same")
         joined = _Joined(network.npus)
         for job, place, part in zip(self.jobs, places, parts, strict=True):
-            if self.alone in (None, job.name):
-                joined.add(place, part, job.repeat)
+            joined.add(place, part, job.repeat)
         memory = next(iter(memories.values()), Memory())
-        return Workload(
+        found = Workload(
             joined.operations(), network, system, memory, joined.groups, title=self.title, jobs=tuple(places)
         )
+        return found if self.alone is None else only_job(found, self.alone)
+
+
+def only_job(workload: Workload, name: str) -> Workload:
+    """Give a workload of several jobs in which only the ranks of one do anything.
+
+    Raises
+    ------
+    InputError
+        There is no such job.
+    """
+    names = [one.name for one in workload.jobs]
+    if name not in names:
+        raise InputError(f"there is no job {name!r}", where="jobs", hint=near(name, names))
+    all_ranks = RankOperations.of(workload.operations)
+    pattern = np.full_like(all_ranks.pattern, len(all_ranks.patterns))
+    mine = list(workload.jobs[names.index(name)].ranks)
+    pattern[mine] = all_ranks.pattern[mine]
+    patterns = [*all_ranks.patterns, Operations.of([])]
+    operations = RankOperations(patterns, pattern, all_ranks.groups, all_ranks.peers)
+    return replace(workload, operations=operations, title=f"{name} alone")
 
 
 class _Joined:
