@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,6 +104,20 @@ class Ensemble(Displayed):
 
         columns = {f"{name}_ps": times for name, times in self.times_ps.items()}
         return pd.DataFrame({"run": np.arange(self.runs), **columns})
+
+    def document(self) -> dict[str, Any]:
+        """Give times and statistics for JSON."""
+        return {
+            "title": self.title,
+            "runs": self.runs,
+            "varies": self.variation,
+            "confidence": self.confidence,
+            "times_ps": {what: times.tolist() for what, times in self.times_ps.items()},
+            "statistics": {
+                what: {statistic: asdict(self.interval(statistic, what)) for statistic in _STATISTICS}
+                for what in self.times_ps
+            },
+        }
 
     def summary(self) -> pd.DataFrame:
         """Give statistics as a table: ``what``, ``statistic``, ``value_ps``, ``low_ps``, ``high_ps``."""
@@ -294,4 +308,4 @@ def student_t(probability: float, degrees: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return sum(term / degrees**power for power, term in enumerate(terms))
+    return math.fsum(term / degrees**power for power, term in enumerate(terms))

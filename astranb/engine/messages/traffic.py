@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.errors import InputError
 from astranb.net.astrasim2 import FULLY_CONNECTED
 
 from .flights import flights
@@ -84,19 +83,11 @@ def links(engine: MessageState) -> list[dict[str, Any]]:
 def job_links(engine: MessageState) -> list[dict[str, Any]]:
     """A row for each job and link that it sends over, with congestion and a recording.
 
-    ``jobs`` is how many jobs send over the link.
-
-    Raises
-    ------
-    InputError
-        There were more messages than are kept.
+    ``jobs`` is how many jobs send over the link; ``complete``, whether the recording still has all messages.
     """
     if not (engine.machine.config[0].congestion and engine.recording):
         return []
     found = flights(engine, 0)
-    if found.first > 0:
-        what = f"the recording has the last {len(found.flights):,} of {found.total:,} messages on links"
-        raise InputError(what, where="job_links", hint="look at it earlier in the run (run(until=...))")
     job_of = np.full(engine.ranks, -1)
     for number, job in enumerate(engine.jobs):
         job_of[list(job.ranks)] = number
@@ -110,7 +101,7 @@ def job_links(engine: MessageState) -> list[dict[str, Any]]:
         {
             "link": link, "from": ends_of(about, m, link)[0], "to": ends_of(about, m, link)[1],
             "job": engine.jobs[job].name, "messages": messages, "bytes": carried,
-            "jobs": int(sharing[link]),
+            "jobs": int(sharing[link]), "complete": found.first == 0,
         }
         for (link, job), messages, carried in zip(
             unique.T.tolist(), count.tolist(), size.tolist(), strict=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .background import PATTERNS, BackgroundTraffic
 from .collective import collective_operations, flat
+from .file import JobsFile, read_jobs
 from .job import ClusterJob
 from .job import ClusterJob as Job
 from .join import Jobs
@@ -21,10 +22,12 @@ __all__ = [
     "Jitter",
     "Job",
     "Jobs",
+    "JobsFile",
     "LinkFault",
     "Stragglers",
     "Variation",
     "Varied",
     "collective_operations",
     "flat",
+    "read_jobs",
 ]

@@ -180,12 +180,14 @@ class Variation:
         if self.jitter:
             parts.append(f"jitter {self.jitter.cv:g} ({self.jitter.shape})")
         if self.stragglers:
-            parts.append(f"{self.stragglers.ranks} stragglers x {self.stragglers.factor:g}")
+            count = self.stragglers.ranks
+            slow = f"{count} straggler{'s' * (count > 1)}"
+            parts.append(f"{slow}, {self.stragglers.factor:g} times as long")
         if self.failures and self.failures.gpu_every is not None:
             parts.append(f"a GPU fails every {format_time(time_ps(self.failures.gpu_every))}")
         if self.failures and self.failures.link_every is not None:
             parts.append(f"a link fails every {format_time(time_ps(self.failures.link_every))}")
-        return f"{', '.join(parts) or 'nothing'}; seed {self.seed}"
+        return f"{'; '.join(parts) or 'nothing'}; seed {self.seed}"
 
     def of(self, what: Any, run: int = 0) -> Varied:
         """Give what a ``Simulation`` runs with what is drawn for a run.
