@@ -17,16 +17,16 @@ from astranb.engine.fidelity import fidelity_of
 from .arguments import flag_of, given
 from .collective import algorithm_of
 from .model import workload_of
-from .run_options import COLLECTIVE, EXCHANGE, LAYERS, MODEL, TRACES, check_options, kind_of
+from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
     from astranb.collectives import LibraryChoice
-    from astranb.explore import PlanSearch
+    from astranb.explore import Ensemble, PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
     from astranb.workload.models import Cluster, ModelStep
 
-__all__ = ["Subject", "network_of", "search_of", "simulation_of", "table_row"]
+__all__ = ["Subject", "ensemble_of", "network_of", "search_of", "simulation_of", "table_row"]
 
 _COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
 _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
@@ -39,7 +39,7 @@ class _Inputs(NamedTuple):
     options: dict[str, Any]
     step: ModelStep | None = None
     cluster: Cluster | None = None
-    infra: Infra | None = None  # of a collective
+    infra: Infra | None = None  # of a collective or of jobs
     choice: LibraryChoice | None = None
 
 
@@ -71,7 +71,7 @@ class Subject:
     @property
     def by_lines(self) -> bool:
         """Whether a whole workload is simulated by cache lines."""
-        return self.sim.fidelity == "cacheline" and self.kind not in (COLLECTIVE, EXCHANGE)
+        return self.sim.fidelity == "cacheline" and self.kind not in (COLLECTIVE, EXCHANGE, JOBS)
 
 
 def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) -> Subject:
@@ -100,6 +100,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         COLLECTIVE: _collective,
         EXCHANGE: _exchange,
         MODEL: _model,
+        JOBS: _jobs,
         TRACES: _traces,
         LAYERS: _layers,
     }[kind]
@@ -156,7 +157,7 @@ def _require(args: argparse.Namespace, kind: str) -> None:
             what = f"the following arguments are required: {', '.join(missing)}"
             raise InputError(what, where="run", hint="or give --model or --workload; see astranb run --help")
         return
-    if kind == MODEL:
+    if kind in (MODEL, JOBS):
         return
     for name in ("system", "network"):
         if getattr(args, name) is None and (kind == LAYERS or name == "system" or args.infra is None):
@@ -261,6 +262,40 @@ def _model(args: argparse.Namespace) -> _Inputs:
         footprint=step.footprint(limit),
     )  # fmt: skip
     return _Inputs(what, _network_options(args), step, cluster)
+
+
+def _jobs(args: argparse.Namespace) -> _Inputs:
+    from astranb.infragraph import resolve
+    from astranb.workload.jobs import read_jobs
+
+    found = read_jobs(args.jobs)
+    infra = args.infra or found.infra
+    if infra is None:
+        raise InputError("there is no infrastructure", where=args.jobs, hint="give infra in it, or --infra")
+    what = found.jobs if found.variation is None else found.variation.of(found.jobs)
+    gpu = {} if args.fidelity == "cacheline" else given(args, "gpu")
+    return _Inputs(what, gpu, infra=resolve(infra))
+
+
+def ensemble_of(args: argparse.Namespace) -> Ensemble:
+    """Simulate jobs that vary several times.
+
+    Raises
+    ------
+    InputError
+        Options do not fit together, nothing varies, or an input cannot be used.
+    """
+    fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
+    check_options(args, kind_of(args)[0], fidelity)
+    from astranb.explore import ensemble
+
+    inputs = _jobs(args)
+    variation = getattr(inputs.what, "variation", None)
+    if variation is None:
+        raise InputError("nothing varies from run to run", where=args.jobs, hint="give variation in it")
+    return ensemble(
+        inputs.what.what, variation, infra=inputs.infra, runs=args.runs, fidelity=fidelity, **inputs.options
+    )
 
 
 def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:

@@ -285,19 +285,35 @@ class ModelStep:
         InputError
             The network has another number of NPUs.
         """
-        step = self
-        if gpu is not None or self.times is None:
-            times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
-            step = ModelStep(
-                self.parallelism, self.stages, self.tokens, times, self.unit, self.title, self.precision,
-                self.plan,
-            )  # fmt: skip
+        step = self.timed(gpu)
         cluster = machine(step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes)
         operations = step.operations(by_lines=by_lines)
         return Workload(
             operations, cluster.network, cluster.system, groups=self.groups, title=self.title,
             footprint=step.footprint(),
         )  # fmt: skip
+
+    def timed(self, gpu: str | None = None) -> ModelStep:
+        """Give the step with durations: those of a GPU's kernels, or else its own.
+
+        Parameters
+        ----------
+        gpu : str, optional
+            As of :meth:`on`.
+        """
+        if gpu is None and self.times is not None:
+            return self
+        times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
+        return ModelStep(
+            self.parallelism,
+            self.stages,
+            self.tokens,
+            times,
+            self.unit,
+            self.title,
+            self.precision,
+            self.plan,
+        )
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
