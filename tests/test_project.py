@@ -32,6 +32,7 @@ FLOORS = {
     "sim": 6,
     "explore": 7,
     "export": 7,
+    "traffic": 7,
     "cli": 8,
     "widgets": 8,
 }

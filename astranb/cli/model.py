@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.units import size_bytes
 
 from .arguments import given, whole
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import ModelStep
 
-__all__ = ["MODEL_OPTIONS", "add_model_options", "times_of", "workload_of"]
+__all__ = ["MODEL_OPTIONS", "add_model_options", "memory_limit_of", "times_of", "workload_of"]
 
 _MOST: Final = 1 << 20
 _DEGREES: Final = {
@@ -140,3 +141,13 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     if args.kernels is not None:
         device = gpu_of_file(args.kernels, device).gpu
     return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
+
+
+def memory_limit_of(args: argparse.Namespace, step: ModelStep) -> int:
+    """Return the memory of a GPU in bytes; without a limit more than any has."""
+    if args.memory_limit == "none":
+        return 1 << 60
+    if args.memory_limit is not None:
+        return size_bytes(args.memory_limit, where="--memory-limit")
+    assert step.times is not None  # noqa: S101 - a step that runs has a GPU
+    return step.times.gpu.memory_bytes

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
+from ._profile import Profile, profile_model, profile_of
 
-__all__ = ["KIND_NAMES", "NODE", "Label", "MessageGraph"]
+__all__ = ["KIND_NAMES", "NODE", "Label", "MessageGraph", "Profile", "profile_model", "profile_of"]
