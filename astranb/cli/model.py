@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import ModelStep
 
-__all__ = ["MODEL_OPTIONS", "add_model_options", "memory_limit_of", "times_of", "workload_of"]
+__all__ = [
+    "DEGREES",
+    "MODEL_OPTIONS",
+    "add_model_options",
+    "degrees_of",
+    "memory_limit_of",
+    "times_of",
+    "workload_of",
+]
 
 _MOST: Final = 1 << 20
 _DEGREES: Final = {
@@ -26,6 +34,8 @@ _DEGREES: Final = {
     "interleave": ("interleave", "chunks of layers in each pipeline stage (default: 1)"),
     "zero": ("zero", "ZeRO shards 1: optimizer states, 2: also gradients, 3: also parameters (default: 0)"),
 }
+DEGREES: Final = {name: parameter for name, (parameter, _) in _DEGREES.items()}
+"""Options of degrees of parallelism, and the fields of ``Parallelism``."""
 _NUMBERS: Final = {
     "batch": ("batch", "sequences or samples in a step, all replicas (default: 1 per microbatch)"),
     "microbatches": ("microbatches", "parts of a replica's batch (default: 4 per pipeline stage)"),
@@ -116,7 +126,7 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     """
     from astranb.workload.models import Parallelism, workload
 
-    degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})
+    degrees = degrees_of(args)
     numbers = given(
         args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES, cache_bytes="cache_precision",
         **{parameter: name.replace("-", "_") for name, (parameter, _) in _NUMBERS.items()},
@@ -129,6 +139,11 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     if gpu is not None:
         times = times_of(args, gpu)
     return workload(args.model, Parallelism(**degrees), gpu=times, **numbers)
+
+
+def degrees_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the degrees of parallelism that were given, as fields of ``Parallelism``."""
+    return given(args, sequence="sp", **{parameter: name for name, parameter in DEGREES.items()})
 
 
 def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:

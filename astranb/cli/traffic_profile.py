@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
 
-from .arguments import add_command, add_output
-from .model import add_model_options, memory_limit_of, workload_of
+from .arguments import add_command, add_output, flag_of, given, whole
+from .model import (
+    DEGREES,
+    MODEL_OPTIONS,
+    add_model_options,
+    degrees_of,
+    memory_limit_of,
+    times_of,
+    workload_of,
+)
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -16,11 +24,32 @@ if TYPE_CHECKING:
 
 __all__ = ["add_profile"]
 
+_TRACES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    (
+        "--traces",
+        "PREFIX of PREFIX.RANK.et; degrees above are changed to what is given",
+        {"metavar": "PREFIX"},
+    ),
+    ("--comm-group", "communicator groups (default: PREFIX.groups.json)", {"metavar": "FILE"}),
+    (
+        "--traced",
+        "degrees of the traced job, as dp=2,tp=4 (default: as its groups show)",
+        {"metavar": "LIST"},
+    ),
+    (
+        "--micro",
+        "times the sequences in a microbatch (default: 1)",
+        {"type": whole(1, 1 << 20), "metavar": "N"},
+    ),
+)
+_OF_MODEL: Final = {flags[0] for flags, _, _ in MODEL_OPTIONS} - {"--model"} | {"--memory-limit"}
+_OF_TRACES: Final = {*(f"--{name}" for name in DEGREES), "--efficiency"} - {"--zero"}
+
 
 def add_profile(verbs: Any) -> None:
     """Add ``profile`` to the verbs of ``traffic``."""
     parser = add_command(
-        verbs, "profile", "describe what every rank of a job does, from a model's sizes", _profile
+        verbs, "profile", "describe what every rank of a job does: from a model's sizes or traces", _profile
     )
     add_model_options(parser)
     parser.add_argument("--gpu", help="GPU whose kernels give the durations (default: h100-sxm)")
@@ -29,6 +58,11 @@ def add_profile(verbs: Any) -> None:
         metavar="SIZE",
         help="memory of a GPU, as 64GiB, or none: do not check whether it fits (default: the GPU's)",
     )
+    traces = parser.add_argument_group(
+        "traces of a few ranks, scaled", "example: astranb traffic profile --traces step --dp 64 -o job.json"
+    )
+    for flag, text, more in _TRACES:
+        traces.add_argument(flag, help=text, **more)
     add_output(parser, "write the profile, one JSON document")
 
 
@@ -44,9 +78,23 @@ def _profile(args: argparse.Namespace) -> Report:
 
 
 def _made(args: argparse.Namespace) -> Profile:
-    if args.model is None:
-        raise InputError("--model is missing", where="traffic profile", hint="name a model")
-    return _of_model(args)
+    sources = {"model": _of_model, "traces": _of_traces}
+    chosen = [name for name in sources if getattr(args, name) is not None]
+    if len(chosen) != 1:
+        flags = " or ".join(map(flag_of, sources))
+        what = f"{flag_of(chosen[0])} and {flag_of(chosen[1])}" if chosen else "nothing to profile"
+        raise InputError(what, where="traffic profile", hint=f"give {flags}")
+    _check(args, chosen[0])
+    return sources[chosen[0]](args)
+
+
+def _check(args: argparse.Namespace, source: str) -> None:
+    """Refuse options that have no effect."""
+    names = {"model": _OF_MODEL, "traces": {flag for flag, _, _ in _TRACES} - {"--traces"} | _OF_TRACES}
+    every = set().union(*names.values())
+    for flag in sorted(every - names[source]):
+        if getattr(args, flag.removeprefix("--").replace("-", "_")) is not None:
+            raise InputError(f"{flag} does not apply to --{source}", where=flag, hint="leave it out")
 
 
 def _of_model(args: argparse.Namespace) -> Profile:
@@ -55,6 +103,31 @@ def _of_model(args: argparse.Namespace) -> Profile:
 
     step = workload_of(args, args.gpu or DEFAULT_GPU)
     return profile_of(step, args.model, memory_limit_of(args, step))
+
+
+def _of_traces(args: argparse.Namespace) -> Profile:
+    from astranb.traffic import profile_traces
+    from astranb.workload.kernels import DEFAULT_GPU
+    from astranb.workload.models import Parallelism
+
+    more = given(args, "micro", groups="comm_group")
+    if args.traced is not None:
+        more["traced"] = Parallelism(**_degrees(args.traced))
+    gpu = args.gpu or DEFAULT_GPU
+    return profile_traces(
+        args.traces, degrees_of(args), gpu=gpu if args.efficiency is None else times_of(args, gpu), **more
+    )
+
+
+def _degrees(text: str) -> dict[str, int]:
+    """Read degrees as ``dp=2,tp=4``."""
+    found = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in DEGREES or not (value.isascii() and value.isdecimal() and len(value) < 8):
+            raise InputError(f"no degree {part[:40]!r}", where="--traced", hint="write dp=2,tp=4,pp=2")
+        found[DEGREES[name]] = int(value)
+    return found
 
 
 def _lines(summary: dict[str, Any]) -> Any:
