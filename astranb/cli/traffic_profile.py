@@ -119,9 +119,9 @@ def _of_traces(args: argparse.Namespace) -> Profile:
     )
 
 
-def _degrees(text: str) -> dict[str, int]:
+def _degrees(text: str) -> dict[str, Any]:
     """Read degrees as ``dp=2,tp=4``."""
-    found = {}
+    found: dict[str, Any] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name not in DEGREES or not (value.isascii() and value.isdecimal() and len(value) < 8):

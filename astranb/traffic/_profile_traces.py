@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class _Traced(NamedTuple):
 
 def profile_traces(
     prefix: str | Path,
-    parallelism: Parallelism | Mapping[str, int] | None = None,
+    parallelism: Parallelism | Mapping[str, Any] | None = None,
     *,
     groups: str | Path | None = None,
     traced: Parallelism | None = None,
@@ -147,7 +147,7 @@ def profile_traces(
     return Profile(step, "traces", str(prefix), assumptions)
 
 
-def _target(given: Parallelism | Mapping[str, int] | None, traced: Parallelism) -> Parallelism:
+def _target(given: Parallelism | Mapping[str, Any] | None, traced: Parallelism) -> Parallelism:
     """Give the wanted degrees; what is divided as in the traced job is not asked for again."""
     if not isinstance(given, Parallelism):
         return replace(traced, **(given or {}))

@@ -28,8 +28,8 @@ def profile(*words: str) -> Any:
 def test_a_model_is_profiled_and_written(tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     found = profile(
-        "--model", "llama3-405b", "--tp", "8", "--pp", "16", "--dp", "128", "--sp", "--zero", "1", "--microbatches", "16",
-        "-o", str(file),
+        "--model", "llama3-405b", "--tp", "8", "--pp", "16", "--dp", "128", "--sp", "--zero", "1",
+        "--microbatches", "16", "-o", str(file),
     )  # fmt: skip
     assert (found["ranks"], found["stages"], found["tokens"]) == (16384, 16, 16 * 128 * 8192)
     assert found["file"] == str(file)
