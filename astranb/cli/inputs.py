@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
-from astranb.core.units import size_bytes
 from astranb.engine.fidelity import fidelity_of
 
 from .arguments import flag_of, given
 from .collective import algorithm_of
-from .model import workload_of
+from .model import memory_limit_of, workload_of
 from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     from astranb.explore import suggest
 
     step, cluster = _step(args)
-    return suggest(step, cluster, limit_bytes=_memory_limit(args, step))
+    return suggest(step, cluster, limit_bytes=memory_limit_of(args, step))
 
 
 def _kind_of_files(args: argparse.Namespace) -> str:
@@ -253,10 +252,10 @@ def _model(args: argparse.Namespace) -> _Inputs:
 
     step, cluster = _step(args)
     if step.plan is not None and step.times is not None and args.memory_limit != "none":
-        require_memory(*step.plan, _memory_limit(args, step), step.times.gpu.name)
+        require_memory(*step.plan, memory_limit_of(args, step), step.times.gpu.name)
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
-    limit = None if args.memory_limit == "none" else _memory_limit(args, step)
+    limit = None if args.memory_limit == "none" else memory_limit_of(args, step)
     what = Workload(
         operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
@@ -308,16 +307,6 @@ def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
         step, args.system, network_of(args), all_reduce=step.all_reduce, message_bytes=step.message_bytes,
         **_system_options(args),
     )  # fmt: skip
-
-
-def _memory_limit(args: argparse.Namespace, step: ModelStep) -> int:
-    """Return the memory of a GPU in bytes; without a limit more than any has."""
-    if args.memory_limit == "none":
-        return 1 << 60
-    if args.memory_limit is not None:
-        return size_bytes(args.memory_limit, where="--memory-limit")
-    assert step.times is not None  # noqa: S101 - a step that runs has a GPU
-    return step.times.gpu.memory_bytes
 
 
 def _traces(args: argparse.Namespace) -> _Inputs:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._pattern import Pattern
+from ._profile import Profile, profile_model, profile_of
+from ._profile_traces import profile_traces
 from ._program import template_of_program
 from ._read import read_traffic
 from ._record import record
@@ -19,8 +21,12 @@ __all__ = [
     "Label",
     "MessageGraph",
     "Pattern",
+    "Profile",
     "TrafficStatistics",
     "Translation",
+    "profile_model",
+    "profile_of",
+    "profile_traces",
     "read_pattern",
     "read_traffic",
     "record",

@@ -36,7 +36,16 @@ from astranb.workload.astrasim2 import (
     RankOperations,
     Workload,
 )
-from astranb.workload.kernels import DEFAULT_GPU, Grid, HostUpdate, Kernel, KernelTimes, gpu_named, grids
+from astranb.workload.kernels import (
+    DEFAULT_GPU,
+    Grid,
+    HostUpdate,
+    Kernel,
+    KernelTimes,
+    TimedKernel,
+    gpu_named,
+    grids,
+)
 
 from .cluster import machine
 from .convolutional import data_parallel
@@ -315,6 +324,10 @@ class ModelStep:
             self.plan,
         )
 
+    def durations_ns(self) -> list[np.ndarray]:
+        """Give the durations of each stage's operations in nanoseconds; 0 for communication."""
+        return [self._durations(one) for one in self.stages]
+
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
             raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
@@ -342,13 +355,13 @@ class ModelStep:
         gpu = preset(self.times.gpu.name)
         known: dict[tuple[Kernel, ...], tuple[Grid, ...]] = {}
         for kernels in program.kernels:
-            if any(isinstance(one, HostUpdate) for one in kernels):
-                known[kernels] = ()  # the GPU waits for the host
+            if any(isinstance(one, HostUpdate | TimedKernel) for one in kernels):
+                known[kernels] = ()  # the GPU waits for the host; or only the duration is known
             elif kernels not in known:
                 known[kernels] = tuple(
                     grid
                     for one in kernels
-                    if not isinstance(one, HostUpdate)
+                    if not isinstance(one, HostUpdate | TimedKernel)
                     for grid in grids(one, self.times, gpu)
                 )
         return tuple(known[kernels] for kernels in program.kernels)
