@@ -92,7 +92,7 @@ def record(
     run.finish()
     result = run.result()
     ranks = RankOperations.of(workload.operations)
-    classes = _Classes(run, ranks)
+    classes = _RankClasses(run, ranks)
     templates = _Templates(workload, ranks, algorithms or {})
     patterns, chosen, starts = [], [], []
     for first, number, done in classes.listed:
@@ -135,7 +135,7 @@ def _described(network: Any) -> str:
     return str(network.where)
 
 
-class _Classes:
+class _RankClasses:
     """Classes of ranks that did the same at the same time.
 
     Attributes

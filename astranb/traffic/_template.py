@@ -93,7 +93,7 @@ def template_of(
         raise InputError(what, where=system.where, hint="use ring or direct")
     delay_ns = system.endpoint_ns if members is None else _GROUP_DELAY_NS
     concurrent = -(-system.active_chunks // system.queues) if system.queues == 1 else 0
-    built = _Builder(trace.messages, trace.phases, ranks, delay_ns, concurrent)
+    built = _TemplateBuilder(trace.messages, trace.phases, ranks, delay_ns, concurrent)
     algorithms = [_ALGORITHMS[number] for number in dict.fromkeys(trace.phases["algorithm"].tolist())]
     label = Label("", _NAMES[int(alone["collective"][0])], "+".join(algorithms))
     graph = built.graph(label)
@@ -105,7 +105,7 @@ def template_of(
     return graph, tuple(trace.trees[ranks[0]].tolist())
 
 
-class _Builder:
+class _TemplateBuilder:
     """Makes the nodes of each rank from what it sent and received."""
 
     def __init__(
