@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._pattern import Pattern
-from ._read import read_traffic
 from ._record import record
 from ._statistics import TrafficStatistics, statistics
 from ._store import read_pattern, write_chakra, write_pattern
 from ._template import template_of
-from .targets import TARGETS, Translation, translate
+from .targets import TARGETS, Translation, read_traffic, translate
 
 __all__ = [
     "KIND_NAMES",
