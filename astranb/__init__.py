@@ -19,6 +19,8 @@ __all__ = [
     "Comparison",
     "Editor",
     "Fault",
+    "Job",
+    "Jobs",
     "Network",
     "Runs",
     "SideBySide",
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from astranb.widgets import Runs as Runs
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Workbench as Workbench
+    from astranb.workload.jobs import ClusterJob as Job
+    from astranb.workload.jobs import Jobs as Jobs
 
 
 # Importing astranb is light: views, SDKs and compilers are loaded when they are used.
@@ -57,6 +61,8 @@ __getattr__, __dir__ = lazy(
         "Comparison": "sim",
         "Editor": "widgets",
         "Fault": "net",
+        "Job": "workload.jobs",
+        "Jobs": "workload.jobs",
         "Network": "net",
         "Runs": "widgets",
         "SideBySide": "widgets",

@@ -12,7 +12,7 @@ from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
-from ._file import rank_file, read, read_ranks, write, write_ranks
+from ._file import rank_file, read, read_present, read_ranks, write, write_ranks
 from ._layer_table import layer_table_trace
 from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_trace
@@ -47,6 +47,7 @@ __all__ = [
     "pytorch_trace",
     "rank_file",
     "read",
+    "read_present",
     "read_ranks",
     "recorded_times",
     "summary",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,16 @@ from astranb.core.files import whole_file, whole_files
 
 from ._trace import Trace
 
-__all__ = ["MOST_BYTES", "MOST_RATIO", "rank_file", "read", "read_ranks", "write", "write_ranks"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_RATIO",
+    "rank_file",
+    "read",
+    "read_present",
+    "read_ranks",
+    "write",
+    "write_ranks",
+]
 
 MOST_BYTES: Final = 2 << 30
 """The largest trace that is read, compressed or not."""
@@ -200,12 +209,7 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
         There is none, one is missing, or one cannot be read.
     """
     base = Path(prefix)
-    try:
-        found = set(_rank_files(base).values())
-    except OSError as error:
-        raise InputError(
-            error.strerror or str(error), where=str(base.parent), hint="give PREFIX of PREFIX.0.et"
-        ) from None
+    found = _present(base)
     if not found:
         what = f"no trace {base.name}.0.et"
         raise InputError(what, where=str(base.parent), hint="give the part of the files' names before .0.et")
@@ -215,9 +219,52 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
         shown = ", ".join(map(str, missing[:8]))
         what = f"the trace of rank {shown} is missing ({len(found)} exist, the highest {max(found)})"
         raise InputError(what, where=str(rank_file(base, missing[0])), hint="make it, or run fewer ranks")
+    return _shared(base, range(count))
+
+
+def read_present(prefix: str | Path) -> dict[int, Trace]:
+    """Read the traces of those ranks that have one.
+
+    Parameters
+    ----------
+    prefix : str or Path
+        The file names without ``.RANK.et`` (or ``.RANK.et.gz``).
+
+    Returns
+    -------
+    dict of int to Trace
+        By rank, ascending; equal traces share their data.
+
+    Raises
+    ------
+    InputError
+        There is none, or one cannot be read.
+    """
+    base = Path(prefix)
+    found = sorted(_present(base))
+    if not found:
+        what = f"no trace {base.name}.RANK.et"
+        raise InputError(
+            what, where=str(base.parent), hint="give the part of the files' names before .RANK.et"
+        )
+    return dict(zip(found, _shared(base, found), strict=True))
+
+
+def _present(base: Path) -> set[int]:
+    """Find the ranks that have a trace."""
+    try:
+        return set(_rank_files(base).values())
+    except OSError as error:
+        raise InputError(
+            error.strerror or str(error), where=str(base.parent), hint="give PREFIX of PREFIX.0.et"
+        ) from None
+
+
+def _shared(base: Path, ranks: Iterable[int]) -> list[Trace]:
+    """Read the traces of some ranks; equal ones share their data."""
     known: dict[bytes, Trace] = {}
     traces = []
-    for file in (rank_file(base, rank) for rank in range(count)):
+    for file in (rank_file(base, rank) for rank in ranks):
         data = _data(file)
         first = known.get(data)
         traces.append(_trace(data, str(file)) if first is None else first.called(str(file)))

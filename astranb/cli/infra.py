@@ -26,10 +26,23 @@ def add_commands(commands: Any) -> None:
     check = add_command(verbs, "check", "check that an infrastructure is well formed", _check)
     check.add_argument("file", help=_INFRA)
     convert = add_command(
-        verbs, "convert", "make an InfraGraph file from a topology of NCCL or lstopo", _convert
+        verbs,
+        "convert",
+        "convert topologies of NCCL, lstopo and packet simulators to InfraGraph and back",
+        _convert,
     )
-    convert.add_argument("file", help="XML written by NCCL_TOPO_DUMP_FILE or by 'lstopo FILE.xml'")
-    add_output(convert, "FILE.yaml or FILE.json (default: the input's name with .yaml)")
+    convert.add_argument(
+        "file",
+        help="XML written by NCCL_TOPO_DUMP_FILE or by 'lstopo FILE.xml'; topology of ns-3, htsim or "
+        "BookSim; with --to also an InfraGraph file or blueprint",
+    )
+    add_output(convert, "FILE.yaml or FILE.json (default: the input's name with .yaml), or the topology file")
+    convert.add_argument(
+        "--to",
+        metavar="FORMAT",
+        help="write a topology file of a packet simulator: ns3, htsim, anynet or ned (default: by the suffix "
+        "of --output: .txt, .topo, .anynet, .ned)",
+    )
     convert.add_argument(
         "--gpu", help="GPU preset: adds the links of such GPUs that the file leaves out (NCCL_TOPO_FILE)"
     )
@@ -70,13 +83,14 @@ def _check(args: argparse.Namespace) -> Report:
 
 def _convert(args: argparse.Namespace) -> Report:
     from astranb.gpu import preset
-    from astranb.infragraph import convert
+    from astranb.infragraph import convert, topology_format
 
+    form = topology_format(args.to, Path(args.output or ""))
+    if form is not None:
+        return _convert_to(args, form.name, form.suffix)
     gpu = None if args.gpu is None else preset(args.gpu).name
     made = convert(args.file, args.name, gpu)
-    path = Path(args.output or f"{Path(args.file).stem}.yaml")
-    if args.output is None and path.exists():
-        raise InputError("the file exists", where=str(path), hint="name it, or another one, with --output")
+    path = _output(args, f"{Path(args.file).stem}.yaml")
     made.save(path)
     summary = made.summary()
     types = ", ".join(f"{count} {kind}" for kind, count in summary["node_types"].items())
@@ -88,6 +102,28 @@ def _convert(args: argparse.Namespace) -> Report:
         ],
         notes=[f"{args.file}: {note}" for note in summary["notes"] + summary["warnings"]],
     )
+
+
+def _convert_to(args: argparse.Namespace, name: str, suffix: str) -> Report:
+    """Write the topology file of a packet simulator."""
+    from astranb.infragraph import resolve, write_topology
+
+    infra = resolve(args.file).completed(args.gpu)
+    path = _output(args, f"{(args.name or infra.name).replace('/', '-')}{suffix}")
+    not_expressed = write_topology(infra, path, name)
+    return Report(
+        {"file": str(path), "format": name, "not_expressed": not_expressed},
+        [f"wrote {infra.name} to {path} for {name}"],
+        notes=[f"{path}: {text}" for text in not_expressed],
+    )
+
+
+def _output(args: argparse.Namespace, default: str) -> Path:
+    """Return the file to write: a default that exists is not written over."""
+    path = Path(args.output or default)
+    if args.output is None and path.exists():
+        raise InputError("the file exists", where=str(path), hint="name it, or another one, with --output")
+    return path
 
 
 def _draw(args: argparse.Namespace) -> Report:

@@ -11,22 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
-from astranb.core.units import size_bytes
 from astranb.engine.fidelity import fidelity_of
 
 from .arguments import flag_of, given
 from .collective import algorithm_of
-from .model import workload_of
-from .run_options import COLLECTIVE, EXCHANGE, LAYERS, MODEL, TRACES, check_options, kind_of
+from .model import memory_limit_of, workload_of
+from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
     from astranb.collectives import LibraryChoice
-    from astranb.explore import PlanSearch
+    from astranb.explore import Ensemble, PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
     from astranb.workload.models import Cluster, ModelStep
 
-__all__ = ["Subject", "network_of", "search_of", "simulation_of", "table_row"]
+__all__ = ["Subject", "ensemble_of", "network_of", "search_of", "simulation_of", "table_row"]
 
 _COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
 _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
@@ -39,7 +38,7 @@ class _Inputs(NamedTuple):
     options: dict[str, Any]
     step: ModelStep | None = None
     cluster: Cluster | None = None
-    infra: Infra | None = None  # of a collective
+    infra: Infra | None = None  # of a collective or of jobs
     choice: LibraryChoice | None = None
 
 
@@ -71,7 +70,7 @@ class Subject:
     @property
     def by_lines(self) -> bool:
         """Whether a whole workload is simulated by cache lines."""
-        return self.sim.fidelity == "cacheline" and self.kind not in (COLLECTIVE, EXCHANGE)
+        return self.sim.fidelity == "cacheline" and self.kind not in (COLLECTIVE, EXCHANGE, JOBS)
 
 
 def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) -> Subject:
@@ -100,6 +99,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         COLLECTIVE: _collective,
         EXCHANGE: _exchange,
         MODEL: _model,
+        JOBS: _jobs,
         TRACES: _traces,
         LAYERS: _layers,
     }[kind]
@@ -134,7 +134,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     from astranb.explore import suggest
 
     step, cluster = _step(args)
-    return suggest(step, cluster, limit_bytes=_memory_limit(args, step))
+    return suggest(step, cluster, limit_bytes=memory_limit_of(args, step))
 
 
 def _kind_of_files(args: argparse.Namespace) -> str:
@@ -156,7 +156,7 @@ def _require(args: argparse.Namespace, kind: str) -> None:
             what = f"the following arguments are required: {', '.join(missing)}"
             raise InputError(what, where="run", hint="or give --model or --workload; see astranb run --help")
         return
-    if kind == MODEL:
+    if kind in (MODEL, JOBS):
         return
     for name in ("system", "network"):
         if getattr(args, name) is None and (kind == LAYERS or name == "system" or args.infra is None):
@@ -252,15 +252,49 @@ def _model(args: argparse.Namespace) -> _Inputs:
 
     step, cluster = _step(args)
     if step.plan is not None and step.times is not None and args.memory_limit != "none":
-        require_memory(*step.plan, _memory_limit(args, step), step.times.gpu.name)
+        require_memory(*step.plan, memory_limit_of(args, step), step.times.gpu.name)
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
-    limit = None if args.memory_limit == "none" else _memory_limit(args, step)
+    limit = None if args.memory_limit == "none" else memory_limit_of(args, step)
     what = Workload(
         operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
     )  # fmt: skip
     return _Inputs(what, _network_options(args), step, cluster)
+
+
+def _jobs(args: argparse.Namespace) -> _Inputs:
+    from astranb.infragraph import resolve
+    from astranb.workload.jobs import read_jobs
+
+    found = read_jobs(args.jobs)
+    infra = args.infra or found.infra
+    if infra is None:
+        raise InputError("there is no infrastructure", where=args.jobs, hint="give infra in it, or --infra")
+    what = found.jobs if found.variation is None else found.variation.of(found.jobs)
+    gpu = {} if args.fidelity == "cacheline" else given(args, "gpu")
+    return _Inputs(what, gpu, infra=resolve(infra))
+
+
+def ensemble_of(args: argparse.Namespace) -> Ensemble:
+    """Simulate jobs that vary several times.
+
+    Raises
+    ------
+    InputError
+        Options do not fit together, nothing varies, or an input cannot be used.
+    """
+    fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
+    check_options(args, kind_of(args)[0], fidelity)
+    from astranb.explore import ensemble
+
+    inputs = _jobs(args)
+    variation = getattr(inputs.what, "variation", None)
+    if variation is None:
+        raise InputError("nothing varies from run to run", where=args.jobs, hint="give variation in it")
+    return ensemble(
+        inputs.what.what, variation, infra=inputs.infra, runs=args.runs, fidelity=fidelity, **inputs.options
+    )
 
 
 def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
@@ -273,16 +307,6 @@ def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
         step, args.system, network_of(args), all_reduce=step.all_reduce, message_bytes=step.message_bytes,
         **_system_options(args),
     )  # fmt: skip
-
-
-def _memory_limit(args: argparse.Namespace, step: ModelStep) -> int:
-    """Return the memory of a GPU in bytes; without a limit more than any has."""
-    if args.memory_limit == "none":
-        return 1 << 60
-    if args.memory_limit is not None:
-        return size_bytes(args.memory_limit, where="--memory-limit")
-    assert step.times is not None  # noqa: S101 - a step that runs has a GPU
-    return step.times.gpu.memory_bytes
 
 
 def _traces(args: argparse.Namespace) -> _Inputs:

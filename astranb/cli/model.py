@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.units import size_bytes
 
 from .arguments import given, whole
 
@@ -13,7 +14,15 @@ if TYPE_CHECKING:
     from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import ModelStep
 
-__all__ = ["MODEL_OPTIONS", "add_model_options", "times_of", "workload_of"]
+__all__ = [
+    "DEGREES",
+    "MODEL_OPTIONS",
+    "add_model_options",
+    "degrees_of",
+    "memory_limit_of",
+    "times_of",
+    "workload_of",
+]
 
 _MOST: Final = 1 << 20
 _DEGREES: Final = {
@@ -25,6 +34,8 @@ _DEGREES: Final = {
     "interleave": ("interleave", "chunks of layers in each pipeline stage (default: 1)"),
     "zero": ("zero", "ZeRO shards 1: optimizer states, 2: also gradients, 3: also parameters (default: 0)"),
 }
+DEGREES: Final = {name: parameter for name, (parameter, _) in _DEGREES.items()}
+"""Options of degrees of parallelism, and the fields of ``Parallelism``."""
 _NUMBERS: Final = {
     "batch": ("batch", "sequences or samples in a step, all replicas (default: 1 per microbatch)"),
     "microbatches": ("microbatches", "parts of a replica's batch (default: 4 per pipeline stage)"),
@@ -115,7 +126,7 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     """
     from astranb.workload.models import Parallelism, workload
 
-    degrees = given(args, sequence="sp", **{parameter: name for name, (parameter, _) in _DEGREES.items()})
+    degrees = degrees_of(args)
     numbers = given(
         args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES, cache_bytes="cache_precision",
         **{parameter: name.replace("-", "_") for name, (parameter, _) in _NUMBERS.items()},
@@ -130,6 +141,11 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     return workload(args.model, Parallelism(**degrees), gpu=times, **numbers)
 
 
+def degrees_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the degrees of parallelism that were given, as fields of ``Parallelism``."""
+    return given(args, sequence="sp", **{parameter: name for name, parameter in DEGREES.items()})
+
+
 def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     """Return the times of a GPU's kernels that the options describe."""
     from astranb.workload.kernels import KernelTimes, gpu_named, gpu_of_file, read_efficiency
@@ -140,3 +156,13 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     if args.kernels is not None:
         device = gpu_of_file(args.kernels, device).gpu
     return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
+
+
+def memory_limit_of(args: argparse.Namespace, step: ModelStep) -> int:
+    """Return the memory of a GPU in bytes; without a limit more than any has."""
+    if args.memory_limit == "none":
+        return 1 << 60
+    if args.memory_limit is not None:
+        return size_bytes(args.memory_limit, where="--memory-limit")
+    assert step.times is not None  # noqa: S101 - a step that runs has a GPU
+    return step.times.gpu.memory_bytes

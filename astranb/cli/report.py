@@ -10,7 +10,7 @@ from astranb.core.units import format_time
 
 from .inputs import Subject, table_row
 from .printing import Report
-from .run_options import COLLECTIVE, EXCHANGE, LAYERS, MODEL, TRACES
+from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
 
 if TYPE_CHECKING:
     from astranb.explore import StepAccount
@@ -295,6 +295,38 @@ def _mode(subject: Subject) -> str:
     return subject.args.mode or "training"
 
 
+# Several jobs --------------------------------------------------------------------
+
+
+def _jobs_alone(subject: Subject) -> list[dict[str, Any]]:
+    """Return a row for each job, which is run once more without the others."""
+    sim: Any = subject.sim
+    rows: list[dict[str, Any]] = sim.result.jobs(alone=True).to_dict("records")
+    # A job that does nothing takes no time, and is not slower.
+    return [{**row, "slowdown": row["slowdown"] if row["alone_ps"] else None} for row in rows]
+
+
+def _jobs_document(subject: Subject) -> dict[str, Any]:
+    infra = subject.inputs.infra
+    return {"jobs": _jobs_alone(subject), "varies": _varies(subject), "infra": infra and infra.name}
+
+
+def _jobs_text(subject: Subject) -> str:
+    lines = [
+        f"{row['job']}: {row['ranks']} GPUs ({row['gpus']}), from {format_time(row['start_ps'])} to "
+        f"{format_time(row['end_ps'])}: {format_time(row['duration_ps'])}, "
+        f"{row['slowdown'] or 1:.3f} times as long as alone"
+        for row in _jobs_alone(subject)
+    ]
+    varies = [f"varies: {one}" for one in [_varies(subject)] if one]
+    return "\n".join([subject.sim.result.summary(), *lines, *varies])
+
+
+def _varies(subject: Subject) -> str | None:
+    variation = getattr(subject.inputs.what, "variation", None)
+    return None if variation is None else variation.text
+
+
 # ASTRA-sim 1.0 -----------------------------------------------------------------
 
 _CYCLES: Final = (
@@ -369,6 +401,7 @@ _REPORTS: Final[dict[str, tuple[_Document, _Text]]] = {
     COLLECTIVE: (_collective_document, _collective_text),
     EXCHANGE: (_exchange_document, _collective_text),
     MODEL: (_model_document, _model_text),
+    JOBS: (_jobs_document, _jobs_text),
     TRACES: (_traces_document, _ranks_text),
     LAYERS: (_layers_document, _layers_text),
 }

@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from .arguments import add_command
-from .inputs import search_of, simulation_of
+from .inputs import ensemble_of, search_of, simulation_of
 from .printing import Report
 from .report import inspects, records, report_of, write_files
 from .run_options import add_options
@@ -16,6 +16,7 @@ __all__ = ["add_commands"]
 _USAGE: Final = """\
 astranb run --infra INFRA --collective NAME --size SIZE [options]
        astranb run --model MODEL [options]
+       astranb run --jobs JOBS.yaml [options]
        astranb run --workload PREFIX --system FILE --network FILE [options]"""
 
 
@@ -24,7 +25,7 @@ def add_commands(commands: Any) -> None:
     parser = add_command(
         commands,
         "run",
-        "simulate a collective, a model or ASTRA-sim's files",
+        "simulate a collective, a model, several jobs or ASTRA-sim's files",
         _run,
         usage=_USAGE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -36,6 +37,9 @@ def _run(args: argparse.Namespace) -> Report:
     if args.suggest:
         found = search_of(args)
         return Report(found.document(), [found.text()])
+    if args.runs:
+        several = ensemble_of(args)
+        return Report(several.document(), [str(several)])
     subject = simulation_of(args, record=records(args), inspected=inspects(args))
     subject.sim.run()
     write_files(subject)

@@ -13,16 +13,32 @@ from astranb.engine.fidelity import FIDELITIES
 from .arguments import Parser, flag_of, positive, whole
 from .model import MODEL_OPTIONS
 
-__all__ = ["COLLECTIVE", "EXCHANGE", "LAYERS", "MODEL", "TRACES", "add_options", "check_options", "kind_of"]
+__all__ = [
+    "COLLECTIVE",
+    "EXCHANGE",
+    "JOBS",
+    "LAYERS",
+    "MODEL",
+    "TRACES",
+    "add_options",
+    "check_options",
+    "kind_of",
+]
 
 COLLECTIVE: Final = "a collective"
 EXCHANGE: Final = "an exchange of experts"
 MODEL: Final = "a model"
+JOBS: Final = "several jobs"
 TRACES: Final = "ASTRA-sim 2.0 files"
 LAYERS: Final = "ASTRA-sim 1.0 files"
 """What can run."""
 
-_STARTERS: Final = {"collective": (COLLECTIVE,), "model": (MODEL,), "workload": (TRACES, LAYERS)}
+_STARTERS: Final = {
+    "collective": (COLLECTIVE,),
+    "model": (MODEL,),
+    "jobs": (JOBS,),
+    "workload": (TRACES, LAYERS),
+}
 """The option that chooses what runs."""
 _EXCHANGES: Final = ("dispatch", "combine")
 """Collectives that are exchanges of experts."""
@@ -30,7 +46,7 @@ _EXCHANGES: Final = ("dispatch", "combine")
 _ANY: Final = FIDELITIES
 _MESSAGES: Final = FIDELITIES[:2]
 _LINES: Final = FIDELITIES[2:]
-_ALL: Final = {COLLECTIVE: _ANY, EXCHANGE: _LINES, MODEL: _ANY, TRACES: _ANY, LAYERS: _ANY}
+_ALL: Final = {COLLECTIVE: _ANY, EXCHANGE: _LINES, MODEL: _ANY, JOBS: _ANY, TRACES: _ANY, LAYERS: _ANY}
 
 
 def _for(*kinds: str, at: tuple[str, ...] = _ANY) -> dict[str, tuple[str, ...]]:
@@ -76,6 +92,7 @@ _COLLECTIVE_LINES = _for(COLLECTIVE, at=_LINES)
 _EXCHANGE = _for(EXCHANGE, at=_LINES)
 _BY_LINES = {**_COLLECTIVE_LINES, **_EXCHANGE}
 _FILES = _for(TRACES, LAYERS)
+_JOBS = _for(JOBS)
 _SYSTEM = _for(MODEL, TRACES, LAYERS)
 _SYSTEM_LAYER = _for(MODEL, TRACES, LAYERS, at=_MESSAGES)
 _TABLES = _for(LAYERS, at=_MESSAGES)
@@ -164,6 +181,24 @@ _GROUPS: Final = (
         ),
     ),
     _Group(
+        "what to run: several jobs on one network",
+        "--jobs jobs.yaml --fidelity congestion",
+        (
+            _file(
+                "--jobs",
+                "jobs, where and from when on, and what varies (docs/how-to/several_jobs.md)",
+                _JOBS,
+            ),
+            _option(
+                "--runs",
+                "repeat with other random numbers: mean, median, 95th percentile and how well they are known",
+                _for(JOBS, at=_MESSAGES),
+                type=whole(2, 100_000),
+                metavar="N",
+            ),
+        ),
+    ),
+    _Group(
         "what to run: ASTRA-sim 2.0 files, or 1.0 files (recognised by their content)",
         "--workload traces/step --system system.json --network network.yml",
         (
@@ -248,13 +283,13 @@ _GROUPS: Final = (
             _option(
                 "--infra",
                 "InfraGraph file, or blueprint such as dgx-h100",
-                {**_for(COLLECTIVE, MODEL, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
             ),
             _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
                 "of a model, whose kernels it runs (default: h100-sxm)",
-                {**_for(MODEL), **_for(COLLECTIVE, EXCHANGE, TRACES, LAYERS, at=_LINES)},
+                {**_for(MODEL, JOBS), **_for(COLLECTIVE, EXCHANGE, TRACES, LAYERS, at=_LINES)},
             ),
             _option(
                 "--dimensions",
@@ -365,7 +400,7 @@ _GROUPS: Final = (
             _folder(
                 "--frames",
                 "write tables of ranks, operations, collectives, … as DIR/*.csv",
-                _for(MODEL, TRACES, LAYERS, at=_MESSAGES),
+                _for(MODEL, JOBS, TRACES, LAYERS, at=_MESSAGES),
             ),
         ),
     ),

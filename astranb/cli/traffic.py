@@ -10,6 +10,7 @@ from astranb.core.errors import InputError
 from astranb.core.units import format_bytes, format_time
 
 from .arguments import add_command, add_output, add_verbs, given
+from .collective import algorithm_of
 from .inputs import simulation_of
 from .printing import Report, summary_lines
 from .run_options import add_options
@@ -33,6 +34,10 @@ def add_commands(commands: Any) -> None:
     )  # fmt: skip
     add_options(record)
     add_output(record, "the pattern, folded", metavar="FILE.parquet")
+    record.add_argument(
+        "--use", metavar="COLLECTIVE=ALGORITHM", action="append", default=[],
+        help="another algorithm: a name, FILE.py:FUNCTION, a plan (repeatable; default: the system's)",
+    )  # fmt: skip
     record.add_argument("--chakra", metavar="PREFIX", help="write its messages as Chakra traces, too")
 
     show = add_command(verbs, "show", "describe traffic: messages, sizes, bursts, incast", _show)
@@ -71,7 +76,13 @@ def _record(args: argparse.Namespace) -> Report:
     known = {}
     if subject.inputs.cluster is not None:
         known["cluster"] = "; ".join(subject.inputs.cluster.assumed)
-    pattern = record(subject.sim, fidelity=args.fidelity, assumptions=known)
+    algorithms = {}
+    for text in args.use:
+        name, equals, algorithm = text.partition("=")
+        if not (name and equals):
+            raise InputError(f"{text[:40]!r} names no algorithm", where="--use", hint="write all_reduce=ring")
+        algorithms[name] = algorithm_of(algorithm)
+    pattern = record(subject.sim, fidelity=args.fidelity, algorithms=algorithms, assumptions=known)
     files = [] if args.output is None else [str(write_pattern(pattern, args.output))]
     if args.chakra is not None:
         files += [str(file) for file in write_chakra(pattern.unfold(), args.chakra)]

@@ -42,7 +42,7 @@ _FORMATS: Final = (
     _format(
         "ns-3 topology",
         "a topology of ASTRA-sim's ns-3 (nodes, switches, links)",
-        _DRAW,
+        "give it as --infra",
         rb"\A\d+(?:[ \t]+\d+){2}[ \t]*\r?\n[^\n]*\n\s*\d+[ \t]+\d+[ \t]+[\d.]+[KMGT]?bps\s",
     ),
     _format(
@@ -51,8 +51,14 @@ _FORMATS: Final = (
     _format(
         "HTSim topology",
         "a topology of HTSim",
-        "use a blueprint, as --infra clos:servers=16 or fat-tree:ports=16, or " + _DRAW,
-        rb"\A(?:#[^\n]*\n|\s)*Nodes\s+\d+\s+Tiers\s+\d+",
+        "give it as --infra",
+        rb"(?i)\A(?:#[^\n]*\n|\s)*Nodes\s+\d+\s+(?:#[^\n]*\n\s*)*(?:Tiers|Podsize)\s+\d+",
+    ),
+    _format(
+        "BookSim network",
+        "a network of BookSim (anynet)",
+        "give it as --infra",
+        rb"\A\s*(?:router|node)[ \t]+\d+[ \t]+(?:router|node)[ \t]+\d",
     ),
     _format(
         "HTSim traffic",

@@ -19,6 +19,8 @@ from .why import Why
 if TYPE_CHECKING:
     import numpy as np
 
+    from astranb.workload.astrasim2 import PlacedJob
+
 __all__ = [
     "Bound",
     "Comparable",
@@ -363,6 +365,11 @@ class Explainable(Protocol):
 
     def suggest(self, path: CriticalPath) -> list[Change]:
         """Changes that are likely to matter, the most likely first."""
+        ...
+
+    @property
+    def jobs(self) -> Sequence[PlacedJob]:
+        """The jobs that run, where there are several."""
         ...
 
     def per_rank(self) -> Rows:

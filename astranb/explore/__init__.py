@@ -3,6 +3,7 @@
 from ._accounts import StepAccount, account
 from ._best import best_algorithm
 from ._diagnose import Diagnosis, Suspect, diagnose
+from ._ensemble import Ensemble, Interval, ensemble
 from ._fit import compare_to_measured, preset_from
 from ._log_fit import FittedNumber, LogFit, fit_log
 from ._logs import CollectiveLog, LogRow, joined_logs, read_log
@@ -14,7 +15,9 @@ from ._serving import serve
 __all__ = [
     "CollectiveLog",
     "Diagnosis",
+    "Ensemble",
     "FittedNumber",
+    "Interval",
     "Iteration",
     "LogFit",
     "LogRow",
@@ -27,6 +30,7 @@ __all__ = [
     "best_algorithm",
     "compare_to_measured",
     "diagnose",
+    "ensemble",
     "fit_log",
     "joined_logs",
     "microbenchmarks",

@@ -17,6 +17,7 @@ from ._servers import NOTES, SERVERS, Server, generic_server, link, one_device, 
 __all__ = ["blueprint", "blueprints", "resolve"]
 
 Document = dict[str, Any]
+_SUFFIXES = (".yaml", ".yml", ".json", ".xml", ".topo", ".anynet")
 
 
 class _Whole(NamedTuple):
@@ -415,7 +416,7 @@ def resolve(text: str) -> Infra:
     Parameters
     ----------
     text : str
-        Path of an InfraGraph file, or a blueprint's name.
+        Path of an InfraGraph file or of a topology file that `convert` reads, or a blueprint's name.
 
     Raises
     ------
@@ -427,7 +428,9 @@ def resolve(text: str) -> Infra:
     >>> resolve("dgx-a100").name
     'dgx_a100-infra'
     """
-    looks_like_file = text.lower().endswith((".yaml", ".yml", ".json", ".xml")) or os.sep in text
+    looks_like_file = (
+        text.lower().endswith((".yaml", ".yml", ".json", ".xml", ".topo", ".anynet")) or os.sep in text
+    )
     if looks_like_file or os.path.lexists(text.replace("\0", "")):
         return load(os.fspath(text)) if "\n" not in text else load(text)
     if _kind(text) not in _MADE:

@@ -11,7 +11,7 @@ from typing import Any
 from astranb.core.errors import InputError
 
 from ._link_types import between_gpus
-from ._servers import component, edge, link, one_device
+from ._servers import component, document_name, edge, link, one_device
 
 __all__ = ["DetectedLink", "DetectedPart", "DetectedServer", "PcieSlot", "is_gpu"]
 
@@ -19,7 +19,6 @@ _CHOICES = {"gpu": "xpu", "nvsw": "switch", "pciesw": "switch", "nic": "nic", "e
 _IDLE_GBPS = 8.0
 _MOST_CPUS = 256
 _MODEL = re.compile(r"gb[23]00|b[123]00|h[12]00|h20|h800|a100|a800|v100|p100|mi\d{3}x?")
-_NO_NAME = re.compile(r"[^a-zA-Z0-9_() -]+")
 _VGA = "0300"
 _NVIDIA, _AMD = "10de", "1002"
 _AMD_CONSOLES = {"4752", "5159", "515e", "5969"}
@@ -191,7 +190,7 @@ class DetectedServer:
             "links": [link(wire.name, wire.description, gigabytes=wire.GBps) for wire in wires.values()],
             "edges": list(self._edges(members, place)),
         }
-        return one_device(_NO_NAME.sub("-", self.name).strip("- ")[:60] or "converted", device, "host")
+        return one_device(document_name(self.name), device, "host")
 
     def _edges(
         self, members: dict[str, list[DetectedPart]], place: dict[DetectedPart, str]

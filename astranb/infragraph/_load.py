@@ -15,6 +15,7 @@ from ._detected import DetectedServer
 from ._infra import Infra
 from ._lstopo import LstopoReader
 from ._nccl import NcclReader
+from ._topology_files import TOPOLOGY_FORMATS, is_topology_file, read_topology
 
 __all__ = ["convert", "load"]
 
@@ -30,8 +31,8 @@ def load(source: Any, annotations: Any = None) -> Infra:
     source : path, str, dict or object
         A YAML or JSON file; text (with a line break, or beginning with ``{``); a dict; an object
         of the ``infragraph`` package (anything with ``serialize``); the combined form
-        ``{infrastructure: …, annotations: …}``; a topology file of NCCL or lstopo (``.xml``; see
-        `convert`).
+        ``{infrastructure: …, annotations: …}``; a topology file of NCCL or lstopo (``.xml``), ns-3,
+        htsim or BookSim (see `convert`).
     annotations : path, str, dict or object, optional
         Annotations that replace those in the document.
 
@@ -78,7 +79,7 @@ def _load(source: Any, annotations: Any) -> Infra:
 
 def _is_topology(source: Any) -> bool:
     named = isinstance(source, str | os.PathLike) and "\n" not in str(source)
-    return named and str(source).lower().endswith(".xml")
+    return named and (str(source).lower().endswith(".xml") or is_topology_file(source))
 
 
 def _read(source: Any, name: str) -> tuple[Any, DocumentSource]:
@@ -108,15 +109,16 @@ _OTHERS = {"graphs": "a graph of NCCL's (NCCL_GRAPH_DUMP_FILE)"}
 _HINT = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (<topology>)"
 
 
-@names_format("NCCL topology", "lstopo")
+@names_format("NCCL topology", "lstopo", *(form.key for form in TOPOLOGY_FORMATS.values() if form.key))
 def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -> Infra:
-    """Convert a topology file to an infrastructure of one host.
+    """Convert the topology file of a server or of a packet simulator to an infrastructure.
 
     Parameters
     ----------
     path : str or Path
         XML as NCCL and RCCL write it (``NCCL_TOPO_DUMP_FILE``) or read it (``NCCL_TOPO_FILE``), or
-        hwloc's ``lstopo FILE.xml``.
+        hwloc's ``lstopo FILE.xml``; the topology of HPCC's or ASTRA-sim's ns-3; htsim's ``.topo``; the
+        network file of BookSim's ``anynet``. Simulators' files are told apart by their contents.
     name : str, optional
         Name of the infrastructure; by default that of the product or file.
     gpu : str, optional
@@ -125,7 +127,8 @@ def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -
     Returns
     -------
     Infra
-        One instance ``host`` of one device. GPUs are ``gpu[n]`` in the order of CUDA devices;
+        Of a simulator's file: GPUs, which are its hosts, and switches. Of a server's: one instance
+        ``host`` of one device. GPUs are ``gpu[n]`` in the order of CUDA devices;
         components are described by models and PCI addresses. Bandwidths are those of the file:
         PCIe by speed and width, NVLinks by count and generation, one lane for each. PCIe
         bridges with one device behind them are ports and left out. NVSwitches have only NVLinks:
@@ -154,6 +157,8 @@ def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -
     ({'nvlink3': 1, 'pcie4-x16': 2}, 4)
     """
     file = Path(path)
+    if is_topology_file(file):
+        return read_topology(file, name)
     root = xml_document(file, contents(file))
     reader = _READERS.get(root.element.tag)
     if reader is None:

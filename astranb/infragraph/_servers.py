@@ -6,6 +6,7 @@ that both expand to the same nodes and edges; `NOTES` lists its errors that are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ __all__ = [
     "SERVERS",
     "Server",
     "component",
+    "document_name",
     "edge",
     "generic_server",
     "link",
@@ -23,6 +25,12 @@ __all__ = [
 ]
 
 Document = dict[str, Any]
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_() -]+")
+
+
+def document_name(text: str) -> str:
+    """Make a name that InfraGraph allows of a file's."""
+    return _NO_NAME.sub("-", text).strip("- ")[:60] or "converted"
 
 
 def component(name: str, count: int, choice: str, description: str = "", custom: str = "") -> Document:

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError
 from astranb.core.progress import building, stage
 from astranb.core.units import format_bytes
 from astranb.engine.fidelity import fidelity_of
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["open_engine", "read_files"]
 
-_SUBJECTS: Final = ("collective", "graph", "layers", "model", "workload")
+_PLACED: Final = ("jobs", "model", "varied")
+"""What becomes a workload when its network is known."""
+_SUBJECTS: Final = ("collective", "graph", "layers", "workload", *_PLACED)
 """What can run: each class of inputs says which it is."""
 
 _NOT_GIVEN: Final = (None, "none", "Simple")
@@ -54,7 +56,7 @@ def open_engine(
         hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
     chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
-    if subject == "model":
+    if subject in _PLACED:
         from astranb.gpu import Preset
 
         name = gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None
@@ -186,35 +188,14 @@ def _as_workload(
     network: DimensionNetwork | InfraNetwork | None, what: Collective
 ) -> tuple[Workload, tuple[str, int, int]]:
     """One collective as an operation of every rank, with the algorithm that is called so by messages."""
-    from astranb.workload.astrasim2 import (
-        ALGORITHM_WORDS,
-        COLLECTIVE,
-        COLLECTIVE_NAMES,
-        DimensionNetwork,
-        InfraNetwork,
-        Operations,
-        System,
-        Workload,
-    )
+    from astranb.workload.astrasim2 import Workload
+    from astranb.workload.jobs import collective_operations, flat
 
     if network is None:
         raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
-    name, algorithm = what.name, what.algorithm_name
-    if name not in COLLECTIVE_NAMES:
-        raise InputError(f"{name} is not simulated by messages", where="fidelity", hint="use 'cacheline'")
-    if algorithm not in ALGORITHM_WORDS or not isinstance(what.algorithm, str):
-        hint = "use fidelity='cacheline'"
-        hint += f", or {near(algorithm, ALGORITHM_WORDS)}" if isinstance(what.algorithm, str) else ""
-        raise InputError(f"algorithm {algorithm!r} is not simulated by messages", where="fidelity", hint=hint)
-    if isinstance(network, InfraNetwork) and algorithm != "hierarchical":  # which goes dimension by dimension
-        network = InfraNetwork(network.infra, (network.npus,))
-    option = f"{name.replace('_', '-')}-implementation"
-    dimensions = network.topology if isinstance(network, DimensionNetwork) else network.npus_count
-    words = [ALGORITHM_WORDS[algorithm]] * len(dimensions)
-    system = System.from_document({option: words, "preferred-dataset-splits": 1})
-    one = Operations.of(
-        [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": what.size, "peer": what.root}]
-    )
+    if what.algorithm_name != "hierarchical":  # which goes dimension by dimension
+        network = flat(network)
+    one, system = collective_operations(what, network)
     title = f"{what.title}, {format_bytes(what.size)}"
     ranks = network.npus
-    return Workload([one] * ranks, network, system, title=title), (name, what.size, ranks)
+    return Workload([one] * ranks, network, system, title=title), (what.name, what.size, ranks)

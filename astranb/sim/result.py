@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +36,12 @@ class Result(Displayed):
         It may be in the middle of the run: then everything is up to now.
     find_path : callable
         Finds the critical path.
+    run_alone : callable
+        Runs one of several jobs without the others, and gives its time in ps.
     """
 
-    def __init__(self, engine: Engine, find_path: Any) -> None:
-        self._engine, self._find_path = engine, find_path
+    def __init__(self, engine: Engine, find_path: Any, run_alone: Callable[[str], int]) -> None:
+        self._engine, self._find_path, self._run_alone = engine, find_path, run_alone
 
     @property
     def finished(self) -> bool:
@@ -151,6 +153,7 @@ class Result(Displayed):
             ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
             ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``; of steps of transformers
             ``memory``: the bytes that one rank of each stage holds from a time on, by what they are for.
+            Of several jobs ``jobs``, and with congestion ``job_links``.
 
         Returns
         -------
@@ -175,6 +178,47 @@ class Result(Displayed):
         import pandas as pd
 
         return pd.DataFrame(self.table(what))
+
+    def jobs(self, *, alone: bool = False) -> pd.DataFrame:
+        """Give when each of several jobs began and ended, and how much slower it was than alone.
+
+        Parameters
+        ----------
+        alone : bool
+            Whether to simulate each job once more without the others, on the same GPUs. Together these
+            runs handle about as many events as this one; what :meth:`Simulation.set` has changed is not
+            part of them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``job``, ``ranks`` (how many), ``gpus``, ``start_ps``, ``end_ps``, ``duration_ps``, ``done``; with
+            ``alone`` also ``alone_ps`` and ``slowdown``. ``to_dataframe("job_links")`` has the bytes of each
+            job on each link.
+
+        Raises
+        ------
+        InputError
+            It is not a run of several jobs.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> ring = anb.collectives.all_reduce("1 MiB", "ring")
+        >>> pair = [anb.Job(ring, ranks=[0, 8], name="a"), anb.Job(ring, ranks=[1, 9], name="b")]
+        >>> sim = anb.Simulation("clos:servers=2", jobs=pair, fidelity="congestion")
+        >>> sim.run().why
+        'end'
+        >>> sim.result.jobs(alone=True)[["job", "gpus", "slowdown"]].values.tolist()
+        [['a', '0,8', 1.0], ['b', '1,9', 1.0]]
+        """
+        found = self.to_dataframe("jobs")
+        if alone:
+            alone_ps = [self._run_alone(name) for name in found["job"]]
+            found["alone_ps"] = alone_ps
+            done = found["done"] & (found["alone_ps"] > 0)
+            found["slowdown"] = (found["duration_ps"] / found["alone_ps"]).where(done)
+        return found
 
     def table(self, what: str) -> Any:
         """The same without pandas: a list of rows, or columns by name."""

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from astranb.core.jit import Records
     from astranb.engine.cacheline import Aggregate, CacheLineEngine, Contributions
     from astranb.engine.critical_path import CriticalPath
+    from astranb.engine.protocol import Engine
     from astranb.gpu import Preset
+    from astranb.workload.jobs import ClusterJob
 
 __all__ = ["CHECKPOINT_BYTES", "Simulation"]
 
@@ -62,6 +64,8 @@ class Simulation(Displayed):
     what : Collective or workload
         What runs: a collective, as :func:`astranb.collectives.all_reduce` makes it, a model with its plan,
         or operations of ranks (:mod:`astranb.workload`).
+    jobs : sequence of Job, optional
+        Instead of ``what``: several jobs that share the infrastructure, each on GPUs of its own.
     fidelity : str, optional
         ``"cacheline"``: every line of every load and store. ``"congestion"``: whole messages that wait
         for one another on links. ``"analytical"``: whole messages that do not wait. Where not given,
@@ -101,8 +105,9 @@ class Simulation(Displayed):
     def __init__(
         self,
         infra: Any,
-        what: Any,
+        what: Any = None,
         *,
+        jobs: Sequence[ClusterJob] | None = None,
         fidelity: str | None = None,
         gpu: str | Path | Preset | None = None,
         network: Network | None = None,
@@ -111,17 +116,22 @@ class Simulation(Displayed):
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         memory_bytes: int | None = None,
     ) -> None:
-        engine = open_engine(
-            infra,
-            what,
-            fidelity,
-            gpu=gpu,
-            network=network,
-            launch=launch,
-            record=record,
-            memory_bytes=memory_bytes,
-        )
-        self._start(Driver(engine, History(checkpoint_bytes)))
+        if jobs is not None:
+            if what is not None:
+                raise InputError("jobs and something else to run", where="jobs", hint="leave one of them out")
+            from astranb.workload.jobs import Jobs
+
+            what = Jobs(jobs)
+        options: dict[str, Any] = {
+            "gpu": gpu, "network": network, "launch": launch, "memory_bytes": memory_bytes,
+        }  # fmt: skip
+        engine = open_engine(infra, what, fidelity, record=record, **options)
+
+        def opened_alone(job: str) -> Engine:
+            return open_engine(infra, what.only(job), engine.fidelity, record=False, **options)
+
+        driver = Driver(engine, History(checkpoint_bytes))
+        self._start(driver, opened_alone if hasattr(what, "only") else None)
 
     @classmethod
     def of_files(
@@ -159,13 +169,14 @@ class Simulation(Displayed):
         return cls(None, what, fidelity=fidelity, record=record, checkpoint_bytes=checkpoint_bytes)
 
     @classmethod
-    def _of(cls, driver: Driver) -> Simulation:
+    def _of(cls, driver: Driver, opened_alone: Callable[[str], Engine] | None = None) -> Simulation:
         sim = object.__new__(cls)
-        sim._start(driver)
+        sim._start(driver, opened_alone)
         return sim
 
-    def _start(self, driver: Driver) -> None:
+    def _start(self, driver: Driver, opened_alone: Callable[[str], Engine] | None = None) -> None:
         self.driver = driver
+        self._opened_alone = opened_alone
         self.notes: dict[str, Any] = {}  # what views keep with a saved simulation
         self._points: list[Breakpoint] = []
         self._watches: list[Watch] = []
@@ -235,7 +246,16 @@ class Simulation(Displayed):
     @property
     def result(self) -> Result:
         """Times, bandwidths and where the time went, up to now."""
-        return Result(self.driver.engine, self.critical_path)
+        return Result(self.driver.engine, self.critical_path, self._job_alone)
+
+    def _job_alone(self, job: str) -> int:
+        """Run one of several jobs without the others; returns how long it takes, in ps."""
+        if self._opened_alone is None:
+            hint = "make the simulation with Simulation(infra, jobs=[...])"
+            raise InputError("the jobs of a saved simulation cannot be run alone", where="jobs", hint=hint)
+        other = self._of(Driver(self._opened_alone(job), History(0)))
+        other.run()
+        return next(int(row["duration_ps"]) for row in other.result.table("jobs") if row["job"] == job)
 
     def state_hash(self) -> str:
         """Hash everything simulated (32 hex digits); the recording is no part of it."""
@@ -438,11 +458,12 @@ class Simulation(Displayed):
         record : bool
             Whether the fork keeps and goes on with the recording.
         """
-        return self._of(self.driver.copy(record=record))
+        return self._of(self.driver.copy(record=record), self._opened_alone)
 
     def replica(self) -> Simulation:
         """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
-        return self._of(Driver(self.driver.engine.replica(), self.driver.history.copy()))
+        driver = Driver(self.driver.engine.replica(), self.driver.history.copy())
+        return self._of(driver, self._opened_alone)
 
     def fork_with(self, changes: Mapping[str, Any]) -> Simulation:
         """What :meth:`parameters` of the run and of objects name, changed in another simulation.

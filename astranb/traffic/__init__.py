@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._pattern import Pattern
+from ._profile import Profile, profile_model, profile_of
+from ._profile_traces import profile_traces
+from ._program import template_of_program
 from ._record import record
 from ._statistics import TrafficStatistics, statistics
 from ._store import read_pattern, write_chakra, write_pattern
@@ -17,13 +20,18 @@ __all__ = [
     "Label",
     "MessageGraph",
     "Pattern",
+    "Profile",
     "TrafficStatistics",
     "Translation",
+    "profile_model",
+    "profile_of",
+    "profile_traces",
     "read_pattern",
     "read_traffic",
     "record",
     "statistics",
     "template_of",
+    "template_of_program",
     "translate",
     "write_chakra",
     "write_pattern",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from astranb.core.arrays import offsets
 from astranb.core.errors import InputError
+from astranb.engine.messages import Run
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
@@ -266,6 +267,32 @@ class MessageGraph:
         start, deps = self.dep_start[first : last + 1] - begin, self.deps[begin:end] - first
         every = Operations(rows, start, deps)
         return Operations.of([{"kind": COLLECTIVE, "bytes": 1}], custom={0: every}, names=[self.title])
+
+    def timed(
+        self, network: DimensionNetwork | InfraNetwork | None, *, congestion: bool = False
+    ) -> MessageGraph:
+        """Give the same graph with the starts of a replay on a network.
+
+        Parameters
+        ----------
+        network : DimensionNetwork or InfraNetwork
+        congestion : bool
+            Whether messages wait for one another on links.
+
+        Raises
+        ------
+        InputError
+            There is no network, or it has another number of NPUs.
+        Deadlock
+            A rank waits for a message that never comes.
+        """
+        run = Run(self.on(network), congestion=congestion)
+        run.finish()
+        run.result()
+        rows = np.asarray(run.machine.operations)
+        nodes = self.nodes.copy()
+        nodes["start_ps"] = 1000 * rows["start_ns"][rows["owner"] >= 0]
+        return replace(self, nodes=nodes)
 
 
 def require_ranks(

@@ -4,26 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from astranb.core.errors import InputError
+from astranb.collectives import Collective
+from astranb.core.errors import InputError, near
 from astranb.engine.messages import MessageEngine, Run, outer_dimension, rails_of, tables
+from astranb.net import compile_fabric
+from astranb.net.shape import Shape
 from astranb.sim import Simulation
-from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, RECV, SEND, Operations, RankOperations, Workload
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    RECV,
+    SEND,
+    InfraNetwork,
+    Operations,
+    RankOperations,
+    Workload,
+)
 from astranb.workload.astrasim2.durations import durations_ns
 from astranb.workload.astrasim2.kinds import BROADCAST, INTER, ROUND_ROBIN
 
 from ._graph import Label, MessageGraph
 from ._pattern import Pattern
+from ._program import template_of_program
 from ._template import template_of
 
 __all__ = ["record"]
 
 
 def record(
-    what: Workload | Simulation, *, fidelity: str = "analytical", assumptions: Mapping[str, str] | None = None
+    what: Workload | Simulation,
+    *,
+    fidelity: str = "analytical",
+    algorithms: Mapping[str, Any] | None = None,
+    assumptions: Mapping[str, str] | None = None,
 ) -> Pattern:
     """Run a workload and record its traffic.
 
@@ -37,6 +56,11 @@ def record(
         Of a simulation its inputs; it is not moved.
     fidelity : str
         ``analytical`` or ``congestion``: of the run that gives starts and that order.
+    algorithms : mapping of str to str or callable, optional
+        For a collective, as ``all_reduce``, an algorithm of :mod:`astranb.collectives`, a function over a
+        program or a plan, instead of the system's. What depends on how ranks are joined gets the network's
+        nodes. Operations begin as in the run with the system's algorithms;
+        :meth:`MessageGraph.timed` gives the starts of the messages themselves.
     assumptions : mapping of str to str, optional
         What the pattern's reader should know.
 
@@ -69,7 +93,7 @@ def record(
     result = run.result()
     ranks = RankOperations.of(workload.operations)
     classes = _Classes(run, ranks)
-    templates = _Templates(workload, ranks)
+    templates = _Templates(workload, ranks, algorithms or {})
     patterns, chosen, starts = [], [], []
     for first, number, done in classes.listed:
         one = ranks.patterns[number]
@@ -83,9 +107,13 @@ def record(
         "run": f"{fidelity}, {int(result.end_ns.max(initial=0)):,} ns",
         "durations": "those of the workload's computations",
     }
+    for name, algorithm in (algorithms or {}).items():
+        called = algorithm if isinstance(algorithm, str) else getattr(algorithm, "__name__", "a plan")
+        known[name] = f"{called} instead of the system's algorithm"
     return Pattern(
         operations, dict(workload.groups), tuple(templates.graphs), tuple(chosen), tuple(starts),
-        int(result.end_ns.max(initial=0)), workload.title, known | dict(assumptions or {}),
+        0 if algorithms else int(result.end_ns.max(initial=0)), workload.title,
+        known | dict(assumptions or {}),
     )  # fmt: skip
 
 
@@ -168,8 +196,14 @@ def _in_order(one: Operations, done: np.ndarray) -> Operations:
 class _Templates:
     """The templates of a workload's collectives, each made once."""
 
-    def __init__(self, workload: Workload, ranks: RankOperations) -> None:
+    def __init__(self, workload: Workload, ranks: RankOperations, algorithms: Mapping[str, Any]) -> None:
         self.workload, self.ranks = workload, ranks
+        for name in algorithms:
+            if name not in COLLECTIVE_NAMES:
+                raise InputError(
+                    f"no collective {name!r}", where="algorithms", hint=near(name, COLLECTIVE_NAMES)
+                )
+        self._programs = {COLLECTIVE_NAMES[name]: (name, each) for name, each in algorithms.items()}
         self.graphs: list[MessageGraph] = []
         self._used: list[tuple[int, ...]] = []
         self._known: dict[tuple[Any, ...], int] = {}
@@ -219,7 +253,9 @@ class _Templates:
             key = ("custom", number, row, *key)
         if key not in self._known:
             self._known[key] = len(self.graphs)
-            if row in one.custom:
+            if int(fields["collective"]) in self._programs:
+                graph, used = self._program(fields, members, max(root, 0)), (0,) * len(self._counts)
+            elif row in one.custom:
                 graph, used = self._custom(row, number, members), (0,) * len(self._counts)
             else:
                 group = None if everyone else members
@@ -227,6 +263,22 @@ class _Templates:
             self.graphs.append(graph)
             self._used.append(used)
         return self._known[key]
+
+    def _program(self, fields: Any, members: Sequence[int], root: int) -> MessageGraph:
+        """Make a template of a program of thread blocks."""
+        name, algorithm = self._programs[int(fields["collective"])]
+        size = int(fields["bytes"]) * (len(members) if name in ("all_gather", "gather") else 1)
+        collective = Collective.of(name, size, algorithm, root=root)
+        return template_of_program(collective, len(members), self._nodes.among(members))
+
+    @cached_property
+    def _nodes(self) -> Shape:
+        """Which ranks share a node: those of the first dimension, or as the infrastructure says."""
+        network = self.workload.network
+        if isinstance(network, InfraNetwork):
+            return compile_fabric(network.infra.expand()).shape
+        nodes = len(self._counts) > 1
+        return Shape(self._counts[0], rdma=nodes)
 
     def _shape(self, members: Sequence[int]) -> tuple[int, ...]:
         """Give what of a group's ranks decides on its messages."""

@@ -8,7 +8,7 @@ the ranks' classes, groups and peers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -155,7 +155,9 @@ def read_pattern(path: str | Path) -> Pattern:
         raise InputError(f"not a pattern ({FORMAT})", where=where, hint=hint)
     try:
         return _pattern(table, document)
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+    except (
+        KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException,
+    ) as error:  # fmt: skip
         what = f"a damaged pattern: {type(error).__name__} {str(error).splitlines()[:1]}"
         raise InputError(what, where=where, hint="record it again") from None
 
@@ -278,11 +280,20 @@ def _template(
     return MessageGraph(ranks, matched(nodes), start, deps, (label,), label.collective or "template")
 
 
-def write_chakra(graph: MessageGraph, prefix: str | Path) -> list[Path]:
+def write_chakra(
+    graph: MessageGraph, prefix: str | Path, others: Mapping[Path, bytes] | None = None
+) -> list[Path]:
     """Write the Chakra trace ``PREFIX.RANK.et`` of each rank: sends, receives and computations.
 
     A node's attributes ``collective``, ``algorithm``, ``job``, ``phase`` and ``chunk`` say what it belongs
     to. Durations are rounded up: to nanoseconds in ``duration_ns``, else to microseconds.
+
+    Parameters
+    ----------
+    graph : MessageGraph
+    prefix : str or Path
+    others : mapping of Path to bytes, optional
+        Further files of the set.
 
     Raises
     ------
@@ -323,4 +334,4 @@ def write_chakra(graph: MessageGraph, prefix: str | Path) -> list[Path]:
             )  # fmt: skip
         return built.build().data
 
-    return write_ranks(prefix, graph.ranks, trace)
+    return write_ranks(prefix, graph.ranks, trace, others)

@@ -12,7 +12,7 @@ import pytest
 import astranb as anb
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main, parser
-from astranb.cli.run_options import _GROUPS, COLLECTIVE, EXCHANGE, LAYERS, MODEL, TRACES, kind_of
+from astranb.cli.run_options import _GROUPS, COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, kind_of
 from astranb.collectives import Collective
 from astranb.engine.fidelity import FIDELITIES
 from astranb.net import Network
@@ -37,7 +37,7 @@ def test_the_example_of_a_group_names_something_to_run_and_uses_the_group(group)
 def test_every_option_has_help_and_applies_to_something():
     for option in OPTIONS.values():
         assert option.help
-        assert {*option.applies} <= {COLLECTIVE, EXCHANGE, MODEL, TRACES, LAYERS}
+        assert {*option.applies} <= {COLLECTIVE, EXCHANGE, MODEL, JOBS, TRACES, LAYERS}
         assert all(option.applies.values())
 
 

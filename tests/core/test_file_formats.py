@@ -15,6 +15,7 @@ SAMPLES: dict[str, str | bytes] = {
     "ns-3 topology": "3 1 2\n2\n0 2 200Gbps 0.0005ms 0\n1 2 200Gbps 0.0005ms 0\n",
     "SimAI topology": "10 4 1 2 14 H100\n4 8\n0 4 900Gbps 0.000025ms 0\n",
     "HTSim topology": "# two racks\nNodes 4\nTiers 2\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 100\n",
+    "BookSim network": "router 0 node 0 router 1 15\nrouter 1 node 1\n",
     "HTSim traffic": "Nodes 4\nConnections 1\n0->3 start 0 size 2000\n",
     "GOAL": "// by hand\n/* of two\n ranks */\nnum_ranks 2\nrank 0 {\nsend 8b to 1\n}\n"
     "rank 1 {\nrecv 8b from 0\n}\n",
@@ -45,10 +46,11 @@ SAMPLES: dict[str, str | bytes] = {
 INFRA = ["infra", "check"]
 TRACES = ["run", "--workload", "no/such", "--system", "no/such.json", "--network"]
 LAYERS = ["run", "--workload", "{layers}", "--system", "{system}", "--network"]
+SIMULATORS = {"ns-3 topology", "HTSim topology", "BookSim network"}
 BINARY = {"gzip", "zip", "SQLite"}  # as --workload no text, so a prefix of traces
 READERS = [
-    (INFRA, {"InfraGraph"}),
-    (["infra", "convert"], {"NCCL topology", "lstopo"}),
+    (INFRA, {"InfraGraph", *SIMULATORS}),
+    (["infra", "convert"], {"NCCL topology", "lstopo", *SIMULATORS}),
     (TRACES, {"network"}),
     (LAYERS, {"network", "network 1.0"}),
     (["run", "--network", "{network}", "--system", "{system}", "--workload"], {"layer table", *BINARY}),

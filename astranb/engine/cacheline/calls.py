@@ -14,7 +14,16 @@ from astranb.collectives import Collective, JoinedOperation, Program
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
 from astranb.net.shape import Shape
-from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, System
+from astranb.workload.astrasim2 import (
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    COMPUTE,
+    DELAY,
+    RECV,
+    SEND,
+    Operations,
+    System,
+)
 from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, RING_STEPS, TREE
 
 __all__ = ["ALGORITHMS", "Call", "Calls", "Kernels"]
@@ -22,6 +31,7 @@ __all__ = ["ALGORITHMS", "Call", "Calls", "Kernels"]
 _NAMES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 ALGORITHMS: Final = {RING_STEPS: "ring", DIRECT: "allpairs", HALVING: "halving_doubling", TREE: "tree"}
 """Algorithms that a workload's collectives may have."""
+_WORDS: Final = {COMPUTE: "compute", DELAY: "delay"}
 _CHANNELS_OF_A_MESSAGE: Final = 16
 
 _Place = tuple[int, ...]
@@ -82,6 +92,8 @@ class Calls:
         Gives what each row of some operations takes on a rank; 0 for what the machine decides on.
     title : str
         Whose they are, for messages.
+    jobs : mapping of int to str
+        What the names of a rank's calls and operations begin with, where several jobs run.
 
     Raises
     ------
@@ -95,8 +107,9 @@ class Calls:
         groups: Mapping[int, Sequence[int]],
         took_ns: Callable[[Operations, int], np.ndarray],
         title: str,
+        jobs: Mapping[int, str] | None = None,
     ) -> None:
-        self._operations, self._groups = operations, groups
+        self._operations, self._groups, self._jobs = operations, groups, jobs or {}
         self._took_ns, self._title = took_ns, title
         self.parts: list[Call] = []
         # The call of a rank's row, or of a row of the graph that a collective (its row) has.
@@ -125,6 +138,9 @@ class Calls:
         for rank in range(len(self._operations)):
             self._add(nodes, rank, launch_ps[rank], kernels)
         return nodes
+
+    def _of_job(self, rank: int) -> str:
+        return f"{self._jobs[rank]}: " if rank in self._jobs else ""
 
     def _collectives(self, orders: list[list[int]]) -> None:
         """Match the collectives of each group in their order."""
@@ -184,7 +200,8 @@ class Calls:
         whole = size * len(ranks) if name in ("all_gather", "gather") else size
         for rank in ranks:
             self._of[rank, listed[rank][number]] = len(self.parts)
-        self.parts.append(Call(name, whole, ranks, f"{name} {listed[first][number]}", root))
+        title = f"{self._of_job(first)}{name} {listed[first][number]}"
+        self.parts.append(Call(name, whole, ranks, title, root))
 
     def _match(self, parts: Iterable[tuple[int, tuple[int, ...], Operations]], prefix: str) -> None:
         """Match each receive with the send of the same ranks, tag and size, in order."""
@@ -207,7 +224,7 @@ class Calls:
                 raise InputError(what, where=self._title, hint="match each send with a receive")
             for send, receive in zip(sent, received, strict=True):
                 self._of[send] = self._of[receive] = len(self.parts)
-                title = f"{prefix}message {send[-1]}"
+                title = f"{self._of_job(source)}{prefix}message {send[-1]}"
                 self.parts.append(Call("send_recv", max(size, 1), (source, target), title))
 
     def _add(self, nodes: list[JoinedOperation], rank: int, launch_ps: int, kernels: Kernels) -> None:
@@ -219,18 +236,18 @@ class Calls:
         for row in self._order_of[id(one)]:
             after = {node_of[int(dep)] for dep in one.deps[one.dep_start[row] : one.dep_start[row + 1]]}
             place = _place(one, row)
-            if place in last:
+            kind, urgent = int(one.rows["kind"][row]), bool(one.rows["priority"][row] > 0)
+            if place in last and kind != DELAY:
                 after.add(last[place])
             call = self._of.get((rank, row), -1)
-            kind, urgent = int(one.rows["kind"][row]), bool(one.rows["priority"][row] > 0)
-            name = f"{'compute' if kind == COMPUTE else 'operation'} {row}"
+            name = f"{self._of_job(rank)}{_WORDS.get(kind, 'operation')} {row}"
             if call >= 0:
                 name = self.parts[call].title
             if launch_ps and (call >= 0 or row in one.custom):
                 before, after = after, {len(nodes)}
                 nodes.append(JoinedOperation(rank, tuple(sorted(before)), launch_ps, -1, "launch", row))
             if row in one.custom:
-                name = f"{_NAMES[int(one.rows['collective'][row])]} {row}"
+                name = f"{self._of_job(rank)}{_NAMES[int(one.rows['collective'][row])]} {row}"
                 after = self._add_graph(nodes, (rank, row), after, name)
             spends_ps = 1000 * int(took_ns[row]) if kind not in (COLLECTIVE, SEND, RECV) else 0
             on_sms = kind == COMPUTE and not one.rows["on_cpu"][row]
@@ -245,7 +262,7 @@ class Calls:
                     after = {len(nodes) - 1}
                 call, spends_ps = part, 0
             node_of[row] = len(nodes)
-            if kind != RECV:
+            if kind not in (RECV, DELAY):
                 last[place] = len(nodes)
             nodes.append(
                 JoinedOperation(rank, tuple(sorted(after)), spends_ps, call, name, row, urgent, on_sms)

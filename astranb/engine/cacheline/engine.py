@@ -22,6 +22,7 @@ from astranb.engine.what_if import Change
 from astranb.gpu import tables as t
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net.port import CLASSES
+from astranb.workload.astrasim2 import PlacedJob
 
 from . import result
 from .aggregate import Aggregate, aggregate
@@ -113,6 +114,11 @@ class CacheLineEngine(CacheLineState):
         if isinstance(self.work, Graph):
             return None
         return self.work.name, self.work.size, self.program.ranks
+
+    @property
+    def jobs(self) -> Sequence[PlacedJob]:
+        """The jobs that run, where there are several."""
+        return self.work.jobs if isinstance(self.work, Graph) else ()
 
     @cached_property
     def counted_bytes(self) -> Mapping[str, int]:

@@ -11,11 +11,12 @@ import numpy as np
 from astranb.collectives import Joined
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.engine.critical_path import CriticalPath
+from astranb.engine.jobs import job_rows
 from astranb.engine.operations.about import KINDS
 from astranb.engine.operations.spans import divide, rank_columns, tracks_of
 from astranb.engine.protocol import Bound
 from astranb.gpu import tables as t
-from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, DELAY
 
 from .critical_path import CAUSES
 from .ethernet import explain_ethernet, paused_ps
@@ -76,7 +77,11 @@ def _columns(engine: CacheLineState) -> dict[str, list[int]]:
     computed = np.zeros(len(end), np.int64)
     rank, start, until, track = np.arange(len(end)), computed, end, np.ones(len(end), np.int64)
     if isinstance(work, Graph):
-        begun = _begun(engine)
+        begun = {
+            (one, row): times
+            for (one, row), times in _begun(engine).items()
+            if work.operations[one].rows["kind"][row] != DELAY
+        }
         kinds = [work.operations[one].rows["kind"][row] for one, row in begun]
         rank, track = np.array([one for one, _ in begun], np.int64), tracks_of(np.array(kinds, np.int64))
         start, until = np.array(list(begun.values()), np.int64).reshape(-1, 2).T
@@ -253,6 +258,8 @@ def tables(engine: CacheLineState) -> dict[str, Callable[[], Any]]:
     found |= {name: partial(make, engine) for name, make in {**own, **FRAMES}.items()}
     if isinstance(engine.work, Graph):
         found["operations"] = partial(_operations, engine, engine.work)
+        if jobs := engine.work.jobs:
+            found["jobs"] = lambda: job_rows(jobs, per_rank(engine))
     return found
 
 

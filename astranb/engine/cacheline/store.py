@@ -18,7 +18,14 @@ from astranb.gpu import Preset
 from astranb.infragraph import load as load_infra
 from astranb.net import Fault, Network, compile_fabric
 from astranb.net.roce import read_roce
-from astranb.workload.astrasim2 import DimensionAlgorithm, Memory, Operations, System
+from astranb.workload.astrasim2 import (
+    DimensionAlgorithm,
+    Memory,
+    Operations,
+    System,
+    read_placed_jobs,
+    saved_placed_jobs,
+)
 from astranb.workload.astrasim2.memory import Pool
 from astranb.workload.kernels import Attention, Launch, ShapedKernel
 
@@ -210,6 +217,7 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     system["speeds"] = {rank: str(speed) for rank, speed in graph.system.speeds.items()}
     document = {
         "title": graph.title,
+        "jobs": saved_placed_jobs(graph.jobs),
         "ranks": ranks,
         "custom": custom,
         "names": [None if one.names is None else one.names.values for one in listed],
@@ -289,4 +297,5 @@ def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> G
     groups = {int(group): members for group, members in document["groups"].items()}
     described, remote = System(**system), Memory(**memory)
     check_workload(ranks, described, groups, remote, document["title"])
-    return Graph(ranks, described, groups, remote, document["title"], durations)
+    jobs = read_placed_jobs(document.get("jobs", []), len(ranks))
+    return Graph(ranks, described, groups, remote, document["title"], durations, jobs)

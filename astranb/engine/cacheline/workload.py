@@ -33,6 +33,7 @@ from astranb.workload.astrasim2 import (
     SEND,
     Memory,
     Operations,
+    PlacedJob,
     System,
     Workload,
 )
@@ -75,6 +76,8 @@ class Graph:
         What it is called.
     durations : ndarray of int64, optional
         Nanoseconds of each operation, on all ranks the same; those of the operations unless given.
+    jobs : tuple of PlacedJob
+        The jobs that it consists of, where there are several.
 
     Raises
     ------
@@ -102,6 +105,7 @@ class Graph:
     memory: Memory = field(default_factory=Memory)
     title: str = "workload"
     durations: np.ndarray | None = None
+    jobs: tuple[PlacedJob, ...] = ()
     name = "workload"
     algorithm_name = ""
     root = 0
@@ -119,7 +123,8 @@ class Graph:
         durations : ndarray of int64, optional
             As for the class.
         """
-        return cls(workload.operations, workload.system, workload.groups, workload.memory, title, durations)
+        w = workload
+        return cls(w.operations, w.system, w.groups, w.memory, title, durations, w.jobs)
 
     @classmethod
     def beside(
@@ -237,7 +242,8 @@ class Graph:
 
     @cached_property
     def _calls(self) -> Calls:
-        return Calls(self.operations, self.groups, self.took_ns, self.title)
+        jobs = {rank: job.name for job in self.jobs for rank in job.ranks}
+        return Calls(self.operations, self.groups, self.took_ns, self.title, jobs)
 
     def lowered(
         self,

@@ -16,11 +16,11 @@ from astranb.workload.astrasim2.kinds import (
     COLLECTIVE,
     COLLECTIVES,
     COMPUTE,
+    DELAY,
     INTER,
     INTRA,
     NONE,
     RECV,
-    REPLAY,
     ROOTED,
     SEND,
 )
@@ -42,7 +42,7 @@ _MOST: Final = 1 << 40
 """More chunks, queues, NPUs or nanoseconds of delay than any run has."""
 RULES: Final[Rules] = {
     "rows": {
-        "kind": between(COMPUTE, REPLAY), "on_cpu": FLAG, "bytes": Rule(-(1 << 63), MOST_BYTES),
+        "kind": between(COMPUTE, DELAY), "on_cpu": FLAG, "bytes": Rule(-(1 << 63), MOST_BYTES),
         **each(_INT64, "duration_ns", "flops", "peer", "tag", "involved", "priority"),
         "stream": between(0, 1),
         "collective": between(NONE, COLLECTIVES - 1), "group": Rule(-1, (1 << 63) - 1),

@@ -18,7 +18,7 @@ __all__ = ["critical_path"]
 
 _OF_KIND = {
     t.COMPUTE: "compute", t.COLLECTIVE: "collective", t.SEND: "message", t.RECV: "message",
-    t.MEMORY: "memory", t.REPLAY: "broadcast",
+    t.MEMORY: "memory", t.REPLAY: "broadcast", t.DELAY: "delay",
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ _KINDS: Final = {
     t.COMPUTE: "computation",
     t.MEMORY: "memory access",
     t.REPLAY: "recorded operation",
+    t.DELAY: "delay",
     t.SEND: "send",
     t.RECV: "receive",
 }

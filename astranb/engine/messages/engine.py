@@ -16,6 +16,7 @@ from astranb.engine.operations.about import ABOUT, About
 from astranb.engine.operations.footprint import loaded_footprint, saved_footprint
 from astranb.engine.operations.run import Spans, recent
 from astranb.engine.operations.spans import TRACKS, spans_of
+from astranb.workload.astrasim2 import read_placed_jobs, saved_placed_jobs
 
 from . import flights, inspection, ready_times, traffic
 from . import tables as t
@@ -235,6 +236,7 @@ class MessageEngine(MessageState):
         return {
             "collectives": lambda: traffic.collectives(self),
             "links": lambda: traffic.links(self),
+            **({"job_links": lambda: traffic.job_links(self)} if self.jobs else {}),
         }
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -250,6 +252,7 @@ class MessageEngine(MessageState):
             "title": self.title,
             "collective": self.collective,
             "footprint": footprint,
+            "jobs": saved_placed_jobs(about.jobs),
         }
         return inputs, {
             **columns,
@@ -279,6 +282,7 @@ class MessageEngine(MessageState):
             )  # fmt: skip
             check_about(about, data["base_ns"], machine)
             about.footprint = loaded_footprint(inputs["footprint"], data, about.start)
+            about.jobs = read_placed_jobs(inputs.get("jobs", []), len(machine.npus))
             if not isinstance(inputs["title"], str):
                 raise TypeError("the title is no text")
             collective = _collective(inputs["collective"])

@@ -70,7 +70,7 @@ def _op(engine: MessageState, place: RunPart) -> dict[str, Any]:
     o = m.operations[row]
     state = operation_lines(engine, row)
     state.insert(4, ("on", _PLACES[int(o.place)]))
-    if o.end_ns < 0 and int(about.kind[row]) in (t.COMPUTE, t.MEMORY, t.REPLAY):
+    if o.end_ns < 0 and int(about.kind[row]) in (t.COMPUTE, t.MEMORY, t.REPLAY, t.DELAY):
         state.append(("takes", format_time(int(o.duration_ns) * 1000)))
     if o.bytes:
         state.append(("bytes", format_bytes(int(o.bytes))))

@@ -214,14 +214,14 @@ class _Maker:
             [
                 rows["on_cpu"] != 0,
                 rows["kind"] == t.COMPUTE,
-                rows["kind"] == t.RECV,
+                np.isin(rows["kind"], (t.RECV, t.DELAY)),
                 (rows["kind"] == t.COLLECTIVE) & (rows["stream"] > 0),
             ],
             [t.ON_CPU, t.ON_GPU, t.ON_NOTHING, t.ON_BACKGROUND],
             t.ON_WIRE,
         )
         if self._system.replay:
-            part.kind = t.COMPUTE
+            part.kind = np.where(rows["kind"] == t.DELAY, t.DELAY, t.COMPUTE)
         part.waits = np.diff(one.dep_start)
         copy = np.arange(count)[:, None]
         part.first_child = start[:-1] + self._listed + copy * len(children)

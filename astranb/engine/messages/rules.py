@@ -84,7 +84,7 @@ RULES: Final[Rules] = {
     "members": {"value": fixed(row("npus"))},
     "group_streams": {"value": COUNT},
     "operations": {
-        "npu": fixed(row("npus")), "kind": fixed(between(t.COMPUTE, t.REPLAY)),
+        "npu": fixed(row("npus")), "kind": fixed(between(t.COMPUTE, t.DELAY)),
         "place": fixed(between(0, t.ON_NOTHING)), "duration_ns": COUNT, "bytes": fixed(COUNT),
         "peer": fixed(Rule(-1)), **each(fixed(), "tag", "involved", "priority"),
         "collective": fixed(Rule(-1, t.COLLECTIVES - 1)), "group": fixed(maybe("groups")), "waits": TIME,
@@ -228,7 +228,7 @@ def check_about(about: Any, base_ns: Any, machine: Any) -> None:
     require(type(about.own) is int and 0 <= about.own <= count, "own")
     require((np.arange(count) < about.own) == (o.owner < 0), "own")
     require(np.diff(about.npu[: about.own]) >= 0, "npu")
-    require((about.kind >= t.COMPUTE) & (about.kind <= t.REPLAY), "kind")
+    require((about.kind >= t.COMPUTE) & (about.kind <= t.DELAY), "kind")
     require((about.collective >= -1) & (about.collective < t.COLLECTIVES), "collective")
     require((about.kind != t.COLLECTIVE) | (about.collective >= 0), "collective")
     require((about.size >= 0) & (about.size < 1 << 60), "size")

@@ -214,7 +214,7 @@ def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> Abo
         list(network.link_topology), first, parents, int((rows.owner < 0).sum()), name_links,
         network.infra.name if isinstance(network, InfraNetwork) else "",
     )  # fmt: skip
-    about.footprint = workload.footprint
+    about.footprint, about.jobs = workload.footprint, workload.jobs
     return about
 
 

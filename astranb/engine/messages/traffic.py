@@ -8,11 +8,12 @@ import numpy as np
 
 from astranb.net.astrasim2 import FULLY_CONNECTED
 
+from .flights import flights
 from .instances import instances
 from .link_ends import dimension_of, ends_of
 from .state import MessageState
 
-__all__ = ["collectives", "dimension", "links"]
+__all__ = ["collectives", "dimension", "job_links", "links"]
 
 
 def dimension(engine: MessageState, dim: int) -> dict[str, Any]:
@@ -76,4 +77,33 @@ def links(engine: MessageState) -> list[dict[str, Any]]:
             "utilisation": min(1.0, int(m.used[link].busy_ns) / now),
         }
         for link in np.flatnonzero(m.used.messages).tolist()
+    ]  # fmt: skip
+
+
+def job_links(engine: MessageState) -> list[dict[str, Any]]:
+    """A row for each job and link that it sends over, with congestion and a recording.
+
+    ``jobs`` is how many jobs send over the link; ``complete``, whether the recording still has all messages.
+    """
+    if not (engine.machine.config[0].congestion and engine.recording):
+        return []
+    found = flights(engine, 0)
+    job_of = np.full(engine.ranks, -1)
+    for number, job in enumerate(engine.jobs):
+        job_of[list(job.ranks)] = number
+    sent, m, about = found.flights, engine.machine, engine.about
+    keys = np.stack([sent.link, job_of[sent.source]])
+    unique, which = np.unique(keys, axis=1, return_inverse=True)
+    count, size = np.bincount(which.reshape(-1)), np.zeros(unique.shape[1], np.int64)
+    np.add.at(size, which.reshape(-1), sent.bytes)
+    sharing = np.bincount(unique[0], minlength=1)
+    return [
+        {
+            "link": link, "from": ends_of(about, m, link)[0], "to": ends_of(about, m, link)[1],
+            "job": engine.jobs[job].name, "messages": messages, "bytes": carried,
+            "jobs": int(sharing[link]), "complete": found.first == 0,
+        }
+        for (link, job), messages, carried in zip(
+            unique.T.tolist(), count.tolist(), size.tolist(), strict=True
+        )
     ]  # fmt: skip

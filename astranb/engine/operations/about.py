@@ -11,14 +11,14 @@ import numpy as np
 from astranb.core.arrays import reversed_lists
 from astranb.core.units import format_bytes
 from astranb.engine.critical_path import Segment
-from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint, PlacedJob
 
 __all__ = ["ABOUT", "ALGORITHMS", "KINDS", "STATES", "About", "segment"]
 
 ABOUT = ("npu", "kind", "collective", "size", "name", "first", "parents")
 """The columns of :class:`About`."""
 
-KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast")
+KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast", "delay")
 """Kinds of operations, by their number."""
 
 STATES = ("waiting", "ready", "running", "done")
@@ -51,6 +51,8 @@ class About:
         Name of the infrastructure; empty for a network of dimensions.
     footprint : Footprint, optional
         What ranks hold in memory.
+    jobs : tuple of PlacedJob
+        The jobs that run, where there are several.
     """
 
     npu: np.ndarray
@@ -66,6 +68,7 @@ class About:
     name_links: Callable[[], list[str]] = list
     infra: str = ""
     footprint: Footprint | None = field(default=None, init=False)
+    jobs: tuple[PlacedJob, ...] = field(default=(), init=False)
 
     @property
     def network(self) -> str:

@@ -16,8 +16,10 @@ from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit
+from astranb.engine.jobs import job_rows
 from astranb.engine.protocol import Bound, Replica, Rows
 from astranb.engine.what_if import Change
+from astranb.workload.astrasim2 import PlacedJob
 
 from .about import ALGORITHMS
 from .footprint import memory_table
@@ -35,6 +37,7 @@ CAUSES = {
     "message": "messages, from when they are sent",
     "memory": "remote memory",
     "broadcast": "operations that take their recorded duration",
+    "delay": "before a job begins, or between its messages",
     "step": "from one step of a training loop to the next, a nanosecond each",
     "start": "before the first operation",
 }
@@ -42,7 +45,7 @@ CAUSES = {
 
 TABLES = (
     "ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "memory",
-    "critical_path",
+    "critical_path", "jobs", "job_links",
 )  # fmt: skip
 _OF_RANKS = ("end_ps", "compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
 _MOST = 8
@@ -273,6 +276,11 @@ class OperationEngine(OperationRun):
             return {**found, "layers": reason}
         return {**found, "links": "a layer table's network has dimensions and no single links"}
 
+    @property
+    def jobs(self) -> Sequence[PlacedJob]:
+        """The jobs that run, where there are several."""
+        return self.about.jobs
+
     def per_rank(self) -> Rows:
         """A row a rank: its end and how its time divides.
 
@@ -366,6 +374,7 @@ class OperationEngine(OperationRun):
             "phases": self._phases,
             "dimensions": lambda: [self.dimension(dim) for dim in range(len(self.about.topology))],
             "critical_path": lambda: self.critical_path().rows(),
+            **({"jobs": lambda: job_rows(self.jobs, self.per_rank())} if self.jobs else {}),
             **({"memory": lambda: memory_table(self)} if self.about.footprint else {}),
             **self.own_tables(),
         }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from astranb.workload.astrasim2.kinds import COLLECTIVE, MEMORY, RECV, REPLAY, SEND
+from astranb.workload.astrasim2.kinds import COLLECTIVE, DELAY, MEMORY, RECV, REPLAY, SEND
 
 from .run import OperationRun, Spans
 
@@ -30,9 +30,9 @@ COMMUNICATION = (COLLECTIVE, SEND, RECV, REPLAY)
 
 
 def spans_of(engine: OperationRun) -> Spans:
-    """Give the operations of all ranks that have begun; those of custom collectives are left out."""
+    """Give the operations of all ranks that have begun, but for delays and those of custom collectives."""
     start, end = engine.times_ps()
-    row = np.flatnonzero(start >= 0)
+    row = np.flatnonzero((start >= 0) & (engine.about.kind[: len(start)] != DELAY))
     kind = engine.about.kind[row]
     until = np.where(end[row] >= 0, end[row], engine.now_ps)
     return Spans(row, engine.about.npu[row], tracks_of(kind), start[row], until)

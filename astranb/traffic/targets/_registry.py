@@ -11,7 +11,7 @@ from astranb.core.errors import InputError, near
 from astranb.infragraph import Infra
 from astranb.traffic._graph import MessageGraph
 
-from . import goal, htsim, tables
+from . import goal, htsim, ns3, omnet, packets, pcap, tables
 from ._translation import Translation
 
 __all__ = ["TARGETS", "TrafficTarget", "translate"]
@@ -43,6 +43,19 @@ _ALL: Final = (
     TrafficTarget("htsim", "htsim: a connection matrix of flows with triggers", ".cm", htsim.write_htsim),
     TrafficTarget("csv", "tables of messages, computations and dependencies", ".csv", tables.write_csv),
     TrafficTarget("parquet", "the same tables as Parquet", ".parquet", tables.write_parquet),
+    TrafficTarget("ns3", "ns-3 of HPCC and ASTRA-sim: flows by the clock", ".txt", ns3.write_ns3),
+    TrafficTarget("astrasim-ns3", "ASTRA-sim with ns-3: Chakra traces", "", ns3.write_astrasim_ns3),
+    TrafficTarget(
+        "flows", "flows with dependencies, for scripts in ns-3 and others", ".csv", ns3.write_flow_schedule
+    ),
+    TrafficTarget("omnet", "OMNeT++ with INET: TCP sessions by the clock", ".ini", omnet.write_omnet),
+    TrafficTarget(
+        "booksim", "BookSim with file injection: packets by cycles", ".trace", packets.write_booksim
+    ),
+    TrafficTarget(
+        "packets", "Garnet and others: packets with dependencies", ".csv", packets.write_packet_trace
+    ),
+    TrafficTarget("pcap", "test-beds: headers of RoCEv2 packets", ".pcap", pcap.write_pcap),
 )
 
 TARGETS: Final[dict[str, TrafficTarget]] = {target.name: target for target in _ALL}
@@ -72,5 +85,5 @@ def translate(
         The target does not exist, or cannot express the graph, or the file cannot be written.
     """
     if target not in TARGETS:
-        raise InputError(f"unknown target {target!r}", where="--target", hint=near(target, TARGETS))
+        raise InputError(f"unknown target {target!r}", where="--to", hint=near(target, TARGETS))
     return TARGETS[target].write(graph, Path(path), topology=topology, **options)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from .documents import read_memory, read_network, read_system
 from .footprint import Footprint
-from .kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
+from .kinds import COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
 from .operations import COLLECTIVE_NAMES, Operations, RankOperations
+from .placed_job import PlacedJob, read_placed_jobs, saved_placed_jobs
 from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
 from .workload import Workload, load
 
@@ -16,6 +17,7 @@ __all__ = [
     "COLLECTIVE",
     "COLLECTIVE_NAMES",
     "COMPUTE",
+    "DELAY",
     "MEMORY",
     "RECV",
     "REPLAY",
@@ -26,11 +28,14 @@ __all__ = [
     "InfraNetwork",
     "Memory",
     "Operations",
+    "PlacedJob",
     "RankOperations",
     "System",
     "Workload",
     "load",
     "read_memory",
     "read_network",
+    "read_placed_jobs",
     "read_system",
+    "saved_placed_jobs",
 ]

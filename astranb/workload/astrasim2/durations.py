@@ -9,7 +9,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 
-from .kinds import COMPUTE, MEMORY, REPLAY
+from .kinds import COMPUTE, DELAY, MEMORY, REPLAY
 from .memory import NO_MEMORY, Memory
 from .system import System
 
@@ -39,7 +39,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
     recorded = np.where(rows["duration_ns"] > 0, np.minimum(rows["duration_ns"], NEVER), 1)
     if system.replay:
         return recorded.astype(np.int64)
-    result = np.where(np.isin(rows["kind"], (COMPUTE, REPLAY)), recorded, 0).astype(np.int64)
+    result = np.where(np.isin(rows["kind"], (COMPUTE, REPLAY, DELAY)), recorded, 0).astype(np.int64)
     modelled = (rows["kind"] == COMPUTE) & (rows["on_cpu"] == 0) & (rows["flops"] >= 0)
     if system.roofline and modelled.any():
         if system.peak_flops <= 0 or system.memory_Bps <= 0:

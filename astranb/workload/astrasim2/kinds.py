@@ -11,6 +11,7 @@ SEND: Final = 2
 RECV: Final = 3
 MEMORY: Final = 4
 REPLAY: Final = 5  # takes its duration: ASTRA-sim 2.0's broadcasts, and everything under ``replay-only``
+DELAY: Final = 6  # occupies nothing for its duration: before a job begins, between messages
 
 # Collectives.
 ALL_REDUCE: Final = 0

@@ -47,7 +47,7 @@ COLLECTIVE_NAMES = {
 
 COLUMN = np.dtype(
     [
-        ("kind", "i8"),  # COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, REPLAY
+        ("kind", "i8"),  # COMPUTE, COLLECTIVE, SEND, RECV, MEMORY, REPLAY, DELAY
         ("on_cpu", "i8"),
         ("duration_ns", "i8"),  # as recorded, 0: not
         ("flops", "i8"),  # operations of a computation; -1: not known, it keeps its duration

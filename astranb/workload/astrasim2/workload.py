@@ -18,6 +18,7 @@ from .kinds import COMPUTE
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
 from .operations import Operations, RankOperations
+from .placed_job import PlacedJob
 from .system import System
 from .traces import check_peers, operations_of
 
@@ -45,6 +46,8 @@ class Workload:
         The name of the workload.
     footprint : Footprint, optional
         What ranks hold in memory meanwhile.
+    jobs : tuple of PlacedJob
+        The jobs that it consists of, where there are several.
     """
 
     subject: ClassVar = "workload"
@@ -57,6 +60,7 @@ class Workload:
     compat: bool = False
     title: str = "workload"
     footprint: Footprint | None = None
+    jobs: tuple[PlacedJob, ...] = ()
 
     @property
     def notes(self) -> list[str]:

@@ -14,7 +14,17 @@ from .host import HOSTS, Host
 from .recorded import Launch, ShapedKernel, shaped_kernel
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
-from .work import SORTS, Attention, HostUpdate, Kernel, Product, Stream, expert_kernels, experts_used
+from .work import (
+    SORTS,
+    Attention,
+    HostUpdate,
+    Kernel,
+    Product,
+    Stream,
+    TimedKernel,
+    expert_kernels,
+    experts_used,
+)
 
 __all__ = [
     "DEFAULT_GPU",
@@ -37,6 +47,7 @@ __all__ = [
     "Product",
     "ShapedKernel",
     "Stream",
+    "TimedKernel",
     "expert_kernels",
     "experts_used",
     "fit_gpu",

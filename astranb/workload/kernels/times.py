@@ -22,7 +22,7 @@ from astranb.core.errors import InputError, near
 
 from .gpus import PRECISIONS, Gpu
 from .host import HOSTS
-from .work import Attention, HostUpdate, Kernel, Product, Stream
+from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
 __all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "Tile", "read_efficiency"]
 
@@ -227,7 +227,9 @@ class KernelTimes:
             Nanoseconds.
         """
         listed = tuple(kernels)
-        if self.efficiency is not None and not any(isinstance(one, HostUpdate) for one in listed):
+        if self.efficiency is not None and not any(
+            isinstance(one, HostUpdate | TimedKernel) for one in listed
+        ):
             return round(self.ideal_ns(flops, touched, listed) / self.efficiency)
         return sum(map(self.kernel_ns, listed)) + self.waiting_ns(listed)
 
@@ -248,6 +250,8 @@ class KernelTimes:
                 took = self._attention_ns(kernel)
             elif isinstance(kernel, HostUpdate):
                 took = HOSTS[self.gpu.name].update_ns(kernel)
+            elif isinstance(kernel, TimedKernel):
+                took = kernel.duration_ns
             else:
                 took = self._moved_ns(kernel.size) + kernel.launches * self.gpu.kernel_ns
             found = self._known[kernel] = max(1, round(took))
@@ -274,8 +278,8 @@ class KernelTimes:
             return kernel.size
         if isinstance(kernel, Attention):
             return 2 * kernel.numbers
-        if isinstance(kernel, HostUpdate):
-            return 0  # of the GPU's memory
+        if isinstance(kernel, HostUpdate | TimedKernel):
+            return 0  # of the GPU's memory; or not known
         each = _NUMBER_BYTES[self._precision_of(kernel)]
         one = kernel
         return one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)

@@ -14,6 +14,7 @@ __all__ = [
     "Kernel",
     "Product",
     "Stream",
+    "TimedKernel",
     "expert_kernels",
     "experts_used",
 ]
@@ -207,6 +208,27 @@ class HostUpdate:
         return ()
 
 
+@dataclass(frozen=True)
+class TimedKernel:
+    """A kernel of which the duration is known, as from a trace or a measurement, and not the shape.
+
+    Parameters
+    ----------
+    duration_ns : int
+        The same on every GPU.
+    """
+
+    duration_ns: int
+
+    sort = "matrices"
+    flops = 0
+    launches = 0
+
+    def backward(self) -> tuple[Kernel, ...]:
+        """Give nothing: what was measured is all of it."""
+        return ()
+
+
 def experts_used(tokens: int, top: int, experts: int, parts: int = 1) -> int:
     """Give the experts of one of several parts that some token goes to, on average, rounded up.
 
@@ -283,4 +305,4 @@ def _backward(one: Product) -> tuple[Product | Stream, ...]:
     return inward, other, added
 
 
-Kernel: TypeAlias = Product | Attention | Stream | HostUpdate
+Kernel: TypeAlias = Product | Attention | Stream | HostUpdate | TimedKernel

@@ -6,7 +6,7 @@ every rank, their costs and the messages between them, as Chakra traces or for a
 
 from __future__ import annotations
 
-from .cluster import Cluster, machine
+from .cluster import Cluster, assumed_system, machine
 from .convolutional import CONVOLUTIONAL, Convolutional, ConvolutionalLayer
 from .dlrm import DLRM, Dlrm
 from .job import MODES, Job
@@ -36,6 +36,7 @@ __all__ = [
     "Stage",
     "StageProgram",
     "Transformer",
+    "assumed_system",
     "machine",
     "read_model",
     "workload",

@@ -12,7 +12,7 @@ from astranb.workload.kernels import DEFAULT_GPU, HOSTS, KernelTimes, gpu_named
 
 from .interconnect import INTERCONNECTS, Interconnect
 
-__all__ = ["Cluster", "machine"]
+__all__ = ["Cluster", "assumed_system", "machine"]
 
 _RING_COLLECTIVES: Final = ("all-reduce", "all-gather", "reduce-scatter")
 
@@ -114,14 +114,39 @@ def machine(
         settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
         return Cluster(described, settings, peak or times.peak_flops, assumed)
-    dims = len(described.topology)
+    settings = assumed_system(step, described, all_reduce, **options)
+    if step.offloads:
+        host = HOSTS[times.gpu.name]
+        assumed.append(f"the host updates parameters over {host.link_Bps / 1e9:g} GB/s: {host.text}")
+    split = f"{settings.splits} chunk{'s' if settings.splits > 1 else ''} per collective"
+    names = "ring algorithms" if all_reduce == "ring" else "all-reduces of few steps"
+    assumed.append(f"{times.text}; {names}, {split}; replace with --system FILE")
+    return Cluster(described, settings, times.peak_flops, assumed)
+
+
+def assumed_system(
+    step: _Placed, network: DimensionNetwork | InfraNetwork, all_reduce: str = "ring", **options: Any
+) -> System:
+    """Return the system layer that a step has where no file describes it.
+
+    Parameters
+    ----------
+    step : ModelStep
+    network : DimensionNetwork or InfraNetwork
+        It may have more NPUs than the step has ranks.
+    all_reduce : str
+        As of :func:`machine`.
+    **options
+        Those of :meth:`System.from_document`.
+    """
+    dims = len(network.topology)
     # Chunks overlap only where a collective crosses several dimensions.
-    chunks = 4 if dims > 1 and step.spans_all else 1
-    settings = System.from_document(
+    chunks = 4 if dims > 1 and step.spans_all and step.ranks == network.npus else 1
+    return System.from_document(
         {
             **{f"{name}-implementation": ["ring"] * dims for name in _RING_COLLECTIVES},
             "all-reduce-implementation": [
-                "ring" if count & (count - 1) else all_reduce for count in described.npus_count
+                "ring" if count & (count - 1) else all_reduce for count in network.npus_count
             ],
             "all-to-all-implementation": ["direct"] * dims,
             "preferred-dataset-splits": chunks,
@@ -130,13 +155,6 @@ def machine(
         "the assumed system",
         **options,
     )
-    if step.offloads:
-        host = HOSTS[times.gpu.name]
-        assumed.append(f"the host updates parameters over {host.link_Bps / 1e9:g} GB/s: {host.text}")
-    split = f"{chunks} chunk{'s' if chunks > 1 else ''} per collective"
-    names = "ring algorithms" if all_reduce == "ring" else "all-reduces of few steps"
-    assumed.append(f"{times.text}; {names}, {split}; replace with --system FILE")
-    return Cluster(described, settings, times.peak_flops, assumed)
 
 
 def _node(ranks: int, links: Interconnect) -> int:

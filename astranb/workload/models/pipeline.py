@@ -7,11 +7,12 @@ from typing import NamedTuple
 from astranb.core.errors import InputError
 
 from .job import Job
+from .passes import PassWriter
 from .program import TAGS, StageProgram
 from .stage import Stage
 from .transformer import Transformer
 
-__all__ = ["Pass", "check", "one_forward_one_backward", "stage_program"]
+__all__ = ["Pass", "check", "one_forward_one_backward", "stage_program", "write_training"]
 
 TOKEN_BYTES = 4
 
@@ -108,23 +109,28 @@ def check(model: Transformer, job: Job) -> None:
 def stage_program(model: Transformer, job: Job, stage: int) -> StageProgram:
     """Write the program of the ranks of one stage."""
     writer = Stage(model, job, stage)
-    degrees = job.parallelism
     if job.mode == "training":
-        order = one_forward_one_backward(stage, degrees.pipeline, job.microbatches, degrees.interleave)
-        ends: dict[tuple[int, int], tuple[int, ...]] = {}
-        for is_forward, chunk, micro in order:
-            if is_forward:
-                ends[chunk, micro] = writer.forward(chunk, micro)
-            else:
-                last = micro == job.microbatches - 1
-                writer.backward(chunk, micro, last=last, end=ends.pop((chunk, micro)))
-        writer.update()
+        write_training(writer, job)
     elif job.mode == "prefill":
         for micro in range(job.microbatches):
             writer.forward(0, micro)
     else:
         _decode(writer, job)
     return writer.program
+
+
+def write_training(writer: PassWriter, job: Job) -> None:
+    """Add a training step: passes in the order of 1F1B, and the optimizer."""
+    degrees = job.parallelism
+    order = one_forward_one_backward(writer.stage, degrees.pipeline, job.microbatches, degrees.interleave)
+    ends: dict[tuple[int, int], tuple[int, ...]] = {}
+    for is_forward, chunk, micro in order:
+        if is_forward:
+            ends[chunk, micro] = writer.forward(chunk, micro)
+        else:
+            last = micro == job.microbatches - 1
+            writer.backward(chunk, micro, last=last, end=ends.pop((chunk, micro)))
+    writer.update()
 
 
 def _decode(writer: Stage, job: Job) -> None:

@@ -176,7 +176,7 @@ class StageProgram:
         int
             Its number.
         """
-        number = self._add(NodeType.COMP, name, cost.touched, (*after, self.computed), flops=cost.flops)
+        number = self.add(NodeType.COMP, name, cost.touched, (*after, self.computed), flops=cost.flops)
         self.counted[number] = cost.counted
         if not again:
             self.useful[number] = cost.counted
@@ -217,7 +217,7 @@ class StageProgram:
         wanted = tuple(one for one in after if one >= 0)
         if self.parallelism.size(group) == 1 or not size:
             return wanted
-        number = self._add(NodeType.COMM_COLL, name, size, (*wanted, self._sent[background]))
+        number = self.add(NodeType.COMM_COLL, name, size, (*wanted, self._sent[background]))
         self.collective[number] = int(CollectiveType[collective.upper()])
         self.group[number] = GROUPS.index(group)
         self.background[number] = background
@@ -226,19 +226,20 @@ class StageProgram:
 
     def send(self, peer: int, size: int, tag: int, name: str, after: Iterable[int]) -> int:
         """Add a message to one of :data:`PEERS`."""
-        number = self._add(NodeType.COMM_SEND, name, size, (*after, self._sent[0]))
+        number = self.add(NodeType.COMM_SEND, name, size, (*after, self._sent[0]))
         self.peer[number], self.tag[number] = peer, tag
         self._sent[0] = number
         return number
 
     def receive(self, peer: int, size: int, tag: int, name: str) -> int:
         """Add a receive; it waits only for the previous one from the same peer."""
-        number = self._add(NodeType.COMM_RECV, name, size, (self._received.get(peer, -1),))
+        number = self.add(NodeType.COMM_RECV, name, size, (self._received.get(peer, -1),))
         self.peer[number], self.tag[number] = peer, tag
         self._received[peer] = number
         return number
 
-    def _add(self, kind: NodeType, name: str, size: int, after: Iterable[int], flops: int = 0) -> int:
+    def add(self, kind: NodeType, name: str, size: int, after: Iterable[int], flops: int = 0) -> int:
+        """Add an operation that waits for some, and for nothing else; its other columns are still empty."""
         number = len(self.kind)
         self.kind.append(int(kind))
         self.names.append(name)

@@ -36,7 +36,16 @@ from astranb.workload.astrasim2 import (
     RankOperations,
     Workload,
 )
-from astranb.workload.kernels import DEFAULT_GPU, Grid, HostUpdate, Kernel, KernelTimes, gpu_named, grids
+from astranb.workload.kernels import (
+    DEFAULT_GPU,
+    Grid,
+    HostUpdate,
+    Kernel,
+    KernelTimes,
+    TimedKernel,
+    gpu_named,
+    grids,
+)
 
 from .cluster import machine
 from .convolutional import data_parallel
@@ -285,19 +294,39 @@ class ModelStep:
         InputError
             The network has another number of NPUs.
         """
-        step = self
-        if gpu is not None or self.times is None:
-            times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
-            step = ModelStep(
-                self.parallelism, self.stages, self.tokens, times, self.unit, self.title, self.precision,
-                self.plan,
-            )  # fmt: skip
+        step = self.timed(gpu)
         cluster = machine(step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes)
         operations = step.operations(by_lines=by_lines)
         return Workload(
             operations, cluster.network, cluster.system, groups=self.groups, title=self.title,
             footprint=step.footprint(),
         )  # fmt: skip
+
+    def timed(self, gpu: str | None = None) -> ModelStep:
+        """Give the step with durations: those of a GPU's kernels, or else its own.
+
+        Parameters
+        ----------
+        gpu : str, optional
+            As of :meth:`on`.
+        """
+        if gpu is None and self.times is not None:
+            return self
+        times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
+        return ModelStep(
+            self.parallelism,
+            self.stages,
+            self.tokens,
+            times,
+            self.unit,
+            self.title,
+            self.precision,
+            self.plan,
+        )
+
+    def durations_ns(self) -> list[np.ndarray]:
+        """Give the durations of each stage's operations in nanoseconds; 0 for communication."""
+        return [self._durations(one) for one in self.stages]
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
@@ -326,13 +355,13 @@ class ModelStep:
         gpu = preset(self.times.gpu.name)
         known: dict[tuple[Kernel, ...], tuple[Grid, ...]] = {}
         for kernels in program.kernels:
-            if any(isinstance(one, HostUpdate) for one in kernels):
-                known[kernels] = ()  # the GPU waits for the host
+            if any(isinstance(one, HostUpdate | TimedKernel) for one in kernels):
+                known[kernels] = ()  # the GPU waits for the host; or only the duration is known
             elif kernels not in known:
                 known[kernels] = tuple(
                     grid
                     for one in kernels
-                    if not isinstance(one, HostUpdate)
+                    if not isinstance(one, HostUpdate | TimedKernel)
                     for grid in grids(one, self.times, gpu)
                 )
         return tuple(known[kernels] for kernels in program.kernels)

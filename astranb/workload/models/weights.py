@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from .parallelism import Parallelism
 from .transformer import ParameterBlock, Transformer
 
-__all__ = ["EMBEDDING", "HEAD", "Held", "chunks", "of_unit", "units"]
+__all__ = ["EMBEDDING", "HEAD", "Held", "chunks", "of_unit", "spread", "units"]
 
 EMBEDDING: Final = -1
 HEAD: Final = -2
@@ -64,15 +64,20 @@ def _of_head(model: Transformer, degrees: Parallelism) -> Held:
     return Held(norm + (0 if model.tied and degrees.pipeline == 1 else words))
 
 
-def chunks(model: Transformer, degrees: Parallelism, stage: int) -> list[range]:
+def spread(layers: int, degrees: Parallelism, stage: int) -> list[range]:
     """Give the layers of each chunk of a stage; the first chunks may have one more."""
     count = degrees.pipeline * degrees.interleave
-    each, more = divmod(model.layers, count)
+    each, more = divmod(layers, count)
     found = []
     for number in range(stage, count, degrees.pipeline):
         first = number * each + min(number, more)
         found.append(range(first, first + each + (number < more)))
     return found
+
+
+def chunks(model: Transformer, degrees: Parallelism, stage: int) -> list[range]:
+    """Give the layers of each chunk of a stage of a transformer."""
+    return spread(model.layers, degrees, stage)
 
 
 def units(model: Transformer, degrees: Parallelism, stage: int) -> list[list[int]]:

@@ -1,0 +1,175 @@
+"""The topology file of HPCC's and ASTRA-sim's ns-3: nodes, switches, and a line for each link.
+
+The first line has the numbers of nodes, switches and links; then come the numbers of the switches, and of
+each link its ends, rate, delay and error rate (``scratch/third.cc``, which reads words and knows no lines).
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+from astranb.core.errors import InputError, near
+from astranb.core.units import time_ps
+
+from ._flat import FlatLink, FlatNetwork
+
+__all__ = ["read_ns3", "write_ns3"]
+
+_MOST_NODES: Final = 1 << 20
+_MOST_LINKS: Final = 1 << 22
+_PREFIXES: Final = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_RATES: Final = {
+    f"{prefix}{unit}": Decimal(scale) / bits
+    for unit, bits in (("bps", 8), ("b/s", 8), ("Bps", 1), ("B/s", 1))
+    for prefix, scale in (_PREFIXES | _BINARY).items()
+}
+"""Bytes a second by unit of ns-3's DataRate."""
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([A-Za-z/]+)\Z")
+
+
+def write_ns3(network: FlatNetwork) -> tuple[str, list[str]]:
+    """Return a topology file, and what it does not express.
+
+    Examples
+    --------
+    >>> two = FlatNetwork("two", ("0", "1", "s"), 2, (0, 0, 0),
+    ...                   (FlatLink(0, 2, 25 * 10**9, 500_000), FlatLink(1, 2, 25 * 10**9, 500_000)))
+    >>> print(write_ns3(two)[0], end="")
+    3 1 2
+    2
+    0 2 200Gbps 0.0005ms 0
+    1 2 200Gbps 0.0005ms 0
+    """
+    network = network.latency_in_links().with_routers().merged()
+    rounded = sum(link.latency_ps % 1000 > 0 for link in network.links)
+    switches = range(network.hosts, len(network.names))
+    lines = [f"{len(network.names)} {network.switches} {len(network.links)}", " ".join(map(str, switches))]
+    lines += [
+        f"{link.a} {link.b} {_rate(link.bandwidth_Bps)} {_delay(link.latency_ps)} 0" for link in network.links
+    ]
+    remarks = list(network.remarks)
+    if rounded:
+        remarks.append(f"{rounded:,} of {len(network.links):,} latencies are rounded to whole nanoseconds")
+    return "\n".join(lines) + "\n", remarks
+
+
+def _rate(bandwidth_Bps: int) -> str:  # noqa: N803 - unit in the name
+    bits = bandwidth_Bps * 8
+    unit, scale = next((u, s) for u, s in (("G", 10**9), ("M", 10**6), ("", 1)) if bits % s == 0)
+    return f"{bits // scale}{unit}bps"
+
+
+def _delay(latency_ps: int) -> str:
+    ns = (latency_ps + 500) // 1000
+    return f"{Decimal(ns).scaleb(-6).normalize():f}ms"
+
+
+class _Words:
+    """The words of a file with their lines."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        self._words = [(word, n) for n, line in enumerate(text.splitlines(), 1) for word in line.split()]
+        self._at = 0
+        self.line = 1
+
+    def next(self, what: str) -> str:
+        if self._at == len(self._words):
+            raise self.error(f"the file ends where {what} is expected", "is it whole?")
+        word, self.line = self._words[self._at]
+        self._at += 1
+        return word
+
+    def count(self, what: str, most: int) -> int:
+        word = self.next(what)
+        if not (word.isascii() and word.isdecimal()) or len(word) > 9 or int(word) > most:
+            hint = f"write {what} as a whole number up to {most:,}"
+            raise self.error(f"{word[:40]!r} is not {what}", hint)
+        return int(word)
+
+    @property
+    def rest(self) -> int:
+        """The line on which the next word is; 0: there is none."""
+        return self._words[self._at][1] if self._at < len(self._words) else 0
+
+    def error(self, what: str, hint: str = "") -> InputError:
+        return InputError(what, where=f"{self.file}:{self.line}", hint=hint)
+
+
+def read_ns3(text: str, file: str) -> FlatNetwork:
+    """Read a topology file; nodes that are no switches are GPUs, in the order of their numbers.
+
+    Parameters
+    ----------
+    text : str
+    file : str
+        Its name, for errors.
+
+    Raises
+    ------
+    InputError
+        It is not such a file; with the line.
+    """
+    words = _Words(text, file)
+    nodes = words.count("the number of nodes", _MOST_NODES)
+    switches = words.count("the number of switches", _MOST_NODES)
+    count = words.count("the number of links", _MOST_LINKS)
+    if switches >= nodes:
+        raise words.error(f"{switches:,} of {nodes:,} nodes are switches", "a network needs hosts")
+    place = dict.fromkeys(range(nodes), -1)
+    ids: list[int] = []
+    for _ in range(switches):
+        node = words.count("the number of a switch", nodes - 1)
+        if place.pop(node, None) is None:
+            raise words.error(f"switch {node} is listed twice", "list each switch once")
+        ids.append(node)
+    hosts = list(place)
+    place = {node: number for number, node in enumerate((*hosts, *ids))}
+    links, faulty = [], 0
+    for _ in range(count):
+        a, b = (words.count("a node of a link", nodes - 1) for _ in range(2))
+        if a == b:
+            raise words.error(f"a link leads from node {a} to itself", "name two nodes")
+        rate = _read_rate(words)
+        delay = words.next("a delay")
+        try:
+            ps = time_ps(delay)
+        except InputError as error:
+            raise words.error(error.what, error.hint) from None
+        faulty += _read_error_rate(words) > 0
+        links.append(FlatLink(place[a], place[b], rate, ps))
+    remarks = []
+    if faulty:
+        remarks.append(f"{faulty:,} links have an error rate, which is left out")
+    if words.rest:
+        remarks.append(f"from line {words.rest} on nothing is read: the file has {count:,} links")
+    names = tuple(str(node) for node in (*hosts, *ids))
+    return FlatNetwork(Path(file).stem, names, len(hosts), (0,) * nodes, tuple(links), tuple(remarks))
+
+
+def _read_rate(words: _Words) -> int:
+    word = words.next("a rate")
+    match = _QUANTITY.match(word)
+    if match is None:
+        raise words.error(f"{word[:40]!r} is not a rate", "write 100Gbps")
+    if match[2] not in _RATES:
+        raise words.error(f"unknown unit {match[2][:40]!r} of a rate", near(match[2], _RATES))
+    rate = Decimal(match[1]) * _RATES[match[2]]
+    if not 1 <= rate <= 10**18:
+        raise words.error(f"rate {word[:40]!r} is out of range", "write 100Gbps")
+    return int(rate)
+
+
+def _read_error_rate(words: _Words) -> float:
+    word = words.next("an error rate")
+    try:
+        rate = float(word)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise words.error(f"{word[:40]!r} is not an error rate", "write 0")
+    return rate

@@ -1,0 +1,53 @@
+"""One collective as an operation of every rank, with the algorithm that is called so by messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astranb.collectives import Collective
+from astranb.core.errors import InputError, near
+from astranb.workload.astrasim2 import (
+    ALGORITHM_WORDS,
+    COLLECTIVE,
+    COLLECTIVE_NAMES,
+    DimensionNetwork,
+    InfraNetwork,
+    Operations,
+    System,
+)
+
+__all__ = ["collective_operations", "flat"]
+
+
+def flat(network: DimensionNetwork | InfraNetwork) -> DimensionNetwork | InfraNetwork:
+    """Give an infrastructure one dimension, in which an algorithm knows no nodes."""
+    return InfraNetwork(network.infra, (network.npus,)) if isinstance(network, InfraNetwork) else network
+
+
+def collective_operations(
+    what: Collective, network: DimensionNetwork | InfraNetwork
+) -> tuple[Operations, System]:
+    """Give the only operation of each rank, and the system layer with its algorithm.
+
+    Raises
+    ------
+    InputError
+        It is not simulated by messages.
+    """
+    name, algorithm = what.name, what.algorithm_name
+    if name not in COLLECTIVE_NAMES:
+        raise InputError(f"{name} is not simulated by messages", where="fidelity", hint="use 'cacheline'")
+    if algorithm not in ALGORITHM_WORDS or not isinstance(what.algorithm, str):
+        hint = "use fidelity='cacheline'"
+        hint += f", or {near(algorithm, ALGORITHM_WORDS)}" if isinstance(what.algorithm, str) else ""
+        raise InputError(f"algorithm {algorithm!r} is not simulated by messages", where="fidelity", hint=hint)
+    dimensions: Sequence[object] = (
+        network.topology if isinstance(network, DimensionNetwork) else network.npus_count
+    )
+    words = [ALGORITHM_WORDS[algorithm]] * len(dimensions)
+    option = f"{name.replace('_', '-')}-implementation"
+    system = System.from_document({option: words, "preferred-dataset-splits": 1})
+    one = Operations.of(
+        [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": what.size, "peer": what.root}]
+    )
+    return one, system

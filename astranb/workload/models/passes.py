@@ -1,0 +1,239 @@
+"""The passes of microbatches through a stage of the pipeline, whatever its units compute."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from astranb.chakra import NodeType
+from astranb.workload.kernels import HostUpdate
+
+from .job import Job
+from .parallelism import NEXT_STAGE, PEERS
+from .program import Cost, StageProgram, Unit, optimizer_pass
+from .weights import Held
+
+__all__ = ["PREVIOUS_STAGE", "PassWriter"]
+
+PREVIOUS_STAGE: Final = PEERS.index("previous stage")
+_FOREACH_BYTES: Final = 92
+"""Per parameter that PyTorch's AdamW and the clipping of gradients read and write where no kernel fuses
+them, in float32: decay (8), both moments (12, 8, 12), root, division, addition (8 each), step (16); norm (4),
+scaling (8) (torch/optim/adamw.py, ``_multi_tensor_adamw``, and ``clip_grad_norm_``)."""
+_OPTIMIZER_FLOPS: Final = 12
+"""Operations of Adam on a parameter, about; its time is that of the memory."""
+
+
+class PassWriter(ABC):
+    """Writes the program of a stage, pass by pass: messages between stages, units, gradients, the optimizer.
+
+    Parameters
+    ----------
+    job : Job
+    stage : int
+        Its number, from 0.
+    passes : sequence of list of int
+        The units of each chunk, in the order of a forward pass.
+    held : mapping of int to Held
+        The parameters that a rank holds of each unit.
+    """
+
+    def __init__(self, job: Job, stage: int, passes: Sequence[list[int]], held: Mapping[int, Held]) -> None:
+        self.job, self.stage, self.degrees = job, stage, job.parallelism
+        self.program = StageProgram(self.degrees)
+        self._passes, self._held = passes, held
+        self._gathered: dict[int, tuple[int, ...]] = {}
+        self._ready: list[tuple[int, int, tuple[int, ...]]] = []
+        self._reduced: list[int] = []
+        self._late: tuple[int, ...] = ()
+        if self._gathers_first:
+            # The parameters that the optimizer of the step before has changed.
+            for keys in self._passes:
+                for key in keys:
+                    self._gather_one(key, [])
+
+    @abstractmethod
+    def received_bytes(self, chunk: int) -> int:
+        """Give the bytes of activations that come into a chunk from the stage before."""
+
+    @abstractmethod
+    def sent_bytes(self, chunk: int) -> int:
+        """Give the bytes of activations that go from a chunk to the stage behind."""
+
+    @property
+    @abstractmethod
+    def shared_bytes(self) -> int:
+        """Bytes of gradients of the parameters that both ends of the pipeline hold."""
+
+    @abstractmethod
+    def forward_unit(
+        self, key: int, micro: int, x: tuple[int, ...], *, seen: int, again: bool = False
+    ) -> tuple[int, ...]:
+        """Add the forward pass of a unit, or its recomputation; gives its last operations."""
+
+    @abstractmethod
+    def backward_unit(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
+        """Add the backward pass of a unit."""
+
+    def is_first(self, chunk: int) -> bool:
+        """Whether a chunk is the first of the model."""
+        return self.stage == 0 and chunk == 0
+
+    def is_last(self, chunk: int) -> bool:
+        """Whether a chunk is the last of the model."""
+        return self.stage == self.degrees.pipeline - 1 and chunk == self.degrees.interleave - 1
+
+    # Passes
+
+    def forward(
+        self, chunk: int, micro: int, *, seen: int = 0, after: tuple[int, ...] = ()
+    ) -> tuple[int, ...]:
+        """Add the forward pass of a microbatch through a chunk.
+
+        Parameters
+        ----------
+        chunk, micro : int
+        seen : int
+            Tokens that each token attends to; by default the job's sequence.
+        after : tuple of int
+            Operations that the first stage's part waits for.
+
+        Returns
+        -------
+        tuple of int
+            Its last operations.
+        """
+        x = after
+        if not self.is_first(chunk):
+            tag = self._tag(micro, chunk, 0)
+            x = (self.program.receive(PREVIOUS_STAGE, self.received_bytes(chunk), tag, f"recv x{micro}"),)
+        keys = self._passes[chunk]
+        self._gather(keys[:1])
+        for at, key in enumerate(keys):
+            self._gather(keys[at + 1 : at + 2])
+            since = len(self.program)
+            x = self.forward_unit(key, micro, x, seen=seen or self.job.sequence)
+            self._mark(key, chunk, since, is_forward=True)
+        if not self.is_last(chunk):
+            after_stage = self.stage + 1 == self.degrees.pipeline
+            tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.degrees.pipeline)
+            self.program.send(NEXT_STAGE, self.sent_bytes(chunk), tag, f"send x{micro}", x)
+        return x
+
+    def backward(self, chunk: int, micro: int, *, last: bool, end: tuple[int, ...] = ()) -> None:
+        """Add the backward pass of a microbatch through a chunk.
+
+        Parameters
+        ----------
+        chunk, micro : int
+        last : bool
+            Whether it is the last microbatch of this chunk, after which gradients are complete.
+        end : tuple of int
+            The last operations of the forward pass.
+        """
+        g = end
+        if not self.is_last(chunk):
+            tag = self._tag(micro, chunk, 1)
+            g = (self.program.receive(NEXT_STAGE, self.sent_bytes(chunk), tag, f"recv g{micro}"),)
+        keys = self._passes[chunk][::-1]
+        self._gather(keys[:1])
+        for at, key in enumerate(keys):
+            self._gather(keys[at + 1 : at + 2])
+            since = len(self.program)
+            g = self.backward_unit(key, micro, g)
+            self._mark(key, chunk, since, is_forward=False)
+            if last or self.degrees.zero > 1:
+                self._ready.append((key, micro, (*g, *self._late, self.program.computed)))
+                if self.is_first(chunk):
+                    self._reduce()
+        if not self.is_first(chunk):
+            before_stage = self.stage == 0
+            tag = self._tag(micro, chunk - before_stage, 1, stage=(self.stage - 1) % self.degrees.pipeline)
+            self.program.send(PREVIOUS_STAGE, self.received_bytes(chunk), tag, f"send g{micro}", g)
+        if self.degrees.interleave == 1 or not last:
+            self._reduce()
+
+    def update(self) -> None:
+        """Add the optimizer's step, and the collectives of ZeRO after it."""
+        self._reduce(ends=True)
+        p, degrees, size = self.program, self.degrees, self.job.bytes_each
+        held = Held()
+        for one in self._held.values():
+            held = held.plus(one)
+        if degrees.pipeline > 1:
+            both = p.collect("all_reduce", "ends", self.shared_bytes, "ends grads", self._reduced)
+            self._reduced.extend(both if self.shared_bytes else ())
+        shared, own = degrees.size("data"), degrees.size("expert data")
+        part = held if degrees.zero == 0 else Held(-(-held.shared // shared), -(-held.experts // own))
+        count = part.shared + part.experts
+        # Its state is read and written; gradients are read, parameters written.
+        touched = count * (2 * self.job.optimizer_bytes + 2 * size)
+        if self.job.library == "pytorch":
+            touched = count * _FOREACH_BYTES
+        wait = [*self._reduced, *self._late]
+        cost = Cost(_OPTIMIZER_FLOPS * count, touched, vector=True, kernels=(optimizer_pass(touched),))
+        if self.job.offload == "optimizer":
+            update = HostUpdate((self.job.gradient_bytes + size) * count, touched)
+            cost = Cost(0, 0, vector=True, kernels=(update,))
+        done = p.compute("optimizer", cost, wait)
+        if degrees.zero in (1, 2) and not self._gathers_first:
+            p.collect("all_gather", "data", part.shared * size, "params", [done], background=True)
+            p.collect(
+                "all_gather", "expert data", part.experts * size, "expert params", [done], background=True
+            )
+
+    @property
+    def _gathers_first(self) -> bool:
+        """Whether a step begins with gathering the parameters that the step before has changed."""
+        return self.degrees.zero in (1, 2) and "parameters" in self.job.overlap
+
+    def _mark(self, key: int, chunk: int, since: int, *, is_forward: bool) -> None:
+        """Record a unit whose operations have been written, from one on."""
+        p = self.program
+        first = next(row for row in range(since, len(p)) if p.kind[row] == NodeType.COMP)
+        p.units.append(Unit(key, chunk, is_forward, first, p.computed))
+
+    # Parameters and gradients
+
+    def _gather(self, keys: list[int]) -> None:
+        """Add ZeRO 3's all-gathers of the next parameters, which overlap with computations."""
+        if self.degrees.zero < 3:
+            return
+        for key in keys:
+            self._gather_one(key, [self.program.computed])
+
+    def _gather_one(self, key: int, after: list[int]) -> None:
+        """Add the all-gathers of a layer's parameters."""
+        held, size = self._held[key], self.job.bytes_each
+        found: list[int] = []
+        for group, count in (("data", held.shared), ("expert data", held.experts)):
+            part = -(-count // self.degrees.size(group)) * size
+            name = f"params {key}"
+            found.extend(self.program.collect("all_gather", group, part, name, after, background=True))
+        self._gathered[key] = tuple(one for one in found if one not in after)
+
+    def _reduce(self, *, ends: bool = False) -> None:
+        """Add the sums of gradients over replicas; only the optimizer waits for them.
+
+        Messages to other stages are added before, so that they do not wait for the sums.
+        """
+        behind = "gradients" in self.job.overlap or self.degrees.zero >= 2
+        if not ends and not behind:
+            return
+        kind = "reduce_scatter" if self.degrees.zero else "all_reduce"
+        last = () if behind else (self.program.computed,)
+        for key, micro, wait in self._ready:
+            held, size = self._held[key], self.job.gradient_bytes
+            for group, count in (("data", held.shared), ("expert data", held.experts)):
+                if self.degrees.size(group) > 1 and count:
+                    name = f"L{key} grads {micro}"
+                    after = (*wait, *last)
+                    sums = self.program.collect(kind, group, count * size, name, after, background=True)
+                    self._reduced.extend(sums)
+        self._ready.clear()
+
+    def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
+        """Give the tag of a message into a chunk of a stage; gradients have odd ones."""
+        at = chunk * self.degrees.pipeline + (self.stage if stage is None else stage)
+        return 2 * (micro * self.degrees.pipeline * self.degrees.interleave + at) + back

@@ -1,0 +1,72 @@
+"""Statistics by hand, and that they lose no byte."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astranb.core.errors import InputError
+from astranb.traffic import MessageGraph, statistics
+
+
+def _graph(messages: list[tuple[int, int, int, int]], ranks: int) -> MessageGraph:
+    """Messages of source, target, bytes and start."""
+    nodes = []
+    for number, (source, target, size, start) in enumerate(messages):
+        ends = {"bytes": size, "tag": number, "start_ps": start}
+        nodes += [
+            {"rank": source, "kind": 2, "peer": target, **ends},
+            {"rank": target, "kind": 3, "peer": source, **ends},
+        ]
+    nodes.sort(key=lambda node: node["rank"])
+    return MessageGraph.of(ranks, nodes)
+
+
+def test_three_senders_make_an_incast_of_three() -> None:
+    graph = _graph([(0, 3, 100, 0), (1, 3, 100, 5), (2, 3, 100, 9), (0, 3, 50, 95)], 4)
+    found = statistics(graph, bin_ps=10)
+    assert found.incast().tolist() == [0, 0, 0, 3]
+    assert found.matrix().tolist() == [[0, 0, 0, 150], [0, 0, 0, 100], [0, 0, 0, 100], [0] * 4]
+    assert found.matrix(0, 10)[0].tolist() == [0, 0, 0, 100]
+    assert found.over_time().sum(axis=0).tolist() == [300, *[0] * 8, 50]
+    assert found.gaps_ps().tolist() == [95]
+    assert found.burstiness() == pytest.approx(
+        {"peak_to_mean": 300 / 35, "dispersion": np.var([300, *[0] * 8, 50]) / 35, "idle_bins": 0.8}
+    )
+    assert found.sizes()["messages"].tolist() == [1, 3]
+
+
+def test_statistics_are_json() -> None:
+    document = statistics(_graph([(0, 1, 1, 0)], 2)).document()
+    assert json.loads(json.dumps(document))["messages"] == 1
+
+
+def test_nothing_sent_is_no_error() -> None:
+    document = statistics(MessageGraph.of(2, [{"rank": 0, "kind": 0, "duration_ps": 5}])).document()
+    assert (document["messages"], document["incast"], document["message_bytes"]) == (0, 0, {})
+
+
+def test_unknown_starts_are_said() -> None:
+    with pytest.raises(InputError, match="1 of 1 messages have no start"):
+        statistics(_graph([(0, 1, 1, -1)], 2))
+    with pytest.raises(InputError, match="a bin of 0 ps"):
+        statistics(_graph([(0, 1, 1, 3)], 2), bin_ps=0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 1 << 30), st.integers(0, 10**6)),
+        max_size=30,
+    )
+)
+def test_every_byte_is_in_a_cell_and_in_a_bin(messages: list[tuple[int, int, int, int]]) -> None:
+    found = statistics(_graph(messages, 5))
+    whole = sum(size for _, _, size, _ in messages)
+    assert found.matrix().sum() == found.over_time().sum() == whole
+    assert (found.sizes()["bytes"] * found.sizes()["messages"]).sum() == whole
+    assert found.by_operation()["bytes"].sum() == whole
+    assert found.incast().max(initial=0) <= 5
