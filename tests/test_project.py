@@ -33,7 +33,6 @@ FLOORS = {
     "explore": 7,
     "traffic": 7,
     "export": 7,
-    "traffic": 7,
     "cli": 8,
     "widgets": 8,
 }
