@@ -7,12 +7,11 @@ from ._pattern import Pattern
 from ._profile import Profile, profile_model, profile_of
 from ._profile_traces import profile_traces
 from ._program import template_of_program
-from ._read import read_traffic
 from ._record import record
 from ._statistics import TrafficStatistics, statistics
 from ._store import read_pattern, write_chakra, write_pattern
 from ._template import template_of
-from .targets import TARGETS, Translation, translate
+from .targets import TARGETS, Translation, read_traffic, translate
 
 __all__ = [
     "KIND_NAMES",

@@ -216,6 +216,9 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     late.nodes["duration_ps"][0] = -1
     with pytest.raises(InputError, match=r"node 0 of rank 0 .compute. has a duration of -1"):
         write_goal(late, file)
+    late.nodes["duration_ps"][[0, -1]] = 2**62
+    with pytest.raises(InputError, match="the durations of all nodes add up to more than 62 bits"):
+        write_goal(late, file)
     open_ended = ring(2, 8)
     open_ended.nodes["match"] = -1
     with pytest.raises(InputError, match="has no other end"):
