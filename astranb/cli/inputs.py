@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from astranb.explore import Ensemble, PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
+    from astranb.traffic import Pattern
     from astranb.workload.models import Cluster, ModelStep
 
 __all__ = ["Subject", "ensemble_of", "network_of", "search_of", "simulation_of", "table_row"]
@@ -267,7 +268,12 @@ def _jobs(args: argparse.Namespace) -> _Inputs:
     from astranb.infragraph import resolve
     from astranb.workload.jobs import read_jobs
 
-    found = read_jobs(args.jobs)
+    def read_pattern(file: str) -> Pattern:
+        from astranb.traffic import read_pattern  # only where a job is one
+
+        return read_pattern(file)
+
+    found = read_jobs(args.jobs, read_pattern)
     infra = args.infra or found.infra
     if infra is None:
         raise InputError("there is no infrastructure", where=args.jobs, hint="give infra in it, or --infra")
