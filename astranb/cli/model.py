@@ -158,11 +158,11 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
 
 
-def memory_limit_of(args: argparse.Namespace, step: ModelStep) -> int:
+def memory_limit_of(args: argparse.Namespace, times: KernelTimes | None) -> int:
     """Return the memory of a GPU in bytes; without a limit more than any has."""
     if args.memory_limit == "none":
         return 1 << 60
     if args.memory_limit is not None:
         return size_bytes(args.memory_limit, where="--memory-limit")
-    assert step.times is not None  # noqa: S101 - a step that runs has a GPU
-    return step.times.gpu.memory_bytes
+    assert times is not None  # noqa: S101 - a step that runs has a GPU
+    return times.gpu.memory_bytes

@@ -20,6 +20,7 @@ _EXTRAS: Final = {
     "bokeh": "figures",
     "pyvis": "figures",
     "infragraph": "infragraph",
+    "torch": "torch",
 }
 """By the name that is imported: the extra in ``pyproject.toml`` that installs it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._profile import Profile, profile_model, profile_of
+from ._profile_torch import profile_torch
 from ._profile_traces import profile_traces
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "Profile",
     "profile_model",
     "profile_of",
+    "profile_torch",
     "profile_traces",
 ]
