@@ -65,7 +65,11 @@ def _cache_bytes(text: str) -> int:
 
 
 MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = (
-    (("--model",), "name, as gpt3-175b ('astranb chakra generate --list' lists them), or MODEL.yaml", {}),
+    (
+        ("--model",),
+        "name, as gpt3-175b ('astranb chakra generate --list' lists them), MODEL.yaml or config.json",
+        {},
+    ),
     *(
         ((f"--{name}",), text, {"type": whole(0 if name == "zero" else 1, _MOST), "metavar": "N"})
         for name, (_, text) in (_DEGREES | _NUMBERS).items()

@@ -246,11 +246,15 @@ def plan_text(degrees: Parallelism) -> str:
 
     Examples
     --------
-    >>> plan_text(Parallelism(data=4, tensor=2, zero=1))
-    'data 4, tensor 2, zero 1'
+    >>> plan_text(Parallelism(data=4, tensor=2, sequence=True, zero=1))
+    'data 4, tensor 2, sequence, zero 1'
     """
-    named = {name: int(getattr(degrees, name)) for name in Parallelism.__dataclass_fields__}
-    some = [f"{name} {value}" for name, value in named.items() if value != (name not in ("zero", "sequence"))]
+    named = {name: getattr(degrees, name) for name in Parallelism.__dataclass_fields__}
+    some = [
+        name if value is True else f"{name} {value}"
+        for name, value in named.items()
+        if value > (name not in ("zero", "sequence"))
+    ]
     return ", ".join(some) or "one rank"
 
 

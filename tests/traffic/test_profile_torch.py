@@ -13,6 +13,7 @@ from astranb.traffic import Profile, profile_model, profile_torch
 from astranb.workload.kernels import Attention, Product, TimedKernel
 from astranb.workload.models import Parallelism, Transformer
 from tests.traffic.test_profile import assert_same, saved_and_loaded
+from tests.workload.models.support import waiting_ranks
 
 pytest.importorskip("torch", reason="PyTorch is an extra of its own: pip install 'astranb[torch]'")
 
@@ -52,6 +53,7 @@ def test_a_gpt_is_that_of_our_models(plan: dict[str, Any], tmp_path: Path) -> No
     assert found.step.model_flops == ours.step.model_flops
     assert found.step.tokens == ours.step.tokens
     assert rows(found) == rows(ours)
+    assert waiting_ranks(found.step) == []
     for here, there in zip(found.step.stages, ours.step.stages, strict=True):
         assert [(one.key, one.is_forward) for one in here.units] == [
             (one.key, one.is_forward) for one in there.units
