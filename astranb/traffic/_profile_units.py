@@ -15,13 +15,13 @@ from astranb.workload.models.pipeline import write_training
 from astranb.workload.models.program import TAGS, Cost
 from astranb.workload.models.weights import EMBEDDING, HEAD, Held, spread
 
-__all__ = ["BALANCES", "ProfiledModel", "ProfiledUnit", "Segment", "stages_of", "unit_memory"]
+__all__ = ["BALANCES", "ProfiledModel", "ProfiledUnit", "UnitSegment", "stages_of", "unit_memory"]
 
 BALANCES: Final = ("layers", "flops")
 """How repeated units are spread over stages: as many each, or as many operations."""
 
 
-class Segment(NamedTuple):
+class UnitSegment(NamedTuple):
     """Computations of a unit up to a sum of tensor parallelism.
 
     Attributes
@@ -42,7 +42,7 @@ class ProfiledUnit:
     Parameters
     ----------
     name : str
-    forward, backward : tuple of Segment
+    forward, backward : tuple of UnitSegment
     parameters : int
         That a rank holds.
     received : int
@@ -52,8 +52,8 @@ class ProfiledUnit:
     """
 
     name: str
-    forward: tuple[Segment, ...]
-    backward: tuple[Segment, ...]
+    forward: tuple[UnitSegment, ...]
+    backward: tuple[UnitSegment, ...]
     parameters: int = 0
     received: int = 0
     kept: int = 0
@@ -100,9 +100,9 @@ class _UnitWriter(PassWriter):
         ends = job.parallelism.pipeline * job.parallelism.interleave
         self._places = places[stage :: job.parallelism.pipeline]
         passes = [list(some) for some in self._places]
-        if stage == 0:
+        if stage == 0 and model.first.forward:
             passes[0].insert(0, EMBEDDING)
-        if stage == job.parallelism.pipeline - 1:
+        if stage == job.parallelism.pipeline - 1 and model.last.forward:
             passes[-1].append(HEAD)
         held = {key: Held(model.unit(key).parameters) for keys in passes for key in keys}
         if ends > 1 and HEAD in held:
@@ -146,7 +146,7 @@ class _UnitWriter(PassWriter):
         return self._segments(f"{unit.name} bwd {micro}", unit.backward, ready)
 
     def _segments(
-        self, name: str, segments: Sequence[Segment], x: tuple[int, ...], *, again: bool = False
+        self, name: str, segments: Sequence[UnitSegment], x: tuple[int, ...], *, again: bool = False
     ) -> tuple[int, ...]:
         for number, one in enumerate(segments):
             done = self.program.compute(f"{name} part {number}", one.cost, x, again=again)

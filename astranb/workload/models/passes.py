@@ -191,8 +191,9 @@ class PassWriter(ABC):
     def _mark(self, key: int, chunk: int, since: int, *, is_forward: bool) -> None:
         """Record a unit whose operations have been written, from one on."""
         p = self.program
-        first = next(row for row in range(since, len(p)) if p.kind[row] == NodeType.COMP)
-        p.units.append(Unit(key, chunk, is_forward, first, p.computed))
+        computed = [row for row in range(since, len(p)) if p.kind[row] == NodeType.COMP]
+        if computed:
+            p.units.append(Unit(key, chunk, is_forward, computed[0], p.computed))
 
     # Parameters and gradients
 
