@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from astranb.explore import Ensemble, PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
+    from astranb.traffic import Pattern
     from astranb.workload.models import Cluster, ModelStep
 
 __all__ = ["Subject", "ensemble_of", "network_of", "search_of", "simulation_of", "table_row"]
@@ -134,7 +135,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     from astranb.explore import suggest
 
     step, cluster = _step(args)
-    return suggest(step, cluster, limit_bytes=memory_limit_of(args, step))
+    return suggest(step, cluster, limit_bytes=memory_limit_of(args, step.times))
 
 
 def _kind_of_files(args: argparse.Namespace) -> str:
@@ -252,10 +253,10 @@ def _model(args: argparse.Namespace) -> _Inputs:
 
     step, cluster = _step(args)
     if step.plan is not None and step.times is not None and args.memory_limit != "none":
-        require_memory(*step.plan, memory_limit_of(args, step), step.times.gpu.name)
+        require_memory(*step.plan, memory_limit_of(args, step.times), step.times.gpu.name)
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
-    limit = None if args.memory_limit == "none" else memory_limit_of(args, step)
+    limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
     what = Workload(
         operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
@@ -267,7 +268,12 @@ def _jobs(args: argparse.Namespace) -> _Inputs:
     from astranb.infragraph import resolve
     from astranb.workload.jobs import read_jobs
 
-    found = read_jobs(args.jobs)
+    def read_pattern(file: str) -> Pattern:
+        from astranb.traffic import read_pattern  # only where a job is one
+
+        return read_pattern(file)
+
+    found = read_jobs(args.jobs, read_pattern)
     infra = args.infra or found.infra
     if infra is None:
         raise InputError("there is no infrastructure", where=args.jobs, hint="give infra in it, or --infra")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._pattern import Pattern
 from ._profile import Profile, profile_model, profile_of
+from ._profile_torch import profile_torch
 from ._profile_traces import profile_traces
 from ._program import template_of_program
 from ._record import record
@@ -25,6 +26,7 @@ __all__ = [
     "Translation",
     "profile_model",
     "profile_of",
+    "profile_torch",
     "profile_traces",
     "read_pattern",
     "read_traffic",

@@ -170,7 +170,7 @@ class _Unfolding:
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.labels: dict[Label, int] = {}
-        self.made: dict[tuple[int, ...], _Nodes] = {}
+        self.made: dict[tuple[int, ...], _ClassNodes] = {}
         everyone = np.arange(pattern.ranks)
         self.members = {
             number: np.asarray(members, np.int64) for number, members in pattern.groups.items()
@@ -206,7 +206,7 @@ class _Unfolding:
     def _groups_of(self, ranks: np.ndarray, slot: int) -> np.ndarray:
         if slot < 0:
             return np.full(len(ranks), -1, np.int64)
-        return self.pattern.operations.groups[ranks, slot]
+        return np.asarray(self.pattern.operations.groups[ranks, slot])
 
     def graph(self) -> MessageGraph:
         """Make the graph."""
@@ -239,7 +239,7 @@ class _Unfolding:
             pattern.title, pattern.assumptions,
         )  # fmt: skip
 
-    def _nodes(self, rank: int, number: int) -> _Nodes:
+    def _nodes(self, rank: int, number: int) -> _ClassNodes:
         """Give the nodes of a rank, with positions instead of peers."""
         rows, chosen = self.pattern.operations.patterns[number].rows, self.pattern.template[number]
         slots = np.unique(rows["group"][chosen >= 0]).tolist()
@@ -250,11 +250,11 @@ class _Unfolding:
             key.append(int(self.position[group][found]))
         if tuple(key) not in self.made:
             places = dict(zip(slots, key[1:], strict=True))
-            self.made[tuple(key)] = _Nodes(self.pattern, number, places, self.labels)
+            self.made[tuple(key)] = _ClassNodes(self.pattern, number, places, self.labels)
         return self.made[tuple(key)]
 
 
-class _Nodes:
+class _ClassNodes:
     """The nodes of ranks of one class with the same positions in their groups.
 
     Attributes

@@ -65,7 +65,7 @@ def template_of_program(collective: Collective, ranks: int, shape: Shape | None 
 
 
 @dataclass
-class _Message:
+class _SentMessage:
     """A message that is under way: its send and its receive, as (rank, number among the rank's nodes)."""
 
     source: int
@@ -94,7 +94,7 @@ class _Messages:
         self.deps: list[list[list[int]]] = [[] for _ in range(program.ranks)]
         for rank in range(program.ranks):
             self._add(rank, [], kind=COMPUTE)
-        self.messages: list[_Message] = []
+        self.messages: list[_SentMessage] = []
         self.signals: dict[tuple[int, Any], list[int | tuple[int, int]]] = defaultdict(list)
         self.taken: dict[tuple[int, int, Any], int] = defaultdict(int)
         self.bytes = self._sizes(lowered)
@@ -181,7 +181,7 @@ class _Messages:
             chunk=block.channel,
             tag=len(self.messages),
         )
-        self.messages.append(_Message(block.rank, target, size, block.channel, sent))
+        self.messages.append(_SentMessage(block.rank, target, size, block.channel, sent))
         return len(self.messages) - 1
 
     def _receive(self, number: int, cursor: int) -> int:
@@ -200,7 +200,7 @@ class _Messages:
         sent = self._add(
             peer, [came], kind=SEND, peer=block.rank, bytes=size, chunk=block.channel, tag=len(self.messages)
         )
-        self.messages.append(_Message(peer, block.rank, size, block.channel, sent))
+        self.messages.append(_SentMessage(peer, block.rank, size, block.channel, sent))
         return self._receive(len(self.messages) - 1, cursor)
 
     def _wait(self, waiter: int, source: int, semaphore: Any, rank: int, cursor: int) -> int:

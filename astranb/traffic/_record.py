@@ -92,7 +92,7 @@ def record(
     run.finish()
     result = run.result()
     ranks = RankOperations.of(workload.operations)
-    classes = _Classes(run, ranks)
+    classes = _RankClasses(run, ranks)
     templates = _Templates(workload, ranks, algorithms or {})
     patterns, chosen, starts = [], [], []
     for first, number, done in classes.listed:
@@ -120,7 +120,7 @@ def record(
 def _workload_of(simulation: Simulation) -> Workload:
     """Give what a simulation by messages runs."""
     engine = simulation.driver.engine
-    workload = engine.run.workload if isinstance(engine, MessageEngine) else None
+    workload: Workload | None = engine.run.workload if isinstance(engine, MessageEngine) else None
     if workload is None:
         hint = "make the simulation with fidelity='analytical' or 'congestion', and do not load it"
         raise InputError("its messages have no workload", where="traffic.record", hint=hint)
@@ -135,7 +135,7 @@ def _described(network: Any) -> str:
     return str(network.where)
 
 
-class _Classes:
+class _RankClasses:
     """Classes of ranks that did the same at the same time.
 
     Attributes

@@ -93,7 +93,7 @@ def template_of(
         raise InputError(what, where=system.where, hint="use ring or direct")
     delay_ns = system.endpoint_ns if members is None else _GROUP_DELAY_NS
     concurrent = -(-system.active_chunks // system.queues) if system.queues == 1 else 0
-    built = _Builder(trace.messages, trace.phases, ranks, delay_ns, concurrent)
+    built = _TemplateBuilder(trace.messages, trace.phases, ranks, delay_ns, concurrent)
     algorithms = [_ALGORITHMS[number] for number in dict.fromkeys(trace.phases["algorithm"].tolist())]
     label = Label("", _NAMES[int(alone["collective"][0])], "+".join(algorithms))
     graph = built.graph(label)
@@ -105,7 +105,7 @@ def template_of(
     return graph, tuple(trace.trees[ranks[0]].tolist())
 
 
-class _Builder:
+class _TemplateBuilder:
     """Makes the nodes of each rank from what it sent and received."""
 
     def __init__(
@@ -185,8 +185,8 @@ class _Builder:
                 deps += [node for ns, node in ended[dim] if ns == begun_ns]
             begun[dim] += 1
             at = self._later(place, deps, begun_ns, begun_ns, phase, chunk)
-            at, at_ns = self._phase(place, (rank, tag, phase), at, begun_ns, chunk)
-            at = self._later(place, at, at_ns, end_ns, phase, chunk)
+            before, before_ns = self._phase(place, (rank, tag, phase), at, begun_ns, chunk)
+            at = self._later(place, before, before_ns, end_ns, phase, chunk)
             last[tag], last_ns[tag] = at, end_ns
             ended[dim].append((end_ns, at))
         end_ns = max(last_ns.values(), default=0)

@@ -87,7 +87,10 @@ def test_jobs_run_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("jobs: []", ":1, jobs: there is no job"),
         ("infra: dgx-h100", "'jobs' is missing"),
         ("jobs: {a: 1}", "a list is expected"),
-        ("jobs:\n  - {name: a}", ":2, jobs[0]: a job is one of model, collective, workload, background"),
+        (
+            "jobs:\n  - {name: a}",
+            ":2, jobs[0]: a job is one of model, collective, workload, pattern, background",
+        ),
         ("jobs: [{model: gpt3-125m, collective: all_reduce}]", "this has model and collective"),
         ("jobs: [{model: gpt3-125m, plans: {dp: 2}}]", "unknown key 'plans'; did you mean 'plan' or"),
         ("jobs: [{model: gpt3-125m, plan: {dp: 0}}]", "0 is out of range"),

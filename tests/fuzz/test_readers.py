@@ -239,6 +239,15 @@ NCCL = ROOT / "tutorials" / "data" / "four_a100_nccl_topology.xml"
 TABLE = "HYBRID_DATA_MODEL\n2\n" + "".join(
     f"{name} -1 5 ALLGATHER 64 5 NONE 0 5 ALLREDUCE 2048 1\n" for name in "ab"
 )
+NS3_TOPOLOGY = (
+    "5 2 4\n3 4\n0 3 100Gbps 0.001ms 0\n1 3 100Gbps 500ns 0\n2 4 10MB/s 1us 0\n3 4 1Tbps 0ms 0.01\n"
+)
+HTSIM_TOPOLOGY = (
+    "# leaf and spine\nNodes 8\nTiers 2\nPodsize 8\n\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 4\n"
+    "Radix_Up 4\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 100\nRadix_Down 4\nBundle 2\n"
+    "Downlink_Latency_ns 1000\nSwitch_Latency_ns 250\n"
+)
+BOOKSIM_NETWORK = "router 0 node 0 node 1 router 1 15\nrouter 1 node 2 router 0 15\nnode 3 router 1\n"
 READERS = {
     "InfraGraph, JSON": Reader(
         _infra, ".json", _json(BOX, {"infrastructure": BOX, "annotations": NOTES}), AS_JSON
@@ -249,6 +258,9 @@ READERS = {
     "NCCL topology": Reader(
         lambda path: convert(path).expand(), ".xml", lambda: [NCCL.read_bytes()], AS_TEXT
     ),
+    "ns-3 topology": Reader(_infra, ".txt", _text(NS3_TOPOLOGY), AS_TEXT),
+    "htsim topology": Reader(_infra, ".topo", _text(HTSIM_TOPOLOGY), AS_TEXT),
+    "BookSim network": Reader(_infra, ".anynet", _text(BOOKSIM_NETWORK), AS_TEXT),
     "lstopo": Reader(lambda path: convert(path).expand(), ".xml", _text(LSTOPO), AS_TEXT),
     "Chakra trace": Reader(_trace, ".et", _traces, AS_BYTES),
     "Chakra trace, compressed": Reader(

@@ -42,12 +42,12 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
     result = np.where(np.isin(rows["kind"], (COMPUTE, REPLAY, DELAY)), recorded, 0).astype(np.int64)
     modelled = (rows["kind"] == COMPUTE) & (rows["on_cpu"] == 0) & (rows["flops"] >= 0)
     if system.roofline and modelled.any():
-        if system.peak_flops <= 0 or system.memory_Bps <= 0:
+        # An operation that moves nothing takes no time.
+        some = modelled & (rows["bytes"] > 0)
+        if some.any() and (system.peak_flops <= 0 or system.memory_Bps <= 0):
             raise InputError(
                 "the roofline has no peak-perf or local-mem-bw", where=system.where, hint="give both"
             )
-        # An operation that moves nothing takes no time.
-        some = modelled & (rows["bytes"] > 0)
         result[modelled & ~some] = 0
         flops = rows["flops"][some].astype(np.float64)
         intensity = flops / rows["bytes"][some].astype(np.float64)

@@ -34,6 +34,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "model": ("plan", *_STEP),
     "collective": ("size", "algorithm", "root"),
     "workload": ("system", "network", "groups"),
+    "pattern": (),
     "background": (),
 }
 """What chooses the kind of a job, and what else such a job has."""
@@ -61,7 +62,7 @@ class JobsFile:
     variation: Variation | None = None
 
 
-def read_jobs(path: str | Path) -> JobsFile:
+def read_jobs(path: str | Path, read_pattern: Callable[[str], Any] | None = None) -> JobsFile:
     """Read jobs from a YAML or JSON file.
 
     At the top are ``infra``, ``jobs`` and ``variation``. A job is one of
@@ -70,11 +71,18 @@ def read_jobs(path: str | Path) -> JobsFile:
       ``batch``, ``microbatches``, ``seq``, ``mode``, ``tokens``, ``precision`` and ``recompute``,
     - ``collective`` with ``size``, ``algorithm`` and ``root``,
     - ``workload``, the prefix of ASTRA-sim 2.0's traces, with ``system``, ``network`` and ``groups``,
+    - ``pattern``, a file of recorded traffic,
     - ``background`` with ``load``, ``size``, ``pattern``, ``until`` and ``seed``,
 
     and each has ``name``, ``ranks`` (a placement, a list, or as ``0-7,16-23``), ``gpus``, ``start``, ``seed``
     and ``repeat`` as :class:`ClusterJob` describes them. ``variation`` has ``seed``, ``jitter``,
     ``stragglers`` and ``failures`` with the fields of :class:`Variation`.
+
+    Parameters
+    ----------
+    path : str or Path
+    read_pattern : callable, optional
+        Reads a file of recorded traffic, as :func:`astranb.traffic.read_pattern`.
 
     Raises
     ------
@@ -93,13 +101,13 @@ def read_jobs(path: str | Path) -> JobsFile:
     """
     document = read_document(path, _MOST_BYTES)
     _check_keys(document, ("infra", "jobs", "variation"))
-    jobs = [_job(one) for one in document.get("jobs").items()]
+    jobs = [_job(one, read_pattern) for one in document.get("jobs").items()]
     infra = document.get("infra").text() if document.has("infra") else None
     variation = _variation(document.get("variation")) if document.has("variation") else None
     return JobsFile(_at(document.get("jobs"), lambda: Jobs(jobs)), infra, variation)
 
 
-def _job(node: DocumentNode) -> ClusterJob:
+def _job(node: DocumentNode, read_pattern: Callable[[str], Any] | None) -> ClusterJob:
     kinds = [kind for kind in _KINDS if node.has(kind)]
     if len(kinds) != 1:
         named = " and ".join(kinds) if kinds else "none of them"
@@ -124,8 +132,13 @@ def _job(node: DocumentNode) -> ClusterJob:
         if "seed" in placed or "repeat" in placed:
             raise node.error("seed and repeat do not apply here", "seed is one of background's own")
         return _at(node, lambda: ClusterJob.background(**values, **placed))
-    make = {"model": _model, "collective": _collective, "workload": _traces}[kind]
-    return _at(node, lambda: ClusterJob(make(node), **placed))
+    makers = {"model": _model, "collective": _collective, "workload": _traces}
+    if kind == "pattern":
+        if read_pattern is None:
+            raise node.error("recorded traffic cannot be read here", "give read_pattern=")
+        name = node.get(kind).text()
+        return _at(node, lambda: ClusterJob(read_pattern(name), **placed))
+    return _at(node, lambda: ClusterJob(makers[kind](node), **placed))
 
 
 def _model(node: DocumentNode) -> Any:

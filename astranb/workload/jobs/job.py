@@ -65,9 +65,9 @@ class ClusterJob:
 
     Parameters
     ----------
-    what : ModelStep, Workload, Collective or BackgroundTraffic
-        A step of a model, operations of ranks (their network is left out), a collective, or background
-        traffic (:meth:`background`).
+    what : ModelStep, Workload, Pattern, MessageGraph, Collective or BackgroundTraffic
+        A step of a model, operations of ranks (their network is left out), recorded traffic
+        (:mod:`astranb.traffic`), a collective, or background traffic (:meth:`background`).
     ranks : str or sequence of int, optional
         The GPUs of its ranks, in the job's order, or how they are chosen: ``contiguous`` (default),
         ``by node``, ``scattered`` or ``random`` (:data:`PLACEMENTS`). Jobs with a list are placed first,
@@ -108,8 +108,9 @@ class ClusterJob:
     def __post_init__(self) -> None:
         """Check what can be known without a network."""
         where = f"job {self.name}" if self.name else "job"
-        if not isinstance(self.what, ModelStep | Workload | Collective | BackgroundTraffic):
-            hint = "give a step of a model, a Workload or a collective"
+        known = isinstance(self.what, Workload | Collective | BackgroundTraffic)
+        if not known and getattr(self.what, "subject", "") != "model":
+            hint = "give a step of a model, a Workload, recorded traffic or a collective"
             raise InputError(f"{type(self.what).__name__} cannot be a job", where=where, hint=hint)
         if len(self.name) > _MOST_NAME or not self.name.isprintable():
             raise InputError("a name of a job is too long or not printable", where="jobs")
@@ -179,9 +180,9 @@ class ClusterJob:
 
     @property
     def _own_ranks(self) -> int | None:
-        if isinstance(self.what, ModelStep):
-            return self.what.ranks
-        return len(self.what.operations) if isinstance(self.what, Workload) else None
+        if isinstance(self.what, Workload):
+            return len(self.what.operations)
+        return None if isinstance(self.what, Collective | BackgroundTraffic) else int(self.what.ranks)
 
     @property
     def count(self) -> int | None:
@@ -228,7 +229,13 @@ class ClusterJob:
                 raise InputError(f"root {what.root} is not one of {ranks} ranks", where=where)
             one, system = collective_operations(what, network)
             return JobPart(RankOperations.of([one] * ranks), {}, system, only_algorithms=True)
-        return JobPart(what.operations(ranks, rate_Bps))
+        if isinstance(what, BackgroundTraffic):
+            return JobPart(what.operations(ranks, rate_Bps))
+        # Recorded traffic is replayed on its own ranks, with any network; it has its messages already.
+        own = DimensionNetwork(["Ring"], [ranks], [1], [0])
+        played: Workload = what.on(own, gpu, by_lines=by_lines)
+        operations = RankOperations.of(played.operations)
+        return JobPart(operations, played.groups, played.system, only_algorithms=True)
 
     def named(self, name: str) -> ClusterJob:
         """Give it with a name."""

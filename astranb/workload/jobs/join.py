@@ -173,7 +173,8 @@ class Jobs:
             raise InputError("jobs have different remote memories", where="jobs", hint="give all the same")
         joined = _Joined(network.npus)
         for job, place, part in zip(self.jobs, places, parts, strict=True):
-            joined.add(place, part, job.repeat)
+            keeps = system.roofline and part.system is not None and not part.system.roofline
+            joined.add(place, _keeping_durations(part) if keeps else part, job.repeat)
         memory = next(iter(memories.values()), Memory())
         found = Workload(
             joined.operations(), network, system, memory, joined.groups, title=self.title, jobs=tuple(places)
@@ -260,6 +261,19 @@ def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Opera
     )
     found = replace(one, rows=rows, custom=custom, names=named)
     return _delayed(_repeated(found, repeat), place)
+
+
+def _keeping_durations(part: JobPart) -> JobPart:
+    """Let computations keep their durations under a roofline that other jobs need."""
+
+    def kept(one: Operations) -> Operations:
+        rows = one.rows.copy()
+        rows["flops"][rows["kind"] == COMPUTE] = -1
+        return replace(one, rows=rows, custom={row: kept(each) for row, each in one.custom.items()})
+
+    own = part.operations
+    patterns = [kept(one) for one in own.patterns]
+    return replace(part, operations=RankOperations(patterns, own.pattern, own.groups, own.peers))
 
 
 def _what(row: Any) -> str:
@@ -377,7 +391,9 @@ def _system(
             if field.name not in _JOINED_APART and a != b:
                 what = f"jobs {first.name} and {place.name} have different {field.name}: {a} and {b}"
                 raise InputError(what, where="jobs", hint="give both one system, or Jobs(..., system=...)")
-    return replace(system, algorithms=_algorithms(own, network), speeds=speeds)
+    # In recorded traffic, computations without operations take no time: the roofline says so.
+    roofline = any(each.roofline for _, _, each in own)
+    return replace(system, algorithms=_algorithms(own, network), speeds=speeds, roofline=roofline)
 
 
 def _algorithms(
