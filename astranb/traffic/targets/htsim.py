@@ -12,6 +12,7 @@ from astranb.core.document import contents
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.text_lines import text_lines
+from astranb.core.units import bandwidth_Bps
 from astranb.infragraph import Infra
 from astranb.traffic._graph import MessageGraph
 from astranb.traffic._waits import COMPUTATION, JOIN, MESSAGE, TIMER, Waits, waits_of
@@ -56,7 +57,7 @@ def write_htsim(
     *,
     topology: Infra | None = None,
     nodes: int = 0,
-    compute_Bps: float = 0,  # noqa: N803 - unit in the name
+    host_bandwidth: str | int = "",
 ) -> Translation:
     """Write a connection matrix (``.cm``) of htsim.
 
@@ -74,10 +75,10 @@ def write_htsim(
         Gives the number of nodes: its GPUs.
     nodes : int
         Nodes of htsim's topology, at least the ranks. Default: those of the topology, otherwise the ranks.
-    compute_Bps : float
-        The rate of hosts, in bytes/s. Where it is given, a computation that waits for messages is a flow
-        between two hosts of its own, which takes as long: rank R has nodes ``ranks + 2 R`` and the next one,
-        so that three times as many nodes are needed. Otherwise it takes no time.
+    host_bandwidth : str or int
+        The rate of hosts, as ``100 Gb/s``. Where it is given, a computation that waits for messages is a
+        flow between two hosts of its own, which takes as long: rank R has nodes ``ranks + 2 R`` and the next
+        one, so that three times as many nodes are needed. Otherwise it takes no time.
 
     Raises
     ------
@@ -86,20 +87,21 @@ def write_htsim(
         cannot be written there.
     """
     order = checked_order(graph)
-    most = graph.ranks * (3 if compute_Bps else 1)
+    rate = bandwidth_Bps(host_bandwidth, where="host_bandwidth") if host_bandwidth else 0
+    if not isinstance(nodes, int) or nodes < 0:  # options of the command line are text
+        raise InputError(f"nodes is {nodes!r}", where="nodes", hint="give a whole number")
+    most = graph.ranks * (3 if rate else 1)
     given = nodes or (len(topology.expand().gpus) if topology else most)
     if given < most:
-        spare = " with two more nodes for the computations of each" if compute_Bps else ""
+        spare = " with two more nodes for the computations of each" if rate else ""
         what = f"{graph.ranks} ranks{spare} do not fit on {given} nodes"
         raise InputError(what, where=graph.title, hint=f"give {most} nodes or more")
-    if not 0 <= compute_Bps < float("inf"):
-        raise InputError(f"compute_Bps is {compute_Bps}", where=graph.title, hint="give the rate of a host")
-    waits = waits_of(graph, order, with_computations=compute_Bps > 0)
+    waits = waits_of(graph, order, with_computations=rate > 0)
     messages = int(waits.needed[: graph.messages].sum())
     if messages == 0:
         hint = "a connection matrix needs a flow"
         raise InputError("there are no messages between ranks", where=graph.title, hint=hint)
-    flows, activations = _flows(graph, waits, compute_Bps)
+    flows, activations = _flows(graph, waits, rate)
     flows, activations, own = _divided(flows, activations, messages)
     count, triggers = len(flows.source), len(activations)
     if max(count, triggers) > _MOST:
@@ -118,11 +120,11 @@ def write_htsim(
         file.write(text_lines(_LINES, which, columns))
         file.write(text_lines(_LINES, np.where(activations > 1, _BARRIER, _ONESHOT), ends))
     inexact = np.abs(begin - flows.begin)[flows.timed]
-    report = _not_expressed(graph, waits, compute_Bps > 0, count - own, inexact)
+    report = _not_expressed(graph, waits, rate > 0, count - own, inexact)
     return Translation((Path(path),), messages, report)
 
 
-def _flows(graph: MessageGraph, waits: Waits, rate_bytes: float) -> tuple[_Flows, np.ndarray]:
+def _flows(graph: MessageGraph, waits: Waits, rate_bytes: int) -> tuple[_Flows, np.ndarray]:
     """Make the flows, those of messages first; returns also how many activations each trigger needs."""
     kind, size, start = waits.kind, waits.set_size, waits.set_start
     events = np.arange(len(kind))
@@ -228,7 +230,7 @@ def _not_expressed(
             takes_time - timers,
             computes,
             "computations",
-            "wait for messages and take no time: htsim has no delay (compute_Bps makes flows of them)",
+            "wait for messages and take no time: htsim has no delay (host_bandwidth makes flows of them)",
         )
     )
     return (

@@ -64,7 +64,7 @@ def test_every_node_and_dependency_is_written_and_read_back(
     assert count == graph.ranks
     assert sum(len(ops) for ops, _ in ranks) == len(graph.nodes)
     assert sum(len(deps) for _, deps in ranks) == len(graph.deps)
-    sent = {}
+    sent: dict[tuple[int, int], int] = {}
     for rank, (ops, _) in enumerate(ranks):
         for op in ops.values():
             if op["kind"] == "send":

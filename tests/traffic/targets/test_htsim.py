@@ -218,7 +218,7 @@ def test_sets_get_more_room_where_they_need_it(tmp_path: Path, monkeypatch: pyte
 def test_computations_are_flows_of_spare_hosts(tmp_path: Path) -> None:
     graph = NAMED["pipeline 4"]()
     file = tmp_path / "a.cm"
-    done = write_htsim(graph, file, compute_Bps=10e9)
+    done = write_htsim(graph, file, host_bandwidth="10 GB/s")
     read = matrix(file)
     assert read.nodes == 12
     hosts = [flow for flow in read.flows.values() if flow[0] >= 4]
@@ -280,9 +280,14 @@ def test_the_topology_gives_the_nodes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="17 ranks do not fit on 16 nodes; give 17 nodes"):
         write_htsim(ring(17, 100), tmp_path / "b.cm", topology=infra)
     with pytest.raises(InputError, match=r"4 ranks with two more .* do not fit on 8 nodes; give 12"):
-        write_htsim(ring(4, 100), tmp_path / "b.cm", nodes=8, compute_Bps=1e9)
-    with pytest.raises(InputError, match="compute_Bps is -1"):
-        write_htsim(ring(4, 100), tmp_path / "b.cm", compute_Bps=-1)
+        write_htsim(ring(4, 100), tmp_path / "b.cm", nodes=8, host_bandwidth=10**9)
+    for wrong, what in (
+        ({"host_bandwidth": "much"}, "host_bandwidth"),
+        ({"nodes": "many"}, "nodes: nodes is 'many'; give a whole number"),
+        ({"nodes": -3}, "nodes: nodes is -3"),
+    ):
+        with pytest.raises(InputError, match=what):
+            translate(ring(4, 100), "htsim", tmp_path / "b.cm", **wrong)
 
 
 def test_a_connection_matrix_is_read(tmp_path: Path) -> None:
@@ -350,8 +355,8 @@ def test_htsim_still_says_what_was_recorded(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_htsim_runs_random_graphs_to_their_end(seed: int, tmp_path: Path) -> None:
     graph = random_graph(2 + seed % 5, 40 + 10 * seed, seed, zero=True)
-    rate = 12.5e9 if seed % 2 and 3 * graph.ranks <= NODES else 0
-    write_htsim(graph, tmp_path / "a.cm", nodes=NODES, compute_Bps=rate)
+    rate = 12_500_000_000 if seed % 2 and 3 * graph.ranks <= NODES else 0
+    write_htsim(graph, tmp_path / "a.cm", nodes=NODES, host_bandwidth=rate)
     check_times(matrix(tmp_path / "a.cm"), htsim(tmp_path / "a.cm"))
 
 
