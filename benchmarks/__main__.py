@@ -28,6 +28,7 @@ from .kernels import kernels
 from .large import large
 from .suggestions import suggestions
 from .timelines import lod
+from .traffic import traffic
 from .wheel import first_step, install_wheel
 
 _RESIDENT = """
@@ -216,12 +217,13 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "suggestions": suggestions,
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,
+    "traffic": traffic,
     "large": large,
     "hostile": lambda row, _: hostile(row),
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("kernels", "large", "hostile")
+_LARGE = ("kernels", "traffic", "large", "hostile")
 
 
 if __name__ == "__main__":

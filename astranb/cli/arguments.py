@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 
 from .printing import Report
 
@@ -18,6 +18,7 @@ __all__ = [
     "add_output",
     "add_verbs",
     "flag_of",
+    "function_of",
     "given",
     "join_negative_values",
     "positive",
@@ -117,6 +118,23 @@ def whole(low: int, high: int) -> Callable[[str], int]:
         return value
 
     return read
+
+
+def function_of(text: str) -> Any:
+    """Execute the Python file of ``FILE.py:FUNCTION``, and return its function."""
+    import runpy
+
+    file, _, name = text.rpartition(":")
+    try:
+        defined = runpy.run_path(file)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
+    except Exception as error:  # whatever the file raises
+        raise InputError(f"{type(error).__name__}: {error}", where=file) from error
+    functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
+    if name not in functions:
+        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
+    return defined[name]
 
 
 def positive(text: str) -> float:

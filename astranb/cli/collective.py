@@ -7,9 +7,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError
 
-from .arguments import add_command, add_output, add_verbs, given
+from .arguments import add_command, add_output, add_verbs, function_of, given
 from .printing import Report, summary_lines
 
 __all__ = ["add_commands", "algorithm_of"]
@@ -78,19 +78,7 @@ def algorithm_of(text: str | None) -> Any:
         return read_algorithm(text)
     if text is None or ".py:" not in text:
         return text
-    import runpy
-
-    file, _, name = text.rpartition(":")
-    try:
-        defined = runpy.run_path(file)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
-    except Exception as error:  # whatever the file raises
-        raise InputError(f"{type(error).__name__}: {error}", where=file) from error
-    functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
-    if name not in functions:
-        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
-    return defined[name]
+    return function_of(text)
 
 
 def _list(args: argparse.Namespace) -> Report:

@@ -135,7 +135,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     from astranb.explore import suggest
 
     step, cluster = _step(args)
-    return suggest(step, cluster, limit_bytes=memory_limit_of(args, step))
+    return suggest(step, cluster, limit_bytes=memory_limit_of(args, step.times))
 
 
 def _kind_of_files(args: argparse.Namespace) -> str:
@@ -253,10 +253,10 @@ def _model(args: argparse.Namespace) -> _Inputs:
 
     step, cluster = _step(args)
     if step.plan is not None and step.times is not None and args.memory_limit != "none":
-        require_memory(*step.plan, memory_limit_of(args, step), step.times.gpu.name)
+        require_memory(*step.plan, memory_limit_of(args, step.times), step.times.gpu.name)
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
-    limit = None if args.memory_limit == "none" else memory_limit_of(args, step)
+    limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
     what = Workload(
         operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
         footprint=step.footprint(limit),

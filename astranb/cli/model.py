@@ -65,7 +65,11 @@ def _cache_bytes(text: str) -> int:
 
 
 MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = (
-    (("--model",), "name, as gpt3-175b ('astranb chakra generate --list' lists them), or MODEL.yaml", {}),
+    (
+        ("--model",),
+        "name, as gpt3-175b ('astranb chakra generate --list' lists them), MODEL.yaml or config.json",
+        {},
+    ),
     *(
         ((f"--{name}",), text, {"type": whole(0 if name == "zero" else 1, _MOST), "metavar": "N"})
         for name, (_, text) in (_DEGREES | _NUMBERS).items()
@@ -158,11 +162,11 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
 
 
-def memory_limit_of(args: argparse.Namespace, step: ModelStep) -> int:
+def memory_limit_of(args: argparse.Namespace, times: KernelTimes | None) -> int:
     """Return the memory of a GPU in bytes; without a limit more than any has."""
     if args.memory_limit == "none":
         return 1 << 60
     if args.memory_limit is not None:
         return size_bytes(args.memory_limit, where="--memory-limit")
-    assert step.times is not None  # noqa: S101 - a step that runs has a GPU
-    return step.times.gpu.memory_bytes
+    assert times is not None  # noqa: S101 - a step that runs has a GPU
+    return times.gpu.memory_bytes

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes, format_time
 
-from .arguments import add_command, add_output, add_verbs, given
+from .arguments import add_command, add_output, add_verbs, flag_of
 from .collective import algorithm_of
-from .inputs import simulation_of
+from .inputs import network_of, simulation_of
 from .printing import Report, summary_lines
 from .run_options import add_options
+from .traffic_profile import add_profile
 
 if TYPE_CHECKING:
     from astranb.traffic import MessageGraph, Pattern
@@ -28,6 +30,8 @@ def add_commands(commands: Any) -> None:
     """Add ``traffic`` and its verbs to the command line."""
     verbs = add_verbs(commands, "traffic", "network traces of a job, without a cluster")
 
+    add_profile(verbs)
+
     record = add_command(
         verbs, "record", "record the traffic of what 'astranb run' runs", _record,
         usage="astranb traffic record --model MODEL|--collective NAME|--workload PREFIX [options] -o FILE",
@@ -38,6 +42,7 @@ def add_commands(commands: Any) -> None:
         "--use", metavar="COLLECTIVE=ALGORITHM", action="append", default=[],
         help="another algorithm: a name, FILE.py:FUNCTION, a plan (repeatable; default: the system's)",
     )  # fmt: skip
+    record.add_argument("--profile", metavar="FILE.json", help="run a profile, of 'astranb traffic profile'")
     record.add_argument("--chakra", metavar="PREFIX", help="write its messages as Chakra traces, too")
 
     show = add_command(verbs, "show", "describe traffic: messages, sizes, bursts, incast", _show)
@@ -72,25 +77,53 @@ def _record(args: argparse.Namespace) -> Report:
             "nothing to write", where="traffic record", hint="give -o FILE.parquet or --chakra PREFIX"
         )
     args.fidelity = args.fidelity or "analytical"
-    subject = simulation_of(args, record=False, inspected=False)
-    known = {}
-    if subject.inputs.cluster is not None:
-        known["cluster"] = "; ".join(subject.inputs.cluster.assumed)
+    what, known = _recorded(args)
     algorithms = {}
     for text in args.use:
         name, equals, algorithm = text.partition("=")
         if not (name and equals):
             raise InputError(f"{text[:40]!r} names no algorithm", where="--use", hint="write all_reduce=ring")
         algorithms[name] = algorithm_of(algorithm)
-    pattern = record(subject.sim, fidelity=args.fidelity, algorithms=algorithms, assumptions=known)
+    pattern = record(what, fidelity=args.fidelity, algorithms=algorithms, assumptions=known)
     files = [] if args.output is None else [str(write_pattern(pattern, args.output))]
     if args.chakra is not None:
         files += [str(file) for file in write_chakra(pattern.unfold(), args.chakra)]
     document = _described(pattern) | {"files": files}
-    shown = {name: value for name, value in document.items() if name not in ("files", "time_ps", "bytes")}
-    shown |= {"bytes": format_bytes(pattern.bytes), "recorded": format_time(document["time_ps"])}
     more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
-    return Report(document, summary_lines(shown), notes=[f"{files[0]}{more}"])
+    lines = [
+        pattern.title,
+        f"{pattern.ranks:,} ranks of {document['classes']:,} classes, {document['templates']:,} templates",
+        f"{pattern.messages:,} messages, {_size(pattern.bytes)}, {format_time(document['time_ps'])}",
+        *_assumed(document),
+    ]
+    return Report(document, lines, notes=[f"{files[0]}{more}"])
+
+
+def _size(count: int) -> str:
+    return format_bytes(count) if count < 10**9 else f"{count / 1e9:,.1f} GB"
+
+
+def _assumed(document: dict[str, Any]) -> list[str]:
+    return [f"assumed {name}: {text}" for name, text in document["assumptions"].items()]
+
+
+def _recorded(args: argparse.Namespace) -> tuple[Any, dict[str, str]]:
+    """Return what is run, and what it rests on."""
+    if args.profile is None:
+        subject = simulation_of(args, record=False, inspected=False)
+        cluster = subject.inputs.cluster
+        return subject.sim, {} if cluster is None else {"cluster": "; ".join(cluster.assumed)}
+    from astranb.traffic import Profile
+    from astranb.workload.astrasim2 import read_network
+
+    for name in ("model", "collective", "workload", "jobs", "system"):
+        if getattr(args, name) is not None:
+            what = f"--profile and {flag_of(name)} exclude each other"
+            raise InputError(what, where="traffic record", hint="leave one of them out")
+    profile = Profile.load(args.profile)
+    network = network_of(args)
+    used = read_network(network) if isinstance(network, str) else network
+    return profile.workload(used), {f"profile: {name}": text for name, text in profile.assumptions.items()}
 
 
 def _described(pattern: Pattern) -> dict[str, Any]:
@@ -123,7 +156,29 @@ def _show(args: argparse.Namespace) -> Report:
     from astranb.traffic import statistics
 
     document = statistics(_graph(args.file)).document()
-    return Report(document, summary_lines(document))
+    return Report(document, _lines(document))
+
+
+def _lines(document: dict[str, Any]) -> Iterator[str]:
+    """Write statistics for people."""
+    yield document["title"]
+    for name in ("ranks", "messages", "computations", "dependencies", "pairs", "incast"):
+        yield f"{name + ':':<15}{document[name]:,}"
+    yield f"{'bytes:':<15}{_size(document['bytes'])}"
+    for name, key, text in (
+        ("message sizes", "message_bytes", format_bytes),
+        ("idle gaps", "gap_ps", format_time),
+    ):
+        values = ", ".join(f"{which} {text(value)}" for which, value in document[key].items())
+        yield f"{name + ':':<15}{values or 'none'}"
+    yield (
+        f"{'bursts:':<15}peak {document['peak_to_mean']:.1f} x the mean of bins of "
+        f"{format_time(document['bin_ps'])}, {document['idle_bins']:.0%} of them idle"
+    )
+    for row in document["operations"]:
+        called = " ".join(word for word in (row["job"], row["collective"], row["algorithm"]) if word)
+        yield f"  {called:<28} {row['messages']:>12,} messages {_size(row['bytes']):>16}"
+    yield from _assumed(document)
 
 
 def _translate(args: argparse.Namespace) -> Report:
@@ -196,4 +251,4 @@ def _replay(args: argparse.Namespace) -> Report:
     shown = document | {"time_ps": format_time(sim.now_ps)}
     if recorded:
         shown |= {"recorded_ps": format_time(recorded), "ratio": f"{sim.now_ps / recorded:.6f}"}
-    return Report(document, summary_lines(shown | given(args)))
+    return Report(document, summary_lines(shown))

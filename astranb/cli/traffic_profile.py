@@ -6,8 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.units import size_bytes
 
-from .arguments import add_command, add_output, flag_of, given, whole
+from .arguments import add_command, add_output, flag_of, function_of, given, positive, whole
 from .model import (
     DEGREES,
     MODEL_OPTIONS,
@@ -24,7 +25,31 @@ if TYPE_CHECKING:
 
 __all__ = ["add_profile"]
 
-_TRACES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+_Options = tuple[tuple[str, str, dict[str, Any]], ...]
+_TORCH: Final[_Options] = (
+    (
+        "--torch",
+        "function that returns a module and its inputs, one microbatch; it runs with fake tensors",
+        {"metavar": "FILE.py:FUNCTION"},
+    ),
+    (
+        "--plan",
+        "how tensor parallelism divides modules, as {wq: colwise, wo: rowwise} (default: by their names)",
+        {"metavar": "FILE"},
+    ),
+    (
+        "--bucket",
+        "sum gradients when so many bytes are complete, as 25MiB (default: unit by unit)",
+        {"metavar": "SIZE"},
+    ),
+    ("--balance", "what stages have as much of: layers or flops (default: layers)", {}),
+    (
+        "--measured",
+        "run on this CPU and measure operators: times as fast the GPU is",
+        {"type": positive, "metavar": "X"},
+    ),
+)
+_TRACES: Final[_Options] = (
     (
         "--traces",
         "PREFIX of PREFIX.RANK.et; degrees above are changed to what is given",
@@ -42,14 +67,25 @@ _TRACES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
         {"type": whole(1, 1 << 20), "metavar": "N"},
     ),
 )
-_OF_MODEL: Final = {flags[0] for flags, _, _ in MODEL_OPTIONS} - {"--model"} | {"--memory-limit"}
-_OF_TRACES: Final = {*(f"--{name}" for name in DEGREES), "--efficiency"} - {"--zero"}
+_MODEL: Final = {flags[0] for flags, _, _ in MODEL_OPTIONS} - {"--model"}
+_DEGREES: Final = {f"--{name}" for name in DEGREES}
+_APPLY: Final = {
+    "model": _MODEL | {"--memory-limit"},
+    "torch": {flag for flag, _, _ in _TORCH[1:]}
+    | _DEGREES
+    | {"--microbatches", "--recompute", "--precision", "--gradient-bytes", "--efficiency", "--memory-limit"},
+    "traces": {flag for flag, _, _ in _TRACES[1:]} | _DEGREES - {"--zero"} | {"--efficiency"},
+}
+"""The options that have an effect, by where the profile comes from."""
 
 
 def add_profile(verbs: Any) -> None:
     """Add ``profile`` to the verbs of ``traffic``."""
     parser = add_command(
-        verbs, "profile", "describe what every rank of a job does: from a model's sizes or traces", _profile
+        verbs,
+        "profile",
+        "describe what every rank of a job does: from a model, PyTorch code or traces",
+        _profile,
     )
     add_model_options(parser)
     parser.add_argument("--gpu", help="GPU whose kernels give the durations (default: h100-sxm)")
@@ -58,11 +94,13 @@ def add_profile(verbs: Any) -> None:
         metavar="SIZE",
         help="memory of a GPU, as 64GiB, or none: do not check whether it fits (default: the GPU's)",
     )
-    traces = parser.add_argument_group(
-        "traces of a few ranks, scaled", "example: astranb traffic profile --traces step --dp 64 -o job.json"
-    )
-    for flag, text, more in _TRACES:
-        traces.add_argument(flag, help=text, **more)
+    for title, example, options in (
+        ("a PyTorch model", "--torch gpt.py:model --dp 8 --tp 2", _TORCH),
+        ("traces of a few ranks, scaled", "--traces step --dp 64 -o job.json", _TRACES),
+    ):
+        group = parser.add_argument_group(title, f"example: astranb traffic profile {example}")
+        for flag, text, more in options:
+            group.add_argument(flag, help=text, **more)
     add_output(parser, "write the profile, one JSON document")
 
 
@@ -78,23 +116,17 @@ def _profile(args: argparse.Namespace) -> Report:
 
 
 def _made(args: argparse.Namespace) -> Profile:
-    sources = {"model": _of_model, "traces": _of_traces}
+    sources = {"model": _of_model, "torch": _of_torch, "traces": _of_traces}
     chosen = [name for name in sources if getattr(args, name) is not None]
     if len(chosen) != 1:
-        flags = " or ".join(map(flag_of, sources))
         what = f"{flag_of(chosen[0])} and {flag_of(chosen[1])}" if chosen else "nothing to profile"
-        raise InputError(what, where="traffic profile", hint=f"give {flags}")
-    _check(args, chosen[0])
-    return sources[chosen[0]](args)
-
-
-def _check(args: argparse.Namespace, source: str) -> None:
-    """Refuse options that have no effect."""
-    names = {"model": _OF_MODEL, "traces": {flag for flag, _, _ in _TRACES} - {"--traces"} | _OF_TRACES}
-    every = set().union(*names.values())
-    for flag in sorted(every - names[source]):
+        raise InputError(
+            what, where="traffic profile", hint=f"give one of {', '.join(map(flag_of, sources))}"
+        )
+    for flag in sorted(set().union(*_APPLY.values()) - _APPLY[chosen[0]]):
         if getattr(args, flag.removeprefix("--").replace("-", "_")) is not None:
-            raise InputError(f"{flag} does not apply to --{source}", where=flag, hint="leave it out")
+            raise InputError(f"{flag} does not apply to --{chosen[0]}", where=flag, hint="leave it out")
+    return sources[chosen[0]](args)
 
 
 def _of_model(args: argparse.Namespace) -> Profile:
@@ -102,7 +134,30 @@ def _of_model(args: argparse.Namespace) -> Profile:
     from astranb.workload.kernels import DEFAULT_GPU
 
     step = workload_of(args, args.gpu or DEFAULT_GPU)
-    return profile_of(step, args.model, memory_limit_of(args, step))
+    return profile_of(step, args.model, memory_limit_of(args, step.times))
+
+
+def _of_torch(args: argparse.Namespace) -> Profile:
+    from astranb.core.document import read_document
+    from astranb.traffic import profile_torch
+    from astranb.workload.kernels import DEFAULT_GPU
+    from astranb.workload.models import Parallelism
+
+    more = given(args, "microbatches", "recompute", "precision", "gradient_bytes", "balance", "measured")
+    if args.bucket is not None:
+        more["bucket_bytes"] = size_bytes(args.bucket, where="--bucket")
+    if args.plan is not None:
+        plan = read_document(args.plan)
+        if not isinstance(plan.value, dict):
+            raise plan.error(
+                "styles by the names of modules are expected", "write {wq: colwise, wo: rowwise}"
+            )
+        more["plan"] = {str(name): plan.get(name).text() for name in plan.value}
+    times = times_of(args, args.gpu or DEFAULT_GPU)
+    return profile_torch(
+        function_of(args.torch), None, Parallelism(**degrees_of(args)), gpu=times,
+        memory_limit_bytes=memory_limit_of(args, times), **more,
+    )  # fmt: skip
 
 
 def _of_traces(args: argparse.Namespace) -> Profile:

@@ -21,6 +21,7 @@ _EXTRAS: Final = {
     "pyvis": "figures",
     "infragraph": "infragraph",
     "pyarrow": "traffic",
+    "torch": "torch",
 }
 """By the name that is imported: the extra in ``pyproject.toml`` that installs it."""
 

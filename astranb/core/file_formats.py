@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 _HEAD: Final = 1 << 14
 _DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), for --infra"
+_REPLAY = (
+    "replay it: astranb traffic replay FILE; or describe the job as a collective, a model or Chakra traces"
+)
 _UNPACK = "unpack it first"
 _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 
@@ -60,8 +63,14 @@ _FORMATS: Final = (
     _format(
         "HTSim traffic",
         "a connection matrix of HTSim",
-        "describe the job as a collective, a model or Chakra traces",
+        _REPLAY,
         rb"\A(?:#[^\n]*\n|\s)*Nodes\s+\d+\s+Connections\s+\d+",
+    ),
+    _format(
+        "GOAL",
+        "a schedule of LogGOPSim (GOAL)",
+        _REPLAY,
+        rb"\A(?:\s|//[^\n]*\n|/\*(?:(?!\*/).)*\*/)*num_ranks\s+\d",
     ),
     _format(
         "ns-3 configuration",

@@ -54,6 +54,13 @@ class FlatNetwork:
     links : tuple of FlatLink
     remarks : tuple of str
         What of the infrastructure is not, or not exactly, in it.
+
+    Examples
+    --------
+    >>> pair = FlatNetwork("pair", ("0", "1", "switch"), 2, (0, 0, 100_000),
+    ...                    (FlatLink(0, 2, 25 * 10**9, 150_000), FlatLink(1, 2, 25 * 10**9, 150_000)))
+    >>> [link.latency_ps for link in pair.latency_in_links().links]
+    [200000, 200000]
     """
 
     title: str

@@ -17,7 +17,7 @@ from ._flat import FlatLink, FlatNetwork
 
 __all__ = ["htsim_hosts", "read_htsim", "write_htsim"]
 
-_MOST: Final = 1 << 22
+_MOST: Final = 1 << 20
 _HEADER: Final = ("nodes", "tiers", "podsize")
 _KEYS: Final = {
     "downlink_speed_gbps": 0, "radix_up": 0, "radix_down": 0, "oversubscribed": 1, "bundle": 1,

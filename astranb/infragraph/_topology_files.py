@@ -118,7 +118,14 @@ def topology_text(graph: NodeGraph, form: TopologyFormat) -> tuple[str, list[str
 
 
 def anynet_text(graph: NodeGraph, cycle_ps: int) -> tuple[str, list[str]]:
-    """Return a network file of BookSim with cycles of a given time, and what it does not express."""
+    """Return a network file of BookSim with cycles of a given time, and what it does not express.
+
+    Examples
+    --------
+    >>> from astranb.infragraph import blueprint
+    >>> anynet_text(blueprint("switch:gpus=2").expand(), 250)[0].splitlines()[0]
+    'router 0 router 1 3000'
+    """
     return write_anynet(flattened(graph), cycle_ps)
 
 
@@ -141,6 +148,17 @@ def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> l
     ------
     InputError
         The format is unknown or has no such networks, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from astranb.infragraph import blueprint, load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     remarks = write_topology(blueprint("clos:servers=4"), Path(folder, "four.topo"))
+    ...     load(Path(folder, "four.topo"))
+    <Infra 'four': 44 nodes, 32 GPUs>
+    >>> remarks[-1]
+    '192 links inside servers (NVLink, PCIe) are left out: hosts have one link'
     """
     form = topology_format(name, Path(path))
     if form is None:

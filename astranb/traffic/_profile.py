@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,8 @@ class Profile:
         The model, function or files that it was made from.
     assumptions : mapping of str to str
         What it rests on, by subject.
+    operators : sequence of mapping
+        Of a PyTorch model the operators that ran: unit, pass, operator, count, operations and bytes.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Profile:
     origin: str
     source: str
     assumptions: Mapping[str, str] = field(default_factory=dict)
+    operators: Sequence[Mapping[str, Any]] = ()
 
     @property
     def ranks(self) -> int:
@@ -160,6 +163,7 @@ class Profile:
             "origin": self.origin,
             "source": self.source,
             "assumptions": dict(self.assumptions),
+            "operators": list(self.operators),
             "step": step_document(self.step),
         }
         with whole_file(Path(path)) as file:
@@ -188,8 +192,9 @@ class Profile:
         given = document.get("assumptions").value
         if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
             raise document.get("assumptions").error("texts by subject are expected")
+        rows = [one.value for one in document.get("operators").items()]
         step = step_of(document.get("step"))
-        return cls(step, document.get("origin").text(), document.get("source").text(), given)
+        return cls(step, document.get("origin").text(), document.get("source").text(), given, rows)
 
 
 def profile_model(
@@ -241,11 +246,15 @@ def plan_text(degrees: Parallelism) -> str:
 
     Examples
     --------
-    >>> plan_text(Parallelism(data=4, tensor=2, zero=1))
-    'data 4, tensor 2, zero 1'
+    >>> plan_text(Parallelism(data=4, tensor=2, sequence=True, zero=1))
+    'data 4, tensor 2, sequence, zero 1'
     """
-    named = {name: int(getattr(degrees, name)) for name in Parallelism.__dataclass_fields__}
-    some = [f"{name} {value}" for name, value in named.items() if value != (name not in ("zero", "sequence"))]
+    named = {name: getattr(degrees, name) for name in Parallelism.__dataclass_fields__}
+    some = [
+        name if value is True else f"{name} {value}"
+        for name, value in named.items()
+        if value > (name not in ("zero", "sequence"))
+    ]
     return ", ".join(some) or "one rank"
 
 

@@ -15,13 +15,13 @@ from astranb.workload.models.pipeline import write_training
 from astranb.workload.models.program import TAGS, Cost
 from astranb.workload.models.weights import EMBEDDING, HEAD, Held, spread
 
-__all__ = ["BALANCES", "ProfiledModel", "ProfiledUnit", "Segment", "stages_of", "unit_memory"]
+__all__ = ["BALANCES", "ProfiledModel", "ProfiledUnit", "UnitSegment", "stages_of", "unit_memory"]
 
 BALANCES: Final = ("layers", "flops")
 """How repeated units are spread over stages: as many each, or as many operations."""
 
 
-class Segment(NamedTuple):
+class UnitSegment(NamedTuple):
     """Computations of a unit up to a sum of tensor parallelism.
 
     Attributes
@@ -42,7 +42,7 @@ class ProfiledUnit:
     Parameters
     ----------
     name : str
-    forward, backward : tuple of Segment
+    forward, backward : tuple of UnitSegment
     parameters : int
         That a rank holds.
     received : int
@@ -52,8 +52,8 @@ class ProfiledUnit:
     """
 
     name: str
-    forward: tuple[Segment, ...]
-    backward: tuple[Segment, ...]
+    forward: tuple[UnitSegment, ...]
+    backward: tuple[UnitSegment, ...]
     parameters: int = 0
     received: int = 0
     kept: int = 0
@@ -95,19 +95,21 @@ class ProfiledModel:
 class _UnitWriter(PassWriter):
     """Writes the program of a stage of profiled units."""
 
-    def __init__(self, model: ProfiledModel, job: Job, stage: int, places: Sequence[range]) -> None:
+    def __init__(
+        self, model: ProfiledModel, job: Job, stage: int, places: Sequence[range], bucket_bytes: int
+    ) -> None:
         self.model = model
         ends = job.parallelism.pipeline * job.parallelism.interleave
         self._places = places[stage :: job.parallelism.pipeline]
         passes = [list(some) for some in self._places]
-        if stage == 0:
+        if stage == 0 and model.first.forward:
             passes[0].insert(0, EMBEDDING)
-        if stage == job.parallelism.pipeline - 1:
+        if stage == job.parallelism.pipeline - 1 and model.last.forward:
             passes[-1].append(HEAD)
         held = {key: Held(model.unit(key).parameters) for keys in passes for key in keys}
         if ends > 1 and HEAD in held:
             held[HEAD] = Held(model.last.parameters + model.tied)
-        super().__init__(job, stage, passes, held)
+        super().__init__(job, stage, passes, held, bucket_bytes)
 
     def received_bytes(self, chunk: int) -> int:
         """Give the bytes that a chunk's first unit reads."""
@@ -146,7 +148,7 @@ class _UnitWriter(PassWriter):
         return self._segments(f"{unit.name} bwd {micro}", unit.backward, ready)
 
     def _segments(
-        self, name: str, segments: Sequence[Segment], x: tuple[int, ...], *, again: bool = False
+        self, name: str, segments: Sequence[UnitSegment], x: tuple[int, ...], *, again: bool = False
     ) -> tuple[int, ...]:
         for number, one in enumerate(segments):
             done = self.program.compute(f"{name} part {number}", one.cost, x, again=again)
@@ -154,7 +156,9 @@ class _UnitWriter(PassWriter):
         return x
 
 
-def stages_of(model: ProfiledModel, job: Job, balance: str = "layers") -> list[StageProgram]:
+def stages_of(
+    model: ProfiledModel, job: Job, balance: str = "layers", bucket_bytes: int = 0
+) -> list[StageProgram]:
     """Give the program of each stage.
 
     Parameters
@@ -164,6 +168,8 @@ def stages_of(model: ProfiledModel, job: Job, balance: str = "layers") -> list[S
         A training step.
     balance : str
         One of :data:`BALANCES`.
+    bucket_bytes : int
+        Gradients are summed when so many are complete; 0: unit by unit.
 
     Raises
     ------
@@ -186,7 +192,7 @@ def stages_of(model: ProfiledModel, job: Job, balance: str = "layers") -> list[S
     )
     stages = []
     for stage in range(degrees.pipeline):
-        writer = _UnitWriter(model, job, stage, places)
+        writer = _UnitWriter(model, job, stage, places, bucket_bytes)
         write_training(writer, job)
         stages.append(writer.program)
     return stages

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra import NodeType, TraceBuilder, write_ranks
+from astranb.chakra import Attribute, NodeType, TraceBuilder, write_ranks
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
@@ -306,32 +307,45 @@ def write_chakra(
     start, deps = graph.dep_start.tolist(), graph.deps.tolist()
     kinds = {COMPUTE: NodeType.COMP, SEND: NodeType.COMM_SEND, RECV: NodeType.COMM_RECV}
 
+    # Attributes with their kinds: finding these would take as long as the rest.
+    number = partial(Attribute, kind="int64_val")
+    of_label = [_label_attributes(label) for label in graph.labels]
+    names = [label.name or label.collective for label in graph.labels]
+
     def trace(rank: int) -> bytes:
         built = TraceBuilder()
         first, last = int(graph.first[rank]), int(graph.first[rank + 1])
         rows = (first + np.argsort(place[first:last])).tolist()
-        ids = {row: number for number, row in enumerate(rows)}
-        for row in rows:
-            _, kind, peer, size, tag, took_ps, start_ps, _, label, phase, chunk = graph.nodes[row].tolist()
-            of = graph.labels[label]
-            attributes: dict[str, Any] = {"is_cpu_op": False}
+        ids = {row: count for count, row in enumerate(rows)}
+        nodes = graph.nodes[rows].tolist()
+        for row, node in zip(rows, nodes, strict=True):
+            _, kind, peer, size, tag, took_ps, start_ps, _, label, phase, chunk = node
+            attributes = dict(of_label[label])
             if kind == COMPUTE:
-                attributes |= {"duration_ns": -(-took_ps // 1000)}
+                attributes["duration_ns"] = number(-(-took_ps // 1000))
             else:
-                ends = {"comm_src": rank, "comm_dst": peer}
-                if kind == RECV:
-                    ends = {"comm_src": peer, "comm_dst": rank}
-                attributes |= {**ends, "comm_size": size, "comm_tag": tag}
-            attributes |= {
-                "collective": of.collective or None, "algorithm": of.algorithm or None,
-                "job": of.job or None, "phase": phase if phase >= 0 else None,
-                "chunk": chunk if chunk >= 0 else None,
-            }  # fmt: skip
+                source, target = (peer, rank) if kind == RECV else (rank, peer)
+                attributes["comm_src"] = Attribute(source, "int32_val")
+                attributes["comm_dst"] = Attribute(target, "int32_val")
+                attributes["comm_size"] = number(size)
+                attributes["comm_tag"] = Attribute(tag, "int32_val")
+            if phase >= 0:
+                attributes["phase"] = number(phase)
+            if chunk >= 0:
+                attributes["chunk"] = number(chunk)
             built.add(
-                kinds[kind], of.name or of.collective or KIND_NAMES[kind], attributes,
+                kinds[kind], names[label] or KIND_NAMES[kind], attributes,
                 after=[ids[dep] for dep in deps[start[row] : start[row + 1]]],
                 start_us=max(start_ps, 0) // 10**6, duration_us=-(-took_ps // 10**6),
             )  # fmt: skip
         return built.build().data
 
     return write_ranks(prefix, graph.ranks, trace, others)
+
+
+def _label_attributes(label: Label) -> dict[str, Attribute]:
+    """Give what a node's label says of it."""
+    words = {"collective": label.collective, "algorithm": label.algorithm, "job": label.job}
+    return {"is_cpu_op": Attribute(value=False, kind="bool_val")} | {
+        name: Attribute(word, "string_val") for name, word in words.items() if word
+    }

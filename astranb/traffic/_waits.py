@@ -34,7 +34,7 @@ _ROOM: Final = 4  # members of sets for a node, at first
 _FLAT: Final = 2  # so many events are listed; more of them, where parts have several, are joined
 
 
-class _Nodes(NamedTuple):
+class _WaitNodes(NamedTuple):
     """The graph: of each node its kind, its message, the send of a message to its own rank, its time."""
 
     dep_start: _Ints
@@ -47,7 +47,7 @@ class _Nodes(NamedTuple):
     end: _Ints  # the set that has happened when it has ended
 
 
-class _Events(NamedTuple):
+class _WaitEvents(NamedTuple):
     kind: _Ints
     waits: _Ints  # a set
     position: _Ints  # in the order
@@ -56,7 +56,7 @@ class _Events(NamedTuple):
     needed: _Ints  # 1 where a message waits for it, or for what waits for it; every message is
 
 
-class _Sets(NamedTuple):
+class _WaitSets(NamedTuple):
     """Set 0 is empty, set 1 + E has event E alone, then come those of several events."""
 
     start: _Ints
@@ -83,7 +83,9 @@ class _Lists(NamedTuple):
 
 
 @kernel(inline=False)
-def find_implied(events: _Events, sets: _Sets, marks: _Marks, lists: _Lists, size: int, step: int) -> int:
+def find_implied(
+    events: _WaitEvents, sets: _WaitSets, marks: _Marks, lists: _Lists, size: int, step: int
+) -> int:
     """Mark the events of a union that have happened when the others have; returns how many are left."""
     timer = -1
     earliest = -1
@@ -148,7 +150,14 @@ def find_implied(events: _Events, sets: _Sets, marks: _Marks, lists: _Lists, siz
 
 @kernel(inline=False)
 def join_parts(
-    job: _Ints, events: _Events, sets: _Sets, marks: _Marks, lists: _Lists, count: int, left: int, place: int
+    job: _Ints,
+    events: _WaitEvents,
+    sets: _WaitSets,
+    marks: _Marks,
+    lists: _Lists,
+    count: int,
+    left: int,
+    place: int,
 ) -> int:
     """Replace the events that come from sets of several by the event that such a set has happened.
 
@@ -199,7 +208,7 @@ def join_parts(
 
 
 @kernel(inline=False)
-def number_of_set(job: _Ints, sets: _Sets, marks: _Marks, lists: _Lists, left: int, step: int) -> int:
+def number_of_set(job: _Ints, sets: _WaitSets, marks: _Marks, lists: _Lists, left: int, step: int) -> int:
     """Return the number of the set of some events, a new one where it is new; -1 where room is lacking."""
     found: int = lists.events[0] + 1
     if left == 1:
@@ -233,7 +242,7 @@ def number_of_set(job: _Ints, sets: _Sets, marks: _Marks, lists: _Lists, left: i
 
 
 @kernel
-def mark_needed(events: _Events, sets: _Sets, own: int) -> None:
+def mark_needed(events: _WaitEvents, sets: _WaitSets, own: int) -> None:
     """Mark a set, and its events unless it is that of one timer: that one is a time to begin at."""
     if sets.used[own] == 1:
         return
@@ -244,7 +253,9 @@ def mark_needed(events: _Events, sets: _Sets, own: int) -> None:
 
 
 @kernel
-def find_waits(job: _Ints, nodes: _Nodes, events: _Events, sets: _Sets, marks: _Marks, lists: _Lists) -> int:
+def find_waits(
+    job: _Ints, nodes: _WaitNodes, events: _WaitEvents, sets: _WaitSets, marks: _Marks, lists: _Lists
+) -> int:
     """Give each event the set of events that it waits for; returns 1 where the pool of sets is too small."""
     for place in range(len(nodes.order)):
         row = nodes.order[place]
@@ -312,9 +323,9 @@ def find_waits(job: _Ints, nodes: _Nodes, events: _Events, sets: _Sets, marks: _
 
 _INT: Final = np.dtype(np.int64)
 _TABLES: Final = (
-    _Nodes(*[_INT] * 8),  # type: ignore[arg-type]  # types in the places of tables
-    _Events(*[_INT] * 6),  # type: ignore[arg-type]
-    _Sets(*[_INT] * 6),  # type: ignore[arg-type]
+    _WaitNodes(*[_INT] * 8),  # type: ignore[arg-type]  # types in the places of tables
+    _WaitEvents(*[_INT] * 6),  # type: ignore[arg-type]
+    _WaitSets(*[_INT] * 6),  # type: ignore[arg-type]
     _Marks(*[_INT] * 4),  # type: ignore[arg-type]
     _Lists(*[_INT] * 3),  # type: ignore[arg-type]
 )
@@ -376,7 +387,7 @@ def waits_of(graph: MessageGraph, order: _Ints, *, with_computations: bool = Fal
     own = (nodes["kind"] != COMPUTE) & (nodes["peer"] == nodes["rank"])
     flow = np.full(count, -1, np.int64)
     flow[graph.sends] = np.where(own[graph.sends], -1, np.arange(messages))
-    tables = _Nodes(
+    tables = _WaitNodes(
         np.ascontiguousarray(graph.dep_start, np.int64),
         np.ascontiguousarray(graph.deps, np.int64),
         order,
@@ -389,9 +400,9 @@ def waits_of(graph: MessageGraph, order: _Ints, *, with_computations: bool = Fal
     most_events, room = messages + 2 * count, max(1, _ROOM * count)
     while True:
         tables.end[:] = 0
-        events = _Events(*(np.zeros(most_events + 1, np.int64) for _ in _Events._fields))
+        events = _WaitEvents(*(np.zeros(most_events + 1, np.int64) for _ in _WaitEvents._fields))
         most_sets = most_events + 1 + count
-        sets = _Sets(
+        sets = _WaitSets(
             np.zeros(most_sets + 1, np.int64),
             np.zeros(most_sets + 1, np.int64),
             np.zeros(most_events + room + 1, np.int64),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,48 @@ def test_traces_are_profiled_and_scaled(tmp_path: Path) -> None:
     assert profile("--traces", prefix, "--traced", "dp=2,tp=2")["ranks"] == 4
 
 
+def test_a_function_that_makes_a_module_is_profiled(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is an extra of its own")
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import torch\nfrom torch import nn\n"
+        "def model():\n"
+        "    layers = [nn.Sequential(nn.Linear(64, 256), nn.Linear(256, 64)) for _ in range(4)]\n"
+        "    return nn.Sequential(*layers), torch.zeros(8, 64)\n"
+    )
+    plan = tmp_path / "plan.yaml"
+    plan.write_text('{"*.0": colwise, "*.1": rowwise}')
+    found = profile(
+        "--torch", f"{file}:model", "--dp", "2", "--tp", "2", "--pp", "2", "--plan", str(plan),
+        "--balance", "flops", "--microbatches", "2", "-o", str(tmp_path / "job.json"),
+    )  # fmt: skip
+    assert (found["ranks"], found["samples"]) == (8, 8 * 2 * 2)
+    assert found["assumptions"]["parameters"] == f"{4 * (2 * 64 * 256 + 256 + 64):,}"
+    assert (
+        found["model_flops"] == 2 * 2 * (3 * 4 * 2 - 1) * 2 * 8 * 64 * 256
+    )  # the first input has no gradient
+    assert Profile.load(tmp_path / "job.json").operators
+    with pytest.raises(InputError, match="there is no function 'modle'"):
+        profile("--torch", f"{file}:modle")
+
+
+def test_without_pytorch_the_command_that_installs_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "mine.py").write_text("def model(): ...")
+    with pytest.raises(InputError, match=r"torch is not installed; run pip install 'astranb\[torch\]'"):
+        profile("--torch", f"{tmp_path / 'mine.py'}:model")
+
+
 @pytest.mark.parametrize(
     "words,text",
     [
         ((), "nothing to profile"),
         (("--model", "gpt3-125m", "--traces", "x"), "--model and --traces"),
         (("--model", "gpt3-125m", "--micro", "2"), "--micro does not apply to --model"),
+        (("--torch", "x.py:f", "--micro", "2"), "--micro does not apply to --torch"),
+        (("--torch", "none.py:f"), "none.py: No such file"),
         (("--traces", "x", "--seq", "2"), "--seq does not apply to --traces"),
         (("--traces", "x", "--traced", "cats=2"), "no degree 'cats=2'"),
         (("--model", "gpt3-126m"), "unknown model"),

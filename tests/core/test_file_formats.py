@@ -17,6 +17,8 @@ SAMPLES: dict[str, str | bytes] = {
     "HTSim topology": "# two racks\nNodes 4\nTiers 2\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 100\n",
     "BookSim network": "router 0 node 0 router 1 15\nrouter 1 node 1\n",
     "HTSim traffic": "Nodes 4\nConnections 1\n0->3 start 0 size 2000\n",
+    "GOAL": "// by hand\n/* of two\n ranks */\nnum_ranks 2\nrank 0 {\nsend 8b to 1\n}\n"
+    "rank 1 {\nrecv 8b from 0\n}\n",
     "ns-3 configuration": "ENABLE_QCN 1\n\nPACKET_PAYLOAD_SIZE 1000\n",
     "ns-3 dimensions": '{\n  "logical-dims": ["2", "2"]\n}\n',
     "SimAI workload": "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 "
@@ -55,6 +57,7 @@ READERS = [
     (["run", "--network", "{network}", "--workload", "{layers}", "--system"], {"system 1.0"}),
     (["collective", "import"], {"plan", "MSCCL"}),
     (["chakra", "info"], {"gzip"}),
+    (["traffic", "show"], {"HTSim traffic", "GOAL"}),
 ]
 
 

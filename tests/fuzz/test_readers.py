@@ -19,7 +19,11 @@ from astranb.collectives import Collective, read_algorithm, write_algorithm
 from astranb.gpu import preset, read_measured, read_preset, write_preset
 from astranb.infragraph import convert
 from astranb.infragraph import load as load_infra
+from astranb.traffic import Label, MessageGraph, read_traffic, translate
+from astranb.traffic.targets.goal import read_goal
+from astranb.traffic.targets.htsim import read_htsim
 from astranb.workload import astrasim1, astrasim2
+from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 from astranb.workload.astrasim2.documents import read_groups, read_memory
 from astranb.workload.models import read_model
 from astranb.workload.systolic import read_shapes
@@ -109,6 +113,18 @@ MEASURED = {
         {"what": "memory", "value": 600, "unit": "ns"},
     ],
 }
+MESSAGES = MessageGraph.of(
+    3,
+    [
+        {"rank": 0, "kind": COMPUTE, "duration_ps": 5000},
+        {"rank": 0, "kind": SEND, "peer": 1, "bytes": 4096, "tag": 3},
+        {"rank": 1, "kind": RECV, "peer": 0, "bytes": 4096, "tag": 3},
+        {"rank": 1, "kind": SEND, "peer": 2, "bytes": 64},
+        {"rank": 2, "kind": RECV, "peer": 1, "bytes": 64},
+    ],
+    [(), (0,), (), (2,), ()],
+    [Label("layer", "all_gather")],
+)
 
 
 class Reader(NamedTuple):
@@ -147,6 +163,23 @@ def _linked(path: Path) -> None:
     host.write_text(json.dumps(parts.get("host")))
     device.write_text(json.dumps(parts.get("device")))
     link(host, device)
+
+
+def _tables(path: Path) -> None:
+    """Read the tables of messages with this one as the messages."""
+    folder = path.parent
+    translate(MESSAGES, "csv", folder / "job.csv")
+    (folder / "job.messages.csv").write_bytes(path.read_bytes())
+    read_traffic(folder / "job.csv")
+
+
+def _written(target: str, file: str) -> Callable[[], list[bytes]]:
+    def made() -> list[bytes]:
+        with tempfile.TemporaryDirectory() as folder:
+            translate(MESSAGES, target, Path(folder, "job" + Path(file).suffix))
+            return [Path(folder, file).read_bytes()]
+
+    return made
 
 
 def _json(*values: Any) -> Callable[[], list[bytes]]:
@@ -206,6 +239,15 @@ NCCL = ROOT / "tutorials" / "data" / "four_a100_nccl_topology.xml"
 TABLE = "HYBRID_DATA_MODEL\n2\n" + "".join(
     f"{name} -1 5 ALLGATHER 64 5 NONE 0 5 ALLREDUCE 2048 1\n" for name in "ab"
 )
+NS3_TOPOLOGY = (
+    "5 2 4\n3 4\n0 3 100Gbps 0.001ms 0\n1 3 100Gbps 500ns 0\n2 4 10MB/s 1us 0\n3 4 1Tbps 0ms 0.01\n"
+)
+HTSIM_TOPOLOGY = (
+    "# leaf and spine\nNodes 8\nTiers 2\nPodsize 8\n\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 4\n"
+    "Radix_Up 4\nDownlink_Latency_ns 1000\nTier 1\nDownlink_speed_Gbps 100\nRadix_Down 4\nBundle 2\n"
+    "Downlink_Latency_ns 1000\nSwitch_Latency_ns 250\n"
+)
+BOOKSIM_NETWORK = "router 0 node 0 node 1 router 1 15\nrouter 1 node 2 router 0 15\nnode 3 router 1\n"
 READERS = {
     "InfraGraph, JSON": Reader(
         _infra, ".json", _json(BOX, {"infrastructure": BOX, "annotations": NOTES}), AS_JSON
@@ -216,6 +258,9 @@ READERS = {
     "NCCL topology": Reader(
         lambda path: convert(path).expand(), ".xml", lambda: [NCCL.read_bytes()], AS_TEXT
     ),
+    "ns-3 topology": Reader(_infra, ".txt", _text(NS3_TOPOLOGY), AS_TEXT),
+    "htsim topology": Reader(_infra, ".topo", _text(HTSIM_TOPOLOGY), AS_TEXT),
+    "BookSim network": Reader(_infra, ".anynet", _text(BOOKSIM_NETWORK), AS_TEXT),
     "lstopo": Reader(lambda path: convert(path).expand(), ".xml", _text(LSTOPO), AS_TEXT),
     "Chakra trace": Reader(_trace, ".et", _traces, AS_BYTES),
     "Chakra trace, compressed": Reader(
@@ -249,6 +294,9 @@ READERS = {
     "systolic shapes": Reader(
         read_shapes, ".csv", _text("Layer,m,n,k\na,64,32,16\nb,1,2,3,DATA\n"), AS_TEXT
     ),
+    "GOAL": Reader(read_goal, ".goal", _written("goal", "job.goal"), AS_TEXT),
+    "htsim": Reader(read_htsim, ".cm", _written("htsim", "job.cm"), AS_TEXT),
+    "messages": Reader(_tables, ".csv", _written("csv", "job.messages.csv"), AS_TEXT),
 }  # fmt: skip
 
 

@@ -75,7 +75,8 @@ class AsLogGOPSim(_loggp._Replay):
 
 def network(parameters: dict[str, int]) -> LogGP:
     """LogGOPSim's whole numbers as nanoseconds."""
-    return LogGP(*(parameters[name] * 1000 for name in "LogG"), parameters["S"])
+    latency, overhead, gap, byte = (parameters[name] * 1000 for name in "LogG")
+    return LogGP(latency, overhead, gap, byte, parameters["S"])
 
 
 @pytest.mark.reference

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from astranb.core.errors import InputError
@@ -10,6 +12,8 @@ from astranb.traffic._order import node_name, node_order
 from astranb.workload.astrasim2 import COMPUTE
 
 __all__ = ["checked_order", "counted", "labelled", "one_line", "sharing"]
+
+_MOST: Final = 2**62
 
 
 def checked_order(graph: MessageGraph) -> np.ndarray:
@@ -21,15 +25,17 @@ def checked_order(graph: MessageGraph) -> np.ndarray:
         A number is negative, a message is not received, or nodes wait for one another in a cycle.
     """
     nodes = graph.nodes
-    for field, what in (("bytes", "bytes"), ("duration_ps", "a duration")):
+    for field, what in (("bytes", "size"), ("duration_ps", "duration")):
         wrong = np.flatnonzero(nodes[field] < 0)
         if len(wrong):
             value = int(nodes[field][wrong[0]])
             raise InputError(
-                f"{node_name(graph, int(wrong[0]))} has {what} of {value}",
+                f"{node_name(graph, int(wrong[0]))} has a {what} of {value}",
                 where=graph.title,
                 hint="numbers must not be negative",
             )
+        if len(nodes) and nodes[field].sum(dtype=float) > _MOST:
+            raise InputError(f"the {what}s of all nodes add up to more than 62 bits", where=graph.title)
     alone = np.flatnonzero((nodes["kind"] != COMPUTE) & (nodes["match"] < 0))
     if len(alone):
         raise InputError(

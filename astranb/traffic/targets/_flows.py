@@ -54,7 +54,7 @@ class TimedMessages:
         self.size: NDArray[np.int64] = columns[2]
         self.start_ps = self.times.start_ps[by_start]
         self.not_expressed: list[str] = [
-            *counted(len(sends) - len(between), len(sends), "messages", "from a rank to itself, left out"),
+            *counted(len(sends) - len(between), len(sends), "messages", "from a rank to itself: not sent"),
         ]
         self._graph = graph
 

@@ -41,6 +41,7 @@ _ANY_TAG: Final = 2**32 - 1
 _MOST_RANKS: Final = 2**31 - 1
 _ROWS: Final = 1 << 20  # of text made at a time
 _MOST_BYTES: Final = 4 << 30
+_MOST_NUMBER: Final = 2**53  # of bytes or units of time, so that sums fit
 
 
 def write_goal(
@@ -271,8 +272,6 @@ def _graph(schedule: _Schedule, where: str, time_unit: str) -> MessageGraph:
         nodes[name] = columns[:, column]
     computes = nodes["kind"] == COMPUTE
     unit_ps = TIME_UNITS[time_unit]
-    if len(nodes) and int(nodes["bytes"].max()) > (2**63 - 1) // unit_ps:
-        raise InputError("a number is too large", where=where, hint="durations and sizes need 63 bits")
     nodes["duration_ps"] = np.where(computes, nodes["bytes"] * unit_ps, 0)
     nodes["bytes"][computes] = 0
     lists = schedule.deps
@@ -379,7 +378,7 @@ def _take_op(schedule: _Schedule, found: re.Match[bytes]) -> None:
         if given and _number(given, 255, what):
             schedule.counts[what] = schedule.counts.get(what, 0) + 1
     if kind is None:
-        time = _number(found["time"], 2**63 - 1, "a computation's time")
+        time = _number(found["time"], _MOST_NUMBER, "a computation's time")
         schedule.nodes.append((schedule.rank, COMPUTE, -1, time, 0))
     else:
         if found["to"] != (b"to" if kind == b"send" else b"from"):
@@ -395,7 +394,7 @@ def _take_op(schedule: _Schedule, found: re.Match[bytes]) -> None:
         peer = _number(found["peer"], _MOST_RANKS, "a rank")
         if peer >= schedule.ranks:
             raise InputError(f"rank {peer} does not exist", hint=f"num_ranks is {schedule.ranks}")
-        size = _number(found["size"], 2**63 - 1, "a message's size")
+        size = _number(found["size"], _MOST_NUMBER, "a message's size")
         tag = _number(found["tag"] or b"0", _ANY_TAG - 1, "a tag")
         schedule.nodes.append((schedule.rank, SEND if kind == b"send" else RECV, peer, size, tag))
     schedule.deps.append([])

@@ -24,6 +24,8 @@ __all__ = ["read_htsim", "write_htsim"]
 
 _MOST: Final = 2**31 - 1  # htsim reads numbers with stoi; starts as float32, exact below 2**24
 _MOST_BYTES: Final = 4 << 30
+_MOST_START_PS: Final = 2**60
+_MOST_NODES: Final = 1 << 24  # htsim makes tables of the pairs of nodes
 
 _FLOW: Final = "{0}->{1} id {2} "
 _LINES: Final = (
@@ -402,12 +404,12 @@ class _Reader:
     def start(self, tokens: list[str], at: int, line: int) -> int:
         """Read a start in picoseconds, which htsim keeps as float32."""
         try:
-            start_ps = float(np.float32(tokens[at])) if at < len(tokens) else -1.0
+            start_ps = float(tokens[at]) if at < len(tokens) else -1.0
         except ValueError:
             start_ps = -1.0
-        if not 0 <= start_ps < 2**62:
+        if not 0 <= start_ps < _MOST_START_PS:
             raise self.error("a start needs a number of picoseconds", line, "give 0 or more")
-        return int(start_ps)
+        return int(np.float32(start_ps))
 
     def check(self, flow: _Flow) -> None:
         if flow.id and flow.id in self.ids:
@@ -456,6 +458,8 @@ class _Reader:
         if not self.flows:
             raise self.error("no flows", hint="is it a connection matrix of htsim?")
         ranks = self.header.get("Nodes", 0)
+        if ranks > _MOST_NODES:
+            raise self.error(f"Nodes is {ranks}", hint=f"at most {_MOST_NODES}")
         for flow in self.flows:
             if max(flow.source, flow.target) >= ranks:
                 what = f"node {max(flow.source, flow.target)} does not exist"

@@ -25,7 +25,7 @@ from ._translation import Translation
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_tables", "tables_of", "write_csv", "write_parquet"]
+__all__ = ["read_tables", "table_exists", "tables_of", "write_csv", "write_parquet"]
 
 _LABEL: Final = ("name", "collective", "algorithm", "job")
 _COLUMNS: Final = {
@@ -127,7 +127,7 @@ def tables_of(graph: MessageGraph) -> dict[str, pd.DataFrame]:
 
     frames = {}
     for name, (columns, label) in _numbers(graph).items():
-        numbers = dict(zip(_COLUMNS[name], columns, strict=False))
+        numbers: dict[str, Any] = dict(zip(_COLUMNS[name], columns, strict=False))
         if label is not None:
             for field in _LABEL:
                 # Repeated text is kept once; of equal texts the first label's number stands for all.
@@ -238,6 +238,12 @@ def write_parquet(
     return Translation(tuple(places.values()), graph.messages, _not_expressed(graph, with_assumptions=True))
 
 
+def table_exists(path: str | Path) -> bool:
+    """Whether a path names tables, as it was given for writing them, and not a file of its own."""
+    base = Path(path)
+    return not base.exists() and base.suffix in (".csv", ".parquet") and _places(base)["messages"].is_file()
+
+
 def read_tables(path: str | Path) -> MessageGraph:
     """Read tables that were written as CSV or Parquet, or by others with the same columns.
 
@@ -269,16 +275,17 @@ def _csv(place: Path, columns: tuple[str, ...]) -> tuple[pd.DataFrame, dict[str,
 
     data = contents(place, _MOST_BYTES)
     types = {name: str if name in _LABEL else np.int64 for name in columns}
+    options: dict[str, Any] = {"keep_default_na": False, "encoding_errors": "replace"}
     try:
-        names = pd.read_csv(io.BytesIO(data), nrows=0, keep_default_na=False).columns
+        names = pd.read_csv(io.BytesIO(data), nrows=0, **options).columns
         _check_columns(place, columns, names.tolist())
-        frame = pd.read_csv(io.BytesIO(data), dtype=types, keep_default_na=False, usecols=list(columns))
-    except (ValueError, OverflowError) as error:
+        with np.errstate(all="raise"):  # a number with an exponent is cast
+            frame = pd.read_csv(io.BytesIO(data), dtype=types, usecols=list(columns), **options)
+    except (ValueError, ArithmeticError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(
-            f"cannot be read: {error}", where=str(place), hint="is it a table of numbers?"
-        ) from None
+        hint = "is it a table of whole numbers?"
+        raise InputError(f"cannot be read: {error}", where=str(place), hint=hint) from None
     return frame, {}
 
 

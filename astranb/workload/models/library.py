@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from astranb.core.document import read_document
 from astranb.core.errors import InputError, near
 
 from .convolutional import CONVOLUTIONAL, Convolutional
 from .dlrm import DLRM, Dlrm
+from .hugging_face import is_card, transformer_of_card
 from .transformer import Transformer
 
 __all__ = ["MODELS", "TRANSFORMERS", "Model", "find_model", "read_model"]
@@ -75,7 +77,9 @@ MODELS: Final[dict[str, Model]] = {**TRANSFORMERS, **CONVOLUTIONAL, **DLRM}
 
 
 def read_model(path: str | Path) -> Transformer:
-    """Read a transformer from a YAML (or JSON) file: the fields of :class:`Transformer` by name.
+    """Read a transformer from a YAML or JSON file.
+
+    It holds the fields of :class:`Transformer` by name, or is a ``config.json`` of Hugging Face.
 
     Returns
     -------
@@ -100,6 +104,8 @@ def read_model(path: str | Path) -> Transformer:
     given = document.value
     if not isinstance(given, dict):
         raise document.error("a model must be a mapping of names to values", "as layers: 32")
+    if is_card(document):
+        return transformer_of_card(document, _name_of_card(Path(path), given))
     known = {field.name: field for field in fields(Transformer)}
     for key in given:
         if key not in known:
@@ -112,6 +118,14 @@ def read_model(path: str | Path) -> Transformer:
         return Transformer(**given)
     except InputError as error:
         raise InputError(error.what, where=where, hint=error.hint) from None
+
+
+def _name_of_card(path: Path, given: Mapping[str, Any]) -> str:
+    """Give a name to a model card, which is always called ``config.json``."""
+    name = given.get("_name_or_path")
+    if path.stem != "config":
+        return path.stem
+    return name.rpartition("/")[2] if isinstance(name, str) and name else path.absolute().parent.name
 
 
 def find_model(name: str) -> Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_every_node_and_dependency_is_written_and_read_back(
     assert count == graph.ranks
     assert sum(len(ops) for ops, _ in ranks) == len(graph.nodes)
     assert sum(len(deps) for _, deps in ranks) == len(graph.deps)
-    sent = {}
+    sent: dict[Any, Any] = {}
     for rank, (ops, _) in enumerate(ranks):
         for op in ops.values():
             if op["kind"] == "send":
@@ -215,6 +216,9 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     late = ring(2, 8)
     late.nodes["duration_ps"][0] = -1
     with pytest.raises(InputError, match=r"node 0 of rank 0 .compute. has a duration of -1"):
+        write_goal(late, file)
+    late.nodes["duration_ps"][[0, -1]] = 2**62
+    with pytest.raises(InputError, match="the durations of all nodes add up to more than 62 bits"):
         write_goal(late, file)
     open_ended = ring(2, 8)
     open_ended.nodes["match"] = -1
