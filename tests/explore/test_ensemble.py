@@ -65,9 +65,10 @@ def test_jobs_have_times_of_their_own() -> None:
     assert "step" in str(found)
 
 
-def test_slower_links_make_runs_slower() -> None:
+@pytest.mark.parametrize("rate", [0.0, 0.05])
+def test_links_that_fail_make_runs_slower(rate: float) -> None:
     calm = ensemble(STEP, Variation(1), infra=RING, runs=2, fidelity="congestion")
-    failures = Failures(link_every="4 ms", link_repair="1 ms", link_rate=0.05)
+    failures = Failures(link_every="4 ms", link_repair="1 ms", link_rate=rate)
     found = ensemble(STEP, Variation(1, failures=failures), infra=RING, runs=2, fidelity="congestion")
     assert len(set(calm.times_ps["time"])) == 1
     assert (found.times_ps["time"] > calm.times_ps["time"][0]).all()
