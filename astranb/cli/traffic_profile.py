@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.units import size_bytes
 
 from .arguments import add_command, add_output, flag_of, function_of, given, positive, whole
 from .model import (
@@ -35,6 +36,11 @@ _TORCH: Final[_Options] = (
         "--plan",
         "how tensor parallelism divides modules, as {wq: colwise, wo: rowwise} (default: by their names)",
         {"metavar": "FILE"},
+    ),
+    (
+        "--bucket",
+        "sum gradients when so many bytes are complete, as 25MiB (default: unit by unit)",
+        {"metavar": "SIZE"},
     ),
     ("--balance", "what stages have as much of: layers or flops (default: layers)", {}),
     (
@@ -138,6 +144,8 @@ def _of_torch(args: argparse.Namespace) -> Profile:
     from astranb.workload.models import Parallelism
 
     more = given(args, "microbatches", "recompute", "precision", "gradient_bytes", "balance", "measured")
+    if args.bucket is not None:
+        more["bucket_bytes"] = size_bytes(args.bucket, where="--bucket")
     if args.plan is not None:
         plan = read_document(args.plan)
         if not isinstance(plan.value, dict):

@@ -243,7 +243,7 @@ def _simulation(
 
 
 def _finish(sim: Simulation, variation: Variation | None, run: int) -> None:
-    """Simulate to the end; links that fail become slower on the way."""
+    """Simulate to the end; links fail on the way."""
     if variation is None or not variation.slows_links:
         sim.run()
         return
@@ -274,6 +274,9 @@ def _finish(sim: Simulation, variation: Variation | None, run: int) -> None:
         sim.run(until=fault.at_ps)
         if sim.finished:
             break
+        if not failures.link_rate:
+            sim.set(f"link[{fault.link}].outage", fault.until_ps - sim.now_ps)
+            continue
         change(fault.link, rates[fault.link] * failures.link_rate)
         down[fault.link] = fault.until_ps
         heapq.heappush(slow, (fault.until_ps, fault.link))

@@ -562,7 +562,8 @@ class Simulation(Displayed):
             ``A->B.up``, ``gpu[3].sms`` (that may take blocks not begun), ``gpu[3].l2`` (latency), ...
             By messages: ``rank[3].speed`` (of computations that have not begun), ``dim[0].bandwidth``
             or ``dim[0].latency`` (of messages that have not; all its links), with congestion
-            ``link[7].bandwidth``, ``link[7].latency`` and ``link[7].up``.
+            ``link[7].bandwidth``, ``link[7].latency``, ``link[7].up`` and ``link[7].outage`` (for how long
+            messages that have not entered it wait from now on).
         value : float or str or bool
             With a unit, as ``"25 GB/s"``; a speed as 0.5 (half as fast; ``"inf"`` takes no time);
             ``up`` takes True and False, ``"yes"`` and ``"no"``.

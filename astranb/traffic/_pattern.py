@@ -206,7 +206,7 @@ class _Unfolding:
     def _groups_of(self, ranks: np.ndarray, slot: int) -> np.ndarray:
         if slot < 0:
             return np.full(len(ranks), -1, np.int64)
-        return self.pattern.operations.groups[ranks, slot]
+        return np.asarray(self.pattern.operations.groups[ranks, slot])
 
     def graph(self) -> MessageGraph:
         """Make the graph."""

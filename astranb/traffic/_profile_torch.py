@@ -81,6 +81,7 @@ def profile_torch(
     balance: str = "layers",
     recompute: str | bool = "none",
     gradient_bytes: int | None = None,
+    bucket_bytes: int = 0,
     optimizer_bytes: int = 12,
     memory_limit_bytes: int | None = None,
 ) -> Profile:
@@ -117,6 +118,9 @@ def profile_torch(
         ``none``, or ``full``: units run again before their backward pass.
     gradient_bytes : int, optional
         Of a gradient in sums over replicas. Default: as of a parameter.
+    bucket_bytes : int
+        Gradients are summed when so many are complete, as PyTorch's DDP does with 25 MiB; 0: unit by unit, as
+        FSDP does.
     optimizer_bytes : int
         Of the optimizer's state of a parameter.
     memory_limit_bytes : int, optional
@@ -151,7 +155,7 @@ def profile_torch(
         degrees, sequence, micro * count * degrees.data, count, recompute=recompute, bytes_each=number_bytes,
         gradient_bytes=gradient_bytes or number_bytes, optimizer_bytes=optimizer_bytes, library="pytorch",
     )  # fmt: skip
-    programs = stages_of(found, job, balance)
+    programs = stages_of(found, job, balance, bucket_bytes)
     times = KernelTimes(gpu_named(gpu), precision or "bf16") if isinstance(gpu, str) else gpu
     title = type(module).__name__
     unit = "tokens" if sequence > 1 else "samples"
@@ -169,20 +173,21 @@ def profile_torch(
         "units": f"{len(tracer.units)}, of which {tracer.runs} ran; spread by {balance}",
         "parameters": f"{sum(one.numel() for one in module.parameters()):,}",
         "memory": f"{max(needs) / 1e9:.3g} GB for parameters, their states and activations of a rank at most",
-        **_job_assumptions(job),
+        **_job_assumptions(job, bucket_bytes),
     }
     if divided:
         assumptions["tensor parallelism"] = divided
     return Profile(step, "torch", title, assumptions, tracer.rows())
 
 
-def _job_assumptions(job: Job) -> dict[str, str]:
+def _job_assumptions(job: Job, bucket_bytes: int) -> dict[str, str]:
     degrees = job.parallelism
+    how = f"in buckets of {bucket_bytes:,} bytes" if bucket_bytes else "unit by unit"
     return {
         "batch": f"{job.batch} sequences or samples, {job.microbatches} microbatches of {job.micro}",
         "kernels": "one for each operator, nothing fused, forward and backward as autograd runs them",
         "operations": "as PyTorch counts them: products, convolutions and attention, no mask subtracted",
-        "gradients": f"{job.gradient_bytes} bytes, summed unit by unit behind the last backward passes",
+        "gradients": f"{job.gradient_bytes} bytes, summed {how} behind the last backward passes",
         "schedule": "1F1B" if degrees.interleave == 1 else f"1F1B, {degrees.interleave} chunks",
         "recomputation": str(job.recompute),
         "optimizer": f"Adam, {job.optimizer_bytes} bytes of state for each parameter, of many passes",

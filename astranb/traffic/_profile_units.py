@@ -95,7 +95,9 @@ class ProfiledModel:
 class _UnitWriter(PassWriter):
     """Writes the program of a stage of profiled units."""
 
-    def __init__(self, model: ProfiledModel, job: Job, stage: int, places: Sequence[range]) -> None:
+    def __init__(
+        self, model: ProfiledModel, job: Job, stage: int, places: Sequence[range], bucket_bytes: int
+    ) -> None:
         self.model = model
         ends = job.parallelism.pipeline * job.parallelism.interleave
         self._places = places[stage :: job.parallelism.pipeline]
@@ -107,7 +109,7 @@ class _UnitWriter(PassWriter):
         held = {key: Held(model.unit(key).parameters) for keys in passes for key in keys}
         if ends > 1 and HEAD in held:
             held[HEAD] = Held(model.last.parameters + model.tied)
-        super().__init__(job, stage, passes, held)
+        super().__init__(job, stage, passes, held, bucket_bytes)
 
     def received_bytes(self, chunk: int) -> int:
         """Give the bytes that a chunk's first unit reads."""
@@ -154,7 +156,9 @@ class _UnitWriter(PassWriter):
         return x
 
 
-def stages_of(model: ProfiledModel, job: Job, balance: str = "layers") -> list[StageProgram]:
+def stages_of(
+    model: ProfiledModel, job: Job, balance: str = "layers", bucket_bytes: int = 0
+) -> list[StageProgram]:
     """Give the program of each stage.
 
     Parameters
@@ -164,6 +168,8 @@ def stages_of(model: ProfiledModel, job: Job, balance: str = "layers") -> list[S
         A training step.
     balance : str
         One of :data:`BALANCES`.
+    bucket_bytes : int
+        Gradients are summed when so many are complete; 0: unit by unit.
 
     Raises
     ------
@@ -186,7 +192,7 @@ def stages_of(model: ProfiledModel, job: Job, balance: str = "layers") -> list[S
     )
     stages = []
     for stage in range(degrees.pipeline):
-        writer = _UnitWriter(model, job, stage, places)
+        writer = _UnitWriter(model, job, stage, places, bucket_bytes)
         write_training(writer, job)
         stages.append(writer.program)
     return stages

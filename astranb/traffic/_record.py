@@ -120,7 +120,7 @@ def record(
 def _workload_of(simulation: Simulation) -> Workload:
     """Give what a simulation by messages runs."""
     engine = simulation.driver.engine
-    workload = engine.run.workload if isinstance(engine, MessageEngine) else None
+    workload: Workload | None = engine.run.workload if isinstance(engine, MessageEngine) else None
     if workload is None:
         hint = "make the simulation with fidelity='analytical' or 'congestion', and do not load it"
         raise InputError("its messages have no workload", where="traffic.record", hint=hint)

@@ -39,7 +39,7 @@ class TrafficStatistics:
 
     @cached_property
     def _sends(self) -> np.ndarray:
-        return self.graph.nodes[self.graph.sends]
+        return np.asarray(self.graph.nodes[self.graph.sends])
 
     @cached_property
     def bins(self) -> int:
@@ -130,9 +130,9 @@ class TrafficStatistics:
                 "bytes": sends["bytes"],
             }
         )
-        grouped = frame.groupby(["job", "collective", "algorithm"], as_index=False)["bytes"]
-        found = grouped.agg(messages="count", bytes="sum").sort_values("bytes", ascending=False)
-        return found.reset_index(drop=True)
+        grouped = frame.groupby(["job", "collective", "algorithm"])["bytes"]
+        found = pd.DataFrame({"messages": grouped.count(), "bytes": grouped.sum()}).reset_index()
+        return found.sort_values("bytes", ascending=False, ignore_index=True)
 
     def document(self) -> dict[str, Any]:
         """Give all of it in short, for JSON; times in ps, sizes in bytes."""

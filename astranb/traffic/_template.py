@@ -185,8 +185,8 @@ class _TemplateBuilder:
                 deps += [node for ns, node in ended[dim] if ns == begun_ns]
             begun[dim] += 1
             at = self._later(place, deps, begun_ns, begun_ns, phase, chunk)
-            at, at_ns = self._phase(place, (rank, tag, phase), at, begun_ns, chunk)
-            at = self._later(place, at, at_ns, end_ns, phase, chunk)
+            before, before_ns = self._phase(place, (rank, tag, phase), at, begun_ns, chunk)
+            at = self._later(place, before, before_ns, end_ns, phase, chunk)
             last[tag], last_ns[tag] = at, end_ns
             ended[dim].append((end_ns, at))
         end_ns = max(last_ns.values(), default=0)

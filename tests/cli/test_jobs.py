@@ -89,7 +89,7 @@ def test_jobs_run_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("jobs: {a: 1}", "a list is expected"),
         (
             "jobs:\n  - {name: a}",
-            ":2, jobs[0]: a job is one of model, collective, workload, pattern, background",
+            ":2, jobs[0]: a job is one of model, collective, workload, pattern",
         ),
         ("jobs: [{model: gpt3-125m, collective: all_reduce}]", "this has model and collective"),
         ("jobs: [{model: gpt3-125m, plans: {dp: 2}}]", "unknown key 'plans'; did you mean 'plan' or"),

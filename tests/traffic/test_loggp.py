@@ -75,8 +75,8 @@ class AsLogGOPSim(_loggp._Replay):
 
 def network(parameters: dict[str, int]) -> LogGP:
     """LogGOPSim's whole numbers as nanoseconds."""
-    latency_ps, overhead_ps, gap_ps, byte_gap_ps = (parameters[name] * 1000 for name in "LogG")
-    return LogGP(latency_ps, overhead_ps, gap_ps, byte_gap_ps, parameters["S"])
+    latency, overhead, gap, byte = (parameters[name] * 1000 for name in "LogG")
+    return LogGP(latency, overhead, gap, byte, parameters["S"])
 
 
 @pytest.mark.reference

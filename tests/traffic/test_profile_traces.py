@@ -10,6 +10,7 @@ import pytest
 
 from astranb.chakra import NodeType, TraceBuilder, write
 from astranb.core.errors import InputError
+from astranb.engine.messages import simulate
 from astranb.traffic import profile_traces
 from astranb.workload.models import MODELS, ModelStep, Parallelism, Transformer, workload
 from tests.workload.models.support import tiny
@@ -191,10 +192,15 @@ def test_without_durations_the_roofline_gives_them(tmp_path: Path) -> None:
     assert "100% of the peak rates of a100-sxm" in found.assumptions["durations"]
 
 
-def test_a_profile_of_traces_runs(tmp_path: Path) -> None:
-    prefix = traced(tmp_path, tiny(), Parallelism(data=2, tensor=2), batch=2)
-    one = profile_traces(prefix, Parallelism(data=4, tensor=2)).workload()
-    assert len(one.operations) == 8
+def test_a_scaled_job_takes_as_long_as_the_generated_one(tmp_path: Path) -> None:
+    degrees = Parallelism(data=2, tensor=2, pipeline=2, zero=1)
+    prefix = traced(tmp_path, gpt(2), degrees, batch=8, microbatches=4)
+    larger = Parallelism(data=32, tensor=2, pipeline=2, zero=1)
+    found = profile_traces(prefix, larger)
+    direct = workload(gpt(2), larger, batch=128, microbatches=4, gpu="h100-sxm")
+    here, there = (simulate(one) for one in (found.workload(), direct.on()))
+    assert here.end_ns == pytest.approx(there.end_ns, rel=1e-6)
+    assert (here.messages, here.message_bytes) == (there.messages, there.message_bytes)
 
 
 @pytest.mark.parametrize(

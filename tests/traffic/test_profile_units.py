@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astranb.chakra import NodeType
+from astranb.chakra import CollectiveType, NodeType
 from astranb.core.errors import InputError
 from astranb.traffic._profile_units import (
     ProfiledModel,
@@ -20,6 +20,8 @@ from astranb.workload.kernels import GPUS, KernelTimes, Stream
 from astranb.workload.models import Job, ModelStep, Parallelism
 from astranb.workload.models.program import Cost
 from tests.workload.models.support import waiting_ranks
+
+REDUCE_SCATTER = int(CollectiveType.REDUCE_SCATTER)
 
 
 def unit(name: str, flops: int, received: int, *, summed: int = 64, kept: int = 100) -> ProfiledUnit:
@@ -87,6 +89,23 @@ def test_parameters_of_both_ends_are_summed_once() -> None:
         *[2000] * 3,
         2100,
     ]
+
+
+def test_gradients_are_summed_in_buckets() -> None:
+    """Units of 2,000 bytes of gradients, from the last to the first: a bucket is full with two of them."""
+    (program,) = stages_of(model(), job(Parallelism(data=2)), bucket_bytes=3000)
+    sums = [row for row, group in enumerate(program.group) if group >= 0]
+    assert [program.size[row] for row in sums] == [4000] * 4
+    assert [program.names[row] for row in sums] == [
+        "L5 to L-2 grads 3", "L3 to L4 grads 3", "L1 to L2 grads 3", "L-1 to L0 grads 3",
+    ]  # fmt: skip
+    (program,) = stages_of(model(), job(Parallelism(data=2, zero=1)), bucket_bytes=10**9)
+    assert (
+        sum(program.size[row] for row, kind in enumerate(program.collective) if kind == REDUCE_SCATTER)
+        == 16000
+    )
+    step = ModelStep(Parallelism(data=2), [program], 8, KernelTimes(GPUS["h100-sxm"]))
+    assert waiting_ranks(step) == []
 
 
 def test_memory_of_a_stage() -> None:

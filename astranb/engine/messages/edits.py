@@ -25,6 +25,7 @@ __all__ = ["apply_edit", "check_links", "links_down", "parameters", "read_edit",
 _EFFECTS = {
     "speed": "now, for computations that have not begun",
     "up": "now, for messages that have not entered it",
+    "outage_ns": "now, for messages that have not entered it",
     "": "now, for messages that have not been sent over it",
 }
 
@@ -44,6 +45,8 @@ def read_edit(
         if _routed(part, machine):
             hint = "change link[N], which exists with congestion (--fidelity congestion)"
             raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
+        if field == "outage_ns" and not machine.config[0].cut_through:
+            raise InputError("ASTRA-sim 2.0's links have no outage", where=path, hint="leave compat out")
         return read_value(field, value, path)
 
     return checked_edit(
@@ -73,6 +76,10 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
     elif edit.field == "up":
         for row in rows:
             (_bring_up if edit.number else _take_down)(machine, row)
+    elif edit.field == "outage_ns":
+        if edit.number:  # what is not sent until then begins to cross then
+            until = machine.queue[0].now + edit.number
+            machine.links["free_ns"][rows] = np.maximum(machine.links["free_ns"][rows], until)
     elif edit.kind == "link":
         machine.wires[edit.field][rows] = edit.number
     else:
@@ -149,4 +156,7 @@ def value_of(kind: str, field: str, row: int, machine: t.MessageMachine, edits: 
         return speeds[-1] if speeds else 1.0
     if field == "up":
         return float(not machine.links[row].busy & DOWN)
+    if field == "outage_ns":
+        ends = [edit.at_ps / 1000 + edit.number for edit in edits if edit.field == field and row in edit.rows]
+        return max(0.0, max(ends, default=0.0) - float(machine.queue[0].now))
     return float((machine.dims if kind == "dim" else machine.wires)[field][row])

@@ -21,7 +21,11 @@ SPEED: Final = ("speed", "", "above 0, or inf", "of its computations: 0.5 is hal
 CHANGEABLE: Final = {
     "rank": {"speed": SPEED},
     "dim": _LINK,
-    "link": {**_LINK, "up": ("up", "", "yes or no", "no: messages wait until the link is up")},
+    "link": {
+        **_LINK,
+        "up": ("up", "", "yes or no", "no: messages wait until the link is up"),
+        "outage": ("outage_ns", "ps", "from 0", "for so long from now on, messages wait"),
+    },
 }
 """What a person may change: field, unit of a bare number, limits, meaning."""
 _MOST_SPEED = 1e6
@@ -57,6 +61,7 @@ _WRITTEN: dict[str, Callable[[float], str]] = {
     "speed": lambda speed: f"{speed:g}",
     "rate_Bpns": lambda rate: format_bandwidth(rate * 1e9),
     "latency_ns": lambda ns: format_time(round(ns * 1000)),
+    "outage_ns": lambda ns: format_time(round(ns * 1000)),
     "up": lambda up: "yes" if up else "no",
 }
 

@@ -96,7 +96,7 @@ class Failures:
     """Failures of GPUs and links as Poisson processes.
 
     A GPU may fail while it computes: the computation under way takes ``gpu_repair`` longer, and what waits
-    for it waits. A link becomes slower for ``link_repair``, for messages that come to it meanwhile.
+    for it waits. A link is down for ``link_repair``, or slower, for messages that come to it meanwhile.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ class Failures:
     link_every, link_repair : str or int, optional
         Mean time between two failures of one link, and how long each lasts.
     link_rate : float
-        Part of its bandwidth that such a link has.
+        Part of its bandwidth that such a link has meanwhile; 0: messages wait.
     """
 
     gpu_every: str | int | None = None
     gpu_repair: str | int = 0
     link_every: str | int | None = None
     link_repair: str | int = 0
-    link_rate: float = 0.1
+    link_rate: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -121,14 +121,14 @@ class Failures:
             needed = value is not None and getattr(self, name.replace("repair", "every")) is not None
             if needed and time_ps(value, where=name) <= 0:
                 raise InputError(f"{name} is not above 0", where="failures", hint="give a time, as '1 ms'")
-        if not 0 < self.link_rate < 1:
-            hint = "take more than 0 and less than 1; a link that is down for ever is a deadlock"
+        if not 0 <= self.link_rate < 1:
+            hint = "take 0 or more, and less than 1"
             raise InputError(f"a rate of {self.link_rate}", where="failures", hint=hint)
 
 
 @dataclass(frozen=True)
 class LinkFault:
-    """One link that is slower for a while."""
+    """One link that is down or slower for a while."""
 
     at_ps: int
     until_ps: int

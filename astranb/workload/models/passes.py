@@ -37,10 +37,20 @@ class PassWriter(ABC):
         The units of each chunk, in the order of a forward pass.
     held : mapping of int to Held
         The parameters that a rank holds of each unit.
+    bucket_bytes : int
+        Gradients are summed when so many are complete; 0: unit by unit.
     """
 
-    def __init__(self, job: Job, stage: int, passes: Sequence[list[int]], held: Mapping[int, Held]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        stage: int,
+        passes: Sequence[list[int]],
+        held: Mapping[int, Held],
+        bucket_bytes: int = 0,
+    ) -> None:
         self.job, self.stage, self.degrees = job, stage, job.parallelism
+        self.bucket_bytes = bucket_bytes
         self.program = StageProgram(self.degrees)
         self._passes, self._held = passes, held
         self._gathered: dict[int, tuple[int, ...]] = {}
@@ -224,15 +234,27 @@ class PassWriter(ABC):
             return
         kind = "reduce_scatter" if self.degrees.zero else "all_reduce"
         last = () if behind else (self.program.computed,)
-        for key, micro, wait in self._ready:
-            held, size = self._held[key], self.job.gradient_bytes
+        while some := self._bucket(ends=ends):
+            key, micro, _ = some[-1]
+            held, size = Held(), self.job.gradient_bytes
+            for one, _, _ in some:
+                held = held.plus(self._held[one])
+            name = f"L{key} grads {micro}" if len(some) == 1 else f"L{key} to L{some[0][0]} grads {micro}"
+            after = (*(row for _, _, wait in some for row in wait), *last)
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 if self.degrees.size(group) > 1 and count:
-                    name = f"L{key} grads {micro}"
-                    after = (*wait, *last)
                     sums = self.program.collect(kind, group, count * size, name, after, background=True)
                     self._reduced.extend(sums)
-        self._ready.clear()
+
+    def _bucket(self, *, ends: bool) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Take the next units whose gradients are summed at once: one, or as many as fill a bucket."""
+        size = 0
+        for count, (key, _, _) in enumerate(self._ready, 1):
+            size += sum(self._held[key]) * self.job.gradient_bytes
+            if size >= self.bucket_bytes or (ends and count == len(self._ready)):
+                some, self._ready = self._ready[:count], self._ready[count:]
+                return some
+        return []
 
     def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
         """Give the tag of a message into a chunk of a stage; gradients have odd ones."""

@@ -19,6 +19,7 @@ from astranb.workload.astrasim2 import (
     InfraNetwork,
     Operations,
     System,
+    Workload,
 )
 from tests.engine.operations.support import SYSTEM, by_messages, mixed
 
@@ -167,11 +168,28 @@ def test_edits_are_undone_one_by_one_and_reset_keeps_the_last_of_each():
         sim.undo(3)
 
 
+def test_messages_wait_for_the_end_of_an_outage():
+    for outage, end_us in (("2 us", 3.5), ("0 ps", 1.5)):
+        sim = pair()
+        for link in range(len(sim.engine.machine.links)):
+            sim.set(f"link[{link}].outage", outage)
+        assert sim.parameters("link[0]")[-1].value == outage.replace("2 us", "2 µs")
+        for _ in range(2):
+            sim.run()
+            assert sim.result.time_ps == end_us * 1e6
+            sim.reset(keep=True)
+    network = DimensionNetwork(["Ring"], [2], [50], [500])
+    compat = Workload(ONE_MESSAGE, network, System.from_document({}), compat=True)
+    sim = Simulation(None, compat, fidelity="congestion")
+    with pytest.raises(InputError, match="no outage"):
+        sim.set("link[0].outage", "1 us")
+
+
 def test_parameters_are_what_set_takes():
     sim = mixed(congestion=True)
     for path, names in (
         ("rank[2]", ["speed"]), ("dim[0]", ["bandwidth", "latency"]),
-        ("link[3]", ["bandwidth", "latency", "up"]), ("rank[2].op[1]", []),
+        ("link[3]", ["bandwidth", "latency", "up", "outage"]), ("rank[2].op[1]", []),
     ):  # fmt: skip
         found = sim.parameters(path)
         assert [p.path for p in found] == [f"{path}.{name}" for name in names]

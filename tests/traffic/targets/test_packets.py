@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -31,8 +32,8 @@ def test_booksim(
     graph: MessageGraph, flit: int, flits: int, cycle: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("booksim") / "t.trace"
-    large = {"flit": flit * 1000, "packet": flit * flits * 1000}
-    translate(graph, "booksim", file, cycle=cycle, **large)
+    packet = flit * flits * 1000
+    translate(graph, "booksim", file, cycle=cycle, flit=flit * 1000, packet=packet)
     rows = [[int(word) for word in line.split()] for line in file.read_text().splitlines()]
     assert all(len(row) == 4 for row in rows)
     cycles = [row[0] for row in rows]
@@ -55,7 +56,7 @@ def test_packets_wait_for_packets(
     file = tmp_path_factory.mktemp("packets") / "p.csv"
     made = translate(graph, "packets", file, packet=packet, cycle=1)
     with file.open(newline="") as text:
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 key: [int(n) for n in value.split()] if key == "waits_for" else int(value)
                 for key, value in row.items()
@@ -112,7 +113,7 @@ def test_a_network_with_cycles_of_the_trace(tmp_path: Path) -> None:
         ({"flit": "1 B", "packet": "1 B", "size": 1 << 26}, "packets; give larger packets"),
     ],
 )
-def test_what_cannot_be_written_is_refused(options: dict[str, int | str], error: str, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_refused(options: dict[str, Any], error: str, tmp_path: Path) -> None:
     size = options.pop("size", 1000)
     with pytest.raises(InputError, match=error):
         translate(halving_doubling(8, int(size)), "booksim", tmp_path / "t", **options)

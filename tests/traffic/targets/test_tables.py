@@ -19,7 +19,7 @@ from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 from tests.traffic.targets.graphs import NAMED, bytes_by_pair, graphs
 
 LABELS = st.lists(
-    st.builds(Label, *[st.text(st.characters(exclude_categories=["Cs"]), max_size=6)] * 4),
+    st.builds(Label, *[st.text(st.characters(codec="utf-8"), max_size=6)] * 4),
     min_size=1,
     max_size=4,
 )

@@ -103,7 +103,7 @@ def test_links_fail_as_often_as_given() -> None:
         (lambda: Stragglers(0), "1 ranks that take 0 times"),
         (lambda: Stragglers(2, 0), "0 ranks"),
         (lambda: Variation(-1), "a seed of -1"),
-        (lambda: Failures(link_rate=0), "a rate of 0"),
+        (lambda: Failures(link_rate=1), "a rate of 1"),
         (lambda: Failures(gpu_every="1 ms"), "gpu_repair is not above 0"),
         (lambda: Failures(link_every=0, link_repair=1), "link_every is not above 0"),
         (lambda: Variation(stragglers=Stragglers(2, 5)).workload(computing(2)), "5 stragglers of 4 ranks"),
