@@ -10,15 +10,16 @@ import numpy as np
 
 from astranb.core.document import contents
 from astranb.core.errors import InputError, near
-from astranb.core.files import whole_file
+from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
 from astranb.core.units import bandwidth_Bps
-from astranb.infragraph import Infra
+from astranb.infragraph import Infra, htsim_topology
 from astranb.traffic._graph import MessageGraph
 from astranb.traffic._waits import COMPUTATION, JOIN, MESSAGE, TIMER, Waits, waits_of
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 
 from ._checked import checked_order, counted, labelled, one_line
+from ._flows import beside
 from ._translation import Translation
 
 __all__ = ["read_htsim", "write_htsim"]
@@ -72,7 +73,8 @@ def write_htsim(
     graph : MessageGraph
     path : str or Path
     topology : Infra, optional
-        Gives the number of nodes: its GPUs.
+        Gives the number of nodes: its GPUs. Its network between servers is written beside the file as
+        ``.topo``, where htsim has such networks, and ranks get the numbers of their hosts there.
     nodes : int
         Nodes of htsim's topology, at least the ranks. Default: those of the topology, otherwise the ranks.
     host_bandwidth : str or int
@@ -109,19 +111,46 @@ def write_htsim(
     begin = np.where(flows.timed, np.float32(flows.begin).astype(np.int64), flows.begin)
     which = np.where(flows.timed, 0, 2) + (flows.done > 0)
     numbers = np.arange(1, count + 1)
-    columns = np.stack([flows.source, flows.target, numbers, begin, flows.size, flows.done], 1)
-    ends = np.stack([np.arange(1, triggers + 1), activations], 1)
-    with whole_file(Path(path)) as file:
-        head = (
-            f"# traffic: {one_line(graph.title)}\n# ids above {own}: computations and relays\n"
-            f"Nodes {given}\nConnections {count}\nTriggers {triggers}\n"
-        )
-        file.write(head.encode(errors="replace"))
-        file.write(text_lines(_LINES, which, columns))
-        file.write(text_lines(_LINES, np.where(activations > 1, _BARRIER, _ONESHOT), ends))
+    host, others, remarks = _network(topology, given, Path(path))
+    ends = host[flows.source], host[flows.target]
+    columns = np.stack([*ends, numbers, begin, flows.size, flows.done], 1)
+    conditions = np.stack([np.arange(1, triggers + 1), activations], 1)
+    head = (
+        f"# traffic: {one_line(graph.title)}\n# ids above {own}: computations and relays\n"
+        f"Nodes {given}\nConnections {count}\nTriggers {triggers}\n"
+    )
+    with whole_files() as add:
+        with add(Path(path)) as file:
+            file.write(head.encode(errors="replace"))
+            file.write(text_lines(_LINES, which, columns))
+            file.write(text_lines(_LINES, np.where(activations > 1, _BARRIER, _ONESHOT), conditions))
+        for name, content in others.items():
+            with add(name) as file:
+                file.write(content)
     inexact = np.abs(begin - flows.begin)[flows.timed]
     report = _not_expressed(graph, waits, rate > 0, count - own, inexact)
-    return Translation((Path(path),), messages, report)
+    return Translation((Path(path), *others), messages, (*report, *remarks))
+
+
+def _network(
+    topology: Infra | None, nodes: int, path: Path
+) -> tuple[np.ndarray, dict[Path, bytes], tuple[str, ...]]:
+    """Return htsim's number of each node, its network, and what that does not express."""
+    same = np.arange(nodes)
+    if topology is None:
+        return same, {}, ()
+    graph = topology.expand()
+    if len(graph.gpus) != nodes:
+        return (
+            same,
+            {},
+            (f"network: there is none of {nodes:,} nodes, {topology.name} has {len(graph.gpus):,}",),
+        )
+    try:
+        text, numbers, lost = htsim_topology(graph)
+    except InputError as error:
+        return same, {}, (f"network: {error}",)
+    return np.array(numbers), {beside(path, ".topo"): text.encode()}, tuple(f"network: {one}" for one in lost)
 
 
 def _flows(graph: MessageGraph, waits: Waits, rate_bytes: int) -> tuple[_Flows, np.ndarray]:
