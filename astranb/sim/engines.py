@@ -195,7 +195,7 @@ def _as_workload(
         raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
     if what.algorithm_name != "hierarchical":  # which goes dimension by dimension
         network = flat(network)
-    one, system = collective_operations(what, network)
+    one, system = collective_operations(what, network, network.npus)
     title = f"{what.title}, {format_bytes(what.size)}"
     ranks = network.npus
     return Workload([one] * ranks, network, system, title=title), (what.name, what.size, ranks)

@@ -120,6 +120,9 @@ def record(
 def _workload_of(simulation: Simulation) -> Workload:
     """Give what a simulation by messages runs."""
     engine = simulation.driver.engine
+    if engine.fidelity == "cacheline":
+        hint = "use 'analytical' or 'congestion'"
+        raise InputError("a pattern is not recorded at fidelity 'cacheline'", where="fidelity", hint=hint)
     workload: Workload | None = engine.run.workload if isinstance(engine, MessageEngine) else None
     if workload is None:
         hint = "make the simulation with fidelity='analytical' or 'congestion', and do not load it"

@@ -195,7 +195,7 @@ def test_a_simulation_is_recorded_and_not_moved() -> None:
 
 def test_lines_have_no_workload_to_record() -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-    with pytest.raises(InputError, match="fidelity='analytical' or 'congestion'"):
+    with pytest.raises(InputError, match="not recorded at fidelity 'cacheline'"):
         record(sim)
     with pytest.raises(InputError, match="not recorded at fidelity 'cacheline'"):
         record(_step().on(), fidelity="cacheline")

@@ -25,9 +25,19 @@ def flat(network: DimensionNetwork | InfraNetwork) -> DimensionNetwork | InfraNe
 
 
 def collective_operations(
-    what: Collective, network: DimensionNetwork | InfraNetwork
+    what: Collective, network: DimensionNetwork | InfraNetwork, ranks: int
 ) -> tuple[Operations, System]:
     """Give the only operation of each rank, and the system layer with its algorithm.
+
+    The size of a collective is that of the larger of a rank's buffers; its operation has the bytes that a
+    rank gives, which in an all-gather or gather are a part of that.
+
+    Parameters
+    ----------
+    what : Collective
+    network : DimensionNetwork or InfraNetwork
+    ranks : int
+        How many take part.
 
     Raises
     ------
@@ -47,7 +57,8 @@ def collective_operations(
     words = [ALGORITHM_WORDS[algorithm]] * len(dimensions)
     option = f"{name.replace('_', '-')}-implementation"
     system = System.from_document({option: words, "preferred-dataset-splits": 1})
+    part = -(-what.size // ranks) if name in ("all_gather", "gather") else what.size
     one = Operations.of(
-        [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": what.size, "peer": what.root}]
+        [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": part, "peer": what.root}]
     )
     return one, system

@@ -227,7 +227,7 @@ class ClusterJob:
             if what.root >= ranks:
                 where = f"job {self.name}"
                 raise InputError(f"root {what.root} is not one of {ranks} ranks", where=where)
-            one, system = collective_operations(what, network)
+            one, system = collective_operations(what, network, ranks)
             return JobPart(RankOperations.of([one] * ranks), {}, system, only_algorithms=True)
         if isinstance(what, BackgroundTraffic):
             return JobPart(what.operations(ranks, rate_Bps))
