@@ -15,6 +15,8 @@ README = ROOT / "README.md"
 GUIDES = [
     *sorted((DOCS / "how-to").glob("*.md")),
     DOCS / "explanation" / "kernels.md",
+    DOCS / "traffic.md",
+    DOCS / "traffic_profile.md",
     DOCS / "troubleshooting.md",
     README,
 ]

@@ -57,14 +57,15 @@ def write_lines(
                 place += 1
                 value = -value
             size = 1
-            rest = value // 10
-            while rest > 0:
+            limit = 10
+            while value >= limit and size < 19:
                 size += 1
-                rest //= 10
+                limit *= 10
             place += size
             for digit in range(1, size + 1):
-                out[place - digit] = 48 + value % 10
-                value //= 10
+                rest = value // 10
+                out[place - digit] = 48 + value - 10 * rest
+                value = rest
     return place
 
 

@@ -15,7 +15,14 @@ from ._link_types import LINK_TYPES, LinkType, family
 from ._load import convert, load
 from ._ned import network_name
 from ._plan import NodeKind
-from ._topology_files import TOPOLOGY_FORMATS, anynet_text, topology_format, topology_text, write_topology
+from ._topology_files import (
+    TOPOLOGY_FORMATS,
+    anynet_text,
+    htsim_topology,
+    topology_format,
+    topology_text,
+    write_topology,
+)
 
 __all__ = [
     "LINK_TYPES",
@@ -33,6 +40,7 @@ __all__ = [
     "dimensions",
     "family",
     "flattened",
+    "htsim_topology",
     "load",
     "network_name",
     "resolve",

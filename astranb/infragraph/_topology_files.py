@@ -15,7 +15,7 @@ from ._anynet import read_anynet, write_anynet
 from ._flat import FlatNetwork, fabric_of, flattened
 from ._flat_document import document_of
 from ._graph import NodeGraph
-from ._htsim import read_htsim, write_htsim
+from ._htsim import htsim_hosts, read_htsim, write_htsim
 from ._infra import Infra
 from ._ned import write_ned
 from ._ns3 import read_ns3, write_ns3
@@ -24,6 +24,7 @@ __all__ = [
     "TOPOLOGY_FORMATS",
     "TopologyFormat",
     "anynet_text",
+    "htsim_topology",
     "is_topology_file",
     "read_topology",
     "topology_format",
@@ -127,6 +128,25 @@ def anynet_text(graph: NodeGraph, cycle_ps: int) -> tuple[str, list[str]]:
     'router 0 router 1 3000'
     """
     return write_anynet(flattened(graph), cycle_ps)
+
+
+def htsim_topology(graph: NodeGraph) -> tuple[str, list[int], list[str]]:
+    """Return a ``.topo`` file, htsim's number of each rank, and what the file does not express.
+
+    Raises
+    ------
+    InputError
+        The network is none of htsim's.
+
+    Examples
+    --------
+    >>> from astranb.infragraph import blueprint
+    >>> htsim_topology(blueprint("rails:servers=16").expand())[1][:10]
+    [0, 16, 32, 48, 64, 80, 96, 112, 1, 17]
+    """
+    network = fabric_of(graph)
+    text, remarks = write_htsim(network)
+    return text, htsim_hosts(network), remarks
 
 
 def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> list[str]:

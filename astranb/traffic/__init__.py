@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
+from ._loggp import LogGP, loggp_finish_ps
 from ._pattern import Pattern
 from ._profile import Profile, profile_model, profile_of
 from ._profile_torch import profile_torch
@@ -19,11 +20,13 @@ __all__ = [
     "NODE",
     "TARGETS",
     "Label",
+    "LogGP",
     "MessageGraph",
     "Pattern",
     "Profile",
     "TrafficStatistics",
     "Translation",
+    "loggp_finish_ps",
     "profile_model",
     "profile_of",
     "profile_torch",

@@ -28,7 +28,7 @@ __all__ = ["Pattern"]
 
 _WORDS: Final = ALGORITHM_WORDS | {"double_tree": "doubleBinaryTree"}
 """What a system's file calls the algorithms of templates."""
-_NODE_BYTES: Final = 3 * NODE.itemsize
+_NODE_BYTES: Final = 4 * NODE.itemsize
 """Bytes of a node while a graph is made: itself, its dependencies, and what matches sends and receives."""
 
 

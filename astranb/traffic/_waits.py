@@ -29,8 +29,8 @@ _EVENTS: Final = 1
 _SETS: Final = 2
 _POOL: Final = 3
 _MESSAGES: Final = 4
-_MOST_SEEN: Final = 256  # events looked at to find out which follow from others; what is not found is kept
-_ROOM: Final = 4  # members of sets for a node, at first
+_MOST_SEEN: Final = 64  # events looked at to find out which follow from others; what is not found is kept
+_ROOM: Final = 4  # members of each set, at first
 _FLAT: Final = 2  # so many events are listed; more of them, where parts have several, are joined
 
 
@@ -397,16 +397,20 @@ def waits_of(graph: MessageGraph, order: _Ints, *, with_computations: bool = Fal
         np.where(nodes["kind"] == COMPUTE, nodes["duration_ps"], 0),
         np.zeros(count, np.int64),
     )
-    most_events, room = messages + 2 * count, max(1, _ROOM * count)
+    unions = int(
+        (np.diff(graph.dep_start) + (nodes["kind"] == RECV) > 1).sum()
+    )  # a set of several each, at most
+    most_events = messages + int((tables.duration > 0).sum()) + unions
+    room = max(1, _ROOM * unions)
     while True:
         tables.end[:] = 0
         events = _WaitEvents(*(np.zeros(most_events + 1, np.int64) for _ in _WaitEvents._fields))
-        most_sets = most_events + 1 + count
+        most_sets = most_events + 1 + unions
         sets = _WaitSets(
             np.zeros(most_sets + 1, np.int64),
             np.zeros(most_sets + 1, np.int64),
             np.zeros(most_events + room + 1, np.int64),
-            np.zeros(1 << max(4, (2 * count).bit_length()), np.int64),
+            np.zeros(1 << max(4, (2 * unions).bit_length()), np.int64),
             np.full(most_sets + 1, -1, np.int64),
             np.zeros(most_sets + 1, np.int64),
         )

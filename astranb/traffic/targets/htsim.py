@@ -10,14 +10,16 @@ import numpy as np
 
 from astranb.core.document import contents
 from astranb.core.errors import InputError, near
-from astranb.core.files import whole_file
+from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
-from astranb.infragraph import Infra
+from astranb.core.units import bandwidth_Bps
+from astranb.infragraph import Infra, htsim_topology
 from astranb.traffic._graph import MessageGraph
 from astranb.traffic._waits import COMPUTATION, JOIN, MESSAGE, TIMER, Waits, waits_of
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 
 from ._checked import checked_order, counted, labelled, one_line
+from ._flows import beside
 from ._translation import Translation
 
 __all__ = ["read_htsim", "write_htsim"]
@@ -56,7 +58,7 @@ def write_htsim(
     *,
     topology: Infra | None = None,
     nodes: int = 0,
-    compute_Bps: float = 0,  # noqa: N803 - unit in the name
+    host_bandwidth: str | int = "",
 ) -> Translation:
     """Write a connection matrix (``.cm``) of htsim.
 
@@ -71,13 +73,14 @@ def write_htsim(
     graph : MessageGraph
     path : str or Path
     topology : Infra, optional
-        Gives the number of nodes: its GPUs.
+        Gives the number of nodes: its GPUs. Its network between servers is written beside the file as
+        ``.topo``, where htsim has such networks, and ranks get the numbers of their hosts there.
     nodes : int
         Nodes of htsim's topology, at least the ranks. Default: those of the topology, otherwise the ranks.
-    compute_Bps : float
-        The rate of hosts, in bytes/s. Where it is given, a computation that waits for messages is a flow
-        between two hosts of its own, which takes as long: rank R has nodes ``ranks + 2 R`` and the next one,
-        so that three times as many nodes are needed. Otherwise it takes no time.
+    host_bandwidth : str or int
+        The rate of hosts, as ``100 Gb/s``. Where it is given, a computation that waits for messages is a
+        flow between two hosts of its own, which takes as long: rank R has nodes ``ranks + 2 R`` and the next
+        one, so that three times as many nodes are needed. Otherwise it takes no time.
 
     Raises
     ------
@@ -86,20 +89,21 @@ def write_htsim(
         cannot be written there.
     """
     order = checked_order(graph)
-    most = graph.ranks * (3 if compute_Bps else 1)
+    rate = bandwidth_Bps(host_bandwidth, where="host_bandwidth") if host_bandwidth else 0
+    if not isinstance(nodes, int) or nodes < 0:  # options of the command line are text
+        raise InputError(f"nodes is {nodes!r}", where="nodes", hint="give a whole number")
+    most = graph.ranks * (3 if rate else 1)
     given = nodes or (len(topology.expand().gpus) if topology else most)
     if given < most:
-        spare = " with two more nodes for the computations of each" if compute_Bps else ""
+        spare = " with two more nodes for the computations of each" if rate else ""
         what = f"{graph.ranks} ranks{spare} do not fit on {given} nodes"
         raise InputError(what, where=graph.title, hint=f"give {most} nodes or more")
-    if not 0 <= compute_Bps < float("inf"):
-        raise InputError(f"compute_Bps is {compute_Bps}", where=graph.title, hint="give the rate of a host")
-    waits = waits_of(graph, order, with_computations=compute_Bps > 0)
+    waits = waits_of(graph, order, with_computations=rate > 0)
     messages = int(waits.needed[: graph.messages].sum())
     if messages == 0:
         hint = "a connection matrix needs a flow"
         raise InputError("there are no messages between ranks", where=graph.title, hint=hint)
-    flows, activations = _flows(graph, waits, compute_Bps)
+    flows, activations = _flows(graph, waits, rate)
     flows, activations, own = _divided(flows, activations, messages)
     count, triggers = len(flows.source), len(activations)
     if max(count, triggers) > _MOST:
@@ -107,22 +111,49 @@ def write_htsim(
     begin = np.where(flows.timed, np.float32(flows.begin).astype(np.int64), flows.begin)
     which = np.where(flows.timed, 0, 2) + (flows.done > 0)
     numbers = np.arange(1, count + 1)
-    columns = np.stack([flows.source, flows.target, numbers, begin, flows.size, flows.done], 1)
-    ends = np.stack([np.arange(1, triggers + 1), activations], 1)
-    with whole_file(Path(path)) as file:
-        head = (
-            f"# traffic: {one_line(graph.title)}\n# ids above {own}: computations and relays\n"
-            f"Nodes {given}\nConnections {count}\nTriggers {triggers}\n"
-        )
-        file.write(head.encode(errors="replace"))
-        file.write(text_lines(_LINES, which, columns))
-        file.write(text_lines(_LINES, np.where(activations > 1, _BARRIER, _ONESHOT), ends))
+    host, others, remarks = _network(topology, given, Path(path))
+    ends = host[flows.source], host[flows.target]
+    columns = np.stack([*ends, numbers, begin, flows.size, flows.done], 1)
+    conditions = np.stack([np.arange(1, triggers + 1), activations], 1)
+    head = (
+        f"# traffic: {one_line(graph.title)}\n# ids above {own}: computations and relays\n"
+        f"Nodes {given}\nConnections {count}\nTriggers {triggers}\n"
+    )
+    with whole_files() as add:
+        with add(Path(path)) as file:
+            file.write(head.encode(errors="replace"))
+            file.write(text_lines(_LINES, which, columns))
+            file.write(text_lines(_LINES, np.where(activations > 1, _BARRIER, _ONESHOT), conditions))
+        for name, content in others.items():
+            with add(name) as file:
+                file.write(content)
     inexact = np.abs(begin - flows.begin)[flows.timed]
-    report = _not_expressed(graph, waits, compute_Bps > 0, count - own, inexact)
-    return Translation((Path(path),), messages, report)
+    report = _not_expressed(graph, waits, rate > 0, count - own, inexact)
+    return Translation((Path(path), *others), messages, (*report, *remarks))
 
 
-def _flows(graph: MessageGraph, waits: Waits, rate_bytes: float) -> tuple[_Flows, np.ndarray]:
+def _network(
+    topology: Infra | None, nodes: int, path: Path
+) -> tuple[np.ndarray, dict[Path, bytes], tuple[str, ...]]:
+    """Return htsim's number of each node, its network, and what that does not express."""
+    same = np.arange(nodes)
+    if topology is None:
+        return same, {}, ()
+    graph = topology.expand()
+    if len(graph.gpus) != nodes:
+        return (
+            same,
+            {},
+            (f"network: there is none of {nodes:,} nodes, {topology.name} has {len(graph.gpus):,}",),
+        )
+    try:
+        text, numbers, lost = htsim_topology(graph)
+    except InputError as error:
+        return same, {}, (f"network: {error}",)
+    return np.array(numbers), {beside(path, ".topo"): text.encode()}, tuple(f"network: {one}" for one in lost)
+
+
+def _flows(graph: MessageGraph, waits: Waits, rate_bytes: int) -> tuple[_Flows, np.ndarray]:
     """Make the flows, those of messages first; returns also how many activations each trigger needs."""
     kind, size, start = waits.kind, waits.set_size, waits.set_start
     events = np.arange(len(kind))
@@ -228,7 +259,7 @@ def _not_expressed(
             takes_time - timers,
             computes,
             "computations",
-            "wait for messages and take no time: htsim has no delay (compute_Bps makes flows of them)",
+            "wait for messages and take no time: htsim has no delay (host_bandwidth makes flows of them)",
         )
     )
     return (

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 
 from astranb.core.errors import InputError
-from astranb.infragraph import blueprint
+from astranb.infragraph import blueprint, htsim_topology, load, resolve
 from astranb.traffic import Label, MessageGraph
 from astranb.traffic._order import node_order
 from astranb.traffic.targets import translate
 from astranb.traffic.targets.htsim import read_htsim, write_htsim
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
-from tests.traffic.targets.graphs import NAMED, Builder, bytes_by_pair, graphs, random_graph, ring
+from tests.traffic.targets.graphs import NAMED, Builder, all_to_all, bytes_by_pair, graphs, random_graph, ring
 
 FLOW = re.compile(
     r"(\d+)->(\d+) id (\d+) (?:start (\d+)|trigger (\d+)) size (\d+)(?: send_done_trigger (\d+))?"
@@ -218,7 +218,7 @@ def test_sets_get_more_room_where_they_need_it(tmp_path: Path, monkeypatch: pyte
 def test_computations_are_flows_of_spare_hosts(tmp_path: Path) -> None:
     graph = NAMED["pipeline 4"]()
     file = tmp_path / "a.cm"
-    done = write_htsim(graph, file, compute_Bps=10e9)
+    done = write_htsim(graph, file, host_bandwidth="10 GB/s")
     read = matrix(file)
     assert read.nodes == 12
     hosts = [flow for flow in read.flows.values() if flow[0] >= 4]
@@ -280,9 +280,14 @@ def test_the_topology_gives_the_nodes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="17 ranks do not fit on 16 nodes; give 17 nodes"):
         write_htsim(ring(17, 100), tmp_path / "b.cm", topology=infra)
     with pytest.raises(InputError, match=r"4 ranks with two more .* do not fit on 8 nodes; give 12"):
-        write_htsim(ring(4, 100), tmp_path / "b.cm", nodes=8, compute_Bps=1e9)
-    with pytest.raises(InputError, match="compute_Bps is -1"):
-        write_htsim(ring(4, 100), tmp_path / "b.cm", compute_Bps=-1)
+        write_htsim(ring(4, 100), tmp_path / "b.cm", nodes=8, host_bandwidth=10**9)
+    for wrong, what in (
+        ({"host_bandwidth": "much"}, "host_bandwidth"),
+        ({"nodes": "many"}, "nodes: nodes is 'many'; give a whole number"),
+        ({"nodes": -3}, "nodes: nodes is -3"),
+    ):
+        with pytest.raises(InputError, match=what):
+            translate(ring(4, 100), "htsim", tmp_path / "b.cm", **wrong)
 
 
 def test_a_connection_matrix_is_read(tmp_path: Path) -> None:
@@ -329,12 +334,12 @@ def test_htsim_ran_the_flows_to_their_end(name: str, tmp_path: Path) -> None:
     check_times(matrix(tmp_path / "a.cm"), dict(enumerate(RECORDED["graphs"][name], 1)))
 
 
-def htsim(file: Path) -> dict[int, float]:
+def htsim(file: Path, nodes: int = NODES, *more: str) -> dict[int, float]:
     """Run htsim_ndp; returns when each flow ended, in microseconds."""
     program = os.environ.get("HTSIM_NDP") or shutil.which("htsim_ndp")
     if not program:
         pytest.skip("htsim_ndp is not on the path, and HTSIM_NDP does not name it")
-    command = [program, "-nodes", str(NODES), "-tm", file.name, "-strat", "perm", "-end", "1000000"]
+    command = [program, "-nodes", str(nodes), "-tm", file.name, "-strat", "perm", "-end", "1000000", *more]
     done = subprocess.run(command, cwd=file.parent, check=True, capture_output=True, text=True)
     return {
         int(number): float(end) for number, end in re.findall(r"flow_id (\d+) finished at (\S+)", done.stdout)
@@ -350,9 +355,47 @@ def test_htsim_still_says_what_was_recorded(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_htsim_runs_random_graphs_to_their_end(seed: int, tmp_path: Path) -> None:
     graph = random_graph(2 + seed % 5, 40 + 10 * seed, seed, zero=True)
-    rate = 12.5e9 if seed % 2 and 3 * graph.ranks <= NODES else 0
-    write_htsim(graph, tmp_path / "a.cm", nodes=NODES, compute_Bps=rate)
+    rate = 12_500_000_000 if seed % 2 and 3 * graph.ranks <= NODES else 0
+    write_htsim(graph, tmp_path / "a.cm", nodes=NODES, host_bandwidth=rate)
     check_times(matrix(tmp_path / "a.cm"), htsim(tmp_path / "a.cm"))
+
+
+@pytest.mark.parametrize("name", ["rails:servers=16", "clos:servers=4", "switch:gpus=9"])
+def test_a_network_is_written_and_ranks_have_its_numbers(name: str, tmp_path: Path) -> None:
+    infra = resolve(name)
+    graph = infra.expand()
+    ranks = len(graph.gpus)
+    pattern = all_to_all(4, 1000)
+    pattern = MessageGraph(ranks, pattern.nodes, pattern.dep_start, pattern.deps, title="a")
+    _, host, _ = htsim_topology(graph)
+    found = write_htsim(pattern, tmp_path / "a.cm", topology=infra)
+    assert [file.name for file in found.files] == ["a.cm", "a.topo"]
+    assert len(load(tmp_path / "a.topo").expand().gpus) == ranks
+    read = matrix(tmp_path / "a.cm")
+    ends = {flow[:2] for number, flow in read.flows.items() if number <= read.own}
+    assert ends == {(host[a], host[b]) for a in range(4) for b in range(4) if a != b}
+    assert all(one.startswith("network: ") for one in found.not_expressed if "hosts" in one)
+
+
+@pytest.mark.parametrize("name", ["rails:servers=16", "clos:servers=4", "switch:gpus=9"])
+def test_htsim_runs_on_the_network(name: str, tmp_path: Path) -> None:
+    infra = resolve(name)
+    ranks = len(infra.expand().gpus)
+    small = ring(4, 10_000)
+    graph = MessageGraph(ranks, small.nodes, small.dep_start, small.deps, title="a")
+    write_htsim(graph, tmp_path / "a.cm", topology=infra)
+    ended = htsim(tmp_path / "a.cm", ranks, "-topo", "a.topo")
+    assert set(ended) == set(matrix(tmp_path / "a.cm").flows)
+
+
+def test_networks_that_htsim_has_not_are_reported(tmp_path: Path) -> None:
+    found = write_htsim(ring(8, 100), tmp_path / "a.cm", topology=resolve("dgx-h100"))
+    assert [file.name for file in found.files] == ["a.cm"]
+    assert any(
+        one.startswith("network: dgx_h100-infra: no network of htsim's") for one in found.not_expressed
+    )
+    found = write_htsim(ring(2, 100), tmp_path / "a.cm", topology=resolve("switch:gpus=4"), nodes=9)
+    assert "network: there is none of 9 nodes, switch has 4" in found.not_expressed
 
 
 GOOD = (
