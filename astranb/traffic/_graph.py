@@ -239,13 +239,7 @@ class MessageGraph:
         operations = [self._operations(rank) for rank in range(self.ranks)]
         # A roofline says of computations without operations that they take no time.
         system = System.from_document(
-            {
-                "all-reduce-implementation": ["ring"],
-                "roofline-enabled": 1,
-                "peak-perf": 1,
-                "local-mem-bw": 1,
-            },
-            "the replay",
+            {"all-reduce-implementation": ["ring"], "roofline-enabled": 1}, "the replay"
         )
         return Workload(operations, used, system, title=self.title)
 

@@ -57,6 +57,8 @@ class Pattern:
     title : str
     assumptions : mapping of str to str
         What the pattern rests on: machine, algorithms, sources of durations.
+    jobs : sequence of str
+        For each class of ranks the job that it belongs to; empty: there is one job.
     """
 
     subject: ClassVar = "model"
@@ -69,6 +71,7 @@ class Pattern:
     time_ns: int
     title: str = "traffic"
     assumptions: Mapping[str, str] = field(default_factory=dict)
+    jobs: Sequence[str] = ()
 
     @property
     def ranks(self) -> int:
@@ -322,10 +325,11 @@ class _ClassNodes:
     def _labels(pattern: Pattern, number: int, labels: dict[Label, int]) -> np.ndarray:
         """Give the label of each operation."""
         one, found = pattern.operations.patterns[number], []
+        job = pattern.jobs[number] if pattern.jobs else ""
         for row, template in enumerate(pattern.template[number].tolist()):
             name = "" if one.names is None else one.names[row] or ""
             of = pattern.templates[template].labels[0] if template >= 0 else Label()
-            label = Label(name, of.collective, of.algorithm)
+            label = Label(name, of.collective, of.algorithm, job)
             found.append(labels.setdefault(label, len(labels)))
         return np.array(found, np.int64)
 

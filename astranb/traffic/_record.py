@@ -113,8 +113,14 @@ def record(
     return Pattern(
         operations, dict(workload.groups), tuple(templates.graphs), tuple(chosen), tuple(starts),
         0 if algorithms else int(result.end_ns.max(initial=0)), workload.title,
-        known | dict(assumptions or {}),
+        known | dict(assumptions or {}), _jobs(workload, [first for first, _, _ in classes.listed]),
     )  # fmt: skip
+
+
+def _jobs(workload: Workload, ranks: Sequence[int]) -> tuple[str, ...]:
+    """Give the job that each of some ranks belongs to; empty where there is one job."""
+    named = {rank: job.name for job in workload.jobs for rank in job.ranks}
+    return tuple(named.get(rank, "") for rank in ranks) if len(workload.jobs) > 1 else ()
 
 
 def _workload_of(simulation: Simulation) -> Workload:

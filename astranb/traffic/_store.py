@@ -89,7 +89,7 @@ def write_pattern(pattern: Pattern, path: str | Path) -> Path:
         "assumptions": dict(pattern.assumptions), "class": ranks.pattern.tolist(),
         "rank_groups": ranks.groups.tolist(), "rank_peers": ranks.peers.tolist(),
         "groups": {str(number): list(map(int, members)) for number, members in pattern.groups.items()},
-        "template_ranks": [graph.ranks for graph in pattern.templates],
+        "jobs": list(pattern.jobs), "template_ranks": [graph.ranks for graph in pattern.templates],
     }  # fmt: skip
     table = pa.table(arrays).replace_schema_metadata({"astranb": json.dumps(document)})
     target = Path(path)
@@ -209,6 +209,7 @@ def _pattern(table: Any, document: dict[str, Any]) -> Pattern:
     found = Pattern(
         ranks, groups, tuple(templates), tuple(chosen), tuple(starts), int(document["time_ns"]),
         str(document["title"]), {str(key): str(text) for key, text in document["assumptions"].items()},
+        tuple(map(str, document["jobs"])),
     )  # fmt: skip
     _check(found)
     return found
@@ -231,7 +232,10 @@ def _check(pattern: Pattern) -> None:
         collective = rows["kind"] == COLLECTIVE
         if (collective != (chosen >= 0)).any() or chosen.max(initial=-1) >= len(pattern.templates):
             raise damaged
-        if rows["group"].max(initial=-1) >= ranks.groups.shape[1]:
+        if rows["group"].max(initial=-1) >= ranks.groups.shape[1] or len(pattern.jobs) not in (
+            0,
+            len(ranks.patterns),
+        ):
             raise damaged
         messages = np.isin(rows["kind"], (SEND, RECV))
         peers = rows["peer"][messages]

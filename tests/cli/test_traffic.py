@@ -11,20 +11,8 @@ import pytest
 from astranb.cli import main
 from astranb.traffic import TARGETS
 
-_MODEL = [
-    "--model",
-    "gpt3-125m",
-    "--dp",
-    "2",
-    "--tp",
-    "2",
-    "--pp",
-    "2",
-    "--batch",
-    "4",
-    "--microbatches",
-    "2",
-]
+_PLAN = ["--dp", "2", "--tp", "2", "--pp", "2", "--batch", "4", "--microbatches", "2"]
+_MODEL = ["--model", "gpt3-125m", *_PLAN]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 import astranb as anb
 from astranb.cli import main
-from astranb.traffic import Pattern, record, write_pattern
+from astranb.traffic import Pattern, read_pattern, record, statistics, write_pattern
 from astranb.workload.astrasim2 import DimensionNetwork
 from astranb.workload.models import ModelStep, Parallelism, workload
 
@@ -62,3 +62,18 @@ def test_a_file_of_jobs_names_recorded_traffic(
     path.write_text(f"infra: dgx-h100\njobs: [{{pattern: {tmp_path / 'none.parquet'}}}]")
     assert main(["run", "--jobs", str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_recorded_jobs_keep_their_names(step: ModelStep, tmp_path: Path) -> None:
+    jobs = [anb.Job(step, range(0, 16, 2), name="a"), anb.Job(step, range(1, 16, 2), name="b", start="1 us")]
+    sim = anb.Simulation(DOUBLE, jobs=jobs, fidelity="congestion")
+    both = record(sim, fidelity="congestion")
+    again = read_pattern(write_pattern(both, tmp_path / "two.parquet"))
+    graph = again.unfold()
+    for label, rank in zip(graph.nodes["label"].tolist(), graph.nodes["rank"].tolist(), strict=True):
+        assert graph.labels[label].job == "ab"[rank % 2]
+    sim.run()
+    replay = anb.Simulation(DOUBLE, again, fidelity="congestion")
+    replay.run()
+    assert replay.now_ps == pytest.approx(sim.now_ps, rel=0.01)
+    assert set(statistics(graph).by_operation()["job"]) == {"a", "b"}
