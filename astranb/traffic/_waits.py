@@ -96,9 +96,10 @@ def find_implied(
             if timer < 0 or events.earliest[event] > events.earliest[timer]:
                 timer = event
             continue
-        earliest = max(earliest, events.earliest[event])
         oldest = min(oldest, events.position[event])
-        if events.kind[event] == JOIN:
+        if events.kind[event] != JOIN:  # which is left out itself where all its events are here
+            earliest = max(earliest, events.earliest[event])
+        else:
             own = events.waits[event]
             for place in range(sets.start[own], sets.start[own] + sets.size[own]):
                 oldest = min(oldest, events.position[sets.pool[place]])

@@ -199,6 +199,13 @@ def test_every_flow_begins_after_all_that_its_message_waits_for(
     assert {pair: size for pair, size in found.items() if size} == sent
 
 
+@pytest.mark.parametrize("seed", [1300, *range(40)])
+def test_a_start_is_kept_beside_messages(seed: int, tmp_path: Path) -> None:
+    graph = random_graph(3, 11, seed, zero=False)
+    translate(graph, "htsim", tmp_path / "a.cm")
+    check(graph, matrix(tmp_path / "a.cm"))
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_named_graphs(name: str, tmp_path: Path) -> None:
     graph = NAMED[name]()
