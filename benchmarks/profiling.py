@@ -57,7 +57,7 @@ def profiled(case: Case) -> Profile:
     """Profile a job."""
     if not case.layers:
         return profile_model(case.name, case.degrees)
-    from tests.traffic.torch_models import llama
+    from tests.traffic.profiles.torch_models import llama
 
     made = partial(llama, case.layers, 16384, 128, 8, 53248, 128256, 8192)
     return profile_torch(made, parallelism=case.degrees)

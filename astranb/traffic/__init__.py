@@ -5,14 +5,12 @@ from __future__ import annotations
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._loggp import LogGP, loggp_finish_ps
 from ._pattern import Pattern
-from ._profile import Profile, profile_model, profile_of
-from ._profile_torch import profile_torch
-from ._profile_traces import profile_traces
 from ._program import template_of_program
 from ._record import record
 from ._statistics import TrafficStatistics, statistics
 from ._store import read_pattern, write_chakra, write_pattern
 from ._template import template_of
+from .profiles import Profile, profile_model, profile_of, profile_torch, profile_traces
 from .targets import TARGETS, Translation, read_traffic, translate
 
 __all__ = [

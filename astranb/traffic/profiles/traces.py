@@ -30,8 +30,8 @@ from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, TimedKernel, gpu_
 from astranb.workload.models import ModelStep, Parallelism, StageProgram
 from astranb.workload.models.parallelism import GROUPS, PEERS
 
-from ._profile import Profile, plan_text
-from ._profile_scale import Scaling, scaled
+from .profile import Profile, plan_text
+from .scale import Scaling, scaled
 
 __all__ = ["profile_traces"]
 
@@ -78,7 +78,7 @@ def profile_traces(
     """Profile the traces of a few ranks, and scale what they did to more ranks.
 
     Every stage of the pipeline needs the trace of one rank. The rules of scaling are those of
-    :func:`astranb.traffic._profile_scale.scaled`; they are in the profile's assumptions.
+    :func:`astranb.traffic.profiles.scale.scaled`; they are in the profile's assumptions.
 
     Parameters
     ----------

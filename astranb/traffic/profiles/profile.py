@@ -19,7 +19,7 @@ from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, wo
 from astranb.workload.models.fits import require_memory
 from astranb.workload.models.parallelism import GROUPS, PEERS
 
-from ._profile_document import step_document, step_of
+from .document import step_document, step_of
 
 __all__ = ["Profile", "durations_text", "plan_text", "profile_model", "profile_of"]
 

@@ -12,12 +12,12 @@ from astranb.core.errors import InputError
 from astranb.traffic import Profile, profile_model, profile_torch
 from astranb.workload.kernels import Attention, Product, TimedKernel
 from astranb.workload.models import Parallelism, Transformer
-from tests.traffic.test_profile import assert_same, saved_and_loaded
+from tests.traffic.profiles.test_profile import assert_same, saved_and_loaded
 from tests.workload.models.support import waiting_ranks
 
 pytest.importorskip("torch", reason="PyTorch is an extra of its own: pip install 'astranb[torch]'")
 
-from tests.traffic import torch_models as models
+from tests.traffic.profiles import torch_models as models
 
 OURS = Transformer("gpt", 4, 256, 8, 1024, 1024, 128, positions=128, tied=True)
 PLANS: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from astranb.chakra import CollectiveType, NodeType
 from astranb.core.errors import InputError
-from astranb.traffic._profile_units import (
+from astranb.traffic.profiles.units import (
     ProfiledModel,
     ProfiledUnit,
     UnitSegment,

@@ -21,7 +21,7 @@ from astranb.core.errors import InputError
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, TimedKernel
 from astranb.workload.models.program import Cost
 
-from ._profile_units import UnitSegment
+from .units import UnitSegment
 
 __all__ = ["Operator", "OperatorRecorder", "RecordedPass", "segments_of", "storage_of"]
 

@@ -16,9 +16,9 @@ from astranb.core.extras import needs_extra
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
 from astranb.workload.models import Job, ModelStep, Parallelism
 
-from ._profile import Profile, durations_text, plan_text
-from ._profile_units import BALANCES, ProfiledModel, ProfiledUnit, stages_of, unit_memory
-from ._torch_operators import OperatorRecorder, RecordedPass, segments_of, storage_of
+from .profile import Profile, durations_text, plan_text
+from .torch_operators import OperatorRecorder, RecordedPass, segments_of, storage_of
+from .units import BALANCES, ProfiledModel, ProfiledUnit, stages_of, unit_memory
 
 __all__ = ["PLAN", "profile_torch"]
 
