@@ -14,6 +14,7 @@ from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.operations.about import ABOUT, About
 from astranb.engine.operations.footprint import loaded_footprint, saved_footprint
+from astranb.engine.operations.parts import load_part_rows, save_part_rows
 from astranb.engine.operations.run import Spans, recent
 from astranb.engine.operations.spans import TRACKS, spans_of
 from astranb.workload.astrasim2 import read_placed_jobs, saved_placed_jobs
@@ -183,7 +184,7 @@ class MessageEngine(MessageState):
 
     def states(self, rows: Any) -> Any:
         """Numbers of the states of operations."""
-        return inspection.states_of(self.machine, rows)
+        return inspection.states_of(self, rows)
 
     def progress(self, row: int) -> tuple[int, int]:
         """How many chunks of an operation are done, of how many."""
@@ -195,7 +196,7 @@ class MessageEngine(MessageState):
         if self.represented is not None:
             few, npu = self.represented
             return np.asarray(few.computed_ps()[npu])
-        m = self.machine
+        m, parts = self.machine, self.about.parts
         rows: Any = m.operations[: self.about.own]
         running = np.flatnonzero(
             (rows.kind == t.COMPUTE) & (rows.place != t.ON_CPU) & (rows.start_ns >= 0) & (rows.end_ns < 0)
@@ -203,6 +204,11 @@ class MessageEngine(MessageState):
         result = np.array(m.npus.compute_ns, np.int64)
         left = rows.start_ns[running] + rows.duration_ns[running] - self.run.now_ns
         np.subtract.at(result, rows.npu[running], left)
+        if parts is not None:
+            (start, end), first = self.times_ps(), parts.first[parts.kind == t.COMPUTE]
+            first = first[start[first] >= 0]
+            until = np.where(end[first] >= 0, end[first] // 1000, self.run.now_ns)
+            np.add.at(result, self.about.npu[first], until - start[first] // 1000)
         return result * 1000
 
     def passed(self) -> dict[str, np.ndarray]:
@@ -243,7 +249,9 @@ class MessageEngine(MessageState):
         """What the tables do not hold: names, and what depends on what."""
         about = self.about
         footprint, columns = saved_footprint(about.footprint)
+        labels, parts = save_part_rows(about.parts)
         inputs = {
+            "parts": labels,
             "names": about.names,
             "topology": about.topology,
             "own": about.own,
@@ -256,6 +264,7 @@ class MessageEngine(MessageState):
         }
         return inputs, {
             **columns,
+            **parts,
             **{f"about/{name}": getattr(about, name) for name in ABOUT},
             "base_ns": self.base_ns,
         }
@@ -282,6 +291,7 @@ class MessageEngine(MessageState):
             )  # fmt: skip
             check_about(about, data["base_ns"], machine)
             about.footprint = loaded_footprint(inputs["footprint"], data, about.start)
+            about.parts = load_part_rows(inputs.get("parts"), data, about.own, about.kind)
             about.jobs = read_placed_jobs(inputs.get("jobs", []), len(machine.npus))
             if not isinstance(inputs["title"], str):
                 raise TypeError("the title is no text")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from astranb.engine.operations.flights import Flights, LinkGraph, Recorded, graph_of_dimensions, spread
@@ -98,6 +100,7 @@ def flights(engine: MessageState, since: int) -> Recorded:
     given = {name: np.asarray(rows[name]) for name in ("operation", "phase", "step", "bytes")}
     given |= {"source": np.asarray(rows.src), "target": np.asarray(rows.dst)}
     given["chunk"] = np.asarray(rows.tag) % t.NATIVE_TAGS
+    given |= _replayed(engine, given)
     queued, start, end = (np.asarray(rows[f"{name}_ns"]) * 1000 for name in ("queued", "start", "end"))
     if not m.config[0].congestion:
         message, link, nth, count = _paths(engine, rows)
@@ -106,6 +109,21 @@ def flights(engine: MessageState, since: int) -> Recorded:
         queued = start
     found = Flights(link=link, queued_ps=queued, start_ps=start, end_ps=end, **given)
     return Recorded(first, total, found, len(found))
+
+
+def _replayed(engine: MessageState, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Give the operation of each message of a custom collective, and its phase and chunk as recorded."""
+    sender = given["operation"]
+    row, parts = np.maximum(sender, 0), engine.about.parts
+    if parts is None:
+        owner = np.asarray(engine.machine.operations.owner)[row]
+        return {"operation": np.where((sender >= 0) & (owner >= 0), owner, sender)}
+    known = sender >= parts.own
+    known[known] = parts.phase[row[known] - parts.own] >= 0
+    found = {"operation": np.where(sender >= 0, parts.shown(row), sender)}
+    for name, column in (("phase", parts.phase), ("chunk", parts.chunk)):
+        found[name] = np.where(known, column[np.where(known, row - parts.own, 0)], given[name])
+    return found
 
 
 def _paths(engine: MessageState, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -215,8 +215,8 @@ class OperationEngine(OperationRun):
         """Paths of the parts of one of :attr:`objects`, by their kinds."""
         if not path.startswith("rank["):
             return {}
-        rank, start = int(path[5:-1]), self.about.start
-        rows = range(int(start[rank]), int(start[rank + 1]))
+        rank = int(path[5:-1])
+        rows = self.about.rows_of(rank).tolist()
         dims = range(len(self.about.topology))
         return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
