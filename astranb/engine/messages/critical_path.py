@@ -56,7 +56,7 @@ def critical_path(engine: MessageState) -> list[Segment]:
     latest = _latest(rows, number)
     sends, receives = pairs(engine)
     sender = dict(zip(receives.tolist(), sends.tolist(), strict=True))
-    before = _before(rows[: about.own])
+    before = _before(cast("Records", rows[: about.own]))
     path: list[Segment] = []
     same_as: int | None = None
     row, until, because = last, int(rows.end_ns[last]), "the last to end"

@@ -19,7 +19,7 @@ from astranb.engine.operations.run import Spans, recent
 from astranb.engine.operations.spans import TRACKS, spans_of
 from astranb.workload.astrasim2 import read_placed_jobs, saved_placed_jobs
 
-from . import flights, inspection, ready_times, traffic
+from . import flights, flows, inspection, ready_times, traffic
 from . import tables as t
 from .breakpoints import EVENTS, on_event
 from .critical_path import critical_path
@@ -63,6 +63,12 @@ class MessageEngine(MessageState):
     queues = flights.queues
     recorded_flights = flights.recorded_flights
     flights = flights.flights
+    flow_columns = flows.flow_columns
+
+    @property
+    def recorded_from(self) -> int:
+        """The number of the first message (with congestion: on a link) that the recording still has."""
+        return flights.kept_flights(self)[1]
 
     @property
     def tracks(self) -> Sequence[str]:
@@ -242,6 +248,7 @@ class MessageEngine(MessageState):
         return {
             "collectives": lambda: traffic.collectives(self),
             "links": lambda: traffic.links(self),
+            **({"flows": lambda: flows.flows(self)} if self.recording else {}),
             **({"job_links": lambda: traffic.job_links(self)} if self.jobs else {}),
         }
 

@@ -147,8 +147,15 @@ class About:
         at = -1 if self.parts is None else self.parts.at(row)
         if self.parts is None or at < 0:
             return lists[first[row] : first[row + 1]]
-        found = distinct(self.parts.shown(lists[first[row] : first[int(self.parts.until[at])]]))
-        return found[found != row]
+        found: np.ndarray = distinct(self.parts.shown(lists[first[row] : first[int(self.parts.until[at])]]))
+        kept: np.ndarray = found[found != row]
+        return kept
+
+    @cached_property
+    def _shown_before(self) -> np.ndarray:
+        """How many of the ranks' own operations are shown before each, and behind them all of them."""
+        hidden = np.zeros(self.own, bool) if self.parts is None else self.parts.hidden[: self.own]
+        return np.concatenate([[0], np.cumsum(~hidden)])
 
     def number(self, row: int) -> int:
         """An operation's number within its rank."""
@@ -158,12 +165,12 @@ class About:
         """The number of each of some operations within its rank: its place in :meth:`rows_of`."""
         npu = self.npu[rows]
         if self.parts is None:
-            return np.where(rows < self.own, rows - self.start[npu], rows)
-        before = np.concatenate([[0], np.cumsum(~self.parts.hidden[: self.own])])
+            return np.asarray(np.where(rows < self.own, rows - self.start[npu], rows))
+        before = self._shown_before
         mine, first = np.minimum(rows, self.own), before[self.start]
         place = np.searchsorted(self.parts.first, self.parts.shown(rows), side="right") - 1
         behind = first[npu + 1] - first[npu] + place - self._part_start[npu]
-        return np.where(rows < self.own, before[mine] - first[npu], behind)
+        return np.asarray(np.where(rows < self.own, before[mine] - first[npu], behind))
 
     def label(self, row: int) -> str:
         """An operation's name, or what it is where it has none."""

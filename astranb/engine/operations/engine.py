@@ -45,7 +45,7 @@ CAUSES = {
 
 TABLES = (
     "ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "memory",
-    "critical_path", "jobs", "job_links",
+    "flows", "critical_path", "jobs", "job_links",
 )  # fmt: skip
 _OF_RANKS = ("end_ps", "compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
 _MOST = 8
@@ -271,6 +271,8 @@ class OperationEngine(OperationRun):
         found = dict.fromkeys((*names, *parts), reason)
         if self.about.footprint is None:
             found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
+        if not self.recording:
+            found["flows"] = "the run does not record its messages: make it with Simulation(..., record=True)"
         reason = "only ASTRA-sim 1.0's layer tables have layers"
         if "layers" not in self.own_tables():
             return {**found, "layers": reason}

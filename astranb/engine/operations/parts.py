@@ -55,7 +55,7 @@ class PartRows:
     def collective(self) -> np.ndarray:
         """The number of each part's collective; 0 where it is none, or none that we know."""
         known = [COLLECTIVE_NAMES.get(one.collective, 0) for one in self.labels]
-        return np.array(known, np.int64)[self.label]
+        return np.asarray(np.array(known, np.int64)[self.label])
 
     @cached_property
     def hidden(self) -> np.ndarray:
@@ -68,7 +68,8 @@ class PartRows:
     def shown(self, rows: Any) -> Any:
         """Give the row that is shown for each row."""
         rows = np.asarray(rows)
-        return np.where(rows < self.own, rows, self.shows[np.maximum(rows - self.own, 0)])
+        found: Any = np.where(rows < self.own, rows, self.shows[np.maximum(rows - self.own, 0)])
+        return found
 
     def at(self, row: int) -> int:
         """The number of the part that a row begins; -1: none."""
