@@ -81,9 +81,9 @@ def test_the_table_is_filtered_and_sorted() -> None:
     assert _ask(sim, "flows", text="FIRST")[0]["rows"][0][:2] == ["rank[1].op[0]", "link[1]"]
     assert _ask(sim, "flows", at_ps=2_500_000, now=True)[0]["shown"] == 2
     waits = _ask(sim, "flows", order="waited_ps")[0]["rows"]
-    assert waits[0][9] == "1 µs"
+    assert waits[0][10] == "1 µs"
     slowest = _ask(sim, "flows", order="rate")[0]["rows"]
-    assert [row[8] for row in slowest] == sorted((row[8] for row in slowest), key=float)
+    assert [row[9] for row in slowest] == sorted((row[9] for row in slowest), key=float)
     with pytest.raises(InputError, match="unknown order 'size'"):
         _ask(sim, "flows", order="size")
 

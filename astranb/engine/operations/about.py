@@ -186,6 +186,8 @@ class About:
 
     def text(self, row: int) -> str:
         """An operation in words."""
+        if self.parts is not None and row < self.own and self.parts.hidden[row]:
+            return self.label(row)  # a replay: what it does are its parts
         what, label = self.what(row), self.label(row)
         size = f", {format_bytes(int(self.size[row]))}" if self.size[row] and self.kind[row] else ""
         return f"{label} ({what}{size})" if label != what else f"{what}{size}"

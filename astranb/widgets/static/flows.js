@@ -59,8 +59,9 @@ export function createFlows(store) {
         store.select(path);
       };
       const line = makeRow(makeLink(ends, go, { title: `go to ${formatTime(start, 4)} and select ${path}` }), ...cells);
-      const cell = line.querySelector("td");
-      cell?.replaceChildren(makeLink(cell.textContent ?? "", () => {
+      const [operation, cell] = line.querySelectorAll("td");
+      operation.title = cells[0];
+      cell.replaceChildren(makeLink(cells[1], () => {
         store.scrub(start);
         store.select(link);
       }, { title: `go there and select ${link}` }));

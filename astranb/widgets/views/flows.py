@@ -79,8 +79,8 @@ def flows(feed: OperationFeed, options: dict[str, Any]) -> Message:
     first = feed.sim.engine.recorded_from
     return {
         "heads": [
-            ["", "from → to"], ["bytes", "bytes"], ["start_ps", "sent"], ["", "arrives"],
-            ["duration_ps", "takes"], ["rate", "GB/s"], ["waited_ps", "waited"], ["", "operation"],
+            ["", "from → to"], ["", "operation"], ["bytes", "bytes"], ["start_ps", "sent"], ["", "arrives"],
+            ["duration_ps", "takes"], ["rate", "GB/s"], ["waited_ps", "waited"],
             ["", "phase"], ["", "chunk"], ["", "tag"],
         ],
         "rows": [_row(feed, found, row) for row in top.tolist()],
@@ -99,11 +99,11 @@ def _row(feed: OperationFeed, found: dict[str, np.ndarray], row: int) -> list[An
     link = engine.link_path(one["link"]) if one["link"] >= 0 else ""
     return [
         path, link or f"rank[{one['source']}]", one["start_ps"],
-        f"{one['source']} → {one['target']}", format_bytes(one["bytes"]), format_time(one["start_ps"]),
+        f"{one['source']} → {one['target']}", engine.about.text(operation) if operation >= 0 else "",
+        format_bytes(one["bytes"]), format_time(one["start_ps"]),
         format_time(one["end_ps"]) if one["done"] else "under way", format_time(one["duration_ps"]),
         f"{one['rate'] / 1e9:.3g}" if one["rate"] else "", format_time(one["waited_ps"]),
-        engine.about.text(operation) if operation >= 0 else "", str(one["phase"]) if one["phase"] > 0 else "",
-        str(one["chunk"]) if one["chunk"] >= 0 else "", str(one["tag"]),
+        *("" if one[name] < 0 else str(one[name]) for name in ("phase", "chunk", "tag")),
     ]  # fmt: skip
 
 
