@@ -487,8 +487,8 @@ def save(drawn: Any, path: str | Path) -> Path:
     """
     plot = drawn if isinstance(drawn, Plot) else next(iter(drawn.select({"type": Plot})))
     text = file_html(drawn, INLINE, plot.title.text or "astranb")
-    # Without this, a dark figure has a white frame.
-    style = f"<style>body{{background:{plot.background_fill_color}}}</style></head>"
+    # Without this, a dark figure has a white frame; "</head>" is a part of BokehJS, too.
+    style = f"<head><style>body{{background:{plot.background_fill_color}}}</style>"
     with whole_file(Path(path)) as file:
-        file.write(text.replace("</head>", style, 1).encode())
+        file.write(text.replace("<head>", style, 1).encode())
     return Path(path)
