@@ -11,7 +11,7 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.operations.parts import load_part_rows, save_part_rows
 from astranb.traffic import Label, MessageGraph, record
-from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
+from astranb.workload.astrasim2 import COMPUTE, RECV, SEND, DimensionNetwork
 from astranb.workload.models import Parallelism, workload
 
 _OF_OPERATIONS = ("rank", "operation", "name", "what", "start_ps", "end_ps")
@@ -114,3 +114,23 @@ def test_labels_of_jobs_are_named_and_what_has_no_label_is_its_kind() -> None:
     about = sim.engine.about
     assert [about.text(int(row)) for row in about.rows_of(0)] == ["a: load (compute)", "send, 4 KiB"]
     assert [about.text(int(row)) for row in about.rows_of(1)] == ["receive, 4 KiB"]
+
+
+def test_a_replay_is_one_of_several_jobs() -> None:
+    nodes = [
+        {"rank": 0, "kind": SEND, "peer": 1, "bytes": 4096, "label": 1},
+        {"rank": 1, "kind": RECV, "peer": 0, "bytes": 4096, "label": 1},
+    ]
+    pair = MessageGraph.of(2, nodes, (), [Label(), Label("load")])
+    network = DimensionNetwork(["Switch"], [2], [50], [500])
+    jobs = [
+        anb.Job(pair.on(network), name=name, start=start) for name, start in (("a", "0 ns"), ("b", "5 us"))
+    ]
+    sim = anb.Simulation("single-tier:server=dgx-h100,servers=1", jobs=jobs, fidelity="congestion")
+    sim.run()
+    frame = sim.result.to_dataframe("flows")
+    assert frame[["job", "operation"]].to_numpy().tolist() == [["a", "a: load"], ["b", "b: load"]]
+    assert frame["start_ps"].tolist() == [0, 5_000_000]
+    rank = int(frame["source"][1])
+    assert sim.inspect(f"rank[{rank}].op[1]")["title"].endswith("b: load")
+    assert dict(sim.inspect(f"rank[{rank}].op[1]")["state"])["job"] == "b"
