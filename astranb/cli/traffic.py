@@ -47,6 +47,11 @@ def add_commands(commands: Any) -> None:
 
     show = add_command(verbs, "show", "describe traffic: messages, sizes, bursts, incast", _show)
     show.add_argument("file", help=_FILE)
+    show.add_argument(
+        "--figure", metavar="FILE.html",
+        help="write plots: matrix and bytes over time, sizes, idle gaps, incast",
+    )  # fmt: skip
+    show.add_argument("--dark", action="store_true", help="plots for a dark background")
 
     write = add_command(verbs, "translate", "write traffic for a network simulator", _translate)
     write.add_argument("file", nargs="?", help=_FILE)
@@ -155,8 +160,18 @@ def _graph(file: str) -> MessageGraph:
 def _show(args: argparse.Namespace) -> Report:
     from astranb.traffic import statistics
 
-    document = statistics(_graph(args.file)).document()
-    return Report(document, _lines(document))
+    found = statistics(_graph(args.file))
+    document = found.document()
+    if args.figure is None:
+        if args.dark:
+            raise InputError("there are no plots to be dark", where="--dark", hint="give --figure FILE.html")
+        return Report(document, _lines(document))
+    if Path(args.figure).suffix.lower() not in (".html", ".htm"):
+        raise InputError("plots are written as a page", where=args.figure, hint="name it FILE.html")
+    from astranb.export import figures
+
+    path = figures.save(found.figure(dark=args.dark), args.figure)
+    return Report(document | {"figure": str(path)}, _lines(document), notes=[str(path)])
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:

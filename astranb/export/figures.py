@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from astranb.core.colours import TIME_COLOURS, Colours, busy_colour
+from astranb.core.colours import TIME_COLOURS, Colours
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
@@ -25,15 +25,14 @@ from astranb.gpu import Preset
 from astranb.gpu import preset as find_preset
 from astranb.sim import Simulation
 
+from .figure_style import cividis, mapped, name_ticks, new_figure, plain, styled
 from .traffic import traffic_of
 
 with needs_extra("anb.export.figures"):
     from bokeh.embed import file_html
     from bokeh.io import output_notebook
     from bokeh.io import show as bokeh_show
-    from bokeh.models import FixedTicker, HoverTool, LinearColorMapper
-    from bokeh.models.annotations import ColorBar
-    from bokeh.plotting import figure
+    from bokeh.models import FixedTicker, HoverTool, Plot
     from bokeh.resources import INLINE
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ _DASHES = ("solid", "dashed", "dotted", "dotdash")
 _HATCHES = (" ", "x", "/", ".")  # of SPAN_STATES: never colour alone
 _MOST_SPANS = 20_000
 _MOST_BINS = 512
-_FONT = "system-ui, sans-serif"
 _loaded = False
 
 
@@ -93,7 +91,7 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
     if table.empty:
         raise InputError("no row has a size and a time", where="latency_curve")
     colours = Colours.of(dark)
-    drawn = _new_figure("Time over size", x_axis_type="log", y_axis_type="log")
+    drawn = new_figure("Time over size", x_axis_type="log", y_axis_type="log")
     drawn.xaxis.axis_label = "bytes of the larger buffer of a rank"
     drawn.yaxis.axis_label = "time (µs)"
     groups = table.groupby(keys, sort=False) if keys else [("", table)]
@@ -105,7 +103,7 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
             "label": [format_bytes(int(size)) for size in rows["size_bytes"]],
             "took": [format_time(int(ps)) for ps in rows["time_ps"]],
         }
-        words = _plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
+        words = plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
         colour = colours.lines[number % len(colours.lines)]
         dash = _DASHES[number // len(colours.lines) % len(_DASHES)]
         same = {"source": data, "color": colour, "legend_label": words, "name": words}
@@ -117,7 +115,7 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
     drawn.xaxis.major_label_overrides = {size: format_bytes(size) for size in sizes}
     drawn.add_tools(HoverTool(tooltips=[("", "$name"), ("size", "@label"), ("time", "@took")]))
     drawn.add_layout(drawn.legend[0], "right")
-    return _styled(drawn, colours)
+    return styled(drawn, colours)
 
 
 def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
@@ -154,7 +152,7 @@ def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
     one_sm = gpu.max_outstanding * gpu.line_bytes
     in_flight = np.geomspace(gpu.line_bytes, 2 * gpu.sms * one_sm, 200)
     where = f" in {run.work.title} on {run.infra.name}" if run else ""
-    drawn = _new_figure(
+    drawn = new_figure(
         f"What bounds the bandwidth of {gpu.name}{where}", x_axis_type="log", y_axis_type="log"
     )
     drawn.xaxis.axis_label = "bytes in flight in a GPU"
@@ -180,7 +178,7 @@ def roofline(of: Simulation | Preset | str, *, dark: bool = False) -> Any:
     drawn.xaxis.ticker = FixedTicker(ticks=ticks)
     drawn.xaxis.major_label_overrides = {tick: format_bytes(tick) for tick in ticks}
     drawn.legend.location = "bottom_right"
-    return _styled(drawn, colours)
+    return styled(drawn, colours)
 
 
 @dataclass(frozen=True)
@@ -286,12 +284,12 @@ def _traffic_map(engine: CacheLineEngine, colours: Colours) -> Any:
     found = traffic_of(engine)
     ranks = len(found)
     names = [f"GPU{rank}" for rank in range(ranks)]
-    drawn = _new_figure(
+    drawn = new_figure(
         f"Bytes from GPU to GPU: {engine.work.title} on {engine.infra.name}",
         x_range=(0, ranks), y_range=(ranks, 0), height=520,
     )  # fmt: skip
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = "to", "from"
-    scale = _cividis(colours, float(found.max(initial=0)))
+    scale = cividis(colours, float(found.max(initial=0)))
     drawn.image([found], x=0, y=0, dw=ranks, dh=ranks, color_mapper=scale)
     if ranks <= 16:
         rows, columns = np.nonzero(found)
@@ -301,10 +299,10 @@ def _traffic_map(engine: CacheLineEngine, colours: Colours) -> Any:
             columns + 0.5, rows + 0.5, [format_bytes(int(b)) for b in found[rows, columns]],
             text_align="center", text_baseline="middle", text_font_size="10px", text_color=ink.tolist(),
         )  # fmt: skip
-    _name_ticks(drawn.xaxis[0], names)
-    _name_ticks(drawn.yaxis[0], names)
+    name_ticks(drawn.xaxis[0], names)
+    name_ticks(drawn.yaxis[0], names)
     drawn.add_tools(HoverTool(tooltips=[("bytes", "@image{0,0}")], mode="mouse"))
-    return _map(drawn, colours, scale, "bytes")
+    return mapped(drawn, colours, scale, "bytes")
 
 
 def _links_map(engine: CacheLineEngine, colours: Colours) -> Any:
@@ -324,16 +322,16 @@ def _links_map(engine: CacheLineEngine, colours: Colours) -> Any:
         rows[number, :bins] = recorded["link_busy"][links].mean(axis=0)
     rows = rows.reshape(len(pairs), width, fold).mean(axis=2)
     end_us = width * fold * bin_ps / 1e6
-    drawn = _new_figure(
+    drawn = new_figure(
         f"How busy links were: {engine.work.title} on {engine.infra.name}",
         x_range=(0, end_us), y_range=(len(pairs), 0), height=max(320, min(1200, 60 + 14 * len(pairs))),
     )  # fmt: skip
     drawn.xaxis.axis_label = f"time (µs; a column is {format_time(fold * bin_ps)})"
-    scale = _cividis(colours, 1.0)
+    scale = cividis(colours, 1.0)
     drawn.image([rows], x=0, y=0, dw=end_us, dh=len(pairs), color_mapper=scale)
-    _name_ticks(drawn.yaxis[0], _short(list(pairs)), most=80)
+    name_ticks(drawn.yaxis[0], _short(list(pairs)), most=80)
     drawn.add_tools(HoverTool(tooltips=[("busy", "@image{0%}"), ("time", "$x{0.000} µs")], mode="mouse"))
-    return _map(drawn, colours, scale, "busy")
+    return mapped(drawn, colours, scale, "busy")
 
 
 def _short(links: Sequence[str]) -> list[str]:
@@ -392,11 +390,11 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
     title = f"What thread blocks did: {engine.work.title} on {engine.infra.name}"
     if left_out:
         title += f" (the {len(spans):,} longest of {len(spans) + left_out:,} spans)"
-    drawn = _new_figure(
+    drawn = new_figure(
         title, y_range=(max(1, len(names)), 0), height=max(260, min(1200, 80 + 15 * len(names)))
     )
     drawn.xaxis.axis_label = "time (µs)"
-    phases = [*map(_plain, engine.program.phase_names), ""]
+    phases = [*map(plain, engine.program.phase_names), ""]
     for state, word in enumerate(SPAN_STATES):
         mine = np.flatnonzero(spans["state"] == state)
         if not len(mine):
@@ -416,14 +414,14 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
             hatch_pattern=_HATCHES[state], hatch_color=colours.back, hatch_alpha=0.6, hatch_scale=6,
             legend_label=word, name=word,
         )  # fmt: skip
-    _name_ticks(drawn.yaxis[0], names)
+    name_ticks(drawn.yaxis[0], names)
     tips = [("", "@block"), ("doing", "$name"), ("for", "@took"), ("phase", "@phase")]
     drawn.add_tools(HoverTool(tooltips=tips))
     drawn.ygrid.visible = False
     if drawn.legend:
         drawn.add_layout(drawn.legend[0], "above")
         drawn.legend.orientation = "horizontal"
-    return _styled(drawn, colours)
+    return styled(drawn, colours)
 
 
 def _engine_of(sim: Simulation, figure: str) -> CacheLineEngine:
@@ -478,6 +476,7 @@ def save(drawn: Any, path: str | Path) -> Path:
     Parameters
     ----------
     drawn : figure
+        A figure, or several as a layout.
     path : str or Path
         An existing file is replaced only when the new one is complete.
 
@@ -486,80 +485,10 @@ def save(drawn: Any, path: str | Path) -> Path:
     Path
         The file, 1 MB or more because it contains BokehJS.
     """
-    title = drawn.title.text if getattr(drawn, "title", None) else "astranb"
-    text = file_html(drawn, INLINE, title)
-    # Without this, a dark figure has a white frame.
-    style = f"<style>body{{background:{drawn.background_fill_color}}}</style></head>"
+    plot = drawn if isinstance(drawn, Plot) else next(iter(drawn.select({"type": Plot})))
+    text = file_html(drawn, INLINE, plot.title.text or "astranb")
+    # Without this, a dark figure has a white frame; "</head>" is a part of BokehJS, too.
+    style = f"<head><style>body{{background:{plot.background_fill_color}}}</style>"
     with whole_file(Path(path)) as file:
-        file.write(text.replace("</head>", style, 1).encode())
+        file.write(text.replace("<head>", style, 1).encode())
     return Path(path)
-
-
-def _plain(text: str) -> str:
-    """Return a text that Bokeh shows unchanged: two dollars would begin a formula."""
-    return text.replace("$$", "$\N{ZERO WIDTH SPACE}$")
-
-
-def _new_figure(title: str, **options: Any) -> Any:
-    """Create a figure with the tools that all figures have."""
-    return figure(
-        title=_plain(title),
-        sizing_mode="stretch_width",
-        tools="pan,wheel_zoom,box_zoom,reset,save",
-        **{"height": 420, **options},
-    )
-
-
-def _styled(drawn: Any, colours: Colours) -> Any:
-    """Set the colours and the font of a figure."""
-    drawn.background_fill_color = colours.back
-    drawn.border_fill_color = colours.back
-    drawn.outline_line_color = colours.faint
-    drawn.title.text_color = colours.ink
-    drawn.title.text_font = _FONT
-    drawn.title.text_font_size = "14px"
-    for axis in drawn.axis:
-        axis.axis_line_color = axis.major_tick_line_color = colours.line
-        axis.minor_tick_line_color = None
-        axis.axis_label_text_color = colours.ink
-        axis.major_label_text_color = colours.dim
-        axis.axis_label_text_font = axis.major_label_text_font = _FONT
-        axis.axis_label_text_font_style = "normal"
-    for grid in drawn.grid:
-        grid.grid_line_color = colours.faint
-    for legend in drawn.legend:
-        legend.background_fill_color = colours.back
-        legend.background_fill_alpha = 0.85
-        legend.border_line_color = colours.faint
-        legend.label_text_color = colours.ink
-        legend.label_text_font = _FONT
-        legend.label_text_font_size = "12px"
-        legend.click_policy = "hide"
-    drawn.toolbar.logo = None
-    return drawn
-
-
-def _cividis(colours: Colours, high: float) -> Any:
-    """Return a map from 0 to a value to 64 steps of cividis; zero has the colour of the panel."""
-    palette = [busy_colour(k / 63, colours) for k in range(64)]
-    return LinearColorMapper(palette=palette, low=1e-9 * (high or 1), high=high or 1, low_color=colours.panel)
-
-
-def _map(drawn: Any, colours: Colours, of: Any, title: str) -> Any:
-    """Style a heat map, with a colour bar at its right."""
-    bar = ColorBar(color_mapper=of, title=_plain(title), width=12)
-    bar.background_fill_color = colours.back
-    bar.title_text_color = colours.ink
-    bar.major_label_text_color = colours.dim
-    bar.title_text_font_style = "normal"
-    drawn.add_layout(bar, "right")
-    drawn.grid.visible = False
-    return _styled(drawn, colours)
-
-
-def _name_ticks(axis: Any, names: Sequence[str], *, most: int = 48) -> None:
-    """Label the positions 0.5, 1.5, ... of an axis; with many names, only every n-th."""
-    every = max(1, -(-len(names) // most))
-    labels = {number + 0.5: _plain(names[number]) for number in range(0, len(names), every)}
-    axis.ticker = FixedTicker(ticks=list(labels))
-    axis.major_label_overrides = labels

@@ -153,7 +153,8 @@ class Result(Displayed):
             ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
             ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``; of steps of transformers
             ``memory``: the bytes that one rank of each stage holds from a time on, by what they are for.
-            Of several jobs ``jobs``, and with congestion ``job_links``.
+            ``flows`` has a row for each recorded message. Of several jobs ``jobs``, and with congestion
+            ``job_links``.
 
         Returns
         -------

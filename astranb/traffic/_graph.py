@@ -20,7 +20,9 @@ from astranb.workload.astrasim2 import (
     SEND,
     DimensionNetwork,
     InfraNetwork,
+    Label,
     Operations,
+    RecordedParts,
     System,
     Workload,
 )
@@ -45,28 +47,6 @@ NODE: Final = np.dtype(
 """One node of a message graph."""
 
 KIND_NAMES: Final = {COMPUTE: "compute", SEND: "send", RECV: "receive"}
-
-
-@dataclass(frozen=True)
-class Label:
-    """What nodes belong to: an operation of the workload.
-
-    Attributes
-    ----------
-    name : str
-        Of the operation.
-    collective : str
-        As ``all_reduce``; empty: a message or computation of its own.
-    algorithm : str
-        Of the collective, as ``ring``.
-    job : str
-        Of several jobs on one network.
-    """
-
-    name: str = ""
-    collective: str = ""
-    algorithm: str = ""
-    job: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +239,7 @@ class MessageGraph:
         rows["bytes"][computes] = rows["peer"][computes] = 0
         begin, end = int(self.dep_start[first]), int(self.dep_start[last])
         start, deps = self.dep_start[first : last + 1] - begin, self.deps[begin:end] - first
-        every = Operations(rows, start, deps)
+        every = Operations(rows, start, deps, parts=_parts(nodes, self.labels))
         return Operations.of([{"kind": COLLECTIVE, "bytes": 1}], custom={0: every}, names=[self.title])
 
     def timed(
@@ -287,6 +267,23 @@ class MessageGraph:
         nodes = self.nodes.copy()
         nodes["start_ps"] = 1000 * rows["start_ns"][rows["owner"] >= 0]
         return replace(self, nodes=nodes)
+
+
+def _parts(nodes: np.ndarray, labels: Sequence[Label]) -> RecordedParts:
+    """Find the operations of a rank: neighbouring nodes of a collective, and every other node by itself.
+
+    A collective begins and ends with a computation that belongs to no chunk: where two of these follow one
+    another, the next collective of the same label begins.
+    """
+    label, kind = nodes["label"], nodes["kind"]
+    whole = np.array([bool(one.collective) for one in labels])[label]
+    outside = (kind == COMPUTE) & (nodes["chunk"] < 0)
+    fresh = ~whole | (np.diff(label, prepend=-1) != 0)
+    fresh[1:] |= outside[1:] & outside[:-1] & ~fresh[:-1]
+    first = np.flatnonzero(fresh)
+    sent = np.where((kind == SEND) | ((kind == RECV) & ~whole), nodes["bytes"], 0)
+    what, size = np.where(whole[first], COLLECTIVE, kind[first]), np.add.reduceat(sent, first)
+    return RecordedParts(first, label[first], what, size, nodes["phase"], nodes["chunk"], labels)
 
 
 def require_ranks(

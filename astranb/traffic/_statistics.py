@@ -90,14 +90,18 @@ class TrafficStatistics:
 
     def incast(self) -> np.ndarray:
         """Give for each rank the most ranks that begin to send to it in one bin: int64, shape (ranks,)."""
+        return np.asarray(self.incast_over_time().max(axis=1))
+
+    def incast_over_time(self) -> np.ndarray:
+        """Give how many ranks begin to send to each rank in each bin: int64, shape (ranks, bins)."""
         sends = self._sends
         ranks = self.graph.ranks
         slot = sends["peer"] * self.bins + sends["start_ps"] // self.bin_ps
         pairs = np.unique(slot * ranks + sends["rank"])
         slots, senders = np.unique(pairs // ranks, return_counts=True)
-        found = np.zeros(ranks, np.int64)
-        np.maximum.at(found, slots // self.bins, senders)
-        return found
+        found = np.zeros(ranks * self.bins, np.int64)
+        found[slots] = senders
+        return found.reshape(ranks, self.bins)
 
     def burstiness(self) -> dict[str, float]:
         """Describe how unevenly bytes are spread over bins.
@@ -133,6 +137,33 @@ class TrafficStatistics:
         grouped = frame.groupby(["job", "collective", "algorithm"])["bytes"]
         found = pd.DataFrame({"messages": grouped.count(), "bytes": grouped.sum()}).reset_index()
         return found.sort_values("bytes", ascending=False, ignore_index=True)
+
+    def figure(self, *, dark: bool = False) -> Any:
+        """Draw them with Bokeh: matrix over time, bytes of each rank over time, sizes, idle gaps, incast.
+
+        Parameters
+        ----------
+        dark : bool
+            Colours for a dark background.
+
+        Returns
+        -------
+        bokeh.models.Column
+            :func:`astranb.export.figures.show` shows it in a notebook, :func:`astranb.export.figures.save`
+            writes it to a file; both need no network.
+
+        Examples
+        --------
+        >>> pair = MessageGraph.of(2, [
+        ...     {"rank": 0, "kind": 2, "peer": 1, "bytes": 4096, "start_ps": 5_000},
+        ...     {"rank": 1, "kind": 3, "peer": 0, "bytes": 4096, "start_ps": 0},
+        ... ])
+        >>> len(statistics(pair).figure().children)
+        4
+        """
+        from ._figure import traffic_figure
+
+        return traffic_figure(self, dark=dark)
 
     def document(self) -> dict[str, Any]:
         """Give all of it in short, for JSON; times in ps, sizes in bytes."""

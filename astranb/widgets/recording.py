@@ -124,22 +124,24 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     scene, buffers = feed.scene()
     state, flights = feed.state(fine=True, most=most_operations)
     about = sim.engine.about
-    sizes = np.diff(about.start)
+    listed = [about.rows_of(rank) for rank in range(sim.ranks)]
+    sizes = np.array([len(rows) for rows in listed])
     ranks = max(1, int(np.searchsorted(np.cumsum(sizes), most_operations, side="right")))
-    rows = np.arange(int(about.start[ranks]))
-    begun, ended = sim.engine.times_ps()
-    start, end = _ever(begun[: len(rows)]), _ever(ended[: len(rows)])
+    rows = np.concatenate(listed[:ranks])
+    start, end = (_ever(times[rows]) for times in sim.engine.times_ps())
     labels: dict[str, int] = {}
     texts: dict[str, int] = {}
     label = [labels.setdefault(about.label(row), len(labels)) for row in rows.tolist()]
     text = [texts.setdefault(about.text(row), len(texts)) for row in rows.tolist()]
     x, y = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    for rank in range(ranks):
-        mine = slice(int(about.start[rank]), int(about.start[rank + 1]))
-        x[mine], y[mine] = laid_out(sim.engine, rows[mine])
+    for one, until in zip(listed, np.cumsum(sizes[:ranks]).tolist(), strict=False):
+        x[until - len(one) : until], y[until - len(one) : until] = laid_out(sim.engine, one)
     npu = about.npu[rows]
-    first = about.first[: len(rows) + 1]
-    parents = about.parents[: int(first[-1])]
+    place = np.full(len(about.npu), -1)
+    place[rows] = np.arange(len(rows))
+    lists = [about.parents_of(row) for row in rows.tolist()]
+    first = np.cumsum([0, *map(len, lists)])
+    parents = place[np.concatenate([rows[:0], *lists])]
     ready = np.zeros(len(rows))
     if len(parents):
         some = np.flatnonzero(np.diff(first))
@@ -147,7 +149,7 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     operations = pack(
         "recorded_operations",
         rank=npu,
-        number=rows - about.start[npu],
+        number=about.numbers(rows),
         label=label,
         text=text,
         kind=about.kind[rows],
@@ -210,11 +212,9 @@ def _inside(name: str, ranks: int) -> bool:
 def _objects(about: About, ranks: int) -> list[str]:
     """Paths to inspect: dimensions, ranks, and operations as there is room."""
     dims = [f"dim[{dim}]" for dim in range(len(about.topology))]
-    sizes = np.diff(about.start)[:ranks]
-    first = range(int(min(sizes.max(initial=0), _MOST_LOOKED_INTO)))
-    rows = [
-        int(about.start[rank]) + number for number in first for rank in range(ranks) if number < sizes[rank]
-    ]
+    listed = [about.rows_of(rank) for rank in range(ranks)]
+    first = range(min(max(map(len, listed), default=0), _MOST_LOOKED_INTO))
+    rows = [int(one[number]) for number in first for one in listed if number < len(one)]
     operations = [about.path(row) for row in rows[:_MOST_LOOKED_INTO]]
     return [*dims, *(f"rank[{rank}]" for rank in range(ranks)), *operations]
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from bokeh.models import Plot, Slider
 from hypothesis import given
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
+from astranb.export import figures
 from astranb.traffic import MessageGraph, statistics
 
 
@@ -70,3 +74,32 @@ def test_every_byte_is_in_a_cell_and_in_a_bin(messages: list[tuple[int, int, int
     assert (found.sizes()["bytes"] * found.sizes()["messages"]).sum() == whole
     assert found.by_operation()["bytes"].sum() == whole
     assert found.incast().max(initial=0) <= 5
+
+
+def test_figures_show_what_was_counted_and_need_no_network(tmp_path: Path) -> None:
+    graph = _graph([(0, 3, 100, 0), (1, 3, 100, 5), (2, 3, 100, 9), (0, 3, 50, 95)], 4)
+    found = statistics(graph, bin_ps=10)
+    for dark in (False, True):
+        layout = found.figure(dark=dark)
+        drawn = {plot.title.text: plot for plot in layout.select({"type": Plot})}
+        matrix = next(plot for title, plot in drawn.items() if title.startswith("Bytes from rank to rank"))
+        assert (matrix.renderers[0].data_source.data["image"][0] == found.matrix()).all()
+        incast = next(plot for title, plot in drawn.items() if title.startswith("Incast"))
+        assert incast.renderers[0].data_source.data["top"].tolist() == [3, *[0] * 8, 1]
+        sizes = next(plot for title, plot in drawn.items() if title.startswith("Sizes"))
+        assert dict(sizes.renderers[0].data_source.data)["share"].tolist() == [0.25, 1.0]
+        (slider,) = layout.select({"type": Slider})
+        every = slider.js_property_callbacks["change:value"][0].args["every"].data["image"]
+        assert sum(every[1:]).tolist() == every[0].tolist() == found.matrix().ravel().tolist()
+        text = figures.save(layout, tmp_path / "traffic.html").read_text()
+        assert text.index("<style>body{background:#") < text.index("<script")
+        assert not re.findall(r"<(?:script|link)[^>]+(?:src|href)=", text)
+
+
+def test_matrices_of_many_ranks_are_folded() -> None:
+    graph = _graph([(rank, (rank + 1) % 130, 10, rank) for rank in range(130)], 130)
+    layout = statistics(graph).figure()
+    matrix = next(plot for plot in layout.select({"type": Plot}) if "rank to rank" in plot.title.text)
+    shown = matrix.renderers[0].data_source.data["image"][0]
+    assert shown.shape == (44, 44)  # three ranks are one row
+    assert shown.sum() == 1300

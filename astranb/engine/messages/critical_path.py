@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from astranb.engine.critical_path import Segment
 from astranb.engine.operations.about import segment
 
 from . import tables as t
-from .instances import instances, pairs
+from .instances import instances, pairs, rows_of
 from .state import MessageState
 
 __all__ = ["critical_path"]
@@ -30,26 +31,38 @@ def critical_path(engine: MessageState) -> list[Segment]:
     the network) is free. A collective's segment begins when the last rank has begun it, and the path
     continues on that rank; a receive's begins when the message is sent, and continues on the sender.
 
+    Of a replay the path goes from message to message; what belongs to one recorded collective is one segment.
+
     Returns
     -------
     list of Segment
         In the order of time; empty before an operation has ended.
     """
-    m, about = engine.machine, engine.about
-    rows: Records = cast("Records", m.operations[: about.own])
-    ended = np.flatnonzero(rows.end_ns >= 0)
+    about = engine.about
+    rows: Records = cast("Records", rows_of(engine))
+    parts = about.parts
+    over = rows.end_ns >= 0
+    if parts is not None:
+        over[parts.owner] = False
+    ended = np.flatnonzero(over)
     if not len(ended):
         return []
     last = int(ended[np.argmax(rows.end_ns[ended])])
     number = instances(engine)
+    joined = about.shown(np.arange(len(rows)))
+    together = number if parts is None else np.where(number[joined] >= 0, number[joined], -1 - joined)
+    if parts is not None:
+        number = np.where(np.arange(len(rows)) < parts.own, number, -1)
     latest = _latest(rows, number)
     sends, receives = pairs(engine)
     sender = dict(zip(receives.tolist(), sends.tolist(), strict=True))
-    before = _before(rows)
+    before = _before(cast("Records", rows[: about.own]))
     path: list[Segment] = []
+    same_as: int | None = None
     row, until, because = last, int(rows.end_ns[last]), "the last to end"
+    steps = 0
     while True:
-        kind = int(about.kind[row])
+        kind = int(about.kind[joined[row]])
         own = int(rows.start_ns[row])
         other = row
         if number[row] >= 0:
@@ -58,17 +71,22 @@ def critical_path(engine: MessageState) -> list[Segment]:
             other = sender.get(row, row)
         start = min(int(rows.start_ns[other]), until)
         cause = _OF_KIND[kind]
-        path.append(segment(about, row, start * 1000, until * 1000, cause, because))
+        if path and row >= about.own and together[row] == same_as:
+            path[-1] = replace(path[-1], start_ps=start * 1000)
+        else:
+            path.append(segment(about, int(joined[row]), start * 1000, until * 1000, cause, because))
+        same_as = together[row]
         last_row = row
         if other != row:
-            because = f"rank {int(rows.npu[row])} needs it in {about.label(row)}"
+            because = f"rank {int(rows.npu[row])} needs it in {about.label(int(joined[row]))}"
         row, until = other, start
         following = _reason(engine, row, until, before)
-        if following < 0 or len(path) > len(rows):
+        steps += 1
+        if following < 0 or steps > len(rows):
             break
-        same = int(rows.npu[following]) == int(rows.npu[row]) and following in about.parents_of(row)
+        same = int(rows.npu[following]) == int(rows.npu[row]) and following in about.waited_for(row)
         if other == last_row:
-            because = f"{about.label(row)} {'depends on it' if same else 'needs its place'}"
+            because = f"{about.label(int(joined[row]))} {'depends on it' if same else 'needs its place'}"
         row = following
     if until > 0:
         path.append(segment(about, row, 0, until * 1000, "start", "nothing before it"))
@@ -94,7 +112,7 @@ def _before(rows: Records) -> dict[tuple[int, int, int], int]:
 def _reason(engine: MessageState, row: int, at_ns: int, before: dict[tuple[int, int, int], int]) -> int:
     """What an operation that began at a time had to wait for; -1: nothing."""
     rows = engine.machine.operations
-    parents = engine.about.parents_of(row)
+    parents = engine.about.waited_for(row)
     if len(parents):
         last = int(parents[np.argmax(rows.end_ns[parents])])
         if int(rows.end_ns[last]) == at_ns:

@@ -14,11 +14,12 @@ from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.edits import Edit, Parameter
 from astranb.engine.operations.about import ABOUT, About
 from astranb.engine.operations.footprint import loaded_footprint, saved_footprint
+from astranb.engine.operations.parts import load_part_rows, save_part_rows
 from astranb.engine.operations.run import Spans, recent
 from astranb.engine.operations.spans import TRACKS, spans_of
 from astranb.workload.astrasim2 import read_placed_jobs, saved_placed_jobs
 
-from . import flights, inspection, ready_times, traffic
+from . import flights, flows, inspection, ready_times, traffic
 from . import tables as t
 from .breakpoints import EVENTS, on_event
 from .critical_path import critical_path
@@ -62,6 +63,12 @@ class MessageEngine(MessageState):
     queues = flights.queues
     recorded_flights = flights.recorded_flights
     flights = flights.flights
+    flow_columns = flows.flow_columns
+
+    @property
+    def recorded_from(self) -> int:
+        """The number of the first message (with congestion: on a link) that the recording still has."""
+        return flights.kept_flights(self)[1]
 
     @property
     def tracks(self) -> Sequence[str]:
@@ -183,7 +190,7 @@ class MessageEngine(MessageState):
 
     def states(self, rows: Any) -> Any:
         """Numbers of the states of operations."""
-        return inspection.states_of(self.machine, rows)
+        return inspection.states_of(self, rows)
 
     def progress(self, row: int) -> tuple[int, int]:
         """How many chunks of an operation are done, of how many."""
@@ -195,7 +202,7 @@ class MessageEngine(MessageState):
         if self.represented is not None:
             few, npu = self.represented
             return np.asarray(few.computed_ps()[npu])
-        m = self.machine
+        m, parts = self.machine, self.about.parts
         rows: Any = m.operations[: self.about.own]
         running = np.flatnonzero(
             (rows.kind == t.COMPUTE) & (rows.place != t.ON_CPU) & (rows.start_ns >= 0) & (rows.end_ns < 0)
@@ -203,6 +210,11 @@ class MessageEngine(MessageState):
         result = np.array(m.npus.compute_ns, np.int64)
         left = rows.start_ns[running] + rows.duration_ns[running] - self.run.now_ns
         np.subtract.at(result, rows.npu[running], left)
+        if parts is not None:
+            (start, end), first = self.times_ps(), parts.first[parts.kind == t.COMPUTE]
+            first = first[start[first] >= 0]
+            until = np.where(end[first] >= 0, end[first] // 1000, self.run.now_ns)
+            np.add.at(result, self.about.npu[first], until - start[first] // 1000)
         return result * 1000
 
     def passed(self) -> dict[str, np.ndarray]:
@@ -236,6 +248,7 @@ class MessageEngine(MessageState):
         return {
             "collectives": lambda: traffic.collectives(self),
             "links": lambda: traffic.links(self),
+            **({"flows": lambda: flows.flows(self)} if self.recording else {}),
             **({"job_links": lambda: traffic.job_links(self)} if self.jobs else {}),
         }
 
@@ -243,7 +256,9 @@ class MessageEngine(MessageState):
         """What the tables do not hold: names, and what depends on what."""
         about = self.about
         footprint, columns = saved_footprint(about.footprint)
+        labels, parts = save_part_rows(about.parts)
         inputs = {
+            "parts": labels,
             "names": about.names,
             "topology": about.topology,
             "own": about.own,
@@ -256,6 +271,7 @@ class MessageEngine(MessageState):
         }
         return inputs, {
             **columns,
+            **parts,
             **{f"about/{name}": getattr(about, name) for name in ABOUT},
             "base_ns": self.base_ns,
         }
@@ -282,6 +298,7 @@ class MessageEngine(MessageState):
             )  # fmt: skip
             check_about(about, data["base_ns"], machine)
             about.footprint = loaded_footprint(inputs["footprint"], data, about.start)
+            about.parts = load_part_rows(inputs.get("parts"), data, about.own, about.kind)
             about.jobs = read_placed_jobs(inputs.get("jobs", []), len(machine.npus))
             if not isinstance(inputs["title"], str):
                 raise TypeError("the title is no text")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from astranb.engine.operations.flights import Flights, LinkGraph, Recorded, graph_of_dimensions, spread
@@ -13,7 +16,15 @@ from . import tables as t
 from .link_ends import waiting_for
 from .state import MessageState
 
-__all__ = ["flights", "link_graph", "link_path", "queues", "recorded_flights"]
+__all__ = [
+    "flights",
+    "kept_flights",
+    "link_graph",
+    "link_path",
+    "queues",
+    "recorded_flights",
+    "replayed",
+]
 
 
 _ALL_DRAWN = 128
@@ -79,25 +90,28 @@ def recorded_flights(engine: MessageState) -> int:
     return int(engine.machine.watch[0].flights)
 
 
+def kept_flights(engine: MessageState, since: int = 0) -> tuple[Any, int, int]:
+    """The rows of the recording that are still kept, the number of the first, and of what comes next."""
+    m = engine.machine
+    total, most = int(m.watch[0].flights), len(m.flights)
+    numbers = np.arange(max(since, total - most), total)
+    rows = m.flights[numbers % most]
+    kept = np.flatnonzero(np.asarray(rows.number) == numbers)  # others are of a future that was left
+    return rows[kept], int(numbers[kept[0]]) if len(kept) else total, total
+
+
 def flights(engine: MessageState, since: int) -> Recorded:
     """Messages on their links, from a number of the recording on.
 
     Without congestion a message takes all its links at once: its time is divided into equal parts.
     """
     m = engine.machine
-    total, most = int(m.watch[0].flights), len(m.flights)
-    first = max(since, total - most)
-    numbers = np.arange(first, total)
-    rows = m.flights[numbers % most]
-    kept = np.flatnonzero(
-        np.asarray(rows.number) == numbers
-    )  # others are of a future that was gone back from
-    first = int(numbers[kept[0]]) if len(kept) else total
-    rows = rows[kept]
+    rows, first, total = kept_flights(engine, since)
     link = np.array(rows.link)
     given = {name: np.asarray(rows[name]) for name in ("operation", "phase", "step", "bytes")}
     given |= {"source": np.asarray(rows.src), "target": np.asarray(rows.dst)}
     given["chunk"] = np.asarray(rows.tag) % t.NATIVE_TAGS
+    given |= replayed(engine, given)
     queued, start, end = (np.asarray(rows[f"{name}_ns"]) * 1000 for name in ("queued", "start", "end"))
     if not m.config[0].congestion:
         message, link, nth, count = _paths(engine, rows)
@@ -106,6 +120,21 @@ def flights(engine: MessageState, since: int) -> Recorded:
         queued = start
     found = Flights(link=link, queued_ps=queued, start_ps=start, end_ps=end, **given)
     return Recorded(first, total, found, len(found))
+
+
+def replayed(engine: MessageState, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Give the operation of each message of a custom collective, and its phase and chunk as recorded."""
+    sender = given["operation"]
+    row, parts = np.maximum(sender, 0), engine.about.parts
+    if parts is None:
+        owner = np.asarray(engine.machine.operations.owner)[row]
+        return {"operation": np.where((sender >= 0) & (owner >= 0), owner, sender)}
+    known = sender >= parts.own
+    known[known] = parts.phase[row[known] - parts.own] >= 0
+    found = {"operation": np.where(sender >= 0, parts.shown(row), sender)}
+    for name, column in (("phase", parts.phase), ("chunk", parts.chunk)):
+        found[name] = np.where(known, column[np.where(known, row - parts.own, 0)], given[name])
+    return found
 
 
 def _paths(engine: MessageState, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -25,11 +25,13 @@ __all__ = ["HAPPENED", "INSPECTORS", "chunks_in", "in_flight", "states_of"]
 _PLACES = ("CPU", "GPU", "network", "network, in the background", "nothing")
 
 
-def states_of(m: t.MessageMachine, rows: Any) -> Any:
+def states_of(engine: MessageState, rows: Any) -> Any:
     """Give the number of the state of each operation."""
-    some = m.operations[rows]
-    ready = np.where(some.waits <= 0, 1, 0)
-    return np.where(some.end_ns >= 0, 3, np.where(some.start_ns >= 0, 2, ready))
+    some = engine.machine.operations[rows]
+    ready, start, end = np.where(some.waits <= 0, 1, 0), some.start_ns, some.end_ns
+    if engine.about.parts is not None:
+        start, end = (times[rows] for times in engine.times_ps())
+    return np.where(end >= 0, 3, np.where(start >= 0, 2, ready))
 
 
 def in_flight(m: t.MessageMachine) -> Any:
@@ -40,8 +42,8 @@ def in_flight(m: t.MessageMachine) -> Any:
 
 def _rank(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, about = engine.machine, engine.about
-    rows = np.arange(about.start[place.npu], about.start[place.npu + 1])
-    states = states_of(m, rows)
+    rows = about.rows_of(place.npu)
+    states = states_of(engine, rows)
     flying = in_flight(m)
     flying = flying[(m.messages.src[flying] == place.npu) | (m.messages.dst[flying] == place.npu)]
     state = [
@@ -69,14 +71,18 @@ def _op(engine: MessageState, place: RunPart) -> dict[str, Any]:
     m, about, row = engine.machine, engine.about, place.operation
     o = m.operations[row]
     state = operation_lines(engine, row)
-    state.insert(4, ("on", _PLACES[int(o.place)]))
+    label = about.label_of(row)
+    facts = (("algorithm", label.algorithm), ("job", label.job))
+    state[1:1] = [(what, text) for what, text in facts if text]
+    if o.owner < 0:
+        state.insert(4, ("on", _PLACES[int(o.place)]))
     if o.end_ns < 0 and int(about.kind[row]) in (t.COMPUTE, t.MEMORY, t.REPLAY, t.DELAY):
         state.append(("takes", format_time(int(o.duration_ns) * 1000)))
-    if o.bytes:
-        state.append(("bytes", format_bytes(int(o.bytes))))
+    if size := int(o.bytes if o.owner < 0 else about.size[row]):
+        state.append(("bytes" if o.owner < 0 else "sends", format_bytes(size)))
     if o.kind == t.COLLECTIVE and o.streams:
         state.append(("chunks", f"{int(o.streams_done)} of {int(o.streams)} done"))
-    if o.kind in (t.SEND, t.RECV):
+    if int(about.kind[row]) in (t.SEND, t.RECV):
         state.append(("with", f"rank {int(o.peer)}, tag {int(o.tag)}"))
     waits, others = neighbours(engine, row)
     streams = t.in_use(m, "streams")

@@ -96,7 +96,7 @@ def _issue_custom(m: MessageMachine, operation: int) -> None:
     o = m.operations[operation]
     o.start_ns = m.queue[0].now
     if m.watch[0].noting == 1:
-        record_sender(m, o.owner)
+        record_sender(m, operation)
     handler = (operation << KIND_BITS) | OPERATION
     if o.kind == SEND:
         post_send(m, o.npu, o.peer, o.tag, o.bytes, handler)

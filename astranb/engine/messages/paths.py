@@ -128,11 +128,11 @@ def operation_row(text: str, rank: int, about: About, path: str) -> int:
     InputError
         There is no such operation.
     """
-    first, last = int(about.start[rank]), int(about.start[rank + 1])
+    rows = about.rows_of(rank).tolist()
     if text.isascii() and text.isdecimal():
-        return first + number_of(text, last - first, "operation", path)
-    names = [about.label(row) for row in range(first, last)]
+        return int(rows[number_of(text, len(rows), "operation", path)])
+    names = [about.label(row) for row in rows]
     if text not in names:
         what = f"rank {rank} has no operation {text[:40]!r}"
         raise InputError(what, where=path[:80], hint=near(text, names))
-    return first + names.index(text)
+    return int(rows[names.index(text)])

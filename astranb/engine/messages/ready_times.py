@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from . import tables as t
-from .instances import instances, pairs
+from .instances import instances, pairs, rows_of
 from .state import MessageState
 
 __all__ = ["members_of", "ready_ps", "slow_ranks"]
@@ -27,13 +25,21 @@ def members_of(machine: t.MessageMachine, group: int) -> np.ndarray:
 def ready_ps(engine: MessageState) -> np.ndarray:
     """From when on each operation that has begun waits for no other rank; 0 where it never does."""
     m = engine.machine
-    rows: Any = m.operations[: engine.about.own]
+    rows = rows_of(engine)
     now = engine.now_ps // 1000
     ready = np.zeros(len(rows), np.int64)
     if not engine.run.events:
         return ready
-    number = instances(engine)
+    number, begun_ns = instances(engine), engine.times_ps()[0] // 1000
+    parts = engine.about.parts
     some = np.flatnonzero(number >= 0)
+    if parts is not None:
+        # All ranks of a recorded collective are those whose messages belong together.
+        mine = some[some >= parts.own]
+        last = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(last, number[mine], begun_ns[mine])
+        ready[mine] = last[number[mine]]
+        some = some[some < parts.own]
     if len(some):
         latest = np.zeros(int(number.max()) + 1, np.int64)
         np.maximum.at(latest, number[some], rows.start_ns[some])
@@ -52,7 +58,7 @@ def ready_ps(engine: MessageState) -> np.ndarray:
 
 def slow_ranks(engine: MessageState) -> list[tuple[int, float]]:
     """Ranks that compute longer than the median, and how many times as long; the slowest first."""
-    rows: Any = engine.machine.operations[: engine.about.own]
+    rows = rows_of(engine)
     computes = rows.kind == t.COMPUTE
     sums = np.bincount(rows.npu[computes], rows.duration_ns[computes], minlength=engine.ranks)
     middle = float(np.median(sums))

@@ -14,6 +14,7 @@ from astranb.core.state import allocate
 from astranb.engine.edits import Edit
 from astranb.engine.operations.about import About
 from astranb.engine.operations.engine import OperationEngine
+from astranb.engine.operations.parts import part_rows
 from astranb.engine.operations.run import EVERY, OperationRun
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
 
@@ -167,8 +168,21 @@ class MessageState(OperationEngine):
 
     def times_ps(self, rows: slice = EVERY) -> tuple[np.ndarray, np.ndarray]:
         """When each of the ranks' operations, or of some of them, began and ended; -1: not yet."""
-        some: Any = self.machine.operations[: self.about.own][rows]
-        return _ps_of(some.start_ns), _ps_of(some.end_ns)
+        parts = self.about.parts
+        some: Any = self.machine.operations[: self.about.own if parts is None else None][rows]
+        start, end = _ps_of(some.start_ns), _ps_of(some.end_ns)
+        if parts is not None and rows == EVERY:
+            # Each part begins with the first of its rows. It ends with the last: as an operation that has
+            # received all, where that is a computation that waits for the others, whatever is still sent.
+            every = np.ravel(np.column_stack([parts.first, parts.until]))
+            every = every[every < len(start)]
+            never = np.iinfo(np.int64).max
+            begun = np.minimum.reduceat(np.where(start >= 0, start, never), every)[::2]
+            ended = np.maximum.reduceat(np.where(end >= 0, end, never), every)[::2]
+            last = parts.until - 1
+            ended = np.where(some.kind[last] == t.COMPUTE, end[last], np.where(ended < never, ended, -1))
+            start[parts.first], end[parts.first] = np.where(begun < never, begun, -1), ended
+        return start, end
 
     def ends_ps(self) -> np.ndarray:
         """When each rank was done."""
@@ -215,7 +229,31 @@ def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> Abo
         network.infra.name if isinstance(network, InfraNetwork) else "",
     )  # fmt: skip
     about.footprint, about.jobs = workload.footprint, workload.jobs
+    _set_parts(about, operations, ranks)
     return about
+
+
+def _set_parts(about: About, operations: RankOperations, ranks: np.ndarray) -> None:
+    """Describe what custom collectives replay, with the names and kinds of what was recorded."""
+    of_rank = operations.pattern[ranks].tolist()
+    if not any(operations.patterns[pattern].custom for pattern in of_rank):
+        return
+    customs = [
+        (int(about.start[npu]) + row, len(each.rows), each.parts)
+        for npu, pattern in enumerate(of_rank)
+        for row, each in operations.patterns[pattern].custom.items()
+    ]
+    about.parts = parts = part_rows(about.own, customs)
+    if parts is None:
+        return
+    numbers = {name: number for number, name in enumerate(about.names)}
+    called = [f"{one.job}: {one.name}" if one.job and one.name else one.name for one in parts.labels]
+    texts = [numbers.setdefault(name, len(numbers)) for name in called]
+    about.names[:] = numbers
+    named = np.array([bool(one.name) for one in parts.labels])[parts.label]
+    about.name[parts.first] = np.where(named, np.array(texts, np.int64)[parts.label], -1)
+    about.kind[parts.first], about.size[parts.first] = parts.kind, parts.bytes
+    about.collective[parts.first] = parts.collective
 
 
 def _link_names(network: InfraNetwork, routes: Records) -> list[str]:

@@ -39,24 +39,23 @@ def dimension(engine: MessageState, dim: int) -> dict[str, Any]:
 def collectives(engine: MessageState) -> list[dict[str, Any]]:
     """A row for each collective, over its ranks."""
     m, about = engine.machine, engine.about
-    number = instances(engine)
+    number, (starts, ends) = instances(engine), engine.times_ps()
     some = np.flatnonzero(number >= 0)
     some = some[np.argsort(number[some], kind="stable")]
     parts = np.split(some, np.flatnonzero(np.diff(number[some])) + 1) if len(some) else []
     rows = []
     for part in parts:
         of: Any = m.operations[part]
-        first, last, end = int(of.start_ns.min()), int(of.start_ns.max()), int(of.end_ns.max())
-        done = bool((of.end_ns >= 0).all())
+        first, last, end = int(starts[part].min()), int(starts[part].max()), int(ends[part].max())
+        done = bool((ends[part] >= 0).all())
         row = int(part[0])
         rows.append(
             {
                 "name": about.label(row), "collective": about.what(row), "bytes": int(about.size[row]),
                 "group": int(of.group[0]), "ranks": len(part), "chunks": int(of.streams.max()),
-                "start_ps": first * 1000, "last_start_ps": last * 1000,
-                "end_ps": end * 1000 if done else -1,
-                "skew_ps": (last - first) * 1000, "done": done,
-                "algbw_Bps": int(about.size[row]) * 1e9 / (end - last) if done and end > last else 0.0,
+                "start_ps": first, "last_start_ps": last, "end_ps": end if done else -1,
+                "skew_ps": last - first, "done": done,
+                "algbw_Bps": int(about.size[row]) * 1e12 / (end - last) if done and end > last else 0.0,
             }
         )  # fmt: skip
     return sorted(rows, key=lambda r: (r["start_ps"], r["group"]))

@@ -12,7 +12,7 @@ from astranb.engine.why import WaitStep, Why
 
 from . import tables as t
 from .inspection import in_flight, states_of
-from .instances import instances, pairs
+from .instances import instances, pairs, rows_of
 from .paths import resolve
 from .ready_times import members_of
 from .state import MessageState
@@ -56,7 +56,7 @@ def explain_wait(engine: MessageState, path: str) -> Why:
 
 def _longest(engine: MessageState) -> int:
     """The rank that has waited longest: that computes nothing, and in what began first."""
-    rows: Any = engine.machine.operations[: engine.about.own]
+    rows = rows_of(engine)
     running = np.flatnonzero((rows.start_ns >= 0) & (rows.end_ns < 0))
     computing = np.unique(rows.npu[running[rows.kind[running] == t.COMPUTE]])
     waits = running[~np.isin(rows.npu[running], computing)]
@@ -86,13 +86,13 @@ class _Chain:
         """The operation that a rank is in: a computation, else communication; -1: none."""
         about = self.engine.about
         rows: Any = self.engine.machine.operations
-        mine = np.arange(about.start[rank], about.start[rank + 1])
+        mine = about.leaves_of(rank)
         running = mine[(rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)]
         for kinds in ((t.COMPUTE,), COMMUNICATION, (t.MEMORY,)):
             found = running[np.isin(rows.kind[running], kinds)]
             if len(found):
                 return int(found[0])
-        states = states_of(self.engine.machine, mine)
+        states = states_of(self.engine, mine)
         for state in (1, 0):
             if (states == state).any():
                 return int(mine[states == state][0])
@@ -104,7 +104,13 @@ class _Chain:
         if row < 0:
             self._add(f"rank {rank} has ended", f"rank[{rank}]", int(m.npus.end_ns[rank]))
             return -1, -1
-        o, path, text = m.operations[row], about.path(row), about.text(row)
+        parts, shown = about.parts, int(about.shown(np.array([row]))[0])
+        if parts is not None and (at := parts.at(row)) >= 0:
+            # What of a recorded operation is under way, or else has not begun.
+            rows: Any = m.operations[row : int(parts.until[at])]
+            left = np.flatnonzero(rows.end_ns < 0)
+            row += int(left[np.argmin(rows.start_ns[left] < 0)]) if len(left) else len(rows) - 1
+        o, path, text = m.operations[row], about.path(shown), about.text(shown)
         if o.end_ns >= 0:
             self._add(f"rank {rank} has done {text}", path, int(o.end_ns))
             return -1, -1
@@ -145,12 +151,18 @@ class _Chain:
     def _before(self, rank: int, row: int, path: str, text: str) -> tuple[int, int]:
         """Add the step of an operation that has not begun: what it depends on, or what occupies its place."""
         m, about = self.engine.machine, self.engine.about
-        left = [int(p) for p in about.parents_of(row) if m.operations.end_ns[p] < 0]
+        left = [int(p) for p in about.waited_for(row) if m.operations.end_ns[p] < 0]
         if left:
-            self._add(f"{text} of rank {rank} waits for {about.label(left[0])}", path, -1)
+            self._add(
+                f"{text} of rank {rank} waits for {about.label(int(about.shown(np.array(left))[0]))}",
+                path,
+                -1,
+            )
             return rank, left[0]
         rows: Any = m.operations
         mine = np.arange(about.start[rank], about.start[rank + 1])
+        if row >= about.own:
+            mine = mine[:0]  # what a replay does occupies nothing
         there = (rows.place[mine] == rows.place[row]) & (rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)
         if there.any():
             other = int(mine[there][0])

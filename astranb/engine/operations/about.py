@@ -8,10 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from astranb.core.arrays import reversed_lists
+from astranb.core.arrays import distinct, reversed_lists
 from astranb.core.units import format_bytes
 from astranb.engine.critical_path import Segment
-from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint, PlacedJob
+from astranb.workload.astrasim2 import COLLECTIVE, COLLECTIVE_NAMES, Footprint, Label, PlacedJob
+
+from .parts import PartRows
 
 __all__ = ["ABOUT", "ALGORITHMS", "KINDS", "STATES", "About", "segment"]
 
@@ -53,6 +55,9 @@ class About:
         What ranks hold in memory.
     jobs : tuple of PlacedJob
         The jobs that run, where there are several.
+    parts : PartRows, optional
+        The recorded operations that custom collectives replay: these are shown, and each is called by its
+        first row.
     """
 
     npu: np.ndarray
@@ -69,6 +74,7 @@ class About:
     infra: str = ""
     footprint: Footprint | None = field(default=None, init=False)
     jobs: tuple[PlacedJob, ...] = field(default=(), init=False)
+    parts: PartRows | None = field(default=None, init=False)
 
     @property
     def network(self) -> str:
@@ -86,9 +92,47 @@ class About:
         own = self.npu[: self.own]
         return np.searchsorted(own, np.arange(int(self.npu.max(initial=-1)) + 2))
 
+    @cached_property
+    def _part_start(self) -> np.ndarray:
+        """The first part of each rank, and behind them all the number of them."""
+        ranks = np.arange(len(self.start))
+        if self.parts is None:
+            return np.zeros_like(ranks)
+        return np.searchsorted(self.npu[self.parts.first], ranks)
+
+    def rows_of(self, rank: int) -> np.ndarray:
+        """The operations of a rank: its own, and the parts of those that are replays."""
+        rows = np.arange(self.start[rank], self.start[rank + 1])
+        if self.parts is None:
+            return rows
+        mine = slice(int(self._part_start[rank]), int(self._part_start[rank + 1]))
+        return np.concatenate([rows[~self.parts.hidden[rows]], self.parts.first[mine]])
+
+    def leaves_of(self, rank: int) -> np.ndarray:
+        """What a rank does one by one: its operations, but of a replay each message and computation."""
+        rows = np.arange(self.start[rank], self.start[rank + 1])
+        if self.parts is None:
+            return rows
+        mine = slice(int(self._part_start[rank]), int(self._part_start[rank + 1]))
+        first, until = self.parts.first[mine], self.parts.until[mine]
+        inner = np.arange(first[0], until[-1]) if len(first) else rows[:0]
+        return np.concatenate([rows[~self.parts.hidden[rows]], inner])
+
+    def shown(self, rows: np.ndarray) -> np.ndarray:
+        """The operations that are shown for rows: of a replay the parts."""
+        return rows if self.parts is None else np.asarray(self.parts.shown(rows))
+
+    def label_of(self, row: int) -> Label:
+        """What a recorded operation says of itself; one that is not replayed says nothing."""
+        return Label() if self.parts is None else self.parts.of(row)
+
+    def waited_for(self, row: int) -> np.ndarray:
+        """The rows that a row waits for, whatever is shown for them."""
+        return self.parents[self.first[row] : self.first[row + 1]]
+
     def parents_of(self, row: int) -> np.ndarray:
         """What an operation waits for."""
-        return self.parents[self.first[row] : self.first[row + 1]]
+        return self._around(row, self.first, self.parents)
 
     @cached_property
     def _children(self) -> tuple[np.ndarray, np.ndarray]:
@@ -97,12 +141,36 @@ class About:
 
     def children_of(self, row: int) -> np.ndarray:
         """What waits for an operation."""
-        first, children = self._children
-        return children[first[row] : first[row + 1]]
+        return self._around(row, *self._children)
+
+    def _around(self, row: int, first: np.ndarray, lists: np.ndarray) -> np.ndarray:
+        at = -1 if self.parts is None else self.parts.at(row)
+        if self.parts is None or at < 0:
+            return lists[first[row] : first[row + 1]]
+        found: np.ndarray = distinct(self.parts.shown(lists[first[row] : first[int(self.parts.until[at])]]))
+        kept: np.ndarray = found[found != row]
+        return kept
+
+    @cached_property
+    def _shown_before(self) -> np.ndarray:
+        """How many of the ranks' own operations are shown before each, and behind them all of them."""
+        hidden = np.zeros(self.own, bool) if self.parts is None else self.parts.hidden[: self.own]
+        return np.concatenate([[0], np.cumsum(~hidden)])
 
     def number(self, row: int) -> int:
         """An operation's number within its rank."""
-        return int(row - self.start[self.npu[row]]) if row < self.own else row
+        return int(self.numbers(np.array([row]))[0])
+
+    def numbers(self, rows: np.ndarray) -> np.ndarray:
+        """The number of each of some operations within its rank: its place in :meth:`rows_of`."""
+        npu = self.npu[rows]
+        if self.parts is None:
+            return np.asarray(np.where(rows < self.own, rows - self.start[npu], rows))
+        before = self._shown_before
+        mine, first = np.minimum(rows, self.own), before[self.start]
+        place = np.searchsorted(self.parts.first, self.parts.shown(rows), side="right") - 1
+        behind = first[npu + 1] - first[npu] + place - self._part_start[npu]
+        return np.asarray(np.where(rows < self.own, before[mine] - first[npu], behind))
 
     def label(self, row: int) -> str:
         """An operation's name, or what it is where it has none."""
@@ -111,11 +179,15 @@ class About:
 
     def what(self, row: int) -> str:
         """What an operation is: a collective's name, or its kind."""
+        if collective := self.label_of(row).collective:
+            return collective
         kind = int(self.kind[row])
         return _COLLECTIVES[int(self.collective[row])] if kind == COLLECTIVE else KINDS[kind]
 
     def text(self, row: int) -> str:
         """An operation in words."""
+        if self.parts is not None and row < self.own and self.parts.hidden[row]:
+            return self.label(row)  # a replay: what it does are its parts
         what, label = self.what(row), self.label(row)
         size = f", {format_bytes(int(self.size[row]))}" if self.size[row] and self.kind[row] else ""
         return f"{label} ({what}{size})" if label != what else f"{what}{size}"

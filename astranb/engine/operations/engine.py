@@ -45,7 +45,7 @@ CAUSES = {
 
 TABLES = (
     "ranks", "operations", "collectives", "phases", "dimensions", "links", "layers", "memory",
-    "critical_path", "jobs", "job_links",
+    "flows", "critical_path", "jobs", "job_links",
 )  # fmt: skip
 _OF_RANKS = ("end_ps", "compute_ps", "exposed_comm_ps", "memory_ps", "idle_ps")
 _MOST = 8
@@ -215,8 +215,8 @@ class OperationEngine(OperationRun):
         """Paths of the parts of one of :attr:`objects`, by their kinds."""
         if not path.startswith("rank["):
             return {}
-        rank, start = int(path[5:-1]), self.about.start
-        rows = range(int(start[rank]), int(start[rank + 1]))
+        rank = int(path[5:-1])
+        rows = self.about.rows_of(rank).tolist()
         dims = range(len(self.about.topology))
         return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
@@ -271,6 +271,8 @@ class OperationEngine(OperationRun):
         found = dict.fromkeys((*names, *parts), reason)
         if self.about.footprint is None:
             found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
+        if not self.recording:
+            found["flows"] = "the run does not record its messages: make it with Simulation(..., record=True)"
         reason = "only ASTRA-sim 1.0's layer tables have layers"
         if "layers" not in self.own_tables():
             return {**found, "layers": reason}

@@ -30,9 +30,15 @@ COMMUNICATION = (COLLECTIVE, SEND, RECV, REPLAY)
 
 
 def spans_of(engine: OperationRun) -> Spans:
-    """Give the operations of all ranks that have begun, but for delays and those of custom collectives."""
+    """Give the operations of all ranks that have begun, but for delays and those of custom collectives.
+
+    Of a custom collective that replays recorded operations, these.
+    """
     start, end = engine.times_ps()
-    row = np.flatnonzero((start >= 0) & (engine.about.kind[: len(start)] != DELAY))
+    kept = (start >= 0) & (engine.about.kind[: len(start)] != DELAY)
+    if engine.about.parts is not None:
+        kept &= ~engine.about.parts.hidden
+    row = np.flatnonzero(kept)
     kind = engine.about.kind[row]
     until = np.where(end[row] >= 0, end[row], engine.now_ps)
     return Spans(row, engine.about.npu[row], tracks_of(kind), start[row], until)

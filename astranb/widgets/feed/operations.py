@@ -224,14 +224,13 @@ class OperationFeed(Feed):
             self._marks.append((found.total, settled))
         if len(self._marks) > _MOST_MARKS:
             del self._marks[1 : _MOST_MARKS // 2]
-        start = engine.about.start
 
         def packed(which: slice) -> list[bytes]:
             rows = kept[which]
             some = flights.at(rows)
             own = np.maximum(some.operation, 0)
             kind = self._kind_of[own]
-            number = own - start[engine.about.npu[own]]
+            number = engine.about.numbers(own)
             return pack(
                 "state",
                 start=some.start_ps,
@@ -240,7 +239,7 @@ class OperationFeed(Feed):
                 wait=np.minimum(some.start_ps - some.queued_ps, 2**32 - 1),
                 source=some.source,
                 target=some.target,
-                number=np.where((some.operation >= 0) & (own < engine.about.own), number, 2**32 - 1),
+                number=np.where(some.operation >= 0, number, 2**32 - 1),
                 chunk=some.chunk,
                 phase=np.minimum(some.phase, 2**16 - 1),
                 step=np.minimum(some.step, 2**16 - 1),

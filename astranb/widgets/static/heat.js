@@ -14,7 +14,10 @@ const GUTTER = 46;
 
 /** @type {CreateView} */
 export function createHeat(store, theme) {
-  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": "Bytes from GPU to GPU" });
+  const operations = store.engine === "operations";
+  const one = operations ? "rank " : "GPU";
+  const many = operations ? "ranks" : "GPUs";
+  const canvas = make("canvas", { class: "anb-canvas", role: "img", "aria-label": `Bytes from ${operations ? "rank to rank" : "GPU to GPU"}` });
   const tip = createTip(canvas, (at) => {
     const found = hit(at);
     return now && found && found.to >= 0 ? `${name(now, found.from)} to ${name(now, found.to)}: ${formatBytes(now.arrays.cells[found.from * now.rows + found.to])}` : "";
@@ -28,7 +31,7 @@ export function createHeat(store, theme) {
     make("label", { class: "anb-label", title: "only what falls in the time that the timelines show" }, windowed, "visible time only"),
     make("span", { class: "anb-key" }, "0", ramp, most), words, createMoment(store, () => asker.reply?.at_ps),
   );
-  const element = make("section", { class: "anb-heat", "aria-label": "Traffic from GPU to GPU" }, bar, canvas, tip.element);
+  const element = make("section", { class: "anb-heat", "aria-label": `Traffic from ${operations ? "rank to rank" : "GPU to GPU"}` }, bar, canvas, tip.element);
   /** @type {Pair} */
   let size = [0, 0];
   /** @type {Answer<"traffic"> | null} */
@@ -48,7 +51,7 @@ export function createHeat(store, theme) {
   /** What a row stands for. @param {Answer<"traffic">} matrix @param {number} row */
   function name({ each, ranks }, row) {
     const first = row * each;
-    return each === 1 ? `GPU${first}` : `GPUs ${first} to ${Math.min(ranks, first + each) - 1}`;
+    return each === 1 ? `${one}${first}` : `${many} ${first} to ${Math.min(ranks, first + each) - 1}`;
   }
 
   function draw() {
@@ -73,9 +76,10 @@ export function createHeat(store, theme) {
     if (cell > 42) numbers(context, rows, cells, largest);
     ramp.style.setProperty("--anb-ramp", [0, 0.25, 0.5, 0.75, 1].map((part) => theme.rampText(part)).join(","));
     most.textContent = formatBytes(largest);
-    const cells_are = each > 1 ? `a cell is ${each} × ${each} GPUs · ` : "";
+    const cells_are = each > 1 ? `a cell is ${each} × ${each} ${many} · ` : "";
     const over = now.window ? `from ${formatTime(Math.round(now.window[0]), 3)} to ${formatTime(Math.round(now.window[1]), 3)}` : "so far";
-    words.textContent = `${cells_are}row sends to column · ${formatBytes(now.total)} of data ${over}`;
+    const lost = now.partly ? " · the oldest messages are no longer recorded" : "";
+    words.textContent = `${cells_are}row sends to column · ${formatBytes(now.total)} of data ${over}${lost}`;
     tip.write();
   }
   /** @param {number} rows @param {Float32Array} cells @param {number} largest */
@@ -98,10 +102,10 @@ export function createHeat(store, theme) {
     context.font = `11px ${theme.font}`;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    for (let row = 0; row < rows; row += every) context.fillText(`GPU${row * each}`, GUTTER - 5, 24 + (row + 0.5) * cell, GUTTER - 6);
+    for (let row = 0; row < rows; row += every) context.fillText(`${one}${row * each}`, GUTTER - 5, 24 + (row + 0.5) * cell, GUTTER - 6);
     context.textAlign = "center";
     const across = Math.max(1, Math.ceil(52 / cell));
-    for (let row = 0; row < rows; row += across) context.fillText(`GPU${row * each}`, GUTTER + (row + 0.5) * cell, 14);
+    for (let row = 0; row < rows; row += across) context.fillText(`${one}${row * each}`, GUTTER + (row + 0.5) * cell, 14);
   }
   /** @param {Context} context @param {number} rows @param {Float32Array} cells @param {number} largest */
   function numbers(context, rows, cells, largest) {
@@ -115,7 +119,7 @@ export function createHeat(store, theme) {
   }
   /** Row and column of the selected GPU. @param {Context} context @param {number} rows @param {number} each */
   function mark(context, rows, each) {
-    const rank = gpuOf(store, store.selection);
+    const rank = operations ? Number(store.selection.match(/^rank\[(\d+)\]/)?.[1] ?? -1) : gpuOf(store, store.selection);
     if (rank < 0) return;
     const at = Math.floor(rank / each);
     context.strokeStyle = theme.brand;
@@ -134,7 +138,7 @@ export function createHeat(store, theme) {
   });
   canvas.addEventListener("click", (event) => {
     const at = hit(event);
-    if (at && now) store.select(`gpu[${at.from * now.each}]`);
+    if (at && now) store.select(`${operations ? "rank" : "gpu"}[${at.from * now.each}]`);
   });
   return {
     element,

@@ -10,6 +10,7 @@ import { createCompare } from "./compare.js";
 import { createEvents } from "./events.js";
 import { createExplain } from "./explain.js";
 import { createExposed } from "./exposed.js";
+import { createFlows } from "./flows.js";
 import { createFootprint } from "./footprint.js";
 import { createGraph } from "./graph.js";
 import { createHeat } from "./heat.js";
@@ -55,6 +56,8 @@ const OF_OPERATIONS = [
   ["stage", "topology", "Topology", createTopology],
   ["stage", "graph", "Operations", createGraph],
   ["stage", "exposed", "Ranks", createExposed],
+  ["stage", "traffic", "Traffic", createHeat],
+  ["stage", "flows", "Flows", createFlows],
   ["stage", "buffers", "Queues", createBuffers],
   ["side", "inspect", "Inspect", createInspector],
   ["side", "change", "Change", createChange],

@@ -425,6 +425,16 @@ export interface Answers {
     all: number;
     dimensions: { path: string; shape: string; utilisation: number }[];
   };
+  /** Heads: what it is sorted by, and its title. Rows: the operation, the link, the start, and the cells. */
+  flows: {
+    heads: [string, string][];
+    rows: [string, string, number, string, ...string[]][];
+    all: number;
+    shown: number;
+    bytes: number;
+    dropped: number;
+    oldest_ps: number;
+  };
   rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable };
   source: { title: string; parts: SourcePart[] };
   span: Span;
@@ -444,6 +454,8 @@ export interface Answers {
     rows: number;
     total: number;
     window: Interval | null;
+    /** Whether the oldest messages are no longer recorded. */
+    partly: boolean;
   };
   what_if: Searched & { rows: Change[]; quick?: boolean };
   what_if_run: Searched & { row: Change };

@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.export.layout import Layout
-from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
+from astranb.widgets.feed import NOW, Feed, LineFeed, Message, View, pack
 
 __all__ = ["QUANTILES", "VIEW", "aggregates", "hottest", "window_of"]
 
@@ -17,7 +17,7 @@ _BINS = 20  # of a histogram of utilisation
 _TOP = 12
 
 
-def window_of(feed: LineFeed, content: dict[str, Any]) -> tuple[float, float]:
+def window_of(feed: Feed, content: dict[str, Any]) -> tuple[float, float]:
     """The ``window`` of time of a question, in ps, up to the cursor (``at_ps``); all time without one."""
     at_ps = content.get("at_ps")
     now_ps = float(feed.sim.now_ps if at_ps is None else min(at_ps, feed.sim.now_ps))

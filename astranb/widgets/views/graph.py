@@ -26,15 +26,14 @@ def window(engine: OperationEngine, rank: int, most: int, centre: int = -1) -> n
     graph in both directions, nearest first, then the rest.
     """
     about = engine.about
-    first, last = int(about.start[rank]), int(about.start[rank + 1])
-    rows = np.arange(first, last)
+    rows = about.rows_of(rank)
     if len(rows) <= most:
         return rows
     states = engine.states(rows)
     seeds = rows[(states == 1) | (states == 2)].tolist()
     if not seeds:  # before the start, or after the end
         done = rows[states == 3]
-        seeds = [int(done[np.argmax(engine.times_ps()[1][done])])] if len(done) else [first]
+        seeds = [int(done[np.argmax(engine.times_ps()[1][done])])] if len(done) else rows[:1].tolist()
     if centre >= 0:
         seeds = [centre, *seeds]
     chosen = dict.fromkeys(seeds[:most])
@@ -116,8 +115,8 @@ def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
     path = str(options.get("path", ""))
     if path.startswith(f"rank[{rank}].op["):
         which = path.removeprefix(f"rank[{rank}].op[").removesuffix("]")
-        row = int(about.start[rank]) + int(which) if which.isdecimal() else -1
-        centre = row if row < int(about.start[rank + 1]) else -1
+        mine = about.rows_of(rank)
+        centre = int(mine[int(which)]) if which.isdecimal() and int(which) < len(mine) else -1
     rows = window(engine, rank, most, centre)
     depth, edges = _depths(engine, rows)
     line = _lines(depth, edges)
@@ -137,7 +136,7 @@ def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
                 "x": depth[number], "y": line[number],
             }
         )  # fmt: skip
-    counts = np.bincount(engine.states(np.arange(about.start[rank], about.start[rank + 1])), minlength=4)
+    counts = np.bincount(engine.states(about.rows_of(rank)), minlength=4)
     return {
         "rank": rank,
         "nodes": nodes,

@@ -1,4 +1,7 @@
-"""Who sends how much to whom: bytes from rank to rank, of all time so far or of a window."""
+"""Who sends how much to whom: bytes from rank to rank, of all time so far or of a window.
+
+Of runs by messages those that are recorded.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import numpy as np
 
 from astranb.export.traffic import traffic_of
 from astranb.sim import Simulation
-from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
+from astranb.widgets.feed import NOW, Feed, LineFeed, Message, OperationFeed, View, pack
 
 from .aggregates import window_of
+from .flows import columns_of
 
 __all__ = ["MOST_CELLS", "VIEW", "traffic"]
 
@@ -42,10 +46,27 @@ def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None)
     return traffic_of(sim.engine, np.clip(inside / np.maximum(ended - begun, 1), 0, 1))
 
 
-def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
+def _of_messages(feed: OperationFeed, each: int, start_ps: float, end_ps: float) -> np.ndarray:
+    """Bytes of recorded messages that were sent in a window: each by the part of its time that is in it."""
+    found = columns_of(feed)
+    rows = -(-feed.sim.ranks // each)
+    begun, ended = found["start_ps"].astype(np.float64), found["end_ps"].astype(np.float64)
+    inside = np.minimum(ended, end_ps) - np.maximum(begun, start_ps)
+    share = np.clip(inside / np.maximum(ended - begun, 1), 0, 1)
+    cell = found["source"] // each * rows + found["target"] // each
+    return np.bincount(cell, found["bytes"] * share, rows * rows).reshape(rows, rows)
+
+
+def answer(feed: Feed, content: dict[str, Any]) -> Message:
     """The matrix at the cursor (``at_ps``) as float32, row by row; of many ranks several are one row."""
-    sim = feed.session.at(content.get("at_ps"))
     window = window_of(feed, content) if content.get("window") else None
+    if isinstance(feed, OperationFeed):
+        n = feed.sim.ranks
+        each = -(-n // MOST_CELLS)
+        cells = _of_messages(feed, each, *(window or window_of(feed, content)))
+        return _message(n, each, cells, window, feed.sim.engine.recorded_from > 0)
+    assert isinstance(feed, LineFeed)  # noqa: S101 - there is no other
+    sim = feed.session.at(content.get("at_ps"))
     matrix = traffic(sim, *window) if window else traffic(sim)
     n = len(matrix)
     each = -(-n // MOST_CELLS)
@@ -55,15 +76,21 @@ def answer(feed: LineFeed, content: dict[str, Any]) -> Message:
     rows = -(-n // each)
     padded = np.zeros((rows * each, rows * each))
     padded[:n, :n] = matrix
-    cells = padded.reshape(rows, each, rows, each).sum(axis=(1, 3))
+    return _message(n, each, padded.reshape(rows, each, rows, each).sum(axis=(1, 3)), window)
+
+
+def _message(
+    ranks: int, each: int, cells: np.ndarray, window: tuple[float, float] | None, partly: bool = False
+) -> Message:
     meta = {
-        "ranks": n,
+        "ranks": ranks,
         "each": each,
-        "rows": rows,
-        "total": float(matrix.sum()),
+        "rows": len(cells),
+        "total": float(cells.sum()),
         "window": list(window) if window else None,
+        "partly": partly,
     }
     return meta, pack("traffic", cells=cells)
 
 
-VIEW = View(LineFeed, {"traffic": answer}, offline={"traffic": (NOW,)})
+VIEW = View(Feed, {"traffic": answer}, offline={"traffic": (NOW,)})

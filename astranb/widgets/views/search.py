@@ -98,7 +98,7 @@ def _operations(sim: Simulation, text: str) -> Iterator[_Found]:
     """Operations of any rank whose name or kind holds every word; those that have begun have a time."""
     about, words = sim.engine.about, text.split()
     start = sim.engine.times_ps()[0]
-    for row in range(about.own):
+    for row in (row for rank in range(sim.ranks) for row in about.rows_of(rank).tolist()):
         name = f"{about.path(row)} {about.text(row)}"
         if all(word in name.lower() for word in words):
             begun = int(start[row])

@@ -8,6 +8,7 @@ from .kinds import COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
 from .operations import COLLECTIVE_NAMES, Operations, RankOperations
+from .parts import Label, RecordedParts
 from .placed_job import PlacedJob, read_placed_jobs, saved_placed_jobs
 from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
 from .workload import Workload, load
@@ -26,10 +27,12 @@ __all__ = [
     "DimensionNetwork",
     "Footprint",
     "InfraNetwork",
+    "Label",
     "Memory",
     "Operations",
     "PlacedJob",
     "RankOperations",
+    "RecordedParts",
     "System",
     "Workload",
     "load",

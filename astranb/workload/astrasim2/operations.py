@@ -27,6 +27,7 @@ from .kinds import (
     SCATTER,
     SEND,
 )
+from .parts import RecordedParts
 
 __all__ = ["COLLECTIVE_NAMES", "MOST_BYTES", "Operations", "RankOperations"]
 
@@ -86,6 +87,8 @@ class Operations:
     kernels : mapping of int to ShapedKernel or Launch
         Of computations (their rows), what a trace recorded of the kernel: the shapes of its operands, or how
         it was launched. A run by cache lines simulates its thread blocks.
+    parts : RecordedParts, optional
+        Of a custom collective: the recorded operations that it replays.
 
     Examples
     --------
@@ -101,6 +104,7 @@ class Operations:
     names: Distinct[str] | None = None
     grids: tuple[tuple[Grid, ...], ...] = ()
     kernels: Mapping[int, ShapedKernel | Launch] = field(default_factory=dict)
+    parts: RecordedParts | None = None
 
     @classmethod
     def of(

@@ -253,7 +253,7 @@ def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Opera
     rooted = collective & (rows["collective"] >= BROADCAST) & (rows["peer"] >= 0)
     rows["peer"][rooted] = ranks[rows["peer"][rooted]]
     rows["group"][collective & (rows["group"] < 0)] = whole
-    custom = {row: _with_peers(each, ranks) for row, each in one.custom.items()}
+    custom = {row: _with_peers(each, ranks, place.name) for row, each in one.custom.items()}
     names = one.names or Distinct.of(map(_what, rows))
     named = Distinct(
         np.where(names.index < 0, len(names.values), names.index),
@@ -281,12 +281,15 @@ def _what(row: Any) -> str:
     return _NAMES[int(row["collective"])] if kind == COLLECTIVE else _KINDS.get(kind, "operation")
 
 
-def _with_peers(one: Operations, ranks: np.ndarray) -> Operations:
+def _with_peers(one: Operations, ranks: np.ndarray, job: str) -> Operations:
     """Give the operations of a custom collective, which name ranks, those of the network."""
     rows = one.rows.copy()
     some = np.isin(rows["kind"], (SEND, RECV))
     rows["peer"][some] = ranks[rows["peer"][some]]
-    return replace(one, rows=rows)
+    parts = one.parts
+    if parts is not None:
+        parts = replace(parts, labels=tuple(replace(label, job=label.job or job) for label in parts.labels))
+    return replace(one, rows=rows, parts=parts)
 
 
 def _repeated(one: Operations, times: int) -> Operations:
