@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -9,28 +10,29 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.units import format_bytes, format_time
 from astranb.engine.messages import MessageEngine
-from astranb.widgets.feed import Message, OperationFeed, View
+from astranb.widgets.feed import NOW, Feed, Message, OperationFeed, Options, View
 
-__all__ = ["VIEW", "columns_of"]
+__all__ = ["VIEW", "absent_of", "columns_of"]
 
 _MOST_ROWS = 300
+_COLUMNS: Final = ("source", "target", "bytes", "start_ps", "end_ps", "waited_ps", "duration_ps", "operation")
 _ORDERS: Final = ("start_ps", "bytes", "duration_ps", "rate", "waited_ps")
 
 
 def columns_of(feed: OperationFeed) -> dict[str, np.ndarray]:
-    """The recorded messages; kept until time moves.
+    """The recorded messages, none where :func:`absent_of` says why; kept until time moves."""
+    engine = feed.sim.engine
+    if absent_of(feed):
+        return dict.fromkeys((*_COLUMNS, "rate"), np.zeros(0, np.int64))
+    return feed.found("flows", lambda: _columns(engine))
 
-    Raises
-    ------
-    InputError
-        The run has no messages, or does not record them.
-    """
+
+def absent_of(feed: Feed) -> str:
+    """Why no messages are known; empty: they are."""
     engine = feed.sim.engine
     if not isinstance(engine, MessageEngine):
-        raise InputError("a layer table has phases, and no single messages", where="flows")
-    if not engine.recording:
-        raise InputError(str(engine.absent["flows"]), where="flows")
-    return feed.found("flows", lambda: _columns(engine))
+        return "A layer table has phases, and no single messages."
+    return "" if engine.recording else f"Nothing is known of messages: {engine.absent['flows']}."
 
 
 def _columns(engine: MessageEngine) -> dict[str, np.ndarray]:
@@ -76,8 +78,10 @@ def flows(feed: OperationFeed, options: dict[str, Any]) -> Message:
     if order == "rate":
         some, values = some[values > 0], -values[values > 0]
     top = some[np.argsort(-values, kind="stable")[:_MOST_ROWS]]
-    first = feed.sim.engine.recorded_from
+    absent = absent_of(feed)
+    first = 0 if absent else feed.sim.engine.recorded_from
     return {
+        "absent": absent,
         "heads": [
             ["", "from → to"], ["", "operation"], ["bytes", "bytes"], ["start_ps", "sent"], ["", "arrives"],
             ["duration_ps", "takes"], ["rate", "GB/s"], ["waited_ps", "waited"],
@@ -107,6 +111,9 @@ def _row(feed: OperationFeed, found: dict[str, np.ndarray], row: int) -> list[An
     ]  # fmt: skip
 
 
-_PAGE = {"at_ps": None, "order": "start_ps", "rank": -1, "text": "", "now": False}
+def _offline(feed: OperationFeed) -> Mapping[str, Sequence[Options]]:
+    latest = {**NOW, "order": "start_ps", "rank": -1, "text": "", "now": False}
+    return {} if absent_of(feed) else {"flows": (latest,)}
 
-VIEW = View(OperationFeed, {"flows": flows}, offline={"flows": (_PAGE,)})
+
+VIEW = View(OperationFeed, {"flows": flows}, offline=_offline)
