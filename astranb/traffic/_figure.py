@@ -13,7 +13,8 @@ from astranb.export.figure_style import cividis, mapped, name_ticks, new_figure,
 
 with needs_extra("anb.traffic.statistics(...).figure"):
     from bokeh.layouts import column, row
-    from bokeh.models import ColumnDataSource, CustomJS, Div, HoverTool, Slider
+    from bokeh.models import ColumnDataSource, CustomJS, HoverTool
+    from bokeh.models.widgets import Div, Slider
 
 if TYPE_CHECKING:
     from ._statistics import TrafficStatistics

@@ -92,7 +92,7 @@ def test_windows_of_the_traffic_add_up() -> None:
     sim = _incast("congestion")
     whole = unpack("traffic", _ask(sim, "traffic")[1])["cells"]
     assert whole.reshape(3, 3).tolist() == [[0, 0, 0], [100_000, 0, 0], [50_000, 0, 0]]
-    cuts = [0, 1_234_567, 3_000_000, sim.now_ps]
+    cuts = [0, 1_234_567, 2_500_000, sim.now_ps]
     parts = [
         unpack("traffic", _ask(sim, "traffic", window=[a, b])[1])["cells"]
         for a, b in itertools.pairwise(cuts)

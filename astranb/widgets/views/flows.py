@@ -15,7 +15,7 @@ from astranb.widgets.feed import NOW, Feed, Message, OperationFeed, Options, Vie
 __all__ = ["VIEW", "absent_of", "columns_of"]
 
 _MOST_ROWS = 300
-_COLUMNS: Final = ("source", "target", "bytes", "start_ps", "end_ps", "waited_ps", "duration_ps", "operation")
+_COLUMNS: Final = ("source", "target", "bytes", "start_ps", "end_ps", "waited_ps", "operation")
 _ORDERS: Final = ("start_ps", "bytes", "duration_ps", "rate", "waited_ps")
 
 
@@ -23,8 +23,8 @@ def columns_of(feed: OperationFeed) -> dict[str, np.ndarray]:
     """The recorded messages, none where :func:`absent_of` says why; kept until time moves."""
     engine = feed.sim.engine
     if absent_of(feed):
-        return dict.fromkeys((*_COLUMNS, "rate"), np.zeros(0, np.int64))
-    return feed.found("flows", lambda: _columns(engine))
+        return dict.fromkeys(_COLUMNS, np.zeros(0, np.int64)) | {"done": np.zeros(0, bool)}
+    return feed.found("flows", engine.flow_columns)
 
 
 def absent_of(feed: Feed) -> str:
@@ -35,14 +35,18 @@ def absent_of(feed: Feed) -> str:
     return "" if engine.recording else f"Nothing is known of messages: {engine.absent['flows']}."
 
 
-def _columns(engine: MessageEngine) -> dict[str, np.ndarray]:
-    found = engine.flow_columns()
-    lasted = found["end_ps"] - found["start_ps"]
-    # A message on its way has no rate yet.
-    rate = np.divide(
-        1e12 * found["bytes"], lasted, out=np.zeros(len(lasted)), where=(lasted > 0) & found["done"]
-    )
-    return {**found, "duration_ps": lasted, "rate": rate}
+def _until(whole: dict[str, np.ndarray], at_ps: float) -> dict[str, np.ndarray]:
+    """Those that were sent up to a time, as they were then: of what is under way nobody knows the end."""
+    sent = whole["start_ps"] <= at_ps
+    found = {name: column[sent] for name, column in whole.items()}
+    found["done"] = done = found["done"] & (found["end_ps"] <= at_ps)
+    found["duration_ps"] = np.where(done, found["end_ps"], int(at_ps)) - found["start_ps"]
+    found["rate"] = np.divide(
+        1e12 * found["bytes"], found["duration_ps"], out=np.zeros(len(done)),
+        where=done & (found["duration_ps"] > 0),
+    )  # fmt: skip
+    found["waited_ps"] = np.where(done, found["waited_ps"], -1)
+    return found
 
 
 def flows(feed: OperationFeed, options: dict[str, Any]) -> Message:
@@ -53,18 +57,19 @@ def flows(feed: OperationFeed, options: dict[str, Any]) -> Message:
     operation's name or kind), ``now`` (only those under way at the cursor). A row is what to select (the
     operation, the link), the start, and the cells.
     """
-    found, about = columns_of(feed), feed.sim.engine.about
+    whole, about = columns_of(feed), feed.sim.engine.about
     order = str(options.get("order", "start_ps"))
     if order not in _ORDERS:
         raise InputError(f"unknown order {order!r}", where="flows", hint=near(order, _ORDERS))
     given = options.get("at_ps")
     at_ps = feed.sim.now_ps if given is None else float(given)
-    kept = found["start_ps"] <= at_ps
+    found = _until(whole, at_ps)
+    kept = np.ones(len(found["source"]), bool)
     rank = int(options.get("rank", -1))
     if rank >= 0:
         kept &= (found["source"] == rank) | (found["target"] == rank)
     if options.get("now"):
-        kept &= found["end_ps"] > at_ps
+        kept &= ~found["done"]
     if text := str(options.get("text", "")).strip().lower():
         rows = np.unique(found["operation"][kept])
         named = [
@@ -106,7 +111,8 @@ def _row(feed: OperationFeed, found: dict[str, np.ndarray], row: int) -> list[An
         f"{one['source']} → {one['target']}", engine.about.text(operation) if operation >= 0 else "",
         format_bytes(one["bytes"]), format_time(one["start_ps"]),
         format_time(one["end_ps"]) if one["done"] else "under way", format_time(one["duration_ps"]),
-        f"{one['rate'] / 1e9:.3g}" if one["rate"] else "", format_time(one["waited_ps"]),
+        f"{one['rate'] / 1e9:.3g}" if one["rate"] else "",
+        format_time(one["waited_ps"]) if one["done"] else "",
         *("" if one[name] < 0 else str(one[name]) for name in ("phase", "chunk", "tag")),
     ]  # fmt: skip
 

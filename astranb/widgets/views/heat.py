@@ -48,14 +48,12 @@ def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None)
 
 
 def _of_messages(feed: OperationFeed, each: int, start_ps: float, end_ps: float) -> np.ndarray:
-    """Bytes of recorded messages that were sent in a window: each by the part of its time that is in it."""
+    """Bytes of recorded messages that were sent in a window, its end included: each counts at its start."""
     found = columns_of(feed)
     rows = -(-feed.sim.ranks // each)
-    begun, ended = found["start_ps"].astype(np.float64), found["end_ps"].astype(np.float64)
-    inside = np.minimum(ended, end_ps) - np.maximum(begun, start_ps)
-    share = np.clip(inside / np.maximum(ended - begun, 1), 0, 1)
-    cell = found["source"] // each * rows + found["target"] // each
-    return np.bincount(cell, found["bytes"] * share, rows * rows).reshape(rows, rows)
+    sent = (found["start_ps"] >= start_ps) & (found["start_ps"] <= end_ps)
+    cell = found["source"][sent] // each * rows + found["target"][sent] // each
+    return np.bincount(cell, found["bytes"][sent], rows * rows).reshape(rows, rows)
 
 
 def answer(feed: Feed, content: dict[str, Any]) -> Message:
