@@ -23,7 +23,7 @@ export function createFlows(store) {
     make("label", { class: "anb-label" }, now, "under way at the cursor"),
     lost,
   );
-  const caption = make("caption", {}, words, " ", createMoment(store, () => asker.reply?.at_ps));
+  const caption = make("caption", {}, make("span", { class: "anb-flows-words" }, words, " ", createMoment(store, () => asker.reply?.at_ps)));
   const head = make("tr", {});
   const body = make("tbody", {});
   const table = make("table", { class: "anb-table" }, caption, make("thead", {}, head), body);
