@@ -169,8 +169,9 @@ def _show(args: argparse.Namespace) -> Report:
     if Path(args.figure).suffix.lower() not in (".html", ".htm"):
         raise InputError("plots are written as a page", where=args.figure, hint="name it FILE.html")
     from astranb.export import figures
+    from astranb.traffic import traffic_figure
 
-    path = figures.save(found.figure(dark=args.dark), args.figure)
+    path = figures.save(traffic_figure(found, dark=args.dark), args.figure)
     return Report(document | {"figure": str(path)}, _lines(document), notes=[str(path)])
 
 

@@ -486,7 +486,7 @@ def save(drawn: Any, path: str | Path) -> Path:
         The file, 1 MB or more because it contains BokehJS.
     """
     plot = drawn if isinstance(drawn, Plot) else next(iter(drawn.select({"type": Plot})))
-    text = file_html(drawn, INLINE, plot.title.text or "astranb")
+    text = file_html(drawn, INLINE, str(getattr(plot.title, "text", "")) or "astranb")
     # Without this, a dark figure has a white frame; "</head>" is a part of BokehJS, too.
     style = f"<head><style>body{{background:{plot.background_fill_color}}}</style>"
     with whole_file(Path(path)) as file:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from astranb.core.lazy import lazy
+
 from ._graph import KIND_NAMES, NODE, Label, MessageGraph
 from ._loggp import LogGP, loggp_finish_ps
 from ._pattern import Pattern
@@ -12,6 +16,9 @@ from ._store import read_pattern, write_chakra, write_pattern
 from ._template import template_of
 from .profiles import Profile, profile_model, profile_of, profile_torch, profile_traces
 from .targets import TARGETS, Translation, read_traffic, translate
+
+if TYPE_CHECKING:
+    from ._figure import traffic_figure as traffic_figure
 
 __all__ = [
     "KIND_NAMES",
@@ -35,7 +42,11 @@ __all__ = [
     "statistics",
     "template_of",
     "template_of_program",
+    "traffic_figure",
     "translate",
     "write_chakra",
     "write_pattern",
 ]
+
+# Bokeh takes a second to load.
+__getattr__, _ = lazy(__name__, {"traffic_figure": "_figure"})

@@ -11,9 +11,10 @@ from astranb.core.extras import needs_extra
 from astranb.core.units import format_bytes, format_time
 from astranb.export.figure_style import cividis, mapped, name_ticks, new_figure, styled
 
-with needs_extra("anb.traffic.statistics(...).figure"):
+with needs_extra("astranb.traffic.traffic_figure"):
     from bokeh.layouts import column, row
-    from bokeh.models import ColumnDataSource, CustomJS, Div, HoverTool, Slider
+    from bokeh.models import ColumnDataSource, CustomJS, HoverTool
+    from bokeh.models.widgets import Div, Slider
 
 if TYPE_CHECKING:
     from ._statistics import TrafficStatistics
@@ -27,7 +28,30 @@ _MOST_POINTS: Final = 1000
 
 
 def traffic_figure(of: TrafficStatistics, *, dark: bool = False) -> Any:
-    """Draw the plots of :meth:`.TrafficStatistics.figure`."""
+    """Draw with Bokeh: matrix over time, bytes of each rank over time, sizes, idle gaps, incast.
+
+    Parameters
+    ----------
+    of : TrafficStatistics
+    dark : bool
+        Colours for a dark background.
+
+    Returns
+    -------
+    bokeh.models.Column
+        :func:`astranb.export.figures.show` shows it in a notebook, :func:`astranb.export.figures.save`
+        writes it to a file; both need no network.
+
+    Examples
+    --------
+    >>> from astranb.traffic import MessageGraph, statistics
+    >>> pair = MessageGraph.of(2, [
+    ...     {"rank": 0, "kind": 2, "peer": 1, "bytes": 4096, "start_ps": 5_000},
+    ...     {"rank": 1, "kind": 3, "peer": 0, "bytes": 4096, "start_ps": 0},
+    ... ])
+    >>> len(traffic_figure(statistics(pair)).children)
+    4
+    """
     colours = Colours.of(dark)
     sizes = np.sort(of.graph.nodes["bytes"][of.graph.sends])
     return column(

@@ -138,33 +138,6 @@ class TrafficStatistics:
         found = pd.DataFrame({"messages": grouped.count(), "bytes": grouped.sum()}).reset_index()
         return found.sort_values("bytes", ascending=False, ignore_index=True)
 
-    def figure(self, *, dark: bool = False) -> Any:
-        """Draw them with Bokeh: matrix over time, bytes of each rank over time, sizes, idle gaps, incast.
-
-        Parameters
-        ----------
-        dark : bool
-            Colours for a dark background.
-
-        Returns
-        -------
-        bokeh.models.Column
-            :func:`astranb.export.figures.show` shows it in a notebook, :func:`astranb.export.figures.save`
-            writes it to a file; both need no network.
-
-        Examples
-        --------
-        >>> pair = MessageGraph.of(2, [
-        ...     {"rank": 0, "kind": 2, "peer": 1, "bytes": 4096, "start_ps": 5_000},
-        ...     {"rank": 1, "kind": 3, "peer": 0, "bytes": 4096, "start_ps": 0},
-        ... ])
-        >>> len(statistics(pair).figure().children)
-        4
-        """
-        from ._figure import traffic_figure
-
-        return traffic_figure(self, dark=dark)
-
     def document(self) -> dict[str, Any]:
         """Give all of it in short, for JSON; times in ps, sizes in bytes."""
         graph, sends = self.graph, self._sends

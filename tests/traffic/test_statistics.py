@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.export import figures
-from astranb.traffic import MessageGraph, statistics
+from astranb.traffic import MessageGraph, statistics, traffic_figure
 
 
 def _graph(messages: list[tuple[int, int, int, int]], ranks: int) -> MessageGraph:
@@ -80,7 +80,7 @@ def test_figures_show_what_was_counted_and_need_no_network(tmp_path: Path) -> No
     graph = _graph([(0, 3, 100, 0), (1, 3, 100, 5), (2, 3, 100, 9), (0, 3, 50, 95)], 4)
     found = statistics(graph, bin_ps=10)
     for dark in (False, True):
-        layout = found.figure(dark=dark)
+        layout = traffic_figure(found, dark=dark)
         drawn = {plot.title.text: plot for plot in layout.select({"type": Plot})}
         matrix = next(plot for title, plot in drawn.items() if title.startswith("Bytes from rank to rank"))
         assert (matrix.renderers[0].data_source.data["image"][0] == found.matrix()).all()
@@ -98,7 +98,7 @@ def test_figures_show_what_was_counted_and_need_no_network(tmp_path: Path) -> No
 
 def test_matrices_of_many_ranks_are_folded() -> None:
     graph = _graph([(rank, (rank + 1) % 130, 10, rank) for rank in range(130)], 130)
-    layout = statistics(graph).figure()
+    layout = traffic_figure(statistics(graph))
     matrix = next(plot for plot in layout.select({"type": Plot}) if "rank to rank" in plot.title.text)
     shown = matrix.renderers[0].data_source.data["image"][0]
     assert shown.shape == (44, 44)  # three ranks are one row

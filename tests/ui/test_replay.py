@@ -45,7 +45,7 @@ def test_a_replay_shows_operations_flows_and_traffic(page: Page, lab: Lab) -> No
     expect(bench.locator(".anb-inspector")).to_contain_text("ring")
     assert evaluate(page, "workbench.cursor_ps < sim.now_ps")
     flows.get_by_label("under way at the cursor").check()
-    expect(flows.locator("caption")).to_contain_text(re.compile(r"[1-9]\d* of 960"))
+    expect(flows.locator("caption")).to_contain_text(re.compile(r"[1-9]\d* of 956"))
     flows.locator("tbody tr").first.locator("td button").click()
     becomes(page, "workbench.selected['kind'] == 'link'")
 

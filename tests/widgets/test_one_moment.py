@@ -125,6 +125,7 @@ def test_an_edit_between_two_looks_is_replayed_at_its_own_time():
 PANELS: dict[str, list[dict[str, Any]]] = {
     "buffers": [{}],
     "traffic": [{}, {"window": [100_000, 400_000]}],
+    "flows": [{}, {"order": "duration_ps"}, {"order": "waited_ps", "now": True}],
     "chunks": [{"buffer": "output"}],
     "buffer": [{"rank": 1, "buffer": name, "columns": 64} for name in ("output", "scratch")],
     "cell": [{"rank": 1, "buffer": "output", "columns": 64, "chunk": 2, "column": 3}],
@@ -164,7 +165,7 @@ def test_every_panel_at_the_cursor_is_that_of_a_run_up_to_there(make):
     sim.run()
     feed = feed_of(session_of(sim))
     known = answers_of(feed).keys() & PANELS.keys()
-    assert len(known) == (13 if sim.fidelity == "cacheline" else 8)
+    assert len(known) == (13 if sim.fidelity == "cacheline" else 10)
     for when in sorted(chance.randrange(1, sim.now_ps) for _ in range(4)):
         exact = make()
         exact.watch(watched)

@@ -254,7 +254,8 @@ def test_a_link_is_killed_from_the_panel():
     assert [path for _, path, _ in sim.edits] == ["link[0].up", "link[7].up"]
     page.say("to_end")
     assert "is down since" in page.sent[-1][0]["status"]
-    assert page.ask("parameters", path="link[0]")[0]["object"][-1]["value"] == "no"
+    parameters = page.ask("parameters", path="link[0]")[0]["object"]
+    assert {one["field"]: one["value"] for one in parameters}["up"] == "no"
     page.bench.repair("link[0]", both=True)
     page.say("to_end")
     assert sim.counts["operation"] == 26

@@ -60,6 +60,8 @@ def test_the_page_answers_what_views_ask_at_the_end(bench, tmp_path):
         found.setdefault(answer["question"], []).append(answer)
     assert set(found) == {
         "buffers",
+        "flows",
+        "traffic",
         "ports",
         "ranks",
         "critical_path",

@@ -23,7 +23,7 @@ export function createFlows(store) {
     make("label", { class: "anb-label" }, now, "under way at the cursor"),
     lost,
   );
-  const caption = make("caption", {}, words, " ", createMoment(store, () => asker.reply?.at_ps));
+  const caption = make("caption", {}, make("span", { class: "anb-flows-words" }, words, " ", createMoment(store, () => asker.reply?.at_ps)));
   const head = make("tr", {});
   const body = make("tbody", {});
   const table = make("table", { class: "anb-table" }, caption, make("thead", {}, head), body);
@@ -48,11 +48,11 @@ export function createFlows(store) {
     return make("th", { scope: "col", "aria-sort": direction }, makeLink(heading, sort, { title: `sort by this: ${first}` }));
   }
   /** @param {Answer<"flows">} answer */
-  function show({ heads, rows, all, shown, bytes, dropped, oldest_ps }) {
+  function show({ absent, heads, rows, all, shown, bytes, dropped, oldest_ps }) {
     const first = rows.length < shown ? `, the first ${formatCount(rows.length)} in this order` : "";
-    settle(words, `${formatCount(shown)} of ${formatCount(all)} recorded messages, ${formatBytes(bytes)}${first}`);
+    settle(words, absent || `${formatCount(shown)} of ${formatCount(all)} recorded messages, ${formatBytes(bytes)}${first}`);
     settle(lost, dropped ? `Messages before ${formatTime(oldest_ps, 3)} are no longer recorded.` : "");
-    head.replaceChildren(...heads.map(([name, heading]) => title(name, heading)));
+    head.replaceChildren(...(absent ? [] : heads).map(([name, heading]) => title(name, heading)));
     refill(body, ...rows.map(([path, link, start, ends, ...cells]) => {
       const go = () => {
         store.scrub(start);

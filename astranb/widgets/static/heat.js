@@ -79,7 +79,7 @@ export function createHeat(store, theme) {
     const cells_are = each > 1 ? `a cell is ${each} × ${each} ${many} · ` : "";
     const over = now.window ? `from ${formatTime(Math.round(now.window[0]), 3)} to ${formatTime(Math.round(now.window[1]), 3)}` : "so far";
     const lost = now.partly ? " · the oldest messages are no longer recorded" : "";
-    words.textContent = `${cells_are}row sends to column · ${formatBytes(now.total)} of data ${over}${lost}`;
+    words.textContent = now.absent || `${cells_are}row sends to column · ${formatBytes(now.total)} of data ${over}${lost}`;
     tip.write();
   }
   /** @param {number} rows @param {Float32Array} cells @param {number} largest */

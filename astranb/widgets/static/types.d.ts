@@ -427,6 +427,8 @@ export interface Answers {
   };
   /** Heads: what it is sorted by, and its title. Rows: the operation, the link, the start, and the cells. */
   flows: {
+    /** Why no messages are known; empty: they are. */
+    absent: string;
     heads: [string, string][];
     rows: [string, string, number, string, ...string[]][];
     all: number;
@@ -456,6 +458,8 @@ export interface Answers {
     window: Interval | null;
     /** Whether the oldest messages are no longer recorded. */
     partly: boolean;
+    /** Why nothing is known; empty: something is. */
+    absent: string;
   };
   what_if: Searched & { rows: Change[]; quick?: boolean };
   what_if_run: Searched & { row: Change };

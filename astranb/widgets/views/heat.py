@@ -5,16 +5,17 @@ Of runs by messages those that are recorded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from astranb.export.traffic import traffic_of
 from astranb.sim import Simulation
-from astranb.widgets.feed import NOW, Feed, LineFeed, Message, OperationFeed, View, pack
+from astranb.widgets.feed import NOW, Feed, LineFeed, Message, OperationFeed, Options, View, pack
 
 from .aggregates import window_of
-from .flows import columns_of
+from .flows import absent_of, columns_of
 
 __all__ = ["MOST_CELLS", "VIEW", "traffic"]
 
@@ -47,14 +48,12 @@ def traffic(sim: Simulation, start_ps: float = 0.0, end_ps: float | None = None)
 
 
 def _of_messages(feed: OperationFeed, each: int, start_ps: float, end_ps: float) -> np.ndarray:
-    """Bytes of recorded messages that were sent in a window: each by the part of its time that is in it."""
+    """Bytes of recorded messages that were sent in a window, its end included: each counts at its start."""
     found = columns_of(feed)
     rows = -(-feed.sim.ranks // each)
-    begun, ended = found["start_ps"].astype(np.float64), found["end_ps"].astype(np.float64)
-    inside = np.minimum(ended, end_ps) - np.maximum(begun, start_ps)
-    share = np.clip(inside / np.maximum(ended - begun, 1), 0, 1)
-    cell = found["source"] // each * rows + found["target"] // each
-    return np.bincount(cell, found["bytes"] * share, rows * rows).reshape(rows, rows)
+    sent = (found["start_ps"] >= start_ps) & (found["start_ps"] <= end_ps)
+    cell = found["source"][sent] // each * rows + found["target"][sent] // each
+    return np.bincount(cell, found["bytes"][sent], rows * rows).reshape(rows, rows)
 
 
 def answer(feed: Feed, content: dict[str, Any]) -> Message:
@@ -64,7 +63,9 @@ def answer(feed: Feed, content: dict[str, Any]) -> Message:
         n = feed.sim.ranks
         each = -(-n // MOST_CELLS)
         cells = _of_messages(feed, each, *(window or window_of(feed, content)))
-        return _message(n, each, cells, window, feed.sim.engine.recorded_from > 0)
+        absent = absent_of(feed)
+        partly = not absent and feed.sim.engine.recorded_from > 0
+        return _message(n, each, cells, window, partly=partly, absent=absent)
     assert isinstance(feed, LineFeed)  # noqa: S101 - there is no other
     sim = feed.session.at(content.get("at_ps"))
     matrix = traffic(sim, *window) if window else traffic(sim)
@@ -80,7 +81,13 @@ def answer(feed: Feed, content: dict[str, Any]) -> Message:
 
 
 def _message(
-    ranks: int, each: int, cells: np.ndarray, window: tuple[float, float] | None, partly: bool = False
+    ranks: int,
+    each: int,
+    cells: np.ndarray,
+    window: tuple[float, float] | None,
+    *,
+    partly: bool = False,
+    absent: str = "",
 ) -> Message:
     meta = {
         "ranks": ranks,
@@ -89,8 +96,13 @@ def _message(
         "total": float(cells.sum()),
         "window": list(window) if window else None,
         "partly": partly,
+        "absent": absent,
     }
     return meta, pack("traffic", cells=cells)
 
 
-VIEW = View(Feed, {"traffic": answer}, offline={"traffic": (NOW,)})
+def _offline(feed: Feed) -> Mapping[str, Sequence[Options]]:
+    return {} if isinstance(feed, OperationFeed) and absent_of(feed) else {"traffic": (NOW,)}
+
+
+VIEW = View(Feed, {"traffic": answer}, offline=_offline)

@@ -122,9 +122,13 @@ def test_what_was_sent_is_what_collectives_send(congestion):
     assert plain.engine.dimension(0)["bytes"] == 6 * 2 * 5 * 10_000
 
 
+_OTHERS = ("layers", "memory", "jobs", "job_links")
+"""Tables of other runs: of layers, of models, of several jobs."""
+
+
 def test_every_table_says_the_same_of_the_same(tmp_path):
     sim = _finished(congestion=True)
-    frames = {name: sim.result.to_dataframe(name) for name in TABLES if name not in ("layers", "memory")}
+    frames = {name: sim.result.to_dataframe(name) for name in TABLES if name not in _OTHERS}
     assert frames["ranks"]["end_ps"].max() == sim.now_ps == frames["operations"]["end_ps"].max()
     collectives = frames["collectives"]
     assert collectives["name"].tolist() == ["all_reduce", "all_gather"]
