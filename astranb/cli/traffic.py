@@ -82,6 +82,9 @@ def _record(args: argparse.Namespace) -> Report:
             "nothing to write", where="traffic record", hint="give -o FILE.parquet or --chakra PREFIX"
         )
     args.fidelity = args.fidelity or "analytical"
+    if args.fidelity == "cacheline":
+        hint = "use analytical or congestion; replay it by cache lines"
+        raise InputError("a pattern is not recorded at fidelity 'cacheline'", where="--fidelity", hint=hint)
     what, known = _recorded(args)
     algorithms = {}
     for text in args.use:

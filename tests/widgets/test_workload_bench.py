@@ -255,7 +255,7 @@ def test_a_link_is_killed_from_the_panel():
     page.say("to_end")
     assert "is down since" in page.sent[-1][0]["status"]
     parameters = page.ask("parameters", path="link[0]")[0]["object"]
-    assert {one["field"]: one["value"] for one in parameters}["up"] == "no"
+    assert {one["path"].rpartition(".")[2]: one["value"] for one in parameters}["up"] == "no"
     page.bench.repair("link[0]", both=True)
     page.say("to_end")
     assert sim.counts["operation"] == 26
