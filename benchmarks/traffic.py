@@ -77,12 +77,12 @@ def traffic(row: Any, _bare: float) -> None:
             graph.messages / took / bare,
         )
         for name in TARGETS:
-            took = []
+            times: list[float] = []
             for _ in range(2):  # the first one imports packages and loads machine code
                 began = perf_counter()
                 done = translate(graph, name, Path(folder, "out" + (TARGETS[name].suffix or "")))
-                took.append(perf_counter() - began)
-            rate = done.messages / min(took)
+                times.append(perf_counter() - began)
+            rate = done.messages / min(times)
             row(f"translate to {name} (asked: {_ASKED:,})", rate, "messages/s", "the loop", rate / bare)
 
 

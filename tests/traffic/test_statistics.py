@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bokeh.models import Plot, Slider
+from bokeh.models import Plot
+from bokeh.models.widgets import Slider
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -48,9 +48,9 @@ def test_two_messages_for_one_port_wait_for_one_another() -> None:
     assert sorted(frame["waited_ps"][:2]) == [0, 1_000_000]
     assert frame["done"].all()
     assert frame["complete"].all()
-    by_source = frame.set_index(["source", "tag"])
-    assert by_source.loc[(1, 0), "operation"] == "<b>first</b>"
-    assert by_source.loc[(1, 2), "start_ps"] == by_source.loc[(1, 0), "end_ps"]
+    rows = {(row["source"], row["tag"]): row for row in frame.to_dict("records")}
+    assert rows[1, 0]["operation"] == "<b>first</b>"
+    assert rows[1, 2]["start_ps"] == rows[1, 0]["end_ps"]
     assert frame["rate_GBps"].max() == pytest.approx(50_000 / 2e-6 / 1e9)
 
 
