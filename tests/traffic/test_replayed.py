@@ -31,7 +31,7 @@ def runs() -> tuple[anb.Simulation, anb.Simulation]:
     return ran, again
 
 
-def _columns(rows: Sequence[Mapping[Any, Any]], Any]], names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def _columns(rows: Sequence[Mapping[Any, Any]], names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row in rows)
 
 
