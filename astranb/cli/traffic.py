@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,12 +86,8 @@ def _record(args: argparse.Namespace) -> Report:
         hint = "use analytical or congestion; replay it by cache lines"
         raise InputError("a pattern is not recorded at fidelity 'cacheline'", where="--fidelity", hint=hint)
     what, known = _recorded(args)
-    algorithms = {}
-    for text in args.use:
-        name, equals, algorithm = text.partition("=")
-        if not (name and equals):
-            raise InputError(f"{text[:40]!r} names no algorithm", where="--use", hint="write all_reduce=ring")
-        algorithms[name] = algorithm_of(algorithm)
+    named = _pairs(args.use, "names no algorithm", where="--use", hint="write all_reduce=ring")
+    algorithms = {name: algorithm_of(algorithm) for name, algorithm in named}
     pattern = record(what, fidelity=args.fidelity, algorithms=algorithms, assumptions=known)
     files = [] if args.output is None else [str(write_pattern(pattern, args.output))]
     if args.chakra is not None:
@@ -105,6 +101,15 @@ def _record(args: argparse.Namespace) -> Report:
         *_assumed(document),
     ]
     return Report(document, lines, notes=[f"{files[0]}{more}"])
+
+
+def _pairs(texts: Sequence[str], what: str, *, where: str, hint: str) -> Iterator[tuple[str, str]]:
+    """Divide texts as ``NAME=VALUE`` into names and values."""
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise InputError(f"{text[:40]!r} {what}", where=where, hint=hint)
+        yield name, value
 
 
 def _size(count: int) -> str:
@@ -217,12 +222,8 @@ def _translate(args: argparse.Namespace) -> Report:
         from astranb.infragraph import resolve
 
         topology = resolve(args.infra)
-    options: dict[str, Any] = {}
-    for text in args.set:
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise InputError(f"{text[:40]!r} is no option", where="--set", hint="write NAME=VALUE")
-        options[name.strip().replace("-", "_")] = _value(value.strip())
+    given = _pairs(args.set, "is no option", where="--set", hint="write NAME=VALUE")
+    options = {name.strip().replace("-", "_"): _value(value.strip()) for name, value in given}
     suffix = TARGETS[args.to].suffix if args.to in TARGETS else ""
     path = Path(args.output or str(Path(args.file).with_suffix("")) + suffix)
     try:

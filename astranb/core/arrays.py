@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
-__all__ = ["distinct", "offsets", "reversed_lists"]
+__all__ = ["distinct", "flat_lists", "numbered", "offsets", "ranges", "reversed_lists"]
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
@@ -68,3 +70,43 @@ def reversed_lists(lengths: np.ndarray, members: np.ndarray) -> tuple[np.ndarray
     rows = len(lengths)
     owner = np.repeat(np.arange(rows), lengths)
     return offsets(members, rows), owner[np.argsort(members, kind="stable")]
+
+
+def flat_lists(lists: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Put lists behind one another.
+
+    Returns
+    -------
+    start, flat : ndarray of int64
+        List L is ``flat[start[L]:start[L + 1]]``.
+
+    Examples
+    --------
+    >>> flat_lists([[4, 2], [], [7]])
+    (array([0, 2, 2, 3]), array([4, 2, 7]))
+    """
+    each = list(lists)
+    start = np.concatenate([[0], np.cumsum([len(one) for one in each])]).astype(np.int64)
+    return start, np.array([value for one in each for value in one], np.int64)
+
+
+def numbered(lengths: np.ndarray) -> np.ndarray:
+    """Number the elements of each of some lists that lie behind one another.
+
+    Examples
+    --------
+    >>> numbered(np.array([2, 0, 3]))
+    array([0, 1, 0, 1, 2])
+    """
+    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+def ranges(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Give as many numbers from each first one on, one list behind the other.
+
+    Examples
+    --------
+    >>> ranges(np.array([5, 1]), np.array([2, 3]))
+    array([5, 6, 1, 2, 3])
+    """
+    return np.repeat(first, lengths) + numbered(lengths)

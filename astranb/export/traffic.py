@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from astranb.core.arrays import numbered
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.gpu import tables as t
 
@@ -28,7 +29,7 @@ def traffic_of(engine: CacheLineEngine, share: np.ndarray | None = None) -> np.n
     for side in ("source", "target"):
         count = row[f"{side}s"].astype(np.int64)
         place = np.repeat(row[f"first_{side}"].astype(np.int64), count)
-        place += np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+        place += numbered(count)
         other = operands["gpu"][place].astype(np.int64)
         here, amount = np.repeat(rank, count), np.repeat(moved, count)
         cell = here * ranks + other if side == "target" else other * ranks + here

@@ -118,7 +118,7 @@ def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -
     path : str or Path
         XML as NCCL and RCCL write it (``NCCL_TOPO_DUMP_FILE``) or read it (``NCCL_TOPO_FILE``), or
         hwloc's ``lstopo FILE.xml``; the topology of HPCC's or ASTRA-sim's ns-3; htsim's ``.topo``; the
-        network file of BookSim's ``anynet``. Simulators' files are told apart by their contents.
+        network file of BookSim's ``anynet``. The format of a simulator's file follows from its contents.
     name : str, optional
         Name of the infrastructure; by default that of the product or file.
     gpu : str, optional

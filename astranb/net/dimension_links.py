@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from astranb.core.arrays import numbered
+
 from .astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH, link_count
 
 __all__ = ["DimensionLinks", "links_of_dimensions"]
@@ -134,7 +136,7 @@ class DimensionLinks:
         order = np.lexsort((place, message))
         message, link = message[order], link[order]
         count = np.bincount(message, minlength=len(src))
-        nth = np.arange(len(message)) - np.repeat(np.cumsum(count) - count, count)
+        nth = numbered(count)
         return message, link, nth, count[message]
 
     def groups(self) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from astranb.core.arrays import offsets
+from astranb.core.arrays import flat_lists, offsets
 from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.workload.astrasim2 import (
@@ -134,8 +134,7 @@ class MessageGraph:
             for name, value in row.items():
                 table[number][name] = value
         lists = list(deps) or [()] * len(listed)
-        start = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
-        flat = np.array([dep for each in lists for dep in each], np.int64)
+        start, flat = flat_lists(lists)
         return cls(ranks, matched(table), start, flat, labels, **described)
 
     def __post_init__(self) -> None:

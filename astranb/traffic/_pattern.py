@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from astranb.core.arrays import ranges
 from astranb.core.state import require_bytes
 from astranb.workload.astrasim2 import (
     ALGORITHM_WORDS,
@@ -313,11 +314,11 @@ class _ClassNodes:
         self.counts[entry] += own
         start = np.cumsum(self.counts) - self.counts
         self.deps = np.empty(int(self.counts.sum()), np.int64)
-        self.deps[_ranges(start[entry], own)] = (entry + length - 1)[one.deps]
+        self.deps[ranges(start[entry], own)] = (entry + length - 1)[one.deps]
         pool_start = np.cumsum(pool_waits) - pool_waits
         mine = start.copy()
         mine[entry] += own
-        self.deps[_ranges(mine, inner)] = pool_deps[_ranges(pool_start[taken], inner)] + np.repeat(
+        self.deps[ranges(mine, inner)] = pool_deps[ranges(pool_start[taken], inner)] + np.repeat(
             entry[row], inner
         )
 
@@ -357,9 +358,3 @@ def _single(rows: np.ndarray) -> np.ndarray:
     nodes["duration_ps"] = np.where(still, 1000 * rows["duration_ns"], 0)
     nodes["match"] = nodes["phase"] = nodes["chunk"] = -1
     return nodes
-
-
-def _ranges(first: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Give the numbers from each first one on, one list behind the other."""
-    before = np.cumsum(length) - length
-    return np.repeat(first - before, length) + np.arange(int(length.sum()))

@@ -85,10 +85,8 @@ def record(
     (24, 393216, 24)
     """
     workload = what if isinstance(what, Workload) else _workload_of(what)
-    if fidelity not in ("analytical", "congestion"):
-        hint = "use 'analytical' or 'congestion'"
-        raise InputError(f"a pattern is not recorded at fidelity {fidelity!r}", where="fidelity", hint=hint)
-    run = Run(workload, congestion=fidelity == "congestion")
+    _require_messages(fidelity)
+    run = _run_of(what, workload, congestion=fidelity == "congestion")
     run.finish()
     result = run.result()
     ranks = RankOperations.of(workload.operations)
@@ -123,17 +121,31 @@ def _jobs(workload: Workload, ranks: Sequence[int]) -> tuple[str, ...]:
     return tuple(named.get(rank, "") for rank in ranks) if len(workload.jobs) > 1 else ()
 
 
+def _require_messages(fidelity: str) -> None:
+    """Refuse a fidelity that has no messages."""
+    if fidelity not in ("analytical", "congestion"):
+        hint = "use 'analytical' or 'congestion'"
+        raise InputError(f"a pattern is not recorded at fidelity {fidelity!r}", where="fidelity", hint=hint)
+
+
 def _workload_of(simulation: Simulation) -> Workload:
     """Give what a simulation by messages runs."""
     engine = simulation.driver.engine
-    if engine.fidelity == "cacheline":
-        hint = "use 'analytical' or 'congestion'"
-        raise InputError("a pattern is not recorded at fidelity 'cacheline'", where="fidelity", hint=hint)
+    _require_messages(engine.fidelity)
     workload: Workload | None = engine.run.workload if isinstance(engine, MessageEngine) else None
     if workload is None:
         hint = "make the simulation with fidelity='analytical' or 'congestion', and do not load it"
         raise InputError("its messages have no workload", where="traffic.record", hint=hint)
     return workload
+
+
+def _run_of(what: Workload | Simulation, workload: Workload, *, congestion: bool) -> Run:
+    """Give a run at its start: a copy of the simulation's, where that is one and folded already."""
+    engine = None if isinstance(what, Workload) else what.driver.engine
+    if isinstance(engine, MessageEngine) and engine.begins_anew and engine.run.congestion == congestion:
+        run: Run = engine.run.copy()
+        return run
+    return Run(workload, congestion=congestion)
 
 
 def _described(network: Any) -> str:
@@ -324,6 +336,6 @@ class _Templates:
             deps.append(list(range(first + 1, len(nodes) - 1)) or [first])
         found = MessageGraph.of(len(members), nodes, deps, (Label("", "custom", "custom"),), title="custom")
         sends, receives = found.sends, found.nodes["match"][found.sends]
-        # Messages are told apart by their numbers.
+        # A tag of its own for each message.
         found.nodes["tag"][sends] = found.nodes["tag"][receives] = np.arange(len(sends))
         return found

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
 from astranb.engine.messages import rails_of, trace_messages
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, Workload
@@ -148,8 +149,7 @@ class _TemplateBuilder:
         send = np.array([self.of_message[number, SEND] for number in range(len(self.messages))], np.int64)
         receive = np.array([self.of_message[number, RECV] for number in range(len(self.messages))], np.int64)
         nodes["match"][send], nodes["match"][receive] = receive, send
-        start = np.concatenate([[0], np.cumsum([len(each) for each in self.deps])]).astype(np.int64)
-        flat = np.array([dep for each in self.deps for dep in each], np.int64)
+        start, flat = flat_lists(self.deps)
         return MessageGraph(len(self.ranks), nodes, start, flat, (label,), label.collective)
 
     def _add(self, place: int, kind: int, deps: list[int], start_ns: int, **fields: int) -> int:
@@ -277,6 +277,5 @@ def _over_rails(graph: MessageGraph, rails: int) -> MessageGraph:
     made = every[order]
     matches = every["match"] + np.repeat(np.arange(rails), size) * size
     made["match"] = np.where(made["match"] >= 0, place[matches[order]], -1)
-    first = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
-    flat = np.array([dep for each in lists for dep in each], np.int64)
+    first, flat = flat_lists(lists)
     return MessageGraph(count, made, first, flat, graph.labels, graph.title)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astranb.collectives import BUFFERS, contents
+from astranb.core.arrays import numbered
 from astranb.core.errors import InputError, near
 from astranb.core.state import allocate
 from astranb.gpu import tables as t
@@ -129,7 +130,7 @@ def _final(engine: CacheLineState) -> np.ndarray:
     ops, operands, slices = engine.machine.ops, engine.machine.operands, engine.machine.slices
     moves = np.flatnonzero((ops["kind"] == t.MOVE) & (ops["lines"] > 0) & (ops["targets"] > 0))
     counts = ops["targets"][moves].astype(np.int64)
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    within = numbered(counts)
     op = np.repeat(moves, counts)
     slice_ = operands["slice"][ops["first_target"][op] + within]
     to_come = (ops["ended_ps"][op] < 0) & (slices["writer"][slice_] != op)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.arrays import numbered
 from astranb.engine.operations.flights import Flights, LinkGraph, Recorded, graph_of_dimensions, spread
 from astranb.infragraph import NodeKind
 from astranb.net.astrasim2 import DOWN
@@ -144,7 +145,7 @@ def _paths(engine: MessageState, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
     if m.config[0].routed:
         count = np.asarray(m.routes.hops)[route]
         message = np.repeat(np.arange(len(rows)), count)
-        nth = np.arange(len(message)) - np.repeat(np.cumsum(count) - count, count)
+        nth = numbered(count)
         return (
             message,
             np.asarray(m.hops.value)[m.routes.first_hop[route][message] + nth],

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray  # noqa: TC002 - TimedMessages is shown by help()
 
+from astranb.core.arrays import numbered
 from astranb.core.errors import InputError
 from astranb.infragraph import Infra
 from astranb.traffic._graph import MessageGraph
@@ -162,7 +163,7 @@ class WaitingNodes:
         which[begin[pieces > 2] + 1] = 2
         values[begin[late] + 1, 0] = self.number[graph.nodes["match"][rows[late]]]
         owner = np.repeat(np.arange(len(rows)), lengths)
-        nth = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        nth = numbered(lengths)
         dep = graph.deps[graph.dep_start[rows][owner] + nth]
         values[begin[owner] + 1 + late[owner] + nth, 0] = self.number[dep]
         return values, which

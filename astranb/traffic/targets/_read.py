@@ -1,4 +1,4 @@
-"""Reads traffic, whatever the format: told by the content of the file."""
+"""Reads traffic of any format, which is detected from the content of the file."""
 
 from __future__ import annotations
 

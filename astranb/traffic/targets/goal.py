@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from astranb.core.arrays import flat_lists
 from astranb.core.document import contents
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
@@ -274,9 +275,7 @@ def _graph(schedule: _Schedule, where: str, time_unit: str) -> MessageGraph:
     unit_ps = TIME_UNITS[time_unit]
     nodes["duration_ps"] = np.where(computes, nodes["bytes"] * unit_ps, 0)
     nodes["bytes"][computes] = 0
-    lists = schedule.deps
-    start = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
-    deps = np.array([dep for each in lists for dep in each], np.int64)
+    start, deps = flat_lists(schedule.deps)
     said = {what: f"{count:,} in the file; {_SAID[what]}" for what, count in schedule.counts.items()}
     title = schedule.header.get("traffic", "") or Path(where).stem
     return MessageGraph(

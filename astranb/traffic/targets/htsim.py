@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from astranb.core.arrays import numbered, ranges
 from astranb.core.document import contents
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_files
@@ -164,7 +165,7 @@ def _flows(graph: MessageGraph, waits: Waits, rate_bytes: int) -> tuple[_Flows, 
     several = np.flatnonzero(triggered & (size > 1))
     lengths = size[several]
     in_set = np.repeat(several, lengths)
-    at = np.repeat(start[several] - (np.cumsum(lengths) - lengths), lengths) + np.arange(len(in_set))
+    at = ranges(start[several], lengths)
     member = waits.members[at]
     uses = np.bincount(member, minlength=len(kind)) if len(member) else np.zeros(len(kind), np.int64)
     alone = triggered[events + 1]
@@ -226,7 +227,7 @@ def _divided(flows: _Flows, activations: np.ndarray, own: int) -> tuple[_Flows, 
     if (parts == 1).all():
         return flows, activations, own
     row = np.repeat(np.arange(len(parts)), parts)
-    turn = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+    turn = numbered(parts)
     last = turn == parts[row] - 1
     links = np.cumsum(~last)  # a trigger between each part and the next one
     link = len(activations) + links

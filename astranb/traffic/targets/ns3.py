@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from astranb.core.arrays import numbered
 from astranb.core.errors import InputError
 from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
@@ -68,7 +69,7 @@ def write_ns3(
         int((parts > 1).sum()), len(flows), "messages", f"of more than {_MOST_BYTES:,} bytes: several flows"
     )
     message = np.repeat(np.arange(len(flows)), parts)
-    nth = np.arange(len(message)) - np.repeat(np.cumsum(parts) - parts, parts)
+    nth = numbered(parts)
     size = np.minimum(flows.size[message] - nth * _MOST_BYTES, _MOST_BYTES)
     start_ns = (flows.start_ps[message] + 500) // 1000
     inexact = int((flows.start_ps % 1000 != 0).sum())

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from astranb.core.arrays import numbered
 from astranb.core.errors import InputError
 from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
@@ -71,7 +72,7 @@ def _packets(flows: TimedMessages, sizes: _PacketSizes, title: str) -> _PacketLi
     total = int(parts.sum())
     _check_count(total, title)
     message = np.repeat(np.arange(len(flows)), parts)
-    nth = np.arange(total) - np.repeat(np.cumsum(parts) - parts, parts)
+    nth = numbered(parts)
     sizes_of = np.minimum(flits[message] - nth * sizes.packet_flits, sizes.packet_flits)
     cycle = flows.start_ps[message] // sizes.cycle_ps + nth * sizes.packet_flits
     order = np.argsort(cycle, kind="stable")
@@ -189,7 +190,7 @@ def _trace_rows(
     _check_count(int(parts.sum()), graph.title)
     delay = -(-nodes["duration_ps"][listed] // sizes.cycle_ps) * (kind == COMPUTE)
     row = np.repeat(np.arange(len(listed)), parts)
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
+    nth = numbered(parts)
     begin_ps = flows.times.node_ps.copy()
     received = nodes["match"][graph.sends]
     begin_ps[received] = np.maximum(begin_ps[received], flows.times.start_ps + flows.times.takes_ps)

@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray  # noqa: TC002 - helpers' types
 
+from astranb.core.arrays import numbered
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.units import bandwidth_Bps, size_bytes
@@ -139,7 +140,7 @@ class _RdmaWrites:
     def write(self, file: BinaryIO) -> None:
         """Write all records."""
         message = np.repeat(np.arange(len(self.flows)), self.parts)
-        nth = np.arange(self.packets) - np.repeat(np.cumsum(self.parts) - self.parts, self.parts)
+        nth = numbered(self.parts)
         after = np.where(nth > 0, self.begun_ps[message] + (nth - 1) * self.full_ps, 0)
         sent_ps = self.start_ps[message] + after
         order = np.argsort(sent_ps, kind="stable")

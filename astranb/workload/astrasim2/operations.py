@@ -10,7 +10,7 @@ from typing import Any, Final, overload
 import numpy as np
 
 from astranb.chakra import Distinct
-from astranb.core.arrays import reversed_lists
+from astranb.core.arrays import flat_lists, reversed_lists
 from astranb.core.errors import InputError
 from astranb.workload.kernels import Grid, Launch, ShapedKernel
 
@@ -137,9 +137,7 @@ class Operations:
                 except OverflowError as error:
                     raise InputError(f"operation {number}: {name} {value} is too large") from error
         lists = list(deps) or [()] * len(listed)
-        counts = [len(each) for each in lists]
-        start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        flat = np.array([dep for each in lists for dep in each], np.int64)
+        start, flat = flat_lists(lists)
         return cls(table, start, flat, custom or {}, None if names is None else Distinct.of(names))
 
     def __post_init__(self) -> None:

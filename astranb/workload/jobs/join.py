@@ -10,6 +10,7 @@ import numpy as np
 
 from astranb.chakra import Distinct
 from astranb.collectives import Collective
+from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError, near
 from astranb.net.message_routes import message_routes
 from astranb.workload.astrasim2 import (
@@ -304,12 +305,12 @@ def _repeated(one: Operations, times: int) -> Operations:
     for row in first.tolist():
         again[row] = (last - count).tolist()
     every = [[dep + count * n for dep in each] for n in range(times) for each in (again if n else lists)]
-    start = np.concatenate([[0], np.cumsum([len(each) for each in every])]).astype(np.int64)
+    start, deps = flat_lists(every)
     names = one.names
     return Operations(
         np.tile(one.rows, times),
         start,
-        np.array([dep for each in every for dep in each], np.int64),
+        deps,
         {row + count * n: each for n in range(times) for row, each in one.custom.items()},
         None if names is None else Distinct(np.tile(names.index, times), names.values),
         one.grids * times,

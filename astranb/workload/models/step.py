@@ -21,6 +21,7 @@ from astranb.chakra import (
     Trace,
     write_ranks,
 )
+from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
 from astranb.gpu import preset
 from astranb.workload.astrasim2 import (
@@ -423,8 +424,7 @@ def _pattern(program: StageProgram, durations: np.ndarray, grids: tuple[tuple[Gr
         ("peer", program.peer),
     ):
         rows[name] = column
-    start = np.concatenate([[0], np.cumsum([len(each) for each in program.deps])]).astype(np.int64)
-    deps = np.array([dep for each in program.deps for dep in each], np.int64)
+    start, deps = flat_lists(program.deps)
     return Operations(rows, start, deps, names=Distinct.of(program.names), grids=grids)
 
 

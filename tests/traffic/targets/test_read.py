@@ -1,4 +1,4 @@
-"""Traffic of any format is told by its content."""
+"""The format of traffic is detected from its content."""
 
 from __future__ import annotations
 
