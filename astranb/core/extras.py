@@ -21,11 +21,16 @@ _EXTRAS: Final = {
     "pyvis": "figures",
     "infragraph": "infragraph",
     "pyarrow": "traffic",
+    "SALib": "explore",
+    "dask": "explore",
+    "distributed": "explore",
+    "optuna": "explore",
+    "scipy": "explore",
     "torch": "torch",
 }
 """By the name that is imported: the extra in ``pyproject.toml`` that installs it."""
 
-_INSTALLED_AS: Final = {"PIL": "pillow"}
+_INSTALLED_AS: Final = {"PIL": "pillow", "dask": "distributed"}
 
 
 @contextmanager
