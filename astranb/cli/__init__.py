@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from astranb.core.interrupt import EXIT_CODE, MESSAGE, run_interruptible
 
 if TYPE_CHECKING:
-    from .arguments import Parser
+    from astranb.explore.options.arguments import Parser
 
 __all__ = ["entry", "main", "parser"]
 
@@ -123,8 +123,7 @@ def entry() -> NoReturn:
 def parser() -> Parser:
     """Return the parser of all commands."""
     from astranb import __version__
-
-    from .arguments import Parser
+    from astranb.explore.options.arguments import Parser
 
     top = Parser(
         prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False

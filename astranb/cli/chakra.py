@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
+from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
-from .model import add_model_options, workload_of
 from .printing import Report
 
 if TYPE_CHECKING:

@@ -12,9 +12,18 @@ import pytest
 import astranb as anb
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main, parser
-from astranb.cli.run_options import _GROUPS, COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, kind_of
 from astranb.collectives import Collective
 from astranb.engine.fidelity import FIDELITIES
+from astranb.explore.options.run_options import (
+    _GROUPS,
+    COLLECTIVE,
+    EXCHANGE,
+    JOBS,
+    LAYERS,
+    MODEL,
+    TRACES,
+    kind_of,
+)
 from astranb.net import Network
 from astranb.workload import astrasim1, astrasim2, models
 from astranb.workload.kernels import DEFAULT_GPU

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from astranb.core.errors import InputError, near
 from astranb.engine.fidelity import fidelity_of
 
-from .arguments import flag_of, given
-from .collective import algorithm_of
+from .arguments import algorithm_of, flag_of, given
 from .model import memory_limit_of, workload_of
 from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
     from astranb.collectives import LibraryChoice
-    from astranb.explore import Ensemble, PlanSearch
+    from astranb.explore._ensemble import Ensemble
+    from astranb.explore._plans import PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
     from astranb.traffic import Pattern
@@ -132,7 +132,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     kind = kind_of(args)[0]
     _check_network(args, kind, fidelity)
     check_options(args, kind, fidelity)
-    from astranb.explore import suggest
+    from astranb.explore._plans import suggest
 
     step, cluster = _step(args)
     return suggest(step, cluster, limit_bytes=memory_limit_of(args, step.times))
@@ -292,7 +292,7 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
     """
     fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
     check_options(args, kind_of(args)[0], fidelity)
-    from astranb.explore import ensemble
+    from astranb.explore._ensemble import ensemble
 
     inputs = _jobs(args)
     variation = getattr(inputs.what, "variation", None)
