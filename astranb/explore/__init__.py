@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ._served import Iteration as Iteration
     from ._served import Served as Served
     from ._serving import serve as serve
+    from .sweeps.result import SweepResult as SweepResult
+    from .sweeps.sweep import Sweep as Sweep
 
 __all__ = [
     "CollectiveLog",
@@ -47,6 +49,8 @@ __all__ = [
     "Served",
     "StepAccount",
     "Suspect",
+    "Sweep",
+    "SweepResult",
     "account",
     "best_algorithm",
     "compare_to_measured",
@@ -78,6 +82,8 @@ __getattr__, __dir__ = lazy(
         "Served": "_served",
         "StepAccount": "_accounts",
         "Suspect": "_diagnose",
+        "Sweep": "sweeps.sweep",
+        "SweepResult": "sweeps.result",
         "account": "_accounts",
         "best_algorithm": "_best",
         "compare_to_measured": "_fit",
