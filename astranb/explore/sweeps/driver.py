@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from astranb.core.errors import InputError
@@ -21,8 +22,6 @@ Task = tuple[str, Mapping[str, Any]]
 Rows = list[dict[str, Any]]
 
 _DEATHS: Final = 3
-_LARGEST: Final = 16
-"""Most points of a task: what is lost with a worker, or at an interrupt."""
 
 
 class Executor(Protocol):
@@ -30,8 +29,16 @@ class Executor(Protocol):
 
     at_once: int
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Rows]:
-        """Run points and yield their rows as they end."""
+    def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
+        """Run points and yield their rows as they end.
+
+        Parameters
+        ----------
+        tasks : iterable of (str, mapping)
+            Hash and words of each; taken as workers become free.
+        size : int
+            How many points a worker is given at a time.
+        """
         ...
 
 
@@ -40,7 +47,8 @@ class _Here:
 
     at_once = 1
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Rows]:
+    def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
+        del size  # each is kept as it ends
         for task in tasks:
             yield run_points([task])
 
@@ -52,30 +60,36 @@ class _OnDask:
         self._client = client
         self.at_once = max(1, sum(client.nthreads().values()))
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Rows]:
+    def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
         from distributed import as_completed
 
-        size = min(_LARGEST, max(1, math.ceil(len(tasks) / (8 * self.at_once))))
-        batches = [list(tasks[at : at + size]) for at in range(0, len(tasks), size)]
-        under_way = {self._submit(batch): batch for batch in batches}
-        waiting = as_completed(list(under_way), loop=self._client.loop)
-        for future in waiting:
+        under_way: dict[Any, list[Task]] = {}
+        waiting = as_completed(loop=self._client.loop)
+        more = iter(tasks)
+
+        def submit(batch: list[Task]) -> None:
+            future = self._client.submit(run_points, batch, pure=False)
+            under_way[future] = batch
+            waiting.add(future)
+
+        def fill() -> None:
+            # Single points are a search, whose next point follows from those that have ended.
+            ahead = self.at_once if size == 1 else 2 * self.at_once
+            while len(under_way) < ahead and (batch := list(islice(more, size))):
+                submit(batch)
+
+        fill()
+        while under_way:
+            future = next(waiting)
             batch = under_way.pop(future)
             if future.status == "finished":
                 yield future.result()
-                continue
-            error = future.exception()
-            if type(error).__name__ == "KilledWorker" and len(batch) > 1:
-                # One of them ends its worker: each is tried by itself.
-                for task in batch:
-                    alone = self._submit([task])
-                    under_way[alone] = [task]
-                    waiting.add(alone)
-                continue
-            yield [_lost(task, error) for task in batch]
-
-    def _submit(self, batch: list[Task]) -> Any:
-        return self._client.submit(run_points, batch, pure=False)
+            elif len(batch) > 1 and type(future.exception()).__name__ == "KilledWorker":
+                for task in batch:  # one of them ends its worker: each is tried by itself
+                    submit([task])
+            else:
+                yield [_lost(task, future.exception()) for task in batch]
+            fill()
 
 
 def _lost(task: Task, error: BaseException | None) -> dict[str, Any]:

@@ -115,8 +115,14 @@ def _program_hash() -> str:
     return digest.hexdigest()
 
 
-def subject_of(words: Words) -> Subject:
+def subject_of(words: Words, *, record: bool = False) -> Subject:
     """Make the simulation of a point, at its start but for its edits.
+
+    Parameters
+    ----------
+    words : mapping
+    record : bool
+        Whether views will show it.
 
     Raises
     ------
@@ -128,7 +134,7 @@ def subject_of(words: Words) -> Subject:
         for name, value in words.items():
             if is_document_key(name):
                 _change(options, name, value, Path(folder))
-        subject = simulation_of(options_of(options), record=False, inspected=False)
+        subject = simulation_of(options_of(options), record=record, inspected=record)
     for name, value in words.items():
         if _is_path(name) and not is_document_key(name):
             subject.sim.set(name, value)
@@ -137,7 +143,7 @@ def subject_of(words: Words) -> Subject:
 
 def simulation_of_words(words: Words) -> Simulation:
     """Make the simulation of a point for the workbench: at its start, with a recording."""
-    return subject_of(words).sim
+    return subject_of(words, record=True).sim
 
 
 def _is_path(name: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.progress import bar
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Sweep"]
 
 Row = dict[str, Any]
+
+_LARGEST: Final = 16
+"""Most points that a worker is given at a time."""
 
 
 class Sweep:
@@ -95,31 +99,62 @@ class Sweep:
         InputError
             No point satisfies the constraints, or the results cannot be written.
         """
-        points = self.points()
         store = SweepStore(folder)
-        with executor(workers, client, scheduler) as run:
-            rows, agreements = self._staged(points, store, run)
-        store.compact()
+        try:
+            with executor(workers, client, scheduler) as run:
+                points, rows = self._searched(store, run)
+                agreements = self._confirmed(points, rows, store, run)
+        finally:
+            store.compact()
         return SweepResult(self.spec, points, rows, agreements)
 
-    def _staged(
-        self, points: list[SweepPoint], store: SweepStore, run: Executor
-    ) -> tuple[list[Row], list[dict[str, Any]]]:
-        """Run the stages one after another, each on the best points of the one before."""
-        stages = self.spec.stages
+    def _searched(self, store: SweepStore, run: Executor) -> tuple[list[SweepPoint], list[Row]]:
+        """Run the first stage on all points, or on those that a search proposes."""
+        stage = self.spec.stages[0]
+        if self.spec.search.kind != "optuna":
+            points = self.points()
+            return points, self._run(points, store, run, stage)
+        from .tuning import Tuning
+
+        tuning = Tuning(self.spec, run.at_once)
+        points = []
+        by_hash: dict[str, SweepPoint] = {}
+
+        def tasks() -> Iterator[tuple[str, dict[str, Any]]]:
+            for point in tuning.points():
+                words = point.at(stage.fidelity)
+                digest = content_hash(words)
+                points.append(point)
+                if digest in store.rows:
+                    shown.update(1)
+                    tuning.tell(point, self._row(point, store.rows[digest]))
+                else:
+                    by_hash[digest] = point
+                    yield digest, words
+
+        with bar(self.spec.search.count, what=f"{self.spec.name}: optuna", unit=" points") as shown:
+            for rows in run.run(tasks(), 1):
+                store.add(rows)
+                shown.update(len(rows))
+                for row in rows:
+                    point = by_hash[row["hash"]]
+                    tuning.tell(point, self._row(point, row))
+        known = [store.rows[content_hash(point.at(stage.fidelity))] for point in points]
+        return points, [self._row(point, row) for point, row in zip(points, known, strict=True)]
+
+    def _confirmed(
+        self, points: list[SweepPoint], rows: list[Row], store: SweepStore, run: Executor
+    ) -> list[dict[str, Any]]:
+        """Run each further stage on the best points of the one before; their rows are replaced."""
         numbers = list(range(len(points)))
-        rows: list[Row] = [{} for _ in points]
         agreements = []
-        for at, stage in enumerate(stages):
-            if at:
-                numbers = self._kept(numbers, rows, stage)
+        for before, stage in itertools.pairwise(self.spec.stages):
+            numbers = self._kept(numbers, rows, stage)
             found = self._run([points[number] for number in numbers], store, run, stage)
-            if at:
-                before = [rows[number] for number in numbers]
-                agreements.append(self._agreement(stages[at - 1], stage, before, found))
+            agreements.append(self._agreement(before, stage, [rows[number] for number in numbers], found))
             for number, row in zip(numbers, found, strict=True):
                 rows[number] = row
-        return rows, agreements
+        return agreements
 
     def _run(
         self, points: Sequence[SweepPoint], store: SweepStore, run: Executor, stage: SweepStage
@@ -130,8 +165,10 @@ class Sweep:
         missing = {
             digest: words for digest, words in zip(hashes, given, strict=True) if digest not in store.rows
         }
+        # What a worker has at a time is lost with it, or at an interrupt.
+        size = min(_LARGEST, max(1, math.ceil(len(missing) / (8 * run.at_once))))
         with bar(len(missing), what=f"{self.spec.name}: {stage.fidelity or 'runs'}", unit=" points") as shown:
-            for rows in run.run(list(missing.items())):
+            for rows in run.run(missing.items(), size):
                 store.add(rows)
                 shown.update(len(rows))
         return [self._row(point, store.rows[digest]) for point, digest in zip(points, hashes, strict=True)]
