@@ -14,7 +14,7 @@ from astranb.core.errors import InputError, near
 from astranb.engine.fidelity import fidelity_of
 
 from .arguments import algorithm_of, flag_of, given
-from .model import memory_limit_of, workload_of
+from .model import expanded_memory_of, memory_limit_of, workload_of
 from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
@@ -253,7 +253,9 @@ def _model(args: argparse.Namespace) -> _Inputs:
 
     step, cluster = _step(args)
     if step.plan is not None and step.times is not None and args.memory_limit != "none":
-        require_memory(*step.plan, memory_limit_of(args, step.times), step.times.gpu.name)
+        more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
+        own = memory_limit_of(args, step.times) - more
+        require_memory(*step.plan, own, step.times.gpu.name, more)
     memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
     limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
@@ -309,10 +311,11 @@ def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     from astranb.workload.models import machine
 
     step = workload_of(args, args.gpu or DEFAULT_GPU)
-    return step, machine(
+    cluster = machine(
         step, args.system, network_of(args), all_reduce=step.all_reduce, message_bytes=step.message_bytes,
         **_system_options(args),
     )  # fmt: skip
+    return step.expanded(expanded_memory_of(args, cluster.network.npus_count[0])), cluster
 
 
 def _traces(args: argparse.Namespace) -> _Inputs:

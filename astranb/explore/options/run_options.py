@@ -313,6 +313,33 @@ _GROUPS: Final = (
                 _for(MODEL),
                 metavar="SIZE",
             ),
+            _option(
+                "--expanded-memory",
+                "a second memory behind a GPU's own: capacity, bandwidth and latency, as "
+                "'480 GB, 500 GB/s, 500 ns'; what does not fit in the first lies there",
+                _for(MODEL, at=_MESSAGES),
+                metavar="TIER",
+            ),
+            _option(
+                "--expanded-shared",
+                "who shares it: gpu (each has its own) or node (default: gpu)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="WHO",
+            ),
+            _option(
+                "--expanded-streaming",
+                "serial: a kernel reads one memory after the other; concurrent: both at once "
+                "(default: serial)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="HOW",
+            ),
+            _option(
+                "--expanded-placement",
+                "what lies there: evenly, or coldest first: optimizer, activations, gradients, parameters "
+                "(default: evenly)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="HOW",
+            ),
             _flag(
                 "--memory-table",
                 "print what a rank of each stage holds at its fullest moment, and what is free",
