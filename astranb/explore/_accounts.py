@@ -176,7 +176,7 @@ def account(
     rows = sim.result.per_rank()
     last = max(rows, key=lambda row: (row["end_ps"], -row["rank"]))
     rank, took = int(last["rank"]), int(sim.result.time_ps)
-    program = step.stages[step.parallelism.stage(rank)]
+    program = step.stages[step.program_of(rank)]
     start_ps, end_ps = _times_of(sim, rank)
     computed, waits = _divided(program, start_ps, end_ps, _sent(sim, step, rank))
     seconds = took / 1e12
@@ -236,7 +236,7 @@ def _sorts(
 def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
     """Give when messages of other stages were sent, by the operations that receive them."""
     degrees = step.parallelism
-    program = step.stages[degrees.stage(rank)]
+    program = step.stages[step.program_of(rank)]
     found: dict[int, int] = {}
     for role in (PEERS.index("previous stage"), PEERS.index("next stage")):
         rows = [row for row, peer in enumerate(program.peer) if peer == role]
@@ -244,7 +244,7 @@ def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
         if not tags:
             continue
         peer = degrees.peer(role, rank)
-        other, (start_ps, _) = step.stages[degrees.stage(peer)], _times_of(sim, peer)
+        other, (start_ps, _) = step.stages[step.program_of(peer)], _times_of(sim, peer)
         for row, kind in enumerate(other.kind):
             # Messages in the other direction have other tags.
             if kind == NodeType.COMM_SEND and other.tag[row] in tags and _kind(other, row) == "pipeline":
