@@ -8,6 +8,7 @@ from ._fit import compare_to_measured, preset_from
 from ._log_fit import FittedNumber, LogFit, fit_log
 from ._logs import CollectiveLog, LogRow, joined_logs, read_log
 from ._microbench import microbenchmarks
+from ._no_return import NoReturn, point_of_no_return
 from ._plans import ModelPlan, PlanSearch, suggest
 from ._served import Iteration, Served
 from ._serving import serve
@@ -22,6 +23,7 @@ __all__ = [
     "LogFit",
     "LogRow",
     "ModelPlan",
+    "NoReturn",
     "PlanSearch",
     "Served",
     "StepAccount",
@@ -34,6 +36,7 @@ __all__ = [
     "fit_log",
     "joined_logs",
     "microbenchmarks",
+    "point_of_no_return",
     "preset_from",
     "read_log",
     "serve",
