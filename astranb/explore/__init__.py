@@ -34,6 +34,18 @@ if TYPE_CHECKING:
     from ._serving import serve as serve
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
+from ._accounts import StepAccount, account
+from ._best import best_algorithm
+from ._diagnose import Diagnosis, Suspect, diagnose
+from ._ensemble import Ensemble, Interval, ensemble
+from ._fit import compare_to_measured, preset_from
+from ._log_fit import FittedNumber, LogFit, fit_log
+from ._logs import CollectiveLog, LogRow, joined_logs, read_log
+from ._microbench import microbenchmarks
+from ._no_return import NoReturn, point_of_no_return
+from ._plans import ModelPlan, PlanSearch, suggest
+from ._served import Iteration, Served
+from ._serving import serve
 
 __all__ = [
     "CollectiveLog",
@@ -45,6 +57,7 @@ __all__ = [
     "LogFit",
     "LogRow",
     "ModelPlan",
+    "NoReturn",
     "PlanSearch",
     "Served",
     "StepAccount",
@@ -59,6 +72,7 @@ __all__ = [
     "fit_log",
     "joined_logs",
     "microbenchmarks",
+    "point_of_no_return",
     "preset_from",
     "read_log",
     "serve",

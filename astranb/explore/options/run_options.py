@@ -289,6 +289,13 @@ _GROUPS: Final = (
                 {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
             ),
             _option(
+                "--down",
+                "failed link A->B, lane A->B#k, or node A with all its links; may be given several times",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                action="append",
+                metavar="LINK",
+            ),
+            _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
                 "of a model, whose kernels it runs (default: h100-sxm)",
