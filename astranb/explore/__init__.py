@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ._logs import joined_logs as joined_logs
     from ._logs import read_log as read_log
     from ._microbench import microbenchmarks as microbenchmarks
+    from ._no_return import NoReturn as NoReturn
+    from ._no_return import point_of_no_return as point_of_no_return
     from ._plans import ModelPlan as ModelPlan
     from ._plans import PlanSearch as PlanSearch
     from ._plans import suggest as suggest
@@ -34,18 +36,6 @@ if TYPE_CHECKING:
     from ._serving import serve as serve
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
-from ._accounts import StepAccount, account
-from ._best import best_algorithm
-from ._diagnose import Diagnosis, Suspect, diagnose
-from ._ensemble import Ensemble, Interval, ensemble
-from ._fit import compare_to_measured, preset_from
-from ._log_fit import FittedNumber, LogFit, fit_log
-from ._logs import CollectiveLog, LogRow, joined_logs, read_log
-from ._microbench import microbenchmarks
-from ._no_return import NoReturn, point_of_no_return
-from ._plans import ModelPlan, PlanSearch, suggest
-from ._served import Iteration, Served
-from ._serving import serve
 
 __all__ = [
     "CollectiveLog",
@@ -92,6 +82,7 @@ __getattr__, __dir__ = lazy(
         "LogFit": "_log_fit",
         "LogRow": "_logs",
         "ModelPlan": "_plans",
+        "NoReturn": "_no_return",
         "PlanSearch": "_plans",
         "Served": "_served",
         "StepAccount": "_accounts",
@@ -106,6 +97,7 @@ __getattr__, __dir__ = lazy(
         "fit_log": "_log_fit",
         "joined_logs": "_logs",
         "microbenchmarks": "_microbench",
+        "point_of_no_return": "_no_return",
         "preset_from": "_fit",
         "read_log": "_logs",
         "serve": "_serving",
