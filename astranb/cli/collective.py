@@ -9,6 +9,7 @@ from typing import Any
 
 from astranb.core.errors import InputError
 
+from . import synthesis
 from .arguments import add_command, add_output, add_verbs, function_of, given
 from .printing import Report, summary_lines
 
@@ -65,6 +66,7 @@ def add_commands(commands: Any) -> None:
         "--gpu", default="h100-sxm", help="preset whose SMs hold the thread blocks (default: h100-sxm)"
     )
     verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
+    synthesis.add_command(verbs)
 
 
 def algorithm_of(text: str | None) -> Any:

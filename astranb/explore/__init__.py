@@ -11,9 +11,12 @@ from ._microbench import microbenchmarks
 from ._plans import ModelPlan, PlanSearch, suggest
 from ._served import Iteration, Served
 from ._serving import serve
+from .synthesis.condition import Condition
+from .synthesis.synthesize import Synthesis, synthesize
 
 __all__ = [
     "CollectiveLog",
+    "Condition",
     "Diagnosis",
     "Ensemble",
     "FittedNumber",
@@ -26,6 +29,7 @@ __all__ = [
     "Served",
     "StepAccount",
     "Suspect",
+    "Synthesis",
     "account",
     "best_algorithm",
     "compare_to_measured",
@@ -38,4 +42,5 @@ __all__ = [
     "read_log",
     "serve",
     "suggest",
+    "synthesize",
 ]
