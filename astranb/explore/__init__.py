@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     from ._serving import serve as serve
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
+    from .synthesis.condition import Condition as Condition
+    from .synthesis.synthesize import Synthesis as Synthesis
+    from .synthesis.synthesize import synthesize as synthesize
 
 __all__ = [
     "CollectiveLog",
+    "Condition",
     "Diagnosis",
     "Ensemble",
     "FittedNumber",
@@ -54,6 +58,7 @@ __all__ = [
     "Suspect",
     "Sweep",
     "SweepResult",
+    "Synthesis",
     "account",
     "best_algorithm",
     "compare_to_measured",
@@ -67,6 +72,7 @@ __all__ = [
     "read_log",
     "serve",
     "suggest",
+    "synthesize",
 ]
 
 # The options of ``astranb run`` are in a folder of this one: the command line must not load all of it.
@@ -74,6 +80,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "CollectiveLog": "_logs",
+        "Condition": "synthesis.condition",
         "Diagnosis": "_diagnose",
         "Ensemble": "_ensemble",
         "FittedNumber": "_log_fit",
@@ -89,6 +96,7 @@ __getattr__, __dir__ = lazy(
         "Suspect": "_diagnose",
         "Sweep": "sweeps.sweep",
         "SweepResult": "sweeps.result",
+        "Synthesis": "synthesis.synthesize",
         "account": "_accounts",
         "best_algorithm": "_best",
         "compare_to_measured": "_fit",
@@ -102,5 +110,6 @@ __getattr__, __dir__ = lazy(
         "read_log": "_logs",
         "serve": "_serving",
         "suggest": "_plans",
+        "synthesize": "synthesis.synthesize",
     },
 )
