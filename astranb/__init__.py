@@ -25,6 +25,7 @@ __all__ = [
     "Runs",
     "SideBySide",
     "Simulation",
+    "Study",
     "Workbench",
     "__version__",
     "collectives",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from astranb.widgets import Editor as Editor
     from astranb.widgets import Runs as Runs
     from astranb.widgets import SideBySide as SideBySide
+    from astranb.widgets import Study as Study
     from astranb.widgets import Workbench as Workbench
     from astranb.workload.jobs import ClusterJob as Job
     from astranb.workload.jobs import Jobs as Jobs
@@ -67,6 +69,7 @@ __getattr__, __dir__ = lazy(
         "Runs": "widgets",
         "SideBySide": "widgets",
         "Simulation": "sim",
+        "Study": "widgets",
         "Workbench": "widgets",
         "collectives": "collectives",
         "compare": "sim",

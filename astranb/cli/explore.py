@@ -41,6 +41,11 @@ def add_commands(commands: Any) -> None:
     where.add_argument(
         "--scheduler", metavar="ADDRESS", help="a Dask scheduler to run on, as tcp://host:8786"
     )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page with pictures of all points, without a network",
+    )
     parser.add_argument("--retry", action="store_true", help="with -o, run points again that failed")
 
 
@@ -50,6 +55,10 @@ def _explore(args: argparse.Namespace) -> Report:
     found = Sweep.of(args.sweep).run(
         folder=args.output, workers=args.workers, scheduler=args.scheduler, retry=args.retry
     )
+    if args.html:
+        from astranb.widgets.study_page import write_study
+
+        write_study(found, args.html)
     failed = found.counts().keys() == {"failed"}
     code = InputError.exit_code if failed else 0
     return Report(found.document() if args.json else None, [] if args.json else [found.text()], code)

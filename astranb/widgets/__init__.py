@@ -16,11 +16,18 @@ if TYPE_CHECKING:
     from .editor import Editor as Editor
     from .runs import Runs as Runs
     from .side_by_side import SideBySide as SideBySide
+    from .study import Study as Study
     from .workbench import Workbench as Workbench
 
-__all__ = ["Editor", "Runs", "SideBySide", "Workbench"]
+__all__ = ["Editor", "Runs", "SideBySide", "Study", "Workbench"]
 
-_WIDGETS = {"Editor": "editor", "Runs": "runs", "SideBySide": "side_by_side", "Workbench": "workbench"}
+_WIDGETS = {
+    "Editor": "editor",
+    "Runs": "runs",
+    "SideBySide": "side_by_side",
+    "Study": "study",
+    "Workbench": "workbench",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,10 +5,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["EDITOR", "ENTRY", "MODULES", "PAIR", "PANELS", "PLAYER", "RUNS", "STYLES"]
+__all__ = [
+    "EDITOR",
+    "ENTRY",
+    "MODULES",
+    "PAIR",
+    "PANELS",
+    "PLAYER",
+    "RUNS",
+    "STUDY",
+    "STUDY_MODULES",
+    "STUDY_PLAYER",
+    "STYLES",
+]
 
 _FOLDER = Path(__file__).parent / "static"
-_ALONE = frozenset({"editor", "loader", "offline", "pair", "replayed", "runs", "workbench"})
+_ALONE = frozenset(
+    {"editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "study", "workbench"}
+)
 """Modules that are part of an entry, and of nothing that an entry loads."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
 
@@ -34,16 +48,37 @@ PAIR = _joined("loader", "pair")
 RUNS = _joined("loader", "runs")
 """That of several runs to switch between."""
 
+STUDY = _joined("loader", "study")
+"""That of a sweep."""
+
 EDITOR = _joined("theme", "editor")
 """That of the editor, which is a widget of its own."""
 
-PLAYER = _joined("messages", "format", "replayed", "offline")
+PLAYER = _joined("messages", "format", "packed", "replayed", "offline")
 """What plays a page without a kernel."""
+
+STUDY_PLAYER = _joined("packed", "reported")
+"""What shows a sweep in such a page."""
 
 MODULES = {
     file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
 }
-"""Text by name of the modules that `ENTRY`, `PAIR` and `RUNS` load."""
+"""Text by name of the modules that `ENTRY`, `PAIR`, `RUNS` and `STUDY` load."""
+
+
+def _needed(name: str) -> dict[str, str]:
+    """Return a module, and those that it imports."""
+    found: dict[str, str] = {}
+    names = [name]
+    for one in names:  # grows while it is walked
+        if one not in found:
+            found[one] = MODULES[one]
+            names += _IMPORT.findall(MODULES[one])
+    return found
+
+
+STUDY_MODULES = _needed("sweep")
+"""Those of them that `STUDY` loads."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

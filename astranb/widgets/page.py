@@ -28,7 +28,7 @@ from .recording import Columns, record
 from .session import background_of
 from .views import always, answers_of, offline_questions
 
-__all__ = ["VARIABLES", "answers", "page"]
+__all__ = ["VARIABLES", "answers", "page", "wrapped"]
 
 _QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
 _MOST_OBJECTS = 300  # some ms each
@@ -87,14 +87,36 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
         "status": _STATUS,
     }
     simulated = f"{format_time(feed.sim.now_ps)} ({feed.sim.events:,} events)"
+    return wrapped(
+        header,
+        title=recording.title,
+        still=to_svg(picture_of(feed)),
+        caption=f"Simulated up to {simulated} with astranb {__version__}. {recording.caption}",
+        player=PLAYER,
+    )
+
+
+def wrapped(header: dict[str, Any], *, title: str, still: str, caption: str, player: str) -> str:
+    """Write a page around what a kernel would send.
+
+    Parameters
+    ----------
+    header : dict
+        With its ``buffers``.
+    title, caption : str
+    still : str
+        Markup for browsers that run no scripts.
+    player : str
+        A module with ``openPage(host, text)``.
+    """
     return _PAGE.format(
         policy=escape(_POLICY),
-        title=escape(recording.title),
+        title=escape(title),
         styles=STYLES,
         page_styles=_page_styles(),
-        picture=to_svg(picture_of(feed)),
-        caption=escape(f"Simulated up to {simulated} with astranb {__version__}. {recording.caption}"),
-        player=PLAYER,
+        picture=still,
+        caption=escape(caption),
+        player=player,
         recording=_pack(header),
     )
 
@@ -205,7 +227,7 @@ _PAGE = """<!DOCTYPE html>
 <script type="module">
 {player}
 const host = document.getElementById("anb-host");
-openRecording(host, document.getElementById("anb-recording").textContent).catch((error) => {{
+openPage(host, document.getElementById("anb-recording").textContent).catch((error) => {{
   host.textContent = `This page cannot be shown: ${{error}}`;
 }});
 </script>

@@ -23,7 +23,7 @@ Task = tuple[str, Mapping[str, Any]]
 Rows = list[dict[str, Any]]
 
 _DEATHS: Final = 3
-_PATIENCE_S: Final = 5
+_PATIENCE_S: Final = 1
 _ALONE_S: Final = 60
 """How long a cluster may be without workers."""
 _AGAIN: Final = "start it, and run the sweep again: what has ended is kept where it has a folder"
@@ -43,6 +43,11 @@ class Executor(Protocol):
             Hash and words of each; taken as workers become free.
         size : int
             How many points a worker is given at a time.
+
+        Yields
+        ------
+        list of dict
+            Empty where nothing has ended for a while: the caller may want to stop.
         """
         ...
 
@@ -82,8 +87,16 @@ class _OnDask:
                 submit(batch)
 
         fill()
+        alone_s = 0.0
         while under_way:
-            future = self._next(ended)
+            try:
+                future = ended.get(timeout=_PATIENCE_S)
+            except Empty:
+                alone_s = 0 if self._client.nthreads() else alone_s + _PATIENCE_S
+                if alone_s > _ALONE_S:
+                    raise InputError("all Dask workers have ended", where="scheduler", hint=_AGAIN) from None
+                yield []
+                continue
             batch = under_way.pop(future.key)
             if future.status == "finished":
                 yield future.result()
@@ -95,17 +108,6 @@ class _OnDask:
             else:
                 yield [_lost(task, future.exception()) for task in batch]
             fill()
-
-    def _next(self, ended: SimpleQueue[Any]) -> Any:
-        """Wait for a batch that ends."""
-        alone_s = 0
-        while True:
-            try:
-                return ended.get(timeout=_PATIENCE_S)
-            except Empty:
-                alone_s = 0 if self._client.nthreads() else alone_s + _PATIENCE_S
-            if alone_s > _ALONE_S:
-                raise InputError("all Dask workers have ended", where="scheduler", hint=_AGAIN)
 
 
 def _lost(task: Task, error: BaseException | None) -> dict[str, Any]:

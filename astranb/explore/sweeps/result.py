@@ -13,7 +13,10 @@ from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 from astranb.core.units import format_time
 
-from .points import DONE, FAILED, SweepPoint, simulation_of_words
+from .columns import axis_columns, figure_columns
+from .limits import command_of, shares_of
+from .points import DONE, ESTIMATE, FAILED, SweepPoint, simulation_of_words
+from .sensitivity import AxisEffect, axis_effects, with_distances
 from .spec import Objective, SweepSpec
 
 if TYPE_CHECKING:
@@ -21,10 +24,12 @@ if TYPE_CHECKING:
 
     from astranb.sim import Simulation
 
-__all__ = ["INFEASIBLE", "SweepResult", "pareto_rows"]
+__all__ = ["INFEASIBLE", "WAITING", "SweepResult", "pareto_rows"]
 
 INFEASIBLE = "infeasible"
 """The status of a point that ran, and does not satisfy a constraint."""
+WAITING = "not run"
+"""The status of a point that a sweep has not reached."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +84,17 @@ class SweepResult:
             raise InputError(f"no objective {name!r}", where="best", hint=f"take {' or '.join(known)}")
         return self.spec.objectives[0] if name is None else known[name]
 
-    def pareto(self) -> list[int]:
-        """Return the points that no other one beats in all objectives, by the first objective."""
+    def pareto(self, *objectives: str) -> list[int]:
+        """Return the points that no other one beats in all objectives, by the first objective.
+
+        Parameters
+        ----------
+        *objectives : str
+            Some of them; where not given, all.
+        """
         ended = self._ended()
-        values = [
-            [goal.sign * goal.of(self.rows[number]) for goal in self.spec.objectives] for number in ended
-        ]
+        goals = [self._objective(name) for name in objectives] or self.spec.objectives
+        values = [[goal.sign * goal.of(self.rows[number]) for goal in goals] for number in ended]
         return [ended[at] for at in pareto_rows(values)]
 
     def simulation(self, point: int) -> Simulation:
@@ -95,14 +105,51 @@ class SweepResult:
         point : int
             Its number: the index of its row.
         """
+        return simulation_of_words(self._words(point, "simulation"))
+
+    def _words(self, point: int, where: str) -> dict[str, Any]:
+        """Return what is given for a point, at the fidelity of its row."""
         if not 0 <= point < len(self.points):
             hint = f"take 0 to {len(self.points) - 1}"
-            raise InputError(f"there is no point {point}", where="simulation", hint=hint)
-        fidelity = self.rows[point].get("fidelity")
+            raise InputError(f"there is no point {point}", where=where, hint=hint)
         words = dict(self.points[point].words)
-        return simulation_of_words(
-            {**words, "fidelity": "analytical" if fidelity == "estimate" else fidelity}
-        )
+        fidelity = self.rows[point].get("fidelity", words.get("fidelity"))
+        return {**words, "fidelity": "analytical" if fidelity == ESTIMATE else fidelity}
+
+    def shares(self, point: int) -> dict[str, float]:
+        """Return what limits a point: the parts of its time, as fractions, the largest first.
+
+        Parameters
+        ----------
+        point : int
+            Its number.
+        """
+        self._words(point, "shares")
+        shares = shares_of(self.rows[point])
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    def command(self, point: int) -> tuple[str, list[str]]:
+        """Return the command line that runs a point, and what it cannot say: changes of files and paths."""
+        return command_of(self._words(point, "command"))
+
+    def sensitivity(self, objective: str | None = None, *, distance: bool = True) -> list[AxisEffect]:
+        """Return how much of an objective's variation each axis explains, the largest first.
+
+        Points that ended count, whether or not they satisfy the constraints. Of few points it is coarse.
+
+        Parameters
+        ----------
+        objective : str, optional
+            Default: the first one.
+        distance : bool
+            Whether the distance between distributions is computed, too (by SALib).
+        """
+        name = self._objective(objective).name
+        figure = next(one for one in figure_columns(self.spec, self.rows) if one.name == name)
+        axes = axis_columns(self.spec, [point.axes for point in self.points])
+        ended = np.array([row["status"] in (DONE, INFEASIBLE) for row in self.rows], np.bool_)
+        effects = axis_effects(axes, figure, ended)
+        return with_distances(effects, axes, figure, ended) if distance else effects
 
     def counts(self) -> dict[str, int]:
         """Return how many points have each status."""

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from astranb.core.progress import bar
-
 from .driver import Executor, executor
 from .points import DONE, SweepPoint, content_hash, model_words
+from .progress import SweepProgress
 from .result import INFEASIBLE, SweepResult
 from .sampling import allowed, before_running, sampled
 from .spec import SweepSpec, SweepStage, read_spec
@@ -47,7 +46,7 @@ class Sweep:
     >>> found.frame()[["size", "algorithm", "status"]].shape
     (6, 3)
     >>> found.simulation(found.best()[0]).title
-    'all_reduce, 1 MiB'
+    'all_reduce/ring, 1 MiB'
     """
 
     def __init__(self, spec: SweepSpec) -> None:
@@ -76,6 +75,7 @@ class Sweep:
         workers: int = 2,
         scheduler: str | None = None,
         retry: bool = False,
+        progress: SweepProgress | None = None,
     ) -> SweepResult:
         """Run the points that are not known yet.
 
@@ -91,11 +91,13 @@ class Sweep:
             The address of a Dask scheduler, instead.
         retry : bool
             Whether points of the folder that failed are run again.
+        progress : SweepProgress, optional
+            Where another thread sees how far it is, and stops it.
 
         Returns
         -------
         SweepResult
-            Points that failed are rows of it.
+            Points that failed are rows of it, and those that a stopped sweep did not reach.
 
         Raises
         ------
@@ -105,80 +107,101 @@ class Sweep:
         store = SweepStore(folder)
         if retry:
             store.forget_failed()
+        progress = progress or SweepProgress()
         try:
             with executor(workers, client, scheduler) as run:
-                points, rows = self._searched(store, run)
-                agreements = self._confirmed(points, rows, store, run)
+                self._search(store, run, progress)
+                self._confirm(store, run, progress)
         finally:
             store.compact()
-        return SweepResult(self.spec, points, rows, agreements)
+        return progress.result(self.spec)
 
-    def _searched(self, store: SweepStore, run: Executor) -> tuple[list[SweepPoint], list[Row]]:
+    def _search(self, store: SweepStore, run: Executor, progress: SweepProgress) -> None:
         """Run the first stage on all points, or on those that a search proposes."""
         stage = self.spec.stages[0]
         if self.spec.search.kind != "optuna":
             points = self.points()
-            return points, self._run(points, store, run, stage)
+            progress.begin(points)
+            self._run(range(len(points)), store, run, stage, progress)
+            return
         from .tuning import Tuning
 
         tuning = Tuning(self.spec, run.at_once)
-        points = []
-        by_hash: dict[str, SweepPoint] = {}
+        by_hash: dict[str, int] = {}
+
+        def ended(number: int, known: Row, *, before: bool = False) -> None:
+            row = self._row(progress.points[number], known)
+            tuning.tell(progress.points[number], row)
+            progress.add({number: row}, known=before)
 
         def tasks() -> Iterator[tuple[str, dict[str, Any]]]:
             for point in tuning.points():
                 words = point.at(stage.fidelity)
                 digest = content_hash(words)
-                points.append(point)
+                progress.begin([point])
+                number = len(progress.points) - 1
                 if digest in store.rows:
-                    shown.update(1)
-                    tuning.tell(point, self._row(point, store.rows[digest]))
+                    ended(number, store.rows[digest], before=True)
                 else:
-                    by_hash[digest] = point
+                    by_hash[digest] = number
                     yield digest, words
 
-        with bar(self.spec.search.count, what=f"{self.spec.name}: optuna", unit=" points") as shown:
+        with progress.stage_of(f"{self.spec.name}: optuna", self.spec.search.count):
             for rows in run.run(tasks(), 1):
                 store.add(rows)
-                shown.update(len(rows))
                 for row in rows:
-                    point = by_hash[row["hash"]]
-                    tuning.tell(point, self._row(point, row))
-        known = [store.rows[content_hash(point.at(stage.fidelity))] for point in points]
-        return points, [self._row(point, row) for point, row in zip(points, known, strict=True)]
+                    ended(by_hash[row["hash"]], row)
+                if progress.stopped:
+                    return
 
-    def _confirmed(
-        self, points: list[SweepPoint], rows: list[Row], store: SweepStore, run: Executor
-    ) -> list[dict[str, Any]]:
+    def _confirm(self, store: SweepStore, run: Executor, progress: SweepProgress) -> None:
         """Run each further stage on the best points of the one before; their rows are replaced."""
-        numbers = list(range(len(points)))
-        agreements = []
+        numbers = list(range(len(progress.points)))
         for before, stage in itertools.pairwise(self.spec.stages):
-            numbers = self._kept(numbers, rows, stage)
-            found = self._run([points[number] for number in numbers], store, run, stage)
-            agreements.append(self._agreement(before, stage, [rows[number] for number in numbers], found))
-            for number, row in zip(numbers, found, strict=True):
-                rows[number] = row
-        return agreements
+            if progress.stopped:
+                return
+            numbers = self._kept(numbers, progress.rows, stage)
+            old = [progress.rows[number] for number in numbers]
+            self._run(numbers, store, run, stage, progress)
+            if not progress.stopped:
+                new = [progress.rows[number] for number in numbers]
+                progress.stages.append(self._agreement(before, stage, old, new))
 
     def _run(
-        self, points: Sequence[SweepPoint], store: SweepStore, run: Executor, stage: SweepStage
-    ) -> list[Row]:
+        self,
+        numbers: Sequence[int],
+        store: SweepStore,
+        run: Executor,
+        stage: SweepStage,
+        progress: SweepProgress,
+    ) -> None:
         """Run points at a fidelity; those that are known already are not run again."""
-        given = [point.at(stage.fidelity) for point in points]
-        hashes = [content_hash(words) for words in given]
-        missing = {
-            digest: words for digest, words in zip(hashes, given, strict=True) if digest not in store.rows
-        }
+        points = progress.points
+        given = {number: points[number].at(stage.fidelity) for number in numbers}
+        by_hash: dict[str, list[int]] = {}
+        for number, words in given.items():
+            by_hash.setdefault(content_hash(words), []).append(number)
+
+        def rows_of(known: Sequence[Row]) -> dict[int, Row]:
+            """Return the rows of the points that have these hashes."""
+            return {
+                number: self._row(points[number], row) for row in known for number in by_hash[row["hash"]]
+            }
+
+        missing = {digest: given[alike[0]] for digest, alike in by_hash.items() if digest not in store.rows}
         # Neighbours share what they have in common.
         tasks = sorted(missing.items(), key=lambda task: model_words(task[1]))
         # What a worker has at a time is lost with it, or at an interrupt.
         size = min(_LARGEST, max(1, math.ceil(len(missing) / (8 * run.at_once))))
-        with bar(len(missing), what=f"{self.spec.name}: {stage.fidelity or 'runs'}", unit=" points") as shown:
+        with progress.stage_of(f"{self.spec.name}: {stage.fidelity or 'runs'}", len(given)):
+            progress.add(
+                rows_of([store.rows[digest] for digest in by_hash if digest not in missing]), known=True
+            )
             for rows in run.run(tasks, size):
                 store.add(rows)
-                shown.update(len(rows))
-        return [self._row(point, store.rows[digest]) for point, digest in zip(points, hashes, strict=True)]
+                progress.add(rows_of(rows))
+                if progress.stopped:
+                    return
 
     def _row(self, point: SweepPoint, known: Row) -> Row:
         """Return the row of a point: its axes, what is known of it, and its objectives."""

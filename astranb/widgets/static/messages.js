@@ -41,6 +41,10 @@ export const COLUMNS = /** @type {const} */ ({
   "spans": {
     "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "start": "f8", "end": "f8"
   },
+  "study": {
+    "number": "u4", "status": "u1", "error": "u4", "code": "i4", "value": "f8", "front": "u4",
+    "cell_x": "u4", "cell_y": "u4", "cell_best": "f8", "cell_mean": "f8", "cell_point": "u4", "cell_count": "u4"
+  },
   "traffic": { "cells": "f4" },
   "where": { "gpu": "i4", "block": "i4", "state": "i4", "op": "i4", "ops": "i4", "part": "i4", "line": "i4" },
   "recorded_footprint": {

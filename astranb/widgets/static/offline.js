@@ -3,6 +3,7 @@
 // The page that `Workbench.to_html` writes holds this file, and a recording for it (_html.py).
 
 import { pack, unpack } from "./messages.js";
+import { followTheme, read } from "./packed.js";
 import { createReplayed } from "./replayed.js";
 
 /** @import { Model, Options, Recording, Replayed, Traits, ToKernel } from "./types" */
@@ -12,18 +13,6 @@ const PICOSECONDS = { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 };
 const TICK_MS = 50;
 const NEEDS = "needs the kernel: this page is a recording";
 const AT_END = "this page knows it as it was at the end (press End); another moment needs the kernel.";
-
-/** The recording: a header of JSON, and columns whose places the header holds. @param {string} text */
-async function read(text) {
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const all = await new Response(stream).arrayBuffer();
-  const length = new DataView(all).getUint32(0, true);
-  /** @type {Recording} */
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(all, 8, length)));
-  const from = Math.ceil((8 + length) / 8) * 8;
-  return { header, columns: header.places.map(([start, bytes]) => new DataView(all, from + start, bytes)) };
-}
 
 /**
  * Of a collective: what was recorded are flights of lines over links.
@@ -263,20 +252,11 @@ export function createRecording(recording, columns) {
   };
 }
 
-/** Follow the system's light or dark theme, with the attribute that JupyterLab's pages have. */
-function followTheme() {
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const follow = () => {
-    document.body.dataset.jpThemeLight = String(!dark.matches);
-  };
-  dark.addEventListener("change", follow);
-  follow();
-}
-
 /** Show the page's recording. @param {HTMLElement} host @param {string} text */
-export async function openRecording(host, text) {
+export async function openPage(host, text) {
   followTheme();
-  const { header: recording, columns } = await read(text);
+  const { header, columns } = await read(text);
+  const recording = /** @type {Recording} */ (header);
   const url = URL.createObjectURL(new Blob([recording.entry], { type: "text/javascript" }));
   try {
     const widget = (await import(url)).default();

@@ -11,14 +11,14 @@ export default {
   async render({ model, el, host, signal }) {
     /** @type {typeof import("./theme.js")} */
     const { make, makeButton } = await load(model.get("_modules"), "theme");
+    /** @type {typeof import("./embed.js")} */
+    const { createEmbed } = await load(model.get("_modules"), "embed");
     const list = make("div", { class: "anb-tabs anb-runlist", role: "tablist", "aria-label": "Runs" });
     const place = make("div", { role: "tabpanel", "aria-label": "The run that is shown" });
     el.append(make("div", { class: "anb-several" }, make("div", { class: "anb-workbench" }, list), place));
     /** @type {{ button: HTMLElement, state: HTMLElement }[]} */
     const tabs = []; // runs are only ever added
-    let shown = "";
-    /** @type {AbortController | null} */
-    let ending = null;
+    const embed = createEmbed(place, host, signal);
 
     /** @param {string} name */
     function choose(name) {
@@ -44,24 +44,7 @@ export default {
         button.tabIndex = name === chosen ? 0 : -1;
         if (focused && name === chosen) button.focus();
       }
-      embed();
-    }
-    /** The workbench of the chosen run, for as long as it is. */
-    async function embed() {
-      const reference = model.get("_rows").find(([name]) => name === model.get("_chosen"))?.[2] ?? "";
-      if (reference === shown) return;
-      shown = reference;
-      ending?.abort();
-      place.replaceChildren();
-      if (!reference) return;
-      ending = new AbortController();
-      const part = make("div", {});
-      place.append(part);
-      try {
-        await (await host.getWidget(reference)).render({ el: part, signal: ending.signal });
-      } catch (error) {
-        part.replaceChildren(make("p", { class: "anb-failed", text: error instanceof Error ? error.message : String(error) }));
-      }
+      embed(rows.find(([name]) => name === chosen)?.[2] ?? "");
     }
     list.addEventListener("keydown", (event) => {
       const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
@@ -71,7 +54,6 @@ export default {
       event.stopPropagation();
       choose(names[(names.indexOf(model.get("_chosen")) + step + names.length) % names.length]);
     });
-    signal.addEventListener("abort", () => ending?.abort());
     model.on("change:_rows", draw);
     model.on("change:_chosen", draw);
     draw();

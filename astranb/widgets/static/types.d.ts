@@ -777,10 +777,15 @@ interface Recorded<M> {
   buffers: number[];
 }
 /** What the page holds: `Workbench.to_html` writes it (_html.py, workload/_html.py). */
-export interface Recording {
-  engine: "cacheline" | "operations";
+/** What every page without a kernel holds, beside more. */
+export interface PackedHeader {
+  /** Where each column stands, and how long it is. */
+  places: Pair[];
   modules: Record<string, string>;
   entry: string;
+}
+export interface Recording extends PackedHeader {
+  engine: "cacheline" | "operations";
   status: string;
   selection: string;
   panels: Record<string, string | boolean>;
@@ -798,8 +803,6 @@ export interface Recording {
   inspections: Record<string, [number, Inspected][]>; // by moment
   answers: (Recorded<object> & { question: string; options: Options; always: boolean })[];
   workload?: RecordedWorkload;
-  /** Where each column stands, and how long it is. */
-  places: Pair[];
 }
 export interface RecordedWorkload {
   /** Columns: `recorded_operations`, `recorded_parents`, and by kind of timeline `recorded_spans`. */
@@ -830,4 +833,65 @@ export interface Replayed {
   /** The object that a moment is about. */
   changed(moment: number): string;
   moments: { time: Float64Array; event: Float64Array };
+}
+
+// A sweep ----------------------------------------------------------------------------
+
+export interface StudyMessage {
+  type: "study";
+  name: string;
+  points: number;
+  axes: { name: string; labels: string[]; ordered: boolean }[];
+  figures: { name: string; unit: string; goal: string }[];
+  statuses: string[];
+  counts: Record<string, number>;
+  best: number[];
+  errors: string[];
+  /** Two objectives, and where their front is in its column: from, and how many. */
+  fronts: [number, number, number, number][];
+  /** Two axes, an objective, and where their cells are: from, and how many. */
+  heats: [number, number, number, number, number][];
+  effects: {
+    objective: string;
+    points: number;
+    coarse: boolean;
+    rows: { axis: string; share: number; least: string; most: string; distance: number | null; chance: number | null }[];
+  }[];
+  stages: string[];
+}
+/** An axis, whose values are places of its labels, or a figure. */
+export interface Dimension {
+  name: string;
+  unit: string;
+  goal: string;
+  labels: string[] | null;
+  ordered: boolean;
+  values: Float64Array;
+  low: number;
+  high: number;
+}
+export interface PointDetail {
+  type: "detail";
+  point: number;
+  status: string;
+  error: string;
+  axes: [string, string][];
+  figures: [string, string, string][];
+  fidelity: string;
+  limit: string;
+  shares: [string, number][];
+  command: string;
+  rest: string[];
+}
+export interface StudyTraits {
+  _modules: Record<string, string>;
+  _progress: {
+    stage?: string; done?: number; total?: number; left_s?: number | null; running?: boolean; stopped?: boolean; error?: string;
+  };
+  _chosen: number;
+  _opened: { point?: number; title?: string; view?: string; error?: string };
+}
+export interface StudyRecording extends PackedHeader {
+  study: Recorded<StudyMessage>;
+  details: Record<string, PointDetail>;
 }
