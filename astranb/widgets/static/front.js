@@ -96,8 +96,8 @@ export function createFront(points, theme) {
     if (at) ring(context, at[0], at[1]);
     const infeasible = points.message?.counts.infeasible;
     about.textContent = front
-      ? `dark: the ${formatCount(front.size)} of ${formatCount(points.message?.counts.done ?? 0)} points that no other beats in both`
-      : "no front: choose two objectives of the sweep";
+      ? `on the line: the ${formatCount(front.size)} of ${formatCount(points.message?.counts.done ?? 0)} points that no other beats in both`
+      : points.dimensions.filter(({ goal }) => goal).length > 1 ? "no front: choose two objectives of the sweep" : "no front: the sweep has one objective";
     if (infeasible) about.textContent += ` · × ${infeasible} do not satisfy a constraint`;
   }
   /** Points of one name beside each other. @param {number} band @param {number} k */

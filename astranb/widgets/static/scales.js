@@ -83,14 +83,16 @@ function doubled(low, high, count) {
   return found;
 }
 
-/** Text with an ellipsis where it is too long. @param {Context} context @param {string} text @param {number} room px */
+/** Text without its middle where it is too long: names often begin alike. @param {Context} context @param {string} text @param {number} room px */
 export function shortened(context, text, room) {
   if (context.measureText(text).width <= room) return text;
+  /** @param {number} kept */
+  const without = (kept) => `${text.slice(0, Math.ceil(kept / 2))}…${text.slice(text.length - Math.floor(kept / 2))}`;
   let [low, high] = [0, text.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(`${text.slice(0, middle)}…`).width <= room) low = middle;
+    if (context.measureText(without(middle)).width <= room) low = middle;
     else high = middle - 1;
   }
-  return low ? `${text.slice(0, low)}…` : "";
+  return low ? without(low) : "";
 }
