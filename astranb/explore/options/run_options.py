@@ -290,6 +290,13 @@ _GROUPS: Final = (
                 {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
             ),
             _option(
+                "--down",
+                "failed link A->B, lane A->B#k, or node A with all its links; may be given several times",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                action="append",
+                metavar="LINK",
+            ),
+            _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
                 "of a model, whose kernels it runs (default: h100-sxm)",
@@ -313,6 +320,33 @@ _GROUPS: Final = (
                 "memory of a GPU, as 64GiB, or none: do not check whether the step fits (default: the GPU's)",
                 _for(MODEL),
                 metavar="SIZE",
+            ),
+            _option(
+                "--expanded-memory",
+                "a second memory behind a GPU's own: capacity, bandwidth and latency, as "
+                "'480 GB, 500 GB/s, 500 ns'; what does not fit in the first lies there",
+                _for(MODEL, at=_MESSAGES),
+                metavar="TIER",
+            ),
+            _option(
+                "--expanded-shared",
+                "who shares it: gpu (each has its own) or node (default: gpu)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="WHO",
+            ),
+            _option(
+                "--expanded-streaming",
+                "serial: a kernel reads one memory after the other; concurrent: both at once "
+                "(default: serial)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="HOW",
+            ),
+            _option(
+                "--expanded-placement",
+                "what lies there: evenly, or coldest first: optimizer, activations, gradients, parameters "
+                "(default: evenly)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="HOW",
             ),
             _flag(
                 "--memory-table",

@@ -36,9 +36,10 @@ from astranb.core.text_table import aligned
 
 from .costs import Costs
 from .job import Job
+from .parallelism import share
 from .pipeline import Pass, one_forward_one_backward
 from .transformer import Transformer
-from .weights import HEAD, Held, of_unit, units
+from .weights import HEAD, Held, cached_width, of_unit, units
 
 __all__ = [
     "MEMORY_PARTS",
@@ -197,6 +198,8 @@ class StageMemory:
     job : Job
     stage : int
         Its number, from 0.
+    part : int
+        The rank's number in its tensor group; the first one has the most.
 
     Examples
     --------
@@ -206,9 +209,9 @@ class StageMemory:
     (True, 12, 34)
     """
 
-    def __init__(self, model: Transformer, job: Job, stage: int) -> None:
-        self.model, self.job, self.stage = model, job, stage
-        self.degrees, self.costs = job.parallelism, Costs(model, job)
+    def __init__(self, model: Transformer, job: Job, stage: int, part: int = 0) -> None:
+        self.model, self.job, self.stage, self.part = model, job, stage, part
+        self.degrees, self.costs = job.parallelism, Costs(model, job, part)
         self._keys = units(model, self.degrees, stage)
         self._divided = self.degrees.tensor if self.degrees.sequence else 1
         self._known: dict[int, Held] = {}
@@ -222,7 +225,7 @@ class StageMemory:
         """Give the parameters of a unit; layers are of two kinds."""
         kind = self._kind(key)
         if kind not in self._known:
-            self._known[kind] = of_unit(self.model, self.degrees, key)
+            self._known[kind] = of_unit(self.model, self.degrees, key, self.part)
         return self._known[kind]
 
     def _kind(self, key: int) -> int:
@@ -274,8 +277,7 @@ class StageMemory:
 
     def _cache_of(self, tokens: int) -> int:
         """Bytes of a layer's keys and values of some tokens."""
-        wide = self.model.cache_width // (1 if self.model.is_latent else self.degrees.tensor)
-        return tokens * wide * self.job.cache_bytes
+        return tokens * cached_width(self.model, self.degrees.tensor, self.part) * self.job.cache_bytes
 
     # Activations
 
@@ -284,32 +286,36 @@ class StageMemory:
         job = self.job
         if job.attention != "unfused" or job.mode == "decode":
             return 0
-        numbers = self.costs.tokens * job.sequence * self.model.heads // self.degrees.tensor
+        numbers = self.costs.tokens * job.sequence * self.costs.heads
         return numbers * (job.bytes_each + ((1 + job.bytes_each) if job.dropout else 0))
 
     def _layer(self, *, experts: bool) -> int:
         """Bytes that a layer's backward pass needs of a microbatch, with nothing computed again."""
-        m, job, tensor = self.model, self.job, self.degrees.tensor
+        m, job = self.model, self.job
         tokens, each = self.costs.tokens, job.bytes_each
         fed = 1 if job.precision == "fp8" else each
         between = m.hidden * (2 * each + 2 * fed + (2 if job.dropout else 0)) // self._divided
         # Attention's output is kept for attention, and as the input of the projection.
-        second = m.heads * m.value_size * (fed if fed < each else 0)
-        heads = m.heads * (m.key_size + m.value_size) * each
+        second = self.costs.heads * m.value_size * (fed if fed < each else 0)
+        heads = self.costs.heads * (m.key_size + m.value_size) * each
         if m.is_latent:
             latent = (m.q_rank + m.kv_rank) * each
-            heads += m.heads * (m.key_size + m.value_size) * each
+            heads *= 2
         else:
             latent = 0
-            heads += m.cache_width * each
+            heads += cached_width(m, self.degrees.tensor, self.part) * each
         inside = (2 if m.gated else 1) * each + fed
-        found = tokens * (between + (heads + second) // tensor + latent) + self._scores()
+        found = tokens * (between + heads + second + latent) + self._scores()
         if not experts:
-            return found + tokens * inside * m.ffn // tensor
-        wide = inside * m.expert_ffn // tensor
+            return found + tokens * inside * self._share_of(m.ffn)
+        wide = inside * self._share_of(m.expert_ffn)
         copies = int(self.costs.load * m.top_k * tokens) * (m.hidden * (each + fed) // self._divided + wide)
         router = 4 * tokens * m.experts // self._divided
-        return found + tokens * m.shared_experts * wide + copies + router
+        shared = inside * self._share_of(m.shared_experts * m.expert_ffn)
+        return found + tokens * shared + copies + router
+
+    def _share_of(self, width: int) -> int:
+        return share(width, self.degrees.tensor, self.part)
 
     def _kept(self, *, experts: bool) -> int:
         """Bytes of them that are kept until the backward pass."""
