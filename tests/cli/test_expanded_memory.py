@@ -146,3 +146,23 @@ def test_errors_of_offloading_are_one_line(more, said, capsys):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_energy_and_cost_are_printed_on_request(tmp_path, capsys):
+    assert main([*_SMALL, "--dp", "2"]) == 0
+    assert "energy" not in capsys.readouterr().out
+    assert main([*_SMALL, "--dp", "2", "--energy"]) == 0
+    out = capsys.readouterr().out
+    assert "energy of a step: " in out
+    assert "with electricity $" in out
+    rates = tmp_path / "rates.yaml"
+    rates.write_text("gpu_dollars: 1000\nmemory_dollars_per_GB: 0\nnetwork: {Node: {link: 0}}\n")
+    assert main([*_SMALL, "--dp", "2", "--rates", str(rates), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["bill"]
+    assert found["cluster_dollars"] == 2000
+    assert found["energy_J"] > found["gpu_energy_J"] > 0
+    rates.write_text("gpu_dolars: 1000\n")
+    assert main([*_SMALL, "--rates", str(rates)]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean 'gpu_dollars'" in error
+    assert error.count("\n") == 1

@@ -220,6 +220,20 @@ class ModelStep:
         )
         return sum(moved) * self.parallelism.per_stage
 
+    @cached_property
+    def expanded_bytes(self) -> int:
+        """Bytes that the kernels of all ranks read from and write to expanded memory."""
+        found = 0.0
+        for stage, program in enumerate(self.stages):
+            times = self.times_of(stage)
+            split = None if times is None else times.split
+            if times is None or split is None:
+                continue
+            for kernels in program.kernels:
+                for one in kernels:
+                    found += split.expanded_of(times.moved_parts(one))
+        return round(found) * self.parallelism.per_stage
+
     @property
     def host_updates(self) -> bool:
         """Whether the host updates the optimizer's state."""
