@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.units import format_time
+from astranb.explore.options.inputs import Subject, table_row
+from astranb.explore.options.run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
 
-from .inputs import Subject, table_row
 from .printing import Report
-from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
 
 if TYPE_CHECKING:
     from astranb.explore import StepAccount, StepBill

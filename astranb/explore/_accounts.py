@@ -178,8 +178,8 @@ def account(
     rows = sim.result.per_rank()
     last = max(rows, key=lambda row: (row["end_ps"], -row["rank"]))
     rank, took = int(last["rank"]), int(sim.result.time_ps)
-    stage = step.parallelism.stage(rank)
-    program = step.stages[stage]
+    number = step.program_of(rank)
+    program = step.stages[number]
     start_ps, end_ps = _times_of(sim, rank)
     computed, waits = _divided(program, start_ps, end_ps, _sent(sim, step, rank))
     seconds = took / 1e12
@@ -188,7 +188,7 @@ def account(
     rate, hours = step.tokens / seconds, step.ranks * seconds / 3600
     cost = None if price is None else hours * price
     return StepAccount(
-        rank, took, computed, _sorts(program, step.times_of(stage), start_ps, end_ps), waits,
+        rank, took, computed, _sorts(program, step.times_of(number), start_ps, end_ps), waits,
         rate, rate / step.ranks, flops, hardware, flops / peak, hardware / peak, float(peak), hours,
         cost, None if cost is None else cost / step.tokens * 1e6, *_of_inference(step, took),
     )  # fmt: skip
@@ -238,7 +238,7 @@ def _sorts(
 def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
     """Give when messages of other stages were sent, by the operations that receive them."""
     degrees = step.parallelism
-    program = step.stages[degrees.stage(rank)]
+    program = step.stages[step.program_of(rank)]
     found: dict[int, int] = {}
     for role in (PEERS.index("previous stage"), PEERS.index("next stage")):
         rows = [row for row, peer in enumerate(program.peer) if peer == role]
@@ -246,7 +246,7 @@ def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
         if not tags:
             continue
         peer = degrees.peer(role, rank)
-        other, (start_ps, _) = step.stages[degrees.stage(peer)], _times_of(sim, peer)
+        other, (start_ps, _) = step.stages[step.program_of(peer)], _times_of(sim, peer)
         for row, kind in enumerate(other.kind):
             # Messages in the other direction have other tags.
             if kind == NodeType.COMM_SEND and other.tag[row] in tags and _kind(other, row) == "pipeline":

@@ -13,6 +13,7 @@ from astranb.workload.models import Cluster, Job, ModelStep, Parallelism, Transf
 from astranb.workload.models.fits import fullest, options_of
 from astranb.workload.models.memory import RankMemory
 from astranb.workload.models.pipeline import check
+from astranb.workload.models.weights import shares
 
 from ._collective_times import CollectiveTimes
 from ._estimate import StepEstimate, estimate_step
@@ -270,6 +271,8 @@ def _degrees(model: Transformer, job: Job, per_node: int) -> Iterator[Parallelis
     """Give degrees of parallelism that multiply to the number of ranks and divide the model."""
     ranks = job.parallelism.ranks
     for tensor in _divisors(ranks, per_node):
+        if any(shares(model, tensor)):
+            continue
         for pipeline in _divisors(ranks // tensor, model.layers):
             for context in _divisors(ranks // tensor // pipeline, max(1, job.sequence // _CONTEXT_TOKENS)):
                 data = ranks // (tensor * pipeline * context)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from .costs import Costs
 from .job import Job
+from .parallelism import share
 from .transformer import Transformer
+from .weights import cached_width
 
 __all__ = ["LayerActivations"]
 
@@ -16,6 +18,8 @@ class LayerActivations:
     ----------
     model : Transformer
     job : Job
+    part : int
+        The rank's number in its tensor group.
 
     Examples
     --------
@@ -25,8 +29,8 @@ class LayerActivations:
     True
     """
 
-    def __init__(self, model: Transformer, job: Job) -> None:
-        self.model, self.job, self.costs = model, job, Costs(model, job)
+    def __init__(self, model: Transformer, job: Job, part: int = 0) -> None:
+        self.model, self.job, self.part, self.costs = model, job, part, Costs(model, job, part)
         self._divided = job.parallelism.tensor if job.parallelism.sequence else 1
 
     def scores(self) -> int:
@@ -34,32 +38,36 @@ class LayerActivations:
         job = self.job
         if job.attention != "unfused" or job.mode == "decode":
             return 0
-        numbers = self.costs.tokens * job.sequence * self.model.heads // self.job.parallelism.tensor
+        numbers = self.costs.tokens * job.sequence * self.costs.heads
         return numbers * (job.bytes_each + ((1 + job.bytes_each) if job.dropout else 0))
 
     def layer(self, *, experts: bool) -> int:
         """Bytes that a layer's backward pass needs of a microbatch, with nothing computed again."""
-        m, job, tensor = self.model, self.job, self.job.parallelism.tensor
+        m, job = self.model, self.job
         tokens, each = self.costs.tokens, job.bytes_each
         fed = 1 if job.precision == "fp8" else each
         between = m.hidden * (2 * each + 2 * fed + (2 if job.dropout else 0)) // self._divided
         # Attention's output is kept for attention, and as the input of the projection.
-        second = m.heads * m.value_size * (fed if fed < each else 0)
-        heads = m.heads * (m.key_size + m.value_size) * each
+        second = self.costs.heads * m.value_size * (fed if fed < each else 0)
+        heads = self.costs.heads * (m.key_size + m.value_size) * each
         if m.is_latent:
             latent = (m.q_rank + m.kv_rank) * each
-            heads += m.heads * (m.key_size + m.value_size) * each
+            heads *= 2
         else:
             latent = 0
-            heads += m.cache_width * each
+            heads += cached_width(m, self.job.parallelism.tensor, self.part) * each
         inside = (2 if m.gated else 1) * each + fed
-        found = tokens * (between + (heads + second) // tensor + latent) + self.scores()
+        found = tokens * (between + heads + second + latent) + self.scores()
         if not experts:
-            return found + tokens * inside * m.ffn // tensor
-        wide = inside * m.expert_ffn // tensor
+            return found + tokens * inside * self._share_of(m.ffn)
+        wide = inside * self._share_of(m.expert_ffn)
         copies = int(self.costs.load * m.top_k * tokens) * (m.hidden * (each + fed) // self._divided + wide)
         router = 4 * tokens * m.experts // self._divided
-        return found + tokens * m.shared_experts * wide + copies + router
+        shared = inside * self._share_of(m.shared_experts * m.expert_ffn)
+        return found + tokens * shared + copies + router
+
+    def _share_of(self, width: int) -> int:
+        return share(width, self.job.parallelism.tensor, self.part)
 
     def kept(self, *, experts: bool) -> int:
         """Bytes of them that are kept until the backward pass."""

@@ -13,6 +13,7 @@ from .memory import RankMemory, rank_memory
 from .parallelism import Parallelism
 from .pipeline import check
 from .transformer import Transformer
+from .weights import shares
 
 __all__ = ["fullest", "options_of", "require_memory", "what_fits"]
 
@@ -111,6 +112,8 @@ def _similar(model: Transformer, job: Job, per_node: int) -> Iterator[Job]:
     given, training = job.parallelism, job.mode == "training"
     again = sorted({job.recompute, "full"}, key=RECOMPUTE.index) if training else ["none"]
     for tensor in _powers(per_node):
+        if any(shares(model, tensor)):
+            continue
         for pipeline in _powers(min(_MOST_STAGES, model.layers)):
             rest = given.context * tensor * pipeline
             data = max(1, given.ranks // rest) if given.ranks % rest == 0 else 1

@@ -39,7 +39,7 @@ from .costs import Costs
 from .job import Job
 from .pipeline import Pass, one_forward_one_backward
 from .transformer import Transformer
-from .weights import HEAD, Held, of_unit, units
+from .weights import HEAD, Held, cached_width, of_unit, units
 
 __all__ = [
     "MEMORY_PARTS",
@@ -198,6 +198,8 @@ class StageMemory:
     job : Job
     stage : int
         Its number, from 0.
+    part : int
+        The rank's number in its tensor group; the first one has the most.
 
     Examples
     --------
@@ -207,10 +209,10 @@ class StageMemory:
     (True, 12, 34)
     """
 
-    def __init__(self, model: Transformer, job: Job, stage: int) -> None:
-        self.model, self.job, self.stage = model, job, stage
-        self.degrees, self.costs = job.parallelism, Costs(model, job)
-        self.of_layers = LayerActivations(model, job)
+    def __init__(self, model: Transformer, job: Job, stage: int, part: int = 0) -> None:
+        self.model, self.job, self.stage, self.part = model, job, stage, part
+        self.degrees, self.costs = job.parallelism, Costs(model, job, part)
+        self.of_layers = LayerActivations(model, job, part)
         self._keys = units(model, self.degrees, stage)
         self._divided = self.degrees.tensor if self.degrees.sequence else 1
         self._known: dict[int, Held] = {}
@@ -224,7 +226,7 @@ class StageMemory:
         """Give the parameters of a unit; layers are of two kinds."""
         kind = self._kind(key)
         if kind not in self._known:
-            self._known[kind] = of_unit(self.model, self.degrees, key)
+            self._known[kind] = of_unit(self.model, self.degrees, key, self.part)
         return self._known[kind]
 
     def _kind(self, key: int) -> int:
@@ -289,8 +291,7 @@ class StageMemory:
 
     def _cache_of(self, tokens: int) -> int:
         """Bytes of a layer's keys and values of some tokens."""
-        wide = self.model.cache_width // (1 if self.model.is_latent else self.degrees.tensor)
-        return tokens * wide * self.job.cache_bytes
+        return tokens * cached_width(self.model, self.degrees.tensor, self.part) * self.job.cache_bytes
 
     # Activations
 

@@ -29,15 +29,20 @@ class Stage(PassWriter):
     job : Job
     stage : int
         Its number, from 0.
+    part : int
+        The rank's number in its tensor group.
     """
 
-    def __init__(self, model: Transformer, job: Job, stage: int) -> None:
-        self.model, self.costs = model, Costs(model, job)
+    def __init__(self, model: Transformer, job: Job, stage: int, part: int = 0) -> None:
+        self.model, self.costs = model, Costs(model, job, part)
         passes = units(model, job.parallelism, stage)
         self._ring = 0
-        self._activations = LayerActivations(model, job)
+        self._activations = LayerActivations(model, job, part)
         super().__init__(
-            job, stage, passes, {key: of_unit(model, job.parallelism, key) for keys in passes for key in keys}
+            job,
+            stage,
+            passes,
+            {key: of_unit(model, job.parallelism, key, part) for keys in passes for key in keys},
         )
 
     def received_bytes(self, chunk: int) -> int:  # noqa: ARG002 - all are of one size

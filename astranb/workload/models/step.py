@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
@@ -61,9 +61,10 @@ from .job import Job
 from .library import Model, find_model
 from .memory import RankMemory, StageMemory, step_memory
 from .parallelism import GROUPS, PEERS, Parallelism
-from .pipeline import check, stage_program
+from .pipeline import check, stage_programs
 from .program import StageProgram
 from .transformer import Transformer
+from .weights import shares
 
 __all__ = ["ModelStep", "workload"]
 
@@ -90,7 +91,8 @@ class ModelStep:
     ----------
     parallelism : Parallelism
     stages : sequence of StageProgram
-        One for each stage of the pipeline.
+        One for each stage of the pipeline; where ranks of a tensor group have different shares of the model,
+        one for each share of each stage.
     tokens : int
         Tokens, pictures or samples of the step.
     times : KernelTimes, optional
@@ -103,6 +105,8 @@ class ModelStep:
         Of products with parameters.
     plan : tuple of (Transformer, Job), optional
         What the stages are made from; other models have none.
+    shares : sequence of int, optional
+        The number of each tensor rank's share, from 0. Default: all have the same.
 
     Examples
     --------
@@ -124,11 +128,14 @@ class ModelStep:
         title: str = "workload",
         precision: str = "bf16",
         plan: tuple[Transformer, Job] | None = None,
+        shares: Sequence[int] | None = None,
     ) -> None:
         self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
         self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
         self.plan = plan
+        self.shares = tuple(shares or [0] * parallelism.tensor)
+        self.share_count = 1 + max(self.shares)
 
     @property
     def ranks(self) -> int:
@@ -150,7 +157,23 @@ class ModelStep:
     @property
     def nodes(self) -> int:
         """The number of operations of all ranks."""
-        return sum(map(len, self.stages)) * self.parallelism.per_stage
+        return self._summed(map(len, self.stages))
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the ranks of a stage do the same."""
+        return self.share_count == 1
+
+    def program_of(self, rank: int) -> int:
+        """Give the number of a rank's program in :attr:`stages`."""
+        degrees = self.parallelism
+        return degrees.stage(rank) * self.share_count + self.shares[rank % degrees.tensor]
+
+    def _summed(self, each: Iterable[int]) -> int:
+        """Sum a number of each program over all ranks."""
+        of_share = [self.shares.count(number) for number in range(self.share_count)]
+        groups = self.parallelism.per_stage // self.parallelism.tensor
+        return groups * sum(one * of_share[at % len(of_share)] for at, one in enumerate(each))
 
     @cached_property
     def _used(self) -> set[str]:
@@ -165,12 +188,12 @@ class ModelStep:
     @property
     def model_flops(self) -> int:
         """Floating-point operations of the model's matrices on all ranks, without recomputation."""
-        return sum(sum(one.useful) for one in self.stages) * self.parallelism.per_stage
+        return self._summed(sum(one.useful) for one in self.stages)
 
     @property
     def hardware_flops(self) -> int:
         """The same with recomputation."""
-        return sum(sum(one.counted) for one in self.stages) * self.parallelism.per_stage
+        return self._summed(sum(one.counted) for one in self.stages)
 
     @cached_property
     def _numbered(self) -> list[tuple[int, str, list[int]]]:
@@ -195,44 +218,43 @@ class ModelStep:
                 found[name][rank] = number
         return found
 
-    def times_of(self, stage: int) -> KernelTimes | None:
-        """Give the times of a stage's kernels: with an expansion they depend on what its ranks hold."""
-        return self._times[stage]
+    def times_of(self, program: int) -> KernelTimes | None:
+        """Give the times of kernels of a program in :attr:`stages`.
+
+        With an expansion they depend on what the fullest rank of its stage holds.
+        """
+        return self._times[program]
 
     @cached_property
     def _times(self) -> list[KernelTimes | None]:
         if self.times is None or self.times.expanded is None:
             return [self.times] * len(self.stages)
         assert self.plan is not None  # noqa: S101 - where memory is expanded, there is one
-        return [
+        each = [
             self.times.holding(one.parts, StageMemory(*self.plan, one.stage).offloaded)
             for one in self.memory()
         ]
+        return [one for one in each for _ in range(self.share_count)]
 
     @cached_property
     def moved_bytes(self) -> int:
         """Bytes that all ranks load from and store to the memory outside the GPUs."""
-        moved = (
-            size
+        return self._summed(
+            sum(size for kind, size in zip(one.kind, one.size, strict=True) if _KINDS[kind] == MEMORY)
             for one in self.stages
-            for kind, size in zip(one.kind, one.size, strict=True)
-            if _KINDS[kind] == MEMORY
         )
-        return sum(moved) * self.parallelism.per_stage
 
     @cached_property
     def expanded_bytes(self) -> int:
         """Bytes that the kernels of all ranks read from and write to expanded memory."""
-        found = 0.0
-        for stage, program in enumerate(self.stages):
-            times = self.times_of(stage)
-            split = None if times is None else times.split
-            if times is None or split is None:
-                continue
-            for kernels in program.kernels:
-                for one in kernels:
-                    found += split.expanded_of(times.moved_parts(one))
-        return round(found) * self.parallelism.per_stage
+
+        def of(program: StageProgram, times: KernelTimes | None) -> int:
+            if times is None or times.split is None:
+                return 0
+            launched = (one for kernels in program.kernels for one in kernels)
+            return round(sum(times.split.expanded_of(times.moved_parts(one)) for one in launched))
+
+        return self._summed(map(of, self.stages, self._times))
 
     @property
     def host_updates(self) -> bool:
@@ -240,7 +262,7 @@ class ModelStep:
         return self.plan is not None and self.plan[1].host_updates
 
     def memory(self) -> list[RankMemory]:
-        """Give the memory of a rank of each stage; of other models than transformers nothing."""
+        """Give the memory of the fullest rank of each stage; of other models than transformers nothing."""
         return [] if self.plan is None else step_memory(*self.plan)
 
     def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
@@ -254,19 +276,21 @@ class ModelStep:
         if self.plan is None:
             return None
         known = self.times.memory_bytes if self.times else 0
-        return step_footprint(*self.plan, self.stages, known if limit_bytes is None else limit_bytes)
+        program = [self.program_of(rank) for rank in range(self.ranks)]
+        limit = known if limit_bytes is None else limit_bytes
+        return step_footprint(*self.plan, self.stages, limit, program=program)
 
     def trace_bytes(self, rank: int) -> bytes:
         """Give the contents of a rank's trace file."""
-        stage = self.parallelism.stage(self._known(rank))
+        program = self.program_of(self._known(rank))
         ends = {name: self.parallelism.peer(at, rank) for at, name in enumerate(PEERS)} | {_OWN: rank}
         widths = {name: max(1, -(-who.bit_length() // 7)) for name, who in ends.items()}
         values: dict[str, int | str] = {**ends}
         for name in GROUPS:
             values[name] = str(self._number[name][rank])
-        key = (stage, *widths.values())
+        key = (program, *widths.values())
         if key not in self._templates:
-            self._templates[key] = Template(self._nodes(stage, widths))
+            self._templates[key] = Template(self._nodes(program, widths))
         return self._templates[key].filled(values)
 
     @cached_property
@@ -296,7 +320,7 @@ class ModelStep:
         return write_ranks(prefix, self.ranks, self.trace_bytes, {Path(f"{prefix}.groups.json"): groups})
 
     def operations(self, *, by_lines: bool = False) -> RankOperations:
-        """Give the operations of all ranks: a pattern for each stage.
+        """Give the operations of all ranks: a pattern for each stage, and share of it.
 
         Parameters
         ----------
@@ -319,8 +343,8 @@ class ModelStep:
         peers = np.full((self.ranks, len(PEERS)), -1, np.int64)
         for at in used:
             peers[:, at] = [self.parallelism.peer(at, rank) for rank in ranks]
-        stage = np.arange(self.ranks) // self.parallelism.per_stage
-        return RankOperations(patterns, stage, groups, peers)
+        program = np.array([self.program_of(rank) for rank in ranks], np.int64)
+        return RankOperations(patterns, program, groups, peers)
 
     def on(
         self,
@@ -413,6 +437,7 @@ class ModelStep:
             self.title,
             self.precision,
             self.plan,
+            self.shares,
         )
 
     def durations_ns(self) -> list[np.ndarray]:
@@ -647,10 +672,11 @@ def workload(
         update=by,
     )
     check(known, job)
-    stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
+    stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]
     step = ModelStep(
-        degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job)
-    )
+        degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job),
+        shares=shares(known, degrees.tensor),
+    )  # fmt: skip
     return step.expanded(expanded_memory)
 
 
