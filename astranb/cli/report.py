@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.units import format_time
 from astranb.explore.options.inputs import Subject, table_row
+from astranb.explore.options.model import memory_limit_of
 from astranb.explore.options.run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
 
 from .printing import Report
@@ -242,7 +243,7 @@ def _model_document(subject: Subject) -> dict[str, Any]:
         "model_flops_utilisation": figures["mfu"],
         **figures,
         "memory": [{**one.document(), "free": _limit_bytes(subject) - one.total} for one in step.memory()],
-        "memory_limit": _limit_bytes(subject) if step.plan else None,
+        "memory_limit": _limit_bytes(subject) if step.memory() else None,
         **_expanded_document(step),
         **({} if (bill := _bill(subject)) is None else {"bill": bill.document()}),
         "messages": simulated.messages,
@@ -360,7 +361,13 @@ def _expanded_document(step: Any) -> dict[str, Any]:
 def _limit_bytes(subject: Subject) -> int:
     """Return the memory of a GPU that the step is held against."""
     # Not that of the engine: its description of all operations would be made for it.
-    return int(subject.inputs.what.footprint.limit_bytes)
+    footprint = subject.inputs.what.footprint
+    if footprint is not None:
+        return int(footprint.limit_bytes)
+    step: Any = subject.inputs.step
+    if subject.args.memory_limit in (None, "none"):
+        return int(step.times.memory_bytes)
+    return memory_limit_of(subject.args, step.times)
 
 
 def _shares(parts: dict[str, int], whole: int) -> str:

@@ -55,7 +55,7 @@ from astranb.workload.kernels import (
 from .cluster import machine
 from .convolutional import data_parallel
 from .costs import Costs
-from .dlrm import Dlrm, recommendation
+from .dlrm import Dlrm, recommendation, recommendation_memory
 from .footprint import step_footprint
 from .job import Job
 from .library import Model, find_model
@@ -107,6 +107,8 @@ class ModelStep:
         What the stages are made from; other models have none.
     shares : sequence of int, optional
         The number of each tensor rank's share, from 0. Default: all have the same.
+    held : sequence of RankMemory, optional
+        What the fullest rank of each stage holds, where there is no plan to count it from.
 
     Examples
     --------
@@ -129,11 +131,12 @@ class ModelStep:
         precision: str = "bf16",
         plan: tuple[Transformer, Job] | None = None,
         shares: Sequence[int] | None = None,
+        held: Sequence[RankMemory] = (),
     ) -> None:
         self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
         self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
-        self.plan = plan
+        self.plan, self._held = plan, tuple(held)
         self.shares = tuple(shares or [0] * parallelism.tensor)
         self.share_count = 1 + max(self.shares)
 
@@ -229,9 +232,10 @@ class ModelStep:
     def _times(self) -> list[KernelTimes | None]:
         if self.times is None or self.times.expanded is None:
             return [self.times] * len(self.stages)
-        assert self.plan is not None  # noqa: S101 - where memory is expanded, there is one
         each = [
-            self.times.holding(one.parts, StageMemory(*self.plan, one.stage).offloaded)
+            self.times.holding(
+                one.parts, 0 if self.plan is None else StageMemory(*self.plan, one.stage).offloaded
+            )
             for one in self.memory()
         ]
         return [one for one in each for _ in range(self.share_count)]
@@ -262,8 +266,8 @@ class ModelStep:
         return self.plan is not None and self.plan[1].host_updates
 
     def memory(self) -> list[RankMemory]:
-        """Give the memory of the fullest rank of each stage; of other models than transformers nothing."""
-        return [] if self.plan is None else step_memory(*self.plan)
+        """Give the memory of the fullest rank of each stage; of convolutional models it is not counted."""
+        return list(self._held) if self.plan is None else step_memory(*self.plan)
 
     def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
         """Give what ranks hold in memory as the step goes on; of other models than transformers None.
@@ -421,9 +425,9 @@ class ModelStep:
             memory = HybridMemory(MemoryTier.of(memory))
         if memory == (None if self.times is None else self.times.expanded):
             return self
-        if self.plan is None:
+        if not self.memory():
             what = f"what a rank of {self.title} holds is not known"
-            raise InputError(what, where="expanded memory", hint="take a transformer")
+            raise InputError(what, where="expanded memory", hint="take a transformer or dlrm")
         times = self.times or KernelTimes(gpu_named(DEFAULT_GPU), self.precision)
         return self._on(times.expanded_by(memory))
 
@@ -438,6 +442,7 @@ class ModelStep:
             self.precision,
             self.plan,
             self.shares,
+            self._held,
         )
 
     def durations_ns(self) -> list[np.ndarray]:
@@ -642,14 +647,12 @@ def workload(
             degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute, precision=precision,
             offload=offload, update=by,
         )  # fmt: skip
-        stage, unit = (
-            (recommendation(known, job), "samples")
-            if isinstance(known, Dlrm)
-            else (data_parallel(known, job), "pictures")
-        )
-        return ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision).expanded(
-            expanded_memory
-        )
+        if isinstance(known, Dlrm):
+            stage, unit, held = recommendation(known, job), "samples", [recommendation_memory(known, job)]
+        else:
+            stage, unit, held = data_parallel(known, job), "pictures", []
+        step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision, held=held)
+        return step.expanded(expanded_memory)
     job = Job(
         degrees,
         sequence or known.sequence,
