@@ -315,6 +315,16 @@ _GROUPS: Final = (
                 type=positive,
                 metavar="X",
             ),
+            _flag(
+                "--energy",
+                "energy of a step, and what the cluster, a step and a million tokens cost",
+                _for(MODEL, at=_MESSAGES),
+            ),
+            _file(
+                "--rates",
+                "powers and prices for --energy, YAML (default: assumed)",
+                _for(MODEL, at=_MESSAGES),
+            ),
             _option(
                 "--memory-limit",
                 "memory of a GPU, as 64GiB, or none: do not check whether the step fits (default: the GPU's)",
