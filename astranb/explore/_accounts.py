@@ -14,6 +14,7 @@ from astranb.workload.models.parallelism import GROUPS, PEERS
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
+    from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import ModelStep, StageProgram
 
 __all__ = ["WAITS", "StepAccount", "account"]
@@ -176,7 +177,8 @@ def account(
     rows = sim.result.per_rank()
     last = max(rows, key=lambda row: (row["end_ps"], -row["rank"]))
     rank, took = int(last["rank"]), int(sim.result.time_ps)
-    program = step.stages[step.program_of(rank)]
+    number = step.program_of(rank)
+    program = step.stages[number]
     start_ps, end_ps = _times_of(sim, rank)
     computed, waits = _divided(program, start_ps, end_ps, _sent(sim, step, rank))
     seconds = took / 1e12
@@ -185,8 +187,8 @@ def account(
     rate, hours = step.tokens / seconds, step.ranks * seconds / 3600
     cost = None if price is None else hours * price
     return StepAccount(
-        rank, took, computed, _sorts(program, step, start_ps, end_ps), waits, rate, rate / step.ranks,
-        flops, hardware, flops / peak, hardware / peak, float(peak), hours,
+        rank, took, computed, _sorts(program, step.times_of(number), start_ps, end_ps), waits,
+        rate, rate / step.ranks, flops, hardware, flops / peak, hardware / peak, float(peak), hours,
         cost, None if cost is None else cost / step.tokens * 1e6, *_of_inference(step, took),
     )  # fmt: skip
 
@@ -209,11 +211,10 @@ def _times_of(sim: Simulation, rank: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sorts(
-    program: StageProgram, step: ModelStep, start_ps: np.ndarray, end_ps: np.ndarray
+    program: StageProgram, times: KernelTimes | None, start_ps: np.ndarray, end_ps: np.ndarray
 ) -> dict[str, int]:
     """Give the time of computations by sort of kernel, in the order of their time."""
     found: Counter[str] = Counter()
-    times = step.times
     for row, kernels in enumerate(program.kernels):
         if program.kind[row] != NodeType.COMP:
             continue

@@ -187,7 +187,8 @@ def suggest(
     """Search other plans for a training step on the same GPUs, with the same batch.
 
     Tensor, pipeline, context, expert and data degrees, ZeRO 1 and 3, microbatches, chunks of stages and
-    recomputation are varied; of recomputation the least that fits, as computing again only costs time.
+    recomputation are varied; of recomputation the least that fits, as computing again only costs time,
+    unless memory is expanded: then what is kept may be slower.
     ZeRO 0 and 2 are left out: 1 is as fast as 0 and smaller; 3 is smaller than 2. With stages there is no
     ZeRO 3, which would gather the parameters again for every microbatch.
 
@@ -199,7 +200,7 @@ def suggest(
     cluster : Cluster, optional
         Default: that of :func:`astranb.workload.models.machine`.
     limit_bytes : int, optional
-        Memory of a GPU. Default: that of the step's GPU.
+        Memory of a GPU. Default: that of the step's GPU, with its expansion.
     count : int
         How many of the best to give.
 
@@ -220,10 +221,13 @@ def suggest(
         what = "plans are searched for training steps of transformers on a GPU"
         raise InputError(what, where="suggest", hint="leave --suggest out")
     (model, job), times = step.plan, step.times
-    limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
+    limit = times.memory_bytes if limit_bytes is None else limit_bytes
     on = machine(step) if cluster is None else cluster
     known = CollectiveTimes(on.network, on.system)
-    given = ModelPlan(job, estimate_step(model, job, times, known), fullest(model, job))
+    memory = fullest(model, job)
+    # A plan that does not fit is estimated as if it did, in the GPU's own memory.
+    own = times if memory.total <= times.memory_bytes else times.expanded_by(None)
+    given = ModelPlan(job, estimate_step(model, job, own, known), memory)
     plans: list[ModelPlan] = []
     considered = 0
     for family in _families(model, job, on.network.npus_count[0]):
@@ -232,7 +236,8 @@ def suggest(
             memory = fullest(model, one)
             if memory.total <= limit:
                 plans.append(ModelPlan(one, estimate_step(model, one, times, known), memory))
-                break
+                if times.expanded is None:
+                    break
     plans.sort(key=lambda one: (one.estimate.step_ns, one.memory.total))
     return PlanSearch(given, plans[:count], considered, len(plans), limit)
 

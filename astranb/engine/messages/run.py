@@ -13,7 +13,7 @@ from astranb.core.errors import Deadlock, InputError
 from astranb.core.state import allocate, digest, own
 from astranb.core.timesteps import NEVER
 from astranb.engine.stops import ENDED, GROW
-from astranb.workload.astrasim2 import Workload
+from astranb.workload.astrasim2 import Workload, along_dimensions
 
 from . import tables as t
 from .build import build, margins, recording_tables
@@ -80,6 +80,8 @@ class Run:
     _call: Callable[[], int] | None
 
     def __init__(self, workload: Workload, *, congestion: bool = False, record: bool = False) -> None:
+        if workload.system.group_dimensions:
+            workload = along_dimensions(workload)
         self._begin(workload, congestion=congestion)
         if not record:
             with suppress(InputError):  # which the tables of all ranks raise, too

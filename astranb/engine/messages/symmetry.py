@@ -18,8 +18,9 @@ What a class needs beside:
 - peers with larger and with smaller ranks are different: at one time ranks are handled in their order. Among
   the ranks of a collective that order differs; where it could matter the run is given up (:mod:`.ties`).
 
-Collectives of all ranks go along the dimensions of the network, and are folded if there is one class: then
-the network has to look the same from each rank.
+Collectives of all ranks, and those that name dimensions, go along the dimensions of the network, and are
+folded if there is one class: then the network has to look the same from each rank, and all begin the chunks of
+a dimension in one order, which is any rank's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ import numpy as np
 from astranb.core.jit import Records
 from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
 from astranb.workload.astrasim2 import DimensionNetwork, RankOperations, Workload
-from astranb.workload.astrasim2.kinds import INTER, INTRA
 
 from . import tables as t
 from .fold import Fold
@@ -63,8 +63,6 @@ def find_fold(workload: Workload, *, congestion: bool) -> Fold | None:
     network, system = workload.network, workload.system
     if not isinstance(network, DimensionNetwork) or system.speeds or len(workload.operations) != network.npus:
         return None
-    if not workload.compat and (INTER[system.inter], INTRA[system.intra]) != (0, 0):
-        return None  # the first of several NPUs determines the order of all
     if system.bus is not None:
         return None
     ranks = RankOperations.of(workload.operations)
@@ -261,21 +259,24 @@ class _Classes:
         shapes = set(network.shapes)
         if classes > 1 or not shapes <= {RING, FULLY_CONNECTED, SWITCH}:
             return False
-        algorithms = {a for number, row in system.algorithms.items() if number in self.wholes for a in row}
-        if any(a.number in (t.TREE, t.IN_NETWORK) or (a.whole and self.dims > 1) for a in algorithms):
+        used = [row for number, row in system.algorithms.items() if number in self.wholes]
+        each = [algorithm for row in used for algorithm in row]
+        if any(a.number in (t.TREE, t.IN_NETWORK) or (a.whole and self.dims > 1) for a in each):
             return False
-        if any(a.number == t.HALVING for a in algorithms):
-            if any(n & (n - 1) for n in network.npus_count):
-                return False
-            if not (self.congestion or workload.compat) and shapes != {SWITCH}:
-                return False  # half of the NPUs send ahead by the port by which the others send back
+        # Of halving and doubling half of the NPUs send ahead by the port by which the others send back.
+        ports = not (self.congestion or workload.compat)
+        for row in used:
+            for algorithm, shape, nodes in zip(row, network.shapes, network.npus_count, strict=False):
+                odd = bool(nodes & (nodes - 1)) or (ports and shape != SWITCH)
+                if algorithm.number == t.HALVING and odd:
+                    return False
         if self.congestion and system.queues > 1:
             # Two messages at once to the same NPU: their order at one time is not the same for all.
             return False
         if self.congestion:
             if system.rendezvous:  # messages in the other direction use links of other NPUs
                 return False
-            neighbours = all(a.number == t.RING_STEPS for a in algorithms)
+            neighbours = all(a.number == t.RING_STEPS for a in each)
             return self.dims == 1 and (shapes == {FULLY_CONNECTED} or neighbours)
         return True
 

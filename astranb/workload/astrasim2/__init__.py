@@ -11,6 +11,7 @@ from .operations import COLLECTIVE_NAMES, Operations, RankOperations
 from .parts import Label, RecordedParts
 from .placed_job import PlacedJob, read_placed_jobs, saved_placed_jobs
 from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
+from .whole_dimensions import along_dimensions
 from .workload import Workload, load
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "RecordedParts",
     "System",
     "Workload",
+    "along_dimensions",
     "load",
     "read_memory",
     "read_network",

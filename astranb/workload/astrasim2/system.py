@@ -24,6 +24,7 @@ _NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TR
 _LISTS = {f"{name.replace('_', '-')}-implementation": number for name, number in COLLECTIVE_NAMES.items()}
 _POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 _OPTIMIZATIONS = ("baseline", "localBWAware")
+_GROUPS = ("ring", "dimensions")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,9 @@ class System:
         Time for a switch to reduce or join a chunk (``inNetwork``).
     speeds : mapping of int to Fraction
         Ranks whose computations are this many times as fast.
+    group_dimensions : bool
+        Whether collectives of groups that are whole dimensions of the network go along these, instead of
+        around one ring (:func:`.whole_dimensions.along_dimensions`).
     """
 
     algorithms: Mapping[int, Sequence[DimensionAlgorithm]]
@@ -115,6 +119,7 @@ class System:
     bus_reduce_ns: int = 1
     switch_ns: int = 0
     speeds: Mapping[int, Fraction] = field(default_factory=dict)
+    group_dimensions: bool = False
     where: str = field(default="system", compare=False)
 
     def __post_init__(self) -> None:
@@ -181,6 +186,7 @@ class System:
             speeds=_speeds(document.get("npu-speed", {})),
             switch_ns=int(document.get("in-network-delay", 0)),
             bus_reduce_ns=int(document.get("local-reduction-delay", 1)),
+            group_dimensions=_named(document, "group-implementation", _GROUPS, "ring", where) != "ring",
             where=where,
         )
 

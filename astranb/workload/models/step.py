@@ -41,8 +41,10 @@ from astranb.workload.kernels import (
     DEFAULT_GPU,
     Grid,
     HostUpdate,
+    HybridMemory,
     Kernel,
     KernelTimes,
+    MemoryTier,
     TimedKernel,
     gpu_named,
     grids,
@@ -212,6 +214,20 @@ class ModelStep:
                 found[name][rank] = number
         return found
 
+    def times_of(self, program: int) -> KernelTimes | None:
+        """Give the times of kernels of a program in :attr:`stages`.
+
+        With an expansion they depend on what the fullest rank of its stage holds.
+        """
+        return self._times[program]
+
+    @cached_property
+    def _times(self) -> list[KernelTimes | None]:
+        if self.times is None or self.times.expanded is None:
+            return [self.times] * len(self.stages)
+        each = [self.times.holding(one.parts) for one in self.memory()]
+        return [one for one in each for _ in range(self.share_count)]
+
     @property
     def offloads(self) -> bool:
         """Whether the host's memory holds the optimizer's state."""
@@ -227,11 +243,11 @@ class ModelStep:
         Parameters
         ----------
         limit_bytes : int, optional
-            The memory of a GPU. Default: that of the step's.
+            The memory of a GPU. Default: that of the step's, with its expansion.
         """
         if self.plan is None:
             return None
-        known = self.times.gpu.memory_bytes if self.times else 0
+        known = self.times.memory_bytes if self.times else 0
         program = [self.program_of(rank) for rank in range(self.ranks)]
         limit = known if limit_bytes is None else limit_bytes
         return step_footprint(*self.plan, self.stages, limit, program=program)
@@ -283,8 +299,12 @@ class ModelStep:
         by_lines : bool
             Whether computations have their kernels, whose thread blocks a run by cache lines simulates.
         """
+        if by_lines and self.times is not None and self.times.expanded is not None:
+            what = "a run by cache lines has no expanded memory"
+            raise InputError(what, where="expanded memory", hint="use --fidelity analytical or congestion")
         patterns = [
-            _pattern(one, self._durations(one), self._grids(one) if by_lines else ()) for one in self.stages
+            _pattern(one, self._durations(at), self._grids(one) if by_lines else ())
+            for at, one in enumerate(self.stages)
         ]
         ranks = range(self.ranks)
         groups = np.array([self._number[name] for name in GROUPS], np.int64).T
@@ -338,7 +358,40 @@ class ModelStep:
         """
         if gpu is None and self.times is not None:
             return self
-        times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
+        return self._on(KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision))
+
+    def expanded(self, memory: HybridMemory | str | None) -> ModelStep:
+        """Give the step on GPUs whose memory is expanded.
+
+        Parameters
+        ----------
+        memory : HybridMemory or str, optional
+            Capacity, bandwidth and perhaps latency, such as ``480 GB, 500 GB/s, 500 ns``; None: no expansion.
+
+        Raises
+        ------
+        InputError
+            What a rank holds is not known. (What does not fit is refused when durations are needed.)
+
+        Examples
+        --------
+        >>> from astranb.workload.models import workload
+        >>> step = workload("gpt3-6.7b", gpu="a100-sxm")
+        >>> found = step.expanded("480 GB, 500 GB/s").times_of(0).split
+        >>> round(found.total_bytes / 1e9), round(found.fraction, 2)
+        (118, 0.27)
+        """
+        if isinstance(memory, str):
+            memory = HybridMemory(MemoryTier.of(memory))
+        if memory == (None if self.times is None else self.times.expanded):
+            return self
+        if self.plan is None:
+            what = f"what a rank of {self.title} holds is not known"
+            raise InputError(what, where="expanded memory", hint="take a transformer")
+        times = self.times or KernelTimes(gpu_named(DEFAULT_GPU), self.precision)
+        return self._on(times.expanded_by(memory))
+
+    def _on(self, times: KernelTimes) -> ModelStep:
         return ModelStep(
             self.parallelism,
             self.stages,
@@ -353,17 +406,18 @@ class ModelStep:
 
     def durations_ns(self) -> list[np.ndarray]:
         """Give the durations of each stage's operations in nanoseconds; 0 for communication."""
-        return [self._durations(one) for one in self.stages]
+        return [self._durations(at) for at in range(len(self.stages))]
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
             raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         return rank
 
-    def _durations(self, program: StageProgram) -> np.ndarray:
+    def _durations(self, stage: int) -> np.ndarray:
         """Give the durations of computations on the GPU in nanoseconds."""
+        program, times = self.stages[stage], self.times_of(stage)
         took = np.zeros(len(program), np.int64)
-        if self.times is None:
+        if times is None:
             return took
         known: dict[tuple[int, int, tuple[Kernel, ...]], int] = {}
         rows = zip(program.kind, program.flops, program.size, program.kernels, strict=True)
@@ -371,7 +425,7 @@ class ModelStep:
             if kind == NodeType.COMP:
                 key = flops, size, kernels
                 if key not in known:
-                    known[key] = self.times.computation_ns(flops, size, kernels)
+                    known[key] = times.computation_ns(flops, size, kernels)
                 took[row] = known[key]
         return took
 
@@ -396,7 +450,7 @@ class ModelStep:
     def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
         """Give a stage's nodes, with holes for the values that differ between its ranks."""
         program, made = self.stages[stage], []
-        durations = self._durations(program).tolist()
+        durations = self._durations(stage).tolist()
         digits = len(str(self._numbered[0][0])) if self._numbered else 1
         host = Attribute(False, "bool_val")  # noqa: FBT003 - an attribute's value
         for number, kind in enumerate(program.kind):
@@ -476,6 +530,7 @@ def workload(
     gradient_bytes: int = 2,
     dispatch_node: int = 0,
     gpu: str | KernelTimes | None = None,
+    expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
 
@@ -508,6 +563,8 @@ def workload(
         As :class:`Job` describes them.
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
+    expanded_memory : HybridMemory or str, optional
+        An expansion of the GPUs' memory, as :meth:`ModelStep.expanded` takes it.
 
     Returns
     -------
@@ -542,12 +599,13 @@ def workload(
             degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute, precision=precision,
             offload=offload,
         )  # fmt: skip
-        if isinstance(known, Dlrm):
-            return ModelStep(
-                degrees, [recommendation(known, job)], job.batch, times, "samples", known.name, precision
-            )
-        return ModelStep(
-            degrees, [data_parallel(known, job)], job.batch, times, "pictures", known.name, precision
+        stage, unit = (
+            (recommendation(known, job), "samples")
+            if isinstance(known, Dlrm)
+            else (data_parallel(known, job), "pictures")
+        )
+        return ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision).expanded(
+            expanded_memory
         )
     job = Job(
         degrees,
@@ -571,10 +629,11 @@ def workload(
     )
     check(known, job)
     stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]
-    return ModelStep(
+    step = ModelStep(
         degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job),
         shares=shares(known, degrees.tensor),
     )  # fmt: skip
+    return step.expanded(expanded_memory)
 
 
 def _microbatches(degrees: Parallelism, each: int | None) -> int:

@@ -24,6 +24,7 @@ from astranb.workload.astrasim2 import (
     System,
     Workload,
 )
+from astranb.workload.astrasim2.kinds import INTER, INTRA
 from astranb.workload.models import Parallelism, machine, workload
 
 SHAPES = ("Ring", "FullyConnected", "Switch")
@@ -60,6 +61,8 @@ def systems(draw, algorithms):
         "preferred-dataset-splits": draw(st.integers(1, 6)),
         "local-mem-bw": 100,
         "collective-optimization": draw(st.sampled_from(["localBWAware", "baseline"])),
+        "inter-dimension-scheduling": draw(st.sampled_from(["baseline", *INTER])),
+        "intra-dimension-scheduling": draw(st.sampled_from(["FIFO", *INTRA])),
     }
     for key in KEYS:
         plain = [a if a != "halvingDoubling" or key != "all-to-all" else "ring" for a in algorithms]
@@ -286,6 +289,61 @@ def test_what_differs_or_shares_is_not_folded():
     assert not find_fold(Workload([ONE] * 4, FOUR, tree), congestion=False)
     bus = dataclasses.replace(RING, bus=(7.0, 3.0, 5.0, 0.02))
     assert not find_fold(Workload([ONE] * 4, FOUR, bus), congestion=False)
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from([*INTER]), st.sampled_from([*INTRA]), st.integers(1, 8), st.integers(1, 4), st.booleans()
+)
+def test_groups_along_dimensions_end_as_collectives_that_name_them(inter, intra, chunks, active, background):
+    """Tensor groups in two dimensions, data groups in the third, as in hybrid parallelism."""
+    names = ["ring", "direct", "halvingDoubling"]
+    document = {
+        **{f"{key}-implementation": names for key in KEYS[:3]},
+        "preferred-dataset-splits": chunks,
+        "active-chunks-per-dimension": active,
+        "inter-dimension-scheduling": inter,
+        "intra-dimension-scheduling": intra,
+        "collective-optimization": "localBWAware",
+        "group-implementation": "dimensions",
+    }
+    network = DimensionNetwork(["Ring", "FullyConnected", "Switch"], [4, 3, 2], [50, 20, 9], [500] * 3)
+    groups = {1 + at: range(12 * at, 12 * at + 12) for at in range(2)}
+    groups |= {3 + at: range(at, 24, 12) for at in range(12)}
+    sizes = [(1 << 20, 0), (3 << 18, 1), (1 << 19, 2)]
+    rows = [{"kind": COLLECTIVE, "bytes": size, "collective": number % 3} for size, number in sizes]
+    rows += [{**row, "stream": int(background)} for row in rows]
+    deps = [[], [0], [1], [0], [1], [2]]
+    named = Operations.of([{**row, "involved": 3 if at < 3 else 4} for at, row in enumerate(rows)], deps)
+    operations = [
+        Operations.of(
+            [{**row, "group": 1 + r // 12 if at < 3 else 3 + r % 12} for at, row in enumerate(rows)], deps
+        )
+        for r in range(24)
+    ]
+    work = Workload(operations, network, System.from_document(document), groups=groups)
+    assert_same(work)
+    document["group-implementation"] = "ring"
+    plain = Workload([named] * 24, network, System.from_document(document), groups=groups)
+    one, other = Run(work), Run(plain)
+    one.finish()
+    other.finish()
+    assert one.digest() == other.digest()
+
+
+def test_halving_in_a_switch_is_folded_beside_rings():
+    """Four layers' sums over whole dimensions, one rank for 64."""
+    document = {"all-reduce-implementation": ["ring", "halvingDoubling"], "preferred-dataset-splits": 4}
+    network = DimensionNetwork(["Ring", "Switch"], [16, 4], [200, 50], [500, 500])
+    rows = [{"kind": COLLECTIVE, "bytes": 1 << 20, "involved": 1 + at % 2} for at in range(8)]
+    one = Operations.of(rows, [[at - 1] if at else [] for at in range(8)])
+    work = Workload([one] * 64, network, System.from_document(document))
+    fold = find_fold(work, congestion=False)
+    assert fold is not None
+    assert fold.ranks.tolist() == [0]
+    assert assert_same(work)
+    halving = System.from_document({**document, "all-reduce-implementation": ["halvingDoubling"] * 2})
+    assert find_fold(dataclasses.replace(work, system=halving), congestion=False) is None
 
 
 def test_groups_are_not_folded_with_congestion():
