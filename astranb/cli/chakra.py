@@ -238,7 +238,12 @@ def _convert_task_graph(args: argparse.Namespace) -> Report:
         raise InputError(what, where="--npus", hint="leave it out: PREFIX.RANK.et is written for each GPU")
     graph = read_task_graph(args.file)
     files = list(map(str, write_task_graph(args.output, graph)))
-    document = {"from": "FlexFlow task graph", "tasks": len(graph.tasks), "ranks": graph.ranks, "files": files}
+    document = {
+        "from": "FlexFlow task graph",
+        "tasks": len(graph.tasks),
+        "ranks": graph.ranks,
+        "files": files,
+    }
     text = f"FlexFlow task graph: {len(graph.tasks):,} tasks of {graph.ranks:,} GPUs in {len(files):,} files"
     return Report(document, [text])
 

@@ -21,7 +21,9 @@ _DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), f
 _REPLAY = (
     "replay it: astranb traffic replay FILE; or describe the job as a collective, a model or Chakra traces"
 )
-_TASK_GRAPH = "give it as --workload, or convert it with 'astranb chakra convert'; as --infra it is its cluster"
+_TASK_GRAPH = (
+    "give it as --workload, or convert it with 'astranb chakra convert'; as --infra it is its cluster"
+)
 _UNPACK = "unpack it first"
 _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 

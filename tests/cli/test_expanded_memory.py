@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from astranb.chakra import NodeType, read_ranks
 from astranb.cli import main
 
 _SMALL = ["run", "--model", "gpt3-125m", "--gpu", "a100"]
@@ -81,3 +82,67 @@ def test_errors_are_one_line(more, said, capsys):
 def test_a_model_whose_memory_is_not_known_is_refused(capsys):
     assert main(["run", "--model", "vgg-16", "--expanded-memory", "1 GB, 1 GB/s"]) == 2
     assert "what a rank of vgg-16 holds is not known" in capsys.readouterr().err
+
+
+def _memory(tmp_path, **more):
+    file = tmp_path / "memory.json"
+    file.write_text(json.dumps({"remote-mem-latency": 500, "remote-mem-bw": 100, **more}))
+    return str(file)
+
+
+def test_offloaded_data_is_in_the_traces_and_comes_back(tmp_path, capsys):
+    """Loads and stores are nodes of the traces, which run as the model does, to the nanosecond."""
+    system = {
+        **{f"{name}-implementation": ["ring"] for name in ("all-reduce", "all-gather", "reduce-scatter")},
+        "preferred-dataset-splits": 1,
+    }
+    (tmp_path / "s.json").write_text(json.dumps(system))
+    (tmp_path / "n.yml").write_text("topology: [Ring]\nnpus_count: [2]\nbandwidth: [100]\nlatency: [500]\n")
+    memory = _memory(tmp_path, **{"memory-type": "PER_NODE_MEMORY_EXPANSION", "num-npus-per-node": 2})
+    model = [
+        "--model", "gpt3-125m", "--dp", "2", "--zero", "3", "--gpu", "a100", "--batch", "4",
+        "--microbatches", "2", "--offload", "optimizer,parameters,activations", "--update", "gpu",
+    ]  # fmt: skip
+    prefix = str(tmp_path / "t")
+    assert main(["chakra", "generate", *model, "--output", prefix, "--json"]) == 0
+    (trace, _) = read_ranks(prefix)
+    loads, stores = (trace.type == kind for kind in (NodeType.MEM_LOAD, NodeType.MEM_STORE))
+    assert loads.sum() > stores.sum() > 0
+    capsys.readouterr()
+    cluster = ["--system", str(tmp_path / "s.json"), "--network", str(tmp_path / "n.yml"), "--memory", memory]
+    groups = ["--comm-group", f"{prefix}.groups.json"]
+    found = []
+    for command in (["--workload", prefix, *groups], model):
+        assert main(["run", *command, *cluster, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    by_files, at_once = found
+    for name in ("time_ps", "per_rank", "message_bytes", "state_hash"):
+        assert at_once[name] == by_files[name]
+    assert at_once["exposed_ps"]["memory"] > 0
+    moved = int(trace.tensor_size[loads | stores].sum())
+    assert at_once["time_ps"] >= 2 * moved / 100e9 * 1e12  # two ranks, one memory
+
+
+def test_the_host_holds_what_is_offloaded(capsys):
+    command = [*_SMALL, "--offload", "parameters"]
+    assert main(command) == 0
+    assert "assumed: offloaded to the host, over 26 GB/s: PCIe 4 x16" in capsys.readouterr().out
+    assert main([*command, "--expanded-memory", "480 GB, 500 GB/s"]) == 0
+    assert "offloaded to the host" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        (["--offload", "optimiser"], "did you mean 'optimizer'"),
+        (["--offload", "parameters", "--dp", "2", "--zero", "1"], "ZeRO 1 keeps all parameters on every GPU"),
+        (["--offload", "optimizer", "--update", "cpu"], "unknown update 'cpu'"),
+        (["--offload", "parameters", "--suggest"], "are not estimated"),
+        (["--offload", "parameters", "--fidelity", "cacheline"], "has no memory outside the GPUs"),
+    ],
+)
+def test_errors_of_offloading_are_one_line(more, said, capsys):
+    assert main([*_SMALL, *more]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

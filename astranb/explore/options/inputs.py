@@ -251,7 +251,7 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
 
 
 def _model(args: argparse.Namespace) -> _Inputs:
-    from astranb.workload.astrasim2 import Memory, Workload, read_memory
+    from astranb.workload.astrasim2 import Workload
     from astranb.workload.models.fits import require_memory
 
     step, cluster = _step(args)
@@ -259,11 +259,10 @@ def _model(args: argparse.Namespace) -> _Inputs:
         more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
         own = memory_limit_of(args, step.times) - more
         require_memory(*step.plan, own, step.times.gpu.name, more)
-    memory = Memory() if args.memory is None else read_memory(args.memory)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
     limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
     what = Workload(
-        operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
+        operations, cluster.network, cluster.system, cluster.memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
     )  # fmt: skip
     return _Inputs(what, _network_options(args), step, cluster)
@@ -308,15 +307,24 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
 
 def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     """Make a model's step, and the cluster that it runs on."""
+    from astranb.workload.astrasim2 import read_memory
     from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.models import machine
 
-    step = workload_of(args, args.gpu or DEFAULT_GPU)
-    cluster = machine(
-        step, args.system, network_of(args), all_reduce=step.all_reduce, message_bytes=step.message_bytes,
-        **_system_options(args),
-    )  # fmt: skip
-    return step.expanded(expanded_memory_of(args, cluster.network.npus_count[0])), cluster
+    step, network = workload_of(args, args.gpu or DEFAULT_GPU), network_of(args)
+    memory = None if args.memory is None else read_memory(args.memory)
+
+    def cluster(one: ModelStep) -> Cluster:
+        return machine(
+            one, args.system, network, all_reduce=one.all_reduce, message_bytes=one.message_bytes,
+            memory=memory, **_system_options(args),
+        )  # fmt: skip
+
+    def per_node() -> int:
+        return cluster(step).network.npus_count[0]
+
+    made = step.expanded(expanded_memory_of(args, per_node))
+    return made, cluster(made)
 
 
 def _traces(args: argparse.Namespace) -> _Inputs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError, near
@@ -54,7 +55,8 @@ _CHOICES: Final = {
     "library": ("megatron (fused kernels) or pytorch (not compiled) (default: megatron)", None),
     "attention": ("flash (one kernel), flash1 (its first version) or unfused (default: flash)", None),
     "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
-    "offload": ("what the host's memory holds: none or optimizer (default: none)", None),
+    "offload": ("to the host, --memory or --expanded-memory: optimizer,parameters,activations or some", None),
+    "update": ("who updates an offloaded optimizer: host or gpu (default: gpu with a memory given)", None),
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
@@ -138,6 +140,8 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     )  # fmt: skip
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
+    if any(getattr(args, name, None) is not None for name in ("memory", "expanded_memory")):
+        numbers.setdefault("update", "gpu")
     times = None
     if gpu is None and args.kernels is not None:
         raise InputError("--kernels needs --gpu", where="kernels", hint="name the GPU that is most like it")
@@ -163,14 +167,14 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
 
 
-def expanded_memory_of(args: argparse.Namespace, per_node: int) -> HybridMemory | None:
+def expanded_memory_of(args: argparse.Namespace, per_node: Callable[[], int]) -> HybridMemory | None:
     """Return the expansion of the GPUs' memory that the options describe.
 
     Parameters
     ----------
     args : Namespace
-    per_node : int
-        GPUs of a node, which share it with ``--expanded-shared node``.
+    per_node : callable
+        Gives the GPUs of a node, which share it with ``--expanded-shared node``.
     """
     more = given(args, "expanded_shared", "expanded_streaming", "expanded_placement")
     if args.expanded_memory is None:
@@ -191,7 +195,7 @@ def expanded_memory_of(args: argparse.Namespace, per_node: int) -> HybridMemory 
     return HybridMemory(
         MemoryTier.of(args.expanded_memory, "--expanded-memory"),
         local,
-        shared_by=per_node if shared == "node" else 1,
+        shared_by=per_node() if shared == "node" else 1,
         **{name.removeprefix("expanded_"): value for name, value in more.items()},
     )
 
