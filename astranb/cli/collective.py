@@ -10,6 +10,7 @@ from typing import Any
 from astranb.core.errors import InputError
 from astranb.explore.options.arguments import algorithm_of, given
 
+from . import synthesis
 from .arguments import add_command, add_output, add_verbs
 from .printing import Report, summary_lines
 
@@ -66,6 +67,7 @@ def add_commands(commands: Any) -> None:
         "--gpu", default="h100-sxm", help="preset whose SMs hold the thread blocks (default: h100-sxm)"
     )
     verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
+    synthesis.add_command(verbs)
 
 
 def _list(args: argparse.Namespace) -> Report:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ._logs import joined_logs as joined_logs
     from ._logs import read_log as read_log
     from ._microbench import microbenchmarks as microbenchmarks
+    from ._no_return import NoReturn as NoReturn
+    from ._no_return import point_of_no_return as point_of_no_return
     from ._plans import ModelPlan as ModelPlan
     from ._plans import PlanSearch as PlanSearch
     from ._plans import suggest as suggest
@@ -34,21 +36,13 @@ if TYPE_CHECKING:
     from ._serving import serve as serve
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
-from ._accounts import StepAccount, account
-from ._best import best_algorithm
-from ._diagnose import Diagnosis, Suspect, diagnose
-from ._ensemble import Ensemble, Interval, ensemble
-from ._fit import compare_to_measured, preset_from
-from ._log_fit import FittedNumber, LogFit, fit_log
-from ._logs import CollectiveLog, LogRow, joined_logs, read_log
-from ._microbench import microbenchmarks
-from ._no_return import NoReturn, point_of_no_return
-from ._plans import ModelPlan, PlanSearch, suggest
-from ._served import Iteration, Served
-from ._serving import serve
+    from .synthesis.condition import Condition as Condition
+    from .synthesis.synthesize import Synthesis as Synthesis
+    from .synthesis.synthesize import synthesize as synthesize
 
 __all__ = [
     "CollectiveLog",
+    "Condition",
     "Diagnosis",
     "Ensemble",
     "FittedNumber",
@@ -64,6 +58,7 @@ __all__ = [
     "Suspect",
     "Sweep",
     "SweepResult",
+    "Synthesis",
     "account",
     "best_algorithm",
     "compare_to_measured",
@@ -77,6 +72,7 @@ __all__ = [
     "read_log",
     "serve",
     "suggest",
+    "synthesize",
 ]
 
 # The options of ``astranb run`` are in a folder of this one: the command line must not load all of it.
@@ -84,6 +80,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "CollectiveLog": "_logs",
+        "Condition": "synthesis.condition",
         "Diagnosis": "_diagnose",
         "Ensemble": "_ensemble",
         "FittedNumber": "_log_fit",
@@ -92,12 +89,14 @@ __getattr__, __dir__ = lazy(
         "LogFit": "_log_fit",
         "LogRow": "_logs",
         "ModelPlan": "_plans",
+        "NoReturn": "_no_return",
         "PlanSearch": "_plans",
         "Served": "_served",
         "StepAccount": "_accounts",
         "Suspect": "_diagnose",
         "Sweep": "sweeps.sweep",
         "SweepResult": "sweeps.result",
+        "Synthesis": "synthesis.synthesize",
         "account": "_accounts",
         "best_algorithm": "_best",
         "compare_to_measured": "_fit",
@@ -106,9 +105,11 @@ __getattr__, __dir__ = lazy(
         "fit_log": "_log_fit",
         "joined_logs": "_logs",
         "microbenchmarks": "_microbench",
+        "point_of_no_return": "_no_return",
         "preset_from": "_fit",
         "read_log": "_logs",
         "serve": "_serving",
         "suggest": "_plans",
+        "synthesize": "synthesis.synthesize",
     },
 )

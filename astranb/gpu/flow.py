@@ -8,6 +8,7 @@ the latencies of the route, and the time of its 64 bytes on each link.
 
 from __future__ import annotations
 
+from astranb.core.draw import draw
 from astranb.core.jit import kernel
 from astranb.core.queue import schedule
 from astranb.core.ticks import transfer_ps
@@ -19,17 +20,6 @@ from .tables import CNP, ON_FABRIC, RATE_RELEASE, Machine
 from .wire import carries_data, wire_size
 
 __all__ = ["arrive", "hold_back", "mark", "release_message", "take_cnp"]
-
-
-@kernel
-def draw(link: int, number: int) -> int:
-    """32 bits that look random: a function of a link and the number of the message (after lowbias32)."""
-    bits = (int(link) * 0x9E3779B1 + int(number) * 0x85EBCA6B) & 0xFFFFFFFF
-    bits ^= bits >> 16
-    bits = (bits * 0x7FEB352D) & 0xFFFFFFFF
-    bits ^= bits >> 15
-    bits = (bits * 0x846CA68B) & 0xFFFFFFFF
-    return bits ^ (bits >> 16)
 
 
 @kernel(inline=False)

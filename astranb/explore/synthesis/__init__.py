@@ -1,0 +1,1 @@
+"""Synthesised collective algorithms."""

@@ -1,0 +1,190 @@
+"""A time-expanded schedule: which edge carries which chunk when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astranb.core.state import require_bytes
+
+from .condition import Condition
+from .matching import WORD_BITS, ChunkSets, match, retime
+from .network import RankNetwork
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Schedule", "drawn_schedule", "finished"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Transfers of slices of chunks between ranks, in the order of their starts.
+
+    Attributes
+    ----------
+    network : RankNetwork
+    condition : Condition
+    slices : int
+        Slices of each chunk; slice S of chunk C has the number ``C * slices + S``.
+    slice_bytes : int
+    edge, chunk, start_ps, end_ps : ndarray of int64, shape (transfers,)
+        The edge of the network, the number of the slice, its start, and its arrival.
+    adds : ndarray of bool
+        Whether it is a sum of contributions, to which the target adds its own.
+    """
+
+    network: RankNetwork
+    condition: Condition
+    slices: int
+    slice_bytes: int
+    edge: Ints
+    chunk: Ints
+    start_ps: Ints
+    end_ps: Ints
+    adds: NDArray[np.bool_]
+
+    @property
+    def time_ps(self) -> int:
+        """When the last slice has arrived."""
+        return int(self.end_ps.max(initial=0))
+
+    @property
+    def source(self) -> Ints:
+        """The rank that sends each."""
+        return self.network.source[self.edge]
+
+    @property
+    def target(self) -> Ints:
+        """The rank that gets each."""
+        return self.network.target[self.edge]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each transfer.
+
+        Its columns are ``start_ps``, ``end_ps``, ``source``, ``target``, ``chunk``, ``slice`` and ``adds``.
+        """
+        import pandas as pd
+
+        chunk, part = np.divmod(self.chunk, self.slices)
+        columns = {"start_ps": self.start_ps, "end_ps": self.end_ps, "source": self.source}
+        return pd.DataFrame(
+            {**columns, "target": self.target, "chunk": chunk, "slice": part, "adds": self.adds}
+        )
+
+
+def drawn_schedule(
+    network: RankNetwork, condition: Condition, slices: int, slice_bytes: int, *, seed: int, looked: int
+) -> Schedule:
+    """Match links and chunks once, with numbers drawn from a seed.
+
+    Sums are the reverse of copies: what spreads from a rank over a tree when time runs backwards is added
+    on its way to that rank. A sum that several ranks need is made at one of them and copied from there.
+    """
+    before, after = (condition.matrix(side, network.ranks) for side in ("before", "after"))
+    before, after = (np.repeat(side, slices, axis=1) for side in (before, after))
+    if not condition.reduces:
+        found = _matched(network, before, after, slice_bytes, seed, looked)
+        return finished(network, condition, slices, slice_bytes, [], [found[:2]])
+    owned = np.zeros_like(after)
+    for chunk, rank in condition.owners.items():
+        owned[rank, chunk * slices : (chunk + 1) * slices] = True
+    edge, chunk, start_ps = _matched(
+        network.reversed(), owned, before & owned.any(axis=0), slice_bytes, seed, looked
+    )
+    ends = start_ps + network.edges(slice_bytes).took_ps[edge]
+    order = np.argsort(-ends, kind="stable")
+    sums = [(edge[order], chunk[order])]
+    copies = []
+    if (after & ~owned).any():
+        copies.append(_matched(network, owned, after, slice_bytes, seed, looked)[:2])
+    return finished(network, condition, slices, slice_bytes, sums, copies)
+
+
+def finished(
+    network: RankNetwork,
+    condition: Condition,
+    slices: int,
+    slice_bytes: int,
+    sums: list[tuple[Ints, Ints]],
+    copies: list[tuple[Ints, Ints]],
+) -> Schedule:
+    """Time the edges and chunks of sums, and then of copies, given in their order.
+
+    Copies of sums begin when all sums are made.
+    """
+    tables = network.edges(slice_bytes)
+    total = condition.chunks * slices
+    rows: list[tuple[Ints, Ints, Ints, bool]] = []
+    begin_ps = 0
+    for parts, adds in ((sums, True), (copies, False)):
+        for edge, chunk in parts:
+            ready_ps = np.full(network.ranks * total, begin_ps, np.int64)
+            start_ps = retime(tables, edge, chunk, ready_ps, chunks=total)
+            rows.append((edge, chunk, start_ps, adds))
+            begin_ps = int((start_ps + tables.took_ps[edge]).max(initial=begin_ps))
+    edge, chunk, start = (
+        np.concatenate([np.zeros(0, np.int64), *(row[k] for row in rows)]) for k in range(3)
+    )
+    adds_ = np.concatenate([np.zeros(0, bool), *(np.full(len(row[0]), row[3]) for row in rows)])
+    order = np.argsort(start, kind="stable")
+    edge, chunk, start, adds_ = edge[order], chunk[order], start[order], adds_[order]
+    return Schedule(
+        network, condition, slices, slice_bytes, edge, chunk, start, start + tables.took_ps[edge], adds_
+    )
+
+
+def _matched(
+    network: RankNetwork, before: np.ndarray, after: np.ndarray, slice_bytes: int, seed: int, looked: int
+) -> tuple[Ints, Ints, Ints]:
+    """Match links and chunks until ranks have what they need."""
+    ranks, chunks = before.shape
+    wanted = after & ~before
+    relayed = bool((wanted.any(axis=0) & ~(after | before).all(axis=0)).any())
+    words = -(-chunks // WORD_BITS)
+    least = 8 * ranks * (4 * words + chunks * (2 if relayed else 1)) + 24 * int(wanted.sum())
+    hint = "use fewer ranks or slices"
+    require_bytes(least, where="synthesize", hint=hint)
+    tables = network.edges(slice_bytes)
+    held = _packed(before, words)
+    supply = np.zeros((ranks, chunks), np.int64)
+    if relayed:
+        distance = network.times_ps(slice_bytes)
+        nearest = np.full((chunks, ranks), 2**61, np.int64)
+        for chunk in range(chunks):
+            nearest[chunk] = distance[before[:, chunk]].min(axis=0, initial=2**61)
+        closer = _closer(distance, nearest, wanted) & ~before
+        useful = _packed(closer, words)
+    else:
+        distance = nearest = np.zeros(0, np.int64)
+        useful = _packed(wanted, words)
+        for edge in range(len(tables.source)):
+            supply[tables.target[edge], before[tables.source[edge]]] += tables.weight[edge]
+    sets = ChunkSets(
+        held, np.zeros_like(held), useful, _packed(wanted, words), wanted.sum(axis=1), supply.ravel(),
+        before.sum(axis=0), distance.ravel(), nearest.ravel(),
+    )  # fmt: skip
+    most = int(wanted.sum()) if not relayed else int(wanted.any(axis=0).sum()) * ranks
+    return match(tables, sets, chunks=chunks, seed=seed, looked=looked, most=most)
+
+
+def _closer(distance: np.ndarray, nearest: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return which rank is closer than all holders of a chunk to a rank that needs it."""
+    found = np.zeros_like(wanted)
+    for chunk in range(wanted.shape[1]):
+        ends = np.flatnonzero(wanted[:, chunk])
+        found[:, chunk] = (distance[:, ends] < nearest[chunk, ends]).any(axis=1)
+    return found
+
+
+def _packed(chunks: np.ndarray, words: int) -> Ints:
+    """Pack sets of chunks, one for each rank, into words."""
+    padded = np.zeros((len(chunks), words * WORD_BITS), np.int64)
+    padded[:, : chunks.shape[1]] = chunks
+    bits = np.int64(1) << np.arange(WORD_BITS, dtype=np.int64)
+    return (padded.reshape(len(chunks), words, WORD_BITS) * bits).sum(axis=2).ravel()
