@@ -11,7 +11,7 @@ from .operations import COLLECTIVE_NAMES, Operations, RankOperations
 from .parts import Label, RecordedParts
 from .placed_job import PlacedJob, read_placed_jobs, saved_placed_jobs
 from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
-from .whole_dimensions import along_dimensions
+from .whole_dimensions import along_dimensions, spanned_dimensions
 from .workload import Workload, load
 
 __all__ = [
@@ -43,4 +43,5 @@ __all__ = [
     "read_placed_jobs",
     "read_system",
     "saved_placed_jobs",
+    "spanned_dimensions",
 ]

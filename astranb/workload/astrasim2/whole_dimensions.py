@@ -19,7 +19,7 @@ from .kinds import COLLECTIVE
 from .operations import RankOperations
 from .workload import Workload
 
-__all__ = ["along_dimensions"]
+__all__ = ["along_dimensions", "spanned_dimensions"]
 
 _SAME = ("collective", "bytes", "involved", "stream", "priority")
 """What all ranks have to do alike: they number the chunks of these collectives alike."""
@@ -56,7 +56,7 @@ def along_dimensions(workload: Workload) -> Workload:
         raise InputError("ASTRA-sim 2.0 does collectives of groups as rings", where="system", hint=hint)
     counts = list(workload.network.npus_count)
     ranks = RankOperations.of(workload.operations)
-    masks = {number: _dimensions(members, counts) for number, members in workload.groups.items()}
+    masks = {number: spanned_dimensions(members, counts) for number, members in workload.groups.items()}
     patterns, found = [], set()
     for number, one in enumerate(ranks.patterns):
         rows = one.rows.copy()
@@ -75,12 +75,12 @@ def along_dimensions(workload: Workload) -> Workload:
     return replace(workload, operations=replace(ranks, patterns=patterns))
 
 
-def _dimensions(members: Sequence[int], counts: Sequence[int]) -> int:
+def spanned_dimensions(members: Sequence[int], counts: Sequence[int]) -> int:
     """Give a bit for each dimension in which ranks have all places; 0 if they are anything else.
 
     Examples
     --------
-    >>> [_dimensions(ranks, [2, 3]) for ranks in ([0, 1], [1, 3, 5], range(6), [0, 2], [0, 3])]
+    >>> [spanned_dimensions(ranks, [2, 3]) for ranks in ([0, 1], [1, 3, 5], range(6), [0, 2], [0, 3])]
     [1, 2, 3, 0, 0]
     """
     ranks, mask, size = np.asarray(members), 0, 1

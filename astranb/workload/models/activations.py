@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .costs import Costs
 from .job import Job
-from .parallelism import share
 from .transformer import Transformer
 from .weights import cached_width
 
@@ -30,7 +29,7 @@ class LayerActivations:
     """
 
     def __init__(self, model: Transformer, job: Job, part: int = 0) -> None:
-        self.model, self.job, self.part, self.costs = model, job, part, Costs(model, job, part)
+        self.model, self.job, self.costs, self.part = model, job, Costs(model, job, part), part
         self._divided = job.parallelism.tensor if job.parallelism.sequence else 1
 
     def scores(self) -> int:
@@ -43,31 +42,28 @@ class LayerActivations:
 
     def layer(self, *, experts: bool) -> int:
         """Bytes that a layer's backward pass needs of a microbatch, with nothing computed again."""
-        m, job = self.model, self.job
-        tokens, each = self.costs.tokens, job.bytes_each
+        m, job, costs = self.model, self.job, self.costs
+        tokens, each = costs.tokens, job.bytes_each
         fed = 1 if job.precision == "fp8" else each
         between = m.hidden * (2 * each + 2 * fed + (2 if job.dropout else 0)) // self._divided
         # Attention's output is kept for attention, and as the input of the projection.
-        second = self.costs.heads * m.value_size * (fed if fed < each else 0)
-        heads = self.costs.heads * (m.key_size + m.value_size) * each
+        second = costs.heads * m.value_size * (fed if fed < each else 0)
+        heads = costs.heads * (m.key_size + m.value_size) * each
         if m.is_latent:
             latent = (m.q_rank + m.kv_rank) * each
             heads *= 2
         else:
             latent = 0
-            heads += cached_width(m, self.job.parallelism.tensor, self.part) * each
+            heads += cached_width(m, job.parallelism.tensor, self.part) * each
         inside = (2 if m.gated else 1) * each + fed
         found = tokens * (between + heads + second + latent) + self.scores()
         if not experts:
-            return found + tokens * inside * self._share_of(m.ffn)
-        wide = inside * self._share_of(m.expert_ffn)
-        copies = int(self.costs.load * m.top_k * tokens) * (m.hidden * (each + fed) // self._divided + wide)
+            return found + tokens * inside * costs.share_of(m.ffn)
+        wide = inside * costs.share_of(m.expert_ffn)
+        shared = inside * costs.share_of(m.shared_experts * m.expert_ffn)
+        copies = int(costs.load * m.top_k * tokens) * (m.hidden * (each + fed) // self._divided + wide)
         router = 4 * tokens * m.experts // self._divided
-        shared = inside * self._share_of(m.shared_experts * m.expert_ffn)
         return found + tokens * shared + copies + router
-
-    def _share_of(self, width: int) -> int:
-        return share(width, self.job.parallelism.tensor, self.part)
 
     def kept(self, *, experts: bool) -> int:
         """Bytes of them that are kept until the backward pass."""

@@ -276,7 +276,7 @@ class StageMemory:
         """Bytes outside the GPU at the fullest moment."""
         found = self._parameters - self.weights + self._state - self.optimizer
         if self.job.offloads("activations"):
-            inside = StageMemory(self.model, replace(self.job, offload="none"), self.stage)
+            inside = StageMemory(self.model, replace(self.job, offload="none"), self.stage, self.part)
             found += max(0, inside.fullest()[0] - self.fullest()[0])
         return found
 
