@@ -19,6 +19,8 @@ from ._pytorch import pytorch_document, pytorch_trace
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
 from ._synthesize import synthesize
+from ._task_graph import FlexFlowTask, TaskGraph, is_task_graph, read_task_graph
+from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
 from ._timeline import Times, recorded_times, write_timeline
 from ._trace import Trace
@@ -28,11 +30,13 @@ __all__ = [
     "Attribute",
     "CollectiveType",
     "Distinct",
+    "FlexFlowTask",
     "Hole",
     "LinkedTrace",
     "Lists",
     "Node",
     "NodeType",
+    "TaskGraph",
     "Template",
     "Times",
     "Trace",
@@ -41,6 +45,7 @@ __all__ = [
     "check",
     "compare",
     "draw",
+    "is_task_graph",
     "layer_table_trace",
     "link",
     "pytorch_document",
@@ -49,11 +54,14 @@ __all__ = [
     "read",
     "read_present",
     "read_ranks",
+    "read_task_graph",
     "recorded_times",
     "summary",
     "synthesize",
+    "task_graph_traces",
     "topological_order",
     "write",
     "write_ranks",
+    "write_task_graph",
     "write_timeline",
 ]

@@ -123,6 +123,7 @@ class TraceBuilder:
         dims: Sequence[bool] | None = None,
         priority: int | None = None,
         root: int | None = None,
+        stream: int | None = None,
         duration_us: int = 0,
         after: _Nodes = (),
     ) -> int:
@@ -144,6 +145,8 @@ class TraceBuilder:
         root : int, optional
             The source of a broadcast or scatter (``comm_src``), or the target of a reduce or gather
             (``comm_dst``); by default the first rank of the group.
+        stream : int, optional
+            1: in the background, which messages and other collectives do not wait for.
         duration_us : int
             As recorded.
         after : int or iterable of int
@@ -158,6 +161,7 @@ class TraceBuilder:
             "comm_dst" if collective in ("reduce", "gather") else "comm_src": root,
             "involved_dim": None if dims is None else tuple(bool(one) for one in dims),
             "comm_priority": priority,
+            "comm_stream": stream,
         }
         return self._on_device(NodeType.COMM_COLL, name or collective, declared, after, duration_us)
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NoReturn
 from astranb.core.interrupt import EXIT_CODE, MESSAGE, run_interruptible
 
 if TYPE_CHECKING:
-    from .arguments import Parser
+    from astranb.explore.options.arguments import Parser
 
 __all__ = ["entry", "main", "parser"]
 
 # All other imports are inside functions: an interrupt during them is answered as any other.
-_COMMANDS = ("run", "serve", "traffic", "infra", "collective", "chakra", "gpu", "lab")
+_COMMANDS = ("run", "explore", "serve", "traffic", "infra", "collective", "chakra", "gpu", "lab")
 
 
 def main(argv: list[str]) -> int:
@@ -123,8 +123,7 @@ def entry() -> NoReturn:
 def parser() -> Parser:
     """Return the parser of all commands."""
     from astranb import __version__
-
-    from .arguments import Parser
+    from astranb.explore.options.arguments import Parser
 
     top = Parser(
         prog="astranb", description="An exact simulator of distributed machine learning.", allow_abbrev=False

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
+from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
-from .model import add_model_options, workload_of
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["add_commands"]
 _MOST_RANKS = 1 << 20
 _HEAD = 4096
 _TRACE = "FILE.et or FILE.et.gz"
-_TRACES = f"{_TRACE}, or PREFIX of PREFIX.RANK.et for all ranks"
+_TRACES = f"{_TRACE}, or PREFIX of PREFIX.RANK.et for all ranks, or a task graph of FlexFlow"
 
 
 def add_commands(commands: Any) -> None:
@@ -45,10 +45,17 @@ def add_commands(commands: Any) -> None:
     add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
 
     convert = add_command(
-        verbs, "convert", "convert an older Chakra trace, a PyTorch trace or an ASTRA-sim 1.0 table", _convert
+        verbs,
+        "convert",
+        "convert an older Chakra trace, a PyTorch trace, a FlexFlow task graph or an ASTRA-sim 1.0 table",
+        _convert,
     )
-    convert.add_argument("file", help="FILE.et, PyTorch execution trace (.json) or layer table (.txt)")
-    add_output(convert, "FILE.et; with --npus PREFIX", required=True)
+    convert.add_argument(
+        "file",
+        help="FILE.et, PyTorch execution trace (.json), layer table (.txt) or task graph of FlexFlow "
+        "(FlatBuffers or JSON)",
+    )
+    add_output(convert, "FILE.et; with --npus, and of a task graph, PREFIX", required=True)
     convert.add_argument(
         "--npus", type=int, metavar="N", help="layer table: write PREFIX.RANK.et for N ranks"
     )
@@ -92,8 +99,17 @@ def add_commands(commands: Any) -> None:
 
 def _read(name: str) -> tuple[list[Trace], bool]:
     """Return the trace of a file, or those of all ranks of a prefix, and which of the two."""
-    from astranb.chakra import rank_file, read, read_ranks
+    from astranb.chakra import (
+        is_task_graph,
+        rank_file,
+        read,
+        read_ranks,
+        read_task_graph,
+        task_graph_traces,
+    )
 
+    if is_task_graph(name):
+        return task_graph_traces(read_task_graph(name))[0], True
     all_ranks = not Path(name).is_file() and rank_file(name, 0).is_file()
     return (read_ranks(name) if all_ranks else [read(name)]), all_ranks
 
@@ -187,8 +203,10 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
 
 
 def _convert(args: argparse.Namespace) -> Report:
-    from astranb.chakra import layer_table_trace, pytorch_document, pytorch_trace, read
+    from astranb.chakra import is_task_graph, layer_table_trace, pytorch_document, pytorch_trace, read
 
+    if is_task_graph(args.file):
+        return _convert_task_graph(args)
     if Path(args.file).exists() and not Path(args.file).is_file():  # a pipe would be waited for
         raise InputError("this is not a regular file", where=args.file, hint="give a file to convert")
     try:
@@ -210,6 +228,24 @@ def _convert(args: argparse.Namespace) -> Report:
     text = f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}"
     notes = _without_durations(args.file, trace) if how == "PyTorch execution trace" else ()
     return Report(document, [text], notes=notes)
+
+
+def _convert_task_graph(args: argparse.Namespace) -> Report:
+    from astranb.chakra import read_task_graph, write_task_graph
+
+    if args.npus is not None:
+        what = "a task graph has its own number of GPUs"
+        raise InputError(what, where="--npus", hint="leave it out: PREFIX.RANK.et is written for each GPU")
+    graph = read_task_graph(args.file)
+    files = list(map(str, write_task_graph(args.output, graph)))
+    document = {
+        "from": "FlexFlow task graph",
+        "tasks": len(graph.tasks),
+        "ranks": graph.ranks,
+        "files": files,
+    }
+    text = f"FlexFlow task graph: {len(graph.tasks):,} tasks of {graph.ranks:,} GPUs in {len(files):,} files"
+    return Report(document, [text])
 
 
 def _without_durations(file: str, trace: Trace) -> list[str]:

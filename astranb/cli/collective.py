@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from astranb.core.errors import InputError
+from astranb.explore.options.arguments import algorithm_of, given
 
-from .arguments import add_command, add_output, add_verbs, function_of, given
+from .arguments import add_command, add_output, add_verbs
 from .printing import Report, summary_lines
 
-__all__ = ["add_commands", "algorithm_of"]
+__all__ = ["add_commands"]
 
 _COLLECTIVE = "name, as all_reduce"
 _ALGORITHM = "as for 'astranb run' (default: that of the collective)"
@@ -65,20 +66,6 @@ def add_commands(commands: Any) -> None:
         "--gpu", default="h100-sxm", help="preset whose SMs hold the thread blocks (default: h100-sxm)"
     )
     verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
-
-
-def algorithm_of(text: str | None) -> Any:
-    """Return what ``--algorithm`` names: a name, the content of a file, or a function.
-
-    ``FILE.py:FUNCTION`` executes the Python file.
-    """
-    if text is not None and text.lower().endswith((".json", ".xml")):
-        from astranb.collectives import read_algorithm
-
-        return read_algorithm(text)
-    if text is None or ".py:" not in text:
-        return text
-    return function_of(text)
 
 
 def _list(args: argparse.Namespace) -> Report:

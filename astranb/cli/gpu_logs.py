@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.units import format_bytes, format_time
+from astranb.explore.options.arguments import Parser, algorithm_of, given, whole
 
-from .arguments import Parser, add_command, add_output, given, whole
-from .collective import algorithm_of
+from .arguments import add_command, add_output
 from .printing import Report
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.units import format_time
+from astranb.explore.options.inputs import Subject, table_row
+from astranb.explore.options.run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
 
-from .inputs import Subject, table_row
 from .printing import Report
-from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
 
 if TYPE_CHECKING:
     from astranb.explore import StepAccount
@@ -210,6 +210,7 @@ def _model_document(subject: Subject) -> dict[str, Any]:
         **figures,
         "memory": [{**one.document(), "free": _limit_bytes(subject) - one.total} for one in step.memory()],
         "memory_limit": _limit_bytes(subject) if step.plan else None,
+        **_expanded_document(step),
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "assumed": cluster.assumed,
@@ -265,19 +266,60 @@ def _memory_lines(subject: Subject, step: Any) -> list[str]:
     found = step.memory()
     if not found:
         return []
-    limit = _limit_bytes(subject)
+    limit, expanded = _limit_bytes(subject), _expanded_lines(step)
     if subject.args.memory_table:
         from astranb.workload.models.memory import memory_lines
 
         return [
             f"memory of a rank at its fullest moment, GB of {limit / 1e9:.1f}:",
             *memory_lines(found, limit),
+            *expanded,
         ]
     most = max(found, key=lambda one: one.total)
     parts = sorted(most.parts.items(), key=lambda one: -one[1])
     listed = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in parts if size >= 5e7)
     held = f"{most.total / 1e9:.1f} GB of {limit / 1e9:.1f}"
-    return [f"memory of a rank of stage {most.stage}: {held} ({listed})"]
+    return [f"memory of a rank of stage {most.stage}: {held} ({listed})", *expanded]
+
+
+def _splits(step: Any) -> list[tuple[int, Any, Any]]:
+    """Return the stages whose ranks use expanded memory, the times of their kernels, and what lies where."""
+    each = [(stage, step.times_of(stage)) for stage in range(len(step.stages))]
+    return [(stage, times, times.split) for stage, times in each if times is not None and times.split]
+
+
+def _expanded_lines(step: Any) -> list[str]:
+    """Write what of the rank that needs most lies in expanded memory, and what that costs."""
+    if not (some := _splits(step)):
+        return []
+    _, times, split = max(some, key=lambda one: one[2].total_bytes)
+    slower, peak = (rate / 1e12 for rate in (split.bandwidth_of(times.gpu.memory_Bps), times.gpu.memory_Bps))
+    if split.memory.placement == "evenly":
+        what = f"memory streams at {slower:.3g} TB/s instead of {peak:.3g}"
+    else:
+        parts = {name: part for name, part in split.fractions.items() if part}
+        what = ", ".join(f"{name} {part:.0%}" for name, part in parts.items())
+    return [
+        f"{split.fraction:.0%} of a rank's {split.total_bytes / 1e9:.1f} GB lie in expanded memory; {what}"
+    ]
+
+
+def _expanded_document(step: Any) -> dict[str, Any]:
+    """Return what of each stage's ranks lies in expanded memory, where it is described."""
+    if step.times is None or step.times.expanded is None:
+        return {}
+    return {
+        "expanded_memory": [
+            {
+                "stage": stage,
+                "total_bytes": split.total_bytes,
+                "expanded_bytes": split.expanded_bytes,
+                "fractions": dict(split.fractions),
+                "bandwidth_Bps": split.bandwidth_of(times.gpu.memory_Bps),
+            }
+            for stage, times, split in _splits(step)
+        ]
+    }
 
 
 def _limit_bytes(subject: Subject) -> int:

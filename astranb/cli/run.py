@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from astranb.explore.options.inputs import ensemble_of, search_of, simulation_of
+from astranb.explore.options.run_options import add_options
+
 from .arguments import add_command
-from .inputs import ensemble_of, search_of, simulation_of
 from .printing import Report
 from .report import inspects, records, report_of, write_files
-from .run_options import add_options
 
 __all__ = ["add_commands"]
 

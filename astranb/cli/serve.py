@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes, time_ps
+from astranb.explore.options.arguments import given, positive, whole
+from astranb.explore.options.inputs import network_of
+from astranb.explore.options.model import MODEL_OPTIONS, times_of
 
-from .arguments import add_command, given, positive, whole
-from .inputs import network_of
-from .model import MODEL_OPTIONS, times_of
+from .arguments import add_command
 from .printing import Report
 
 if TYPE_CHECKING:

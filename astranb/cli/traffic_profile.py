@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.units import size_bytes
-
-from .arguments import add_command, add_output, flag_of, function_of, given, positive, whole
-from .model import (
+from astranb.explore.options.arguments import flag_of, function_of, given, positive, whole
+from astranb.explore.options.model import (
     DEGREES,
     MODEL_OPTIONS,
     add_model_options,
@@ -18,6 +17,8 @@ from .model import (
     times_of,
     workload_of,
 )
+
+from .arguments import add_command, add_output
 from .printing import Report
 
 if TYPE_CHECKING:

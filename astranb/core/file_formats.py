@@ -21,6 +21,9 @@ _DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), f
 _REPLAY = (
     "replay it: astranb traffic replay FILE; or describe the job as a collective, a model or Chakra traces"
 )
+_TASK_GRAPH = (
+    "give it as --workload, or convert it with 'astranb chakra convert'; as --infra it is its cluster"
+)
 _UNPACK = "unpack it first"
 _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 
@@ -161,6 +164,19 @@ _FORMATS: Final = (
         "a Chakra trace",
         "give PREFIX of PREFIX.RANK.et as --workload, or see 'astranb chakra info'",
         rb"\A[\x01-\x7f]\n[\x03-\x20]\d+\.\d+",
+    ),
+    _format(
+        "FlexFlow task graph",
+        "a task graph of FlexFlow",
+        _TASK_GRAPH,
+        # The root table behind its vtable: FlatBuffers are written from the end.
+        rb"\A[\x14-\x60]\x00{3}(?:\x00\x00){0,7}[\x16-\x40]\x00[\x0c-\x90]\x00",
+    ),
+    _format(
+        "FlexFlow task graph, JSON",
+        "a task graph of FlexFlow",
+        _TASK_GRAPH,
+        rb"\A\s*\{\s*\"?(?:ngpupernode|nnode)\"?\s*:\s*\d",
     ),
     _format("gzip", "a file that gzip packed", _UNPACK, rb"\A\x1f\x8b"),
     _format(

@@ -1,5 +1,39 @@
 """Floor 7: many runs. The best algorithm or plan, serving, microbenchmarks, presets from measurements."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from astranb.core.lazy import lazy
+
+if TYPE_CHECKING:
+    from ._accounts import StepAccount as StepAccount
+    from ._accounts import account as account
+    from ._best import best_algorithm as best_algorithm
+    from ._diagnose import Diagnosis as Diagnosis
+    from ._diagnose import Suspect as Suspect
+    from ._diagnose import diagnose as diagnose
+    from ._ensemble import Ensemble as Ensemble
+    from ._ensemble import Interval as Interval
+    from ._ensemble import ensemble as ensemble
+    from ._fit import compare_to_measured as compare_to_measured
+    from ._fit import preset_from as preset_from
+    from ._log_fit import FittedNumber as FittedNumber
+    from ._log_fit import LogFit as LogFit
+    from ._log_fit import fit_log as fit_log
+    from ._logs import CollectiveLog as CollectiveLog
+    from ._logs import LogRow as LogRow
+    from ._logs import joined_logs as joined_logs
+    from ._logs import read_log as read_log
+    from ._microbench import microbenchmarks as microbenchmarks
+    from ._plans import ModelPlan as ModelPlan
+    from ._plans import PlanSearch as PlanSearch
+    from ._plans import suggest as suggest
+    from ._served import Iteration as Iteration
+    from ._served import Served as Served
+    from ._serving import serve as serve
+    from .sweeps.result import SweepResult as SweepResult
+    from .sweeps.sweep import Sweep as Sweep
 from ._accounts import StepAccount, account
 from ._best import best_algorithm
 from ._diagnose import Diagnosis, Suspect, diagnose
@@ -8,6 +42,7 @@ from ._fit import compare_to_measured, preset_from
 from ._log_fit import FittedNumber, LogFit, fit_log
 from ._logs import CollectiveLog, LogRow, joined_logs, read_log
 from ._microbench import microbenchmarks
+from ._no_return import NoReturn, point_of_no_return
 from ._plans import ModelPlan, PlanSearch, suggest
 from ._served import Iteration, Served
 from ._serving import serve
@@ -22,10 +57,13 @@ __all__ = [
     "LogFit",
     "LogRow",
     "ModelPlan",
+    "NoReturn",
     "PlanSearch",
     "Served",
     "StepAccount",
     "Suspect",
+    "Sweep",
+    "SweepResult",
     "account",
     "best_algorithm",
     "compare_to_measured",
@@ -34,8 +72,43 @@ __all__ = [
     "fit_log",
     "joined_logs",
     "microbenchmarks",
+    "point_of_no_return",
     "preset_from",
     "read_log",
     "serve",
     "suggest",
 ]
+
+# The options of ``astranb run`` are in a folder of this one: the command line must not load all of it.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "CollectiveLog": "_logs",
+        "Diagnosis": "_diagnose",
+        "Ensemble": "_ensemble",
+        "FittedNumber": "_log_fit",
+        "Interval": "_ensemble",
+        "Iteration": "_served",
+        "LogFit": "_log_fit",
+        "LogRow": "_logs",
+        "ModelPlan": "_plans",
+        "PlanSearch": "_plans",
+        "Served": "_served",
+        "StepAccount": "_accounts",
+        "Suspect": "_diagnose",
+        "Sweep": "sweeps.sweep",
+        "SweepResult": "sweeps.result",
+        "account": "_accounts",
+        "best_algorithm": "_best",
+        "compare_to_measured": "_fit",
+        "diagnose": "_diagnose",
+        "ensemble": "_ensemble",
+        "fit_log": "_log_fit",
+        "joined_logs": "_logs",
+        "microbenchmarks": "_microbench",
+        "preset_from": "_fit",
+        "read_log": "_logs",
+        "serve": "_serving",
+        "suggest": "_plans",
+    },
+)

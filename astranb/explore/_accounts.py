@@ -14,6 +14,7 @@ from astranb.workload.models.parallelism import GROUPS, PEERS
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
+    from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import ModelStep, StageProgram
 
 __all__ = ["WAITS", "StepAccount", "account"]
@@ -25,6 +26,7 @@ WAITS: Final = {
     "bubble": "other stages, which compute (the pipeline's bubble)",
     "pipeline": "messages of other stages, from when they are sent",
     "data": "gradients and parameters of data parallelism",
+    "memory": "loads from and stores to a memory outside the GPU",
     "start": "nothing is under way yet",
 }
 """What a rank waits for while it computes nothing, and what each means."""
@@ -176,7 +178,8 @@ def account(
     rows = sim.result.per_rank()
     last = max(rows, key=lambda row: (row["end_ps"], -row["rank"]))
     rank, took = int(last["rank"]), int(sim.result.time_ps)
-    program = step.stages[step.parallelism.stage(rank)]
+    number = step.program_of(rank)
+    program = step.stages[number]
     start_ps, end_ps = _times_of(sim, rank)
     computed, waits = _divided(program, start_ps, end_ps, _sent(sim, step, rank))
     seconds = took / 1e12
@@ -185,8 +188,8 @@ def account(
     rate, hours = step.tokens / seconds, step.ranks * seconds / 3600
     cost = None if price is None else hours * price
     return StepAccount(
-        rank, took, computed, _sorts(program, step, start_ps, end_ps), waits, rate, rate / step.ranks,
-        flops, hardware, flops / peak, hardware / peak, float(peak), hours,
+        rank, took, computed, _sorts(program, step.times_of(number), start_ps, end_ps), waits,
+        rate, rate / step.ranks, flops, hardware, flops / peak, hardware / peak, float(peak), hours,
         cost, None if cost is None else cost / step.tokens * 1e6, *_of_inference(step, took),
     )  # fmt: skip
 
@@ -209,11 +212,10 @@ def _times_of(sim: Simulation, rank: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sorts(
-    program: StageProgram, step: ModelStep, start_ps: np.ndarray, end_ps: np.ndarray
+    program: StageProgram, times: KernelTimes | None, start_ps: np.ndarray, end_ps: np.ndarray
 ) -> dict[str, int]:
     """Give the time of computations by sort of kernel, in the order of their time."""
     found: Counter[str] = Counter()
-    times = step.times
     for row, kernels in enumerate(program.kernels):
         if program.kind[row] != NodeType.COMP:
             continue
@@ -236,7 +238,7 @@ def _sorts(
 def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
     """Give when messages of other stages were sent, by the operations that receive them."""
     degrees = step.parallelism
-    program = step.stages[degrees.stage(rank)]
+    program = step.stages[step.program_of(rank)]
     found: dict[int, int] = {}
     for role in (PEERS.index("previous stage"), PEERS.index("next stage")):
         rows = [row for row, peer in enumerate(program.peer) if peer == role]
@@ -244,7 +246,7 @@ def _sent(sim: Simulation, step: ModelStep, rank: int) -> dict[int, int]:
         if not tags:
             continue
         peer = degrees.peer(role, rank)
-        other, (start_ps, _) = step.stages[degrees.stage(peer)], _times_of(sim, peer)
+        other, (start_ps, _) = step.stages[step.program_of(peer)], _times_of(sim, peer)
         for row, kind in enumerate(other.kind):
             # Messages in the other direction have other tags.
             if kind == NodeType.COMM_SEND and other.tag[row] in tags and _kind(other, row) == "pipeline":
@@ -311,4 +313,6 @@ def _kind(program: StageProgram, row: int) -> str:
     """Give what an operation that communicates is for."""
     if program.kind[row] == NodeType.COMM_COLL:
         return _OF_GROUP[GROUPS[program.group[row]]]
+    if program.kind[row] in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
+        return "memory"
     return "context" if "context" in PEERS[program.peer[row]] else "pipeline"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from astranb.chakra import CollectiveType, NodeType
 from astranb.workload.models import Job, Stage, StageProgram, Transformer
+from astranb.workload.models.memory import rank_memory
 from astranb.workload.models.parallelism import GROUPS, PEERS
 
 from ._collective_times import CollectiveTimes
@@ -85,6 +86,8 @@ class _Passes:
 def _stage(model: Transformer, job: Job, stage: int, times: KernelTimes, network: CollectiveTimes) -> _Passes:
     """Lay out two microbatches of a stage."""
     writer = Stage(model, job, stage)
+    if times.expanded is not None:
+        times = times.holding(rank_memory(model, job, stage).parts)
     chunks = range(job.parallelism.interleave)
     marks = []
     for micro in range(2):

@@ -13,6 +13,7 @@ from astranb.workload.models import Cluster, Job, ModelStep, Parallelism, Transf
 from astranb.workload.models.fits import fullest, options_of
 from astranb.workload.models.memory import RankMemory
 from astranb.workload.models.pipeline import check
+from astranb.workload.models.weights import shares
 
 from ._collective_times import CollectiveTimes
 from ._estimate import StepEstimate, estimate_step
@@ -186,7 +187,8 @@ def suggest(
     """Search other plans for a training step on the same GPUs, with the same batch.
 
     Tensor, pipeline, context, expert and data degrees, ZeRO 1 and 3, microbatches, chunks of stages and
-    recomputation are varied; of recomputation the least that fits, as computing again only costs time.
+    recomputation are varied; of recomputation the least that fits, as computing again only costs time,
+    unless memory is expanded: then what is kept may be slower.
     ZeRO 0 and 2 are left out: 1 is as fast as 0 and smaller; 3 is smaller than 2. With stages there is no
     ZeRO 3, which would gather the parameters again for every microbatch.
 
@@ -198,7 +200,7 @@ def suggest(
     cluster : Cluster, optional
         Default: that of :func:`astranb.workload.models.machine`.
     limit_bytes : int, optional
-        Memory of a GPU. Default: that of the step's GPU.
+        Memory of a GPU. Default: that of the step's GPU, with its expansion.
     count : int
         How many of the best to give.
 
@@ -219,10 +221,18 @@ def suggest(
         what = "plans are searched for training steps of transformers on a GPU"
         raise InputError(what, where="suggest", hint="leave --suggest out")
     (model, job), times = step.plan, step.times
-    limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
+    if step.moved_bytes:
+        what = "plans with loads from and stores to a memory outside the GPUs are not estimated"
+        raise InputError(
+            what, where="suggest", hint="leave --offload out, or offload to the host's optimizer"
+        )
+    limit = times.memory_bytes if limit_bytes is None else limit_bytes
     on = machine(step) if cluster is None else cluster
     known = CollectiveTimes(on.network, on.system)
-    given = ModelPlan(job, estimate_step(model, job, times, known), fullest(model, job))
+    memory = fullest(model, job)
+    # A plan that does not fit is estimated as if it did, in the GPU's own memory.
+    own = times if memory.total <= times.memory_bytes else times.expanded_by(None)
+    given = ModelPlan(job, estimate_step(model, job, own, known), memory)
     plans: list[ModelPlan] = []
     considered = 0
     for family in _families(model, job, on.network.npus_count[0]):
@@ -231,7 +241,8 @@ def suggest(
             memory = fullest(model, one)
             if memory.total <= limit:
                 plans.append(ModelPlan(one, estimate_step(model, one, times, known), memory))
-                break
+                if times.expanded is None:
+                    break
     plans.sort(key=lambda one: (one.estimate.step_ns, one.memory.total))
     return PlanSearch(given, plans[:count], considered, len(plans), limit)
 
@@ -260,6 +271,8 @@ def _degrees(model: Transformer, job: Job, per_node: int) -> Iterator[Parallelis
     """Give degrees of parallelism that multiply to the number of ranks and divide the model."""
     ranks = job.parallelism.ranks
     for tensor in _divisors(ranks, per_node):
+        if any(shares(model, tensor)):
+            continue
         for pipeline in _divisors(ranks // tensor, model.layers):
             for context in _divisors(ranks // tensor // pipeline, max(1, job.sequence // _CONTEXT_TOKENS)):
                 data = ranks // (tensor * pipeline * context)

@@ -103,6 +103,9 @@ def serve(
         raise InputError(f"{known.name} generates no tokens", where="model", hint="take a transformer")
     policy = policy or ServingPolicy()
     times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
+    if times.expanded is not None:
+        what = "serving has no expanded memory"
+        raise InputError(what, where="expanded memory", hint="leave it out")
     job = Job(
         Parallelism(tensor=tensor, pipeline=pipeline), 1, 1, mode="decode", precision=times.precision,
         cache_bytes=cache_bytes, expert_imbalance=expert_imbalance,

@@ -21,11 +21,23 @@ from astranb.core.units import bandwidth_Bps, time_ps
 from ._link_types import link_type
 from ._plan import Component, Device, ExpansionPlan, Selection, pick
 
-__all__ = ["Annotations", "Blocks", "Rate", "locate", "pcie_Bps", "read_annotations", "read_rate"]
+__all__ = [
+    "ALL_LANES",
+    "Annotations",
+    "Blocks",
+    "Rate",
+    "locate",
+    "pcie_Bps",
+    "read_annotations",
+    "read_rate",
+]
 
 _MOST_SELECTED = 10**8
 _MOST_TIMES = 16
 """Nodes that all annotations together select at most: so many, and so many times those that there are."""
+
+ALL_LANES = 2**31
+"""More lanes than a link can have: the whole link is down."""
 
 _PART = re.compile(r"([^\[\]]+)(?:\[([^\[\]]*)\])?")
 _TRANSFERS = re.compile(r"\s*([0-9.eE+-]+)\s*GT/s\s*\Z")
@@ -93,6 +105,11 @@ def _read_gap_ps(value: object, where: str) -> int:
     return int((10**12 / rate).to_integral_value(ROUND_CEILING))
 
 
+def _read_down(value: object, where: str) -> int:
+    """How many lanes are down: a number, or all."""
+    return ALL_LANES if str(value).strip() == "all" else _read_count(value, where, 1)
+
+
 def _read_text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{value!r} is not text", where=where)
@@ -113,11 +130,12 @@ _READERS: dict[str, dict[str, Callable[[Any, str], Any]]] = {
         "astranb.latency": lambda v, w: time_ps(_plain(v), where=w),
         "astranb.lanes": lambda v, w: _read_count(v, w, 1),
         "astranb.message_rate": _read_gap_ps,
+        "astranb.down": _read_down,
     },
     "graph": {},
 }
 _READERS["link"] = {
-    **_READERS["edge"],
+    **{key: reader for key, reader in _READERS["edge"].items() if key != "astranb.down"},
     "astranb.link_type": lambda v, w: link_type(_read_text(v, w), where=w),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -74,6 +75,8 @@ class NodeGraph:
     devices : tuple of str
     assumed : list of str
         Every number that is not from the document, with its source and how often it is used.
+    failed : tuple of str
+        Edges of which all lanes, or some, have failed: the former are not among the edges.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class NodeGraph:
     assumed: list[str]
     _plan: ExpansionPlan = field(repr=False)
     _annotations: Annotations = field(repr=False)
+    failed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -179,6 +183,22 @@ class NodeGraph:
                 f"{name!r} names more than one node", where=self.title, hint="give the full name"
             )
         return int(blocks.first.nodes()[0])
+
+    def full(self, path: str) -> str:
+        """Replace ``gpu[3]`` by the full name of rank 3, at both ends of a link.
+
+        Raises
+        ------
+        InputError
+            There is no such rank.
+        """
+
+        def name(match: re.Match[str]) -> str:
+            if int(match[1]) >= len(self.gpus):
+                raise InputError(f"there is no {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
+            return self.name(int(self.gpus[int(match[1])]))
+
+        return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))
 
     def select(self, identifier: str) -> I64:
         """Find all nodes that an annotation identifier names: int64, in its order."""

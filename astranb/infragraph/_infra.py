@@ -22,6 +22,7 @@ from astranb.core.files import whole_file
 
 from ._annotate import Annotations, read_annotations
 from ._expand import expand_edges, expand_nodes
+from ._failed import failed_edges
 from ._graph import Link, NodeGraph
 from ._physical import check_links, forward_latencies, physical, rank_order
 from ._plan import NodeKind, plan
@@ -132,6 +133,42 @@ class Infra:
             warnings.warn(f"{self._source.name}: {made.missing}", InputWarning, stacklevel=3)
         return made
 
+    def without(self, *paths: str) -> Infra:
+        """Give the same infrastructure with failed links: what is sent goes other ways.
+
+        Parameters
+        ----------
+        *paths : str
+            ``A->B`` (all lanes between two nodes, in both directions), ``A->B#k`` (one lane of them)
+            or ``A`` (all links of a node: a NIC, a switch); ``gpu[3]`` is short for the name of rank 3.
+
+        Returns
+        -------
+        Infra
+            The failed links are annotations of its edges (``astranb.down``), so that they are saved.
+
+        Raises
+        ------
+        InputError
+            There is no such link or node.
+
+        Examples
+        --------
+        >>> from astranb.infragraph import blueprint
+        >>> ring = blueprint("ring:gpus=4").without("gpu[0]->gpu[1]")
+        >>> len(ring.expand().a), ring.expand().failed
+        (3, ('box.0.gpu.0->box.0.gpu.1',))
+        """
+        annotated = copy.deepcopy(self._annotated or {})
+        annotated["edges"] = [*(annotated.get("edges") or []), *failed_edges(self.expand(), paths)]
+        notes = (*self.notes, *(f"{path} is down" for path in paths))
+        made = Infra(copy.deepcopy(self._document), annotated, source=self._source, notes=notes)
+        made.missing = self.missing
+        if self.with_gpu is not None:
+            read = self.with_gpu
+            made.with_gpu = lambda gpu: read(gpu).without(*paths)
+        return made
+
     @property
     def name(self) -> str:
         """Name of the infrastructure; by default that of its file."""
@@ -168,6 +205,8 @@ class Infra:
         kind = kinds[component]
         edges = expand_edges(made)
         values = physical(made, edges, kind, notes, self._stated)
+        failed = values.fail()
+        up = values.lanes > 0
         forward, assumed = forward_latencies(made, component, notes)
         gpus = np.flatnonzero(kind == NodeKind.XPU)
         graph = NodeGraph(
@@ -177,14 +216,14 @@ class Infra:
             instance.astype(np.int32),
             devices[component],
             forward,
-            edges.a.astype(np.int32),
-            edges.b.astype(np.int32),
-            edges.link.astype(np.int32),
-            values.lanes.astype(np.int32),
-            values.ab,
-            values.ba,
-            values.latency,
-            values.gap,
+            edges.a[up].astype(np.int32),
+            edges.b[up].astype(np.int32),
+            edges.link[up].astype(np.int32),
+            values.lanes[up].astype(np.int32),
+            values.ab[up],
+            values.ba[up],
+            values.latency[up],
+            values.gap[up],
             gpus.astype(np.int32),
             tuple(Link(r.name, r.scope, t) for r, t in zip(made.links, values.types, strict=True)),
             tuple(made.devices),
@@ -192,6 +231,10 @@ class Infra:
             made,
             notes,
         )
+        if len(failed):
+            ends = zip(edges.a[failed].tolist(), edges.b[failed].tolist(), strict=True)
+            named = tuple(f"{graph.name(a)}->{graph.name(b)}" for a, b in ends)
+            object.__setattr__(graph, "failed", named)
         ranked = rank_order(gpus, notes, graph.name)
         if ranked is not gpus:
             object.__setattr__(graph, "gpus", ranked.astype(np.int32))

@@ -66,6 +66,7 @@ class Physical:
     ba: Ints
     latency: Ints
     gap: Ints
+    down: Ints  # lanes that have failed
     types: list[str]
     own_bandwidth: NDArray[np.bool_]  # which edges have annotations of it
     own_latency: NDArray[np.bool_]
@@ -117,6 +118,8 @@ class Physical:
                 ahead[hit[along]] = rate.of_width(width)
                 behind[hit[~along]] = rate.of_width(width)
         self.own_bandwidth[hit] |= forward is not None and backward is not None
+        if "astranb.down" in declared:
+            self.down[hit] += declared["astranb.down"]
         if "astranb.message_rate" in declared:
             self.gap[hit] = declared["astranb.message_rate"]
         if "astranb.latency" in declared:
@@ -173,6 +176,14 @@ class Physical:
                     f"lanes of {name} on {np.sum(count == n):,} GPUs: {lanes} shared out over {n} edges "
                     f"as {shown} ({self.rows[same[0]].type.bandwidth_source})"
                 )
+
+    def fail(self) -> Ints:
+        """Take away the lanes that are down; returns the edges that have lost some.
+
+        What a GPU's lanes are shared out over does not change: a failed link is not rewired.
+        """
+        self.lanes = np.maximum(0, self.lanes - self.down)
+        return np.flatnonzero(self.down)
 
     def report(self) -> None:
         """List the values of the table of link types, once for each link row, with the number of edges."""
@@ -341,6 +352,7 @@ def _from_rows(rows: list[_Row], edges: Edges, kind: NDArray[np.int8]) -> Physic
         column([rate(r, r.backward) for r in rows]),
         column([r.type.latency_ps if r.latency is None else r.latency for r in rows]),
         column([r.type.gap_ps if r.gap is None else r.gap for r in rows]),
+        np.zeros(len(edges.a), np.int64),
         [r.type.name for r in rows],
         np.zeros(len(edges.a), bool),
         np.zeros(len(edges.a), bool),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,8 @@ __all__ = ["Fabric", "NextHops", "Routes", "compile_fabric"]
 _PROBE_BYTES = 4096
 """The cost of a route is the time of one message of this size: among routes of equal length the
 fastest wins (NVLink before PCIe), among equally fast ones the shortest."""
+
+_MOST_NAMED = 4
 
 _HOST_LINKS = "pcie"  # types of links between NICs and hosts
 _ETHERNET = ("eth", "cable", "unknown")
@@ -167,22 +168,6 @@ class Fabric:
         raise InputError(
             f"there is no link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
         )
-
-    def full(self, path: str) -> str:
-        """Replace ``gpu[3]`` by the full name of rank 3, at both ends of a link.
-
-        Raises
-        ------
-        InputError
-            There is no such rank.
-        """
-
-        def name(match: re.Match[str]) -> str:
-            if int(match[1]) >= len(self.gpus):
-                raise InputError(f"there is no {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
-            return self.graph.name(int(self.gpus[int(match[1])]))
-
-        return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))
 
     @property
     def per_node(self) -> int:
@@ -327,6 +312,14 @@ class Fabric:
         """Return the node of a rank, after a check that it has a route to another."""
         start = int(self.gpus[source])
         if cost[start] < 0:
+            if cut := self.cut_off():
+                some = _some([f"{rank} ({self.graph.name(int(self.gpus[rank]))})" for rank in cut])
+                down = _some(list(self.graph.failed))
+                raise InputError(
+                    f"no route to rank{'s' * (len(cut) > 1)} {some}: down: {down}",
+                    where=f"infrastructure {self.graph.title!r}",
+                    hint="leave these ranks out, or bring one of the links up",
+                )
             raise InputError(
                 f"there is no route from {self.graph.name(start)} (rank {source}) "
                 f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
@@ -334,6 +327,13 @@ class Fabric:
                 hint="add an edge or a switch that joins them",
             )
         return start
+
+    def cut_off(self) -> list[int]:
+        """Ranks that failed links have cut off from most of the others."""
+        if not self.graph.failed:
+            return []
+        label = self.graph.component_labels[self.gpus]
+        return np.flatnonzero(label != np.bincount(label).argmax()).tolist()
 
     @cached_property
     def _ranked(self) -> set[int]:
@@ -429,6 +429,12 @@ def compile_fabric(graph: NodeGraph) -> Fabric:
     links["lane"] = lane
     gpus = np.asarray(graph.gpus, np.int64)
     return Fabric(graph, links, lane, gpus, edge, list(graph.assumed))
+
+
+def _some(names: list[str]) -> str:
+    """Write names, the first few of many."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _ends(counts: list[np.ndarray]) -> np.ndarray:

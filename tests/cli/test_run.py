@@ -12,9 +12,18 @@ import pytest
 import astranb as anb
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main, parser
-from astranb.cli.run_options import _GROUPS, COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, kind_of
 from astranb.collectives import Collective
 from astranb.engine.fidelity import FIDELITIES
+from astranb.explore.options.run_options import (
+    _GROUPS,
+    COLLECTIVE,
+    EXCHANGE,
+    JOBS,
+    LAYERS,
+    MODEL,
+    TRACES,
+    kind_of,
+)
 from astranb.net import Network
 from astranb.workload import astrasim1, astrasim2, models
 from astranb.workload.kernels import DEFAULT_GPU
@@ -300,3 +309,40 @@ def test_astrasim_files_on_an_infrastructure(tmp_path, capsys):
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+DGX = "run --infra dgx-h100 --collective all_reduce --algorithm ring --size 256KiB"
+DOWN = "--down dgx_h100.0.nvsw.0 --down gpu[0]->dgx_h100.0.nvsw.1"
+
+
+def test_failed_links_before_the_run(capsys):
+    times = []
+    for more in ("", f" {DOWN}"):
+        assert main([*shlex.split(f"{DGX} --fidelity congestion --json{more}")]) == 0
+        times.append(json.loads(capsys.readouterr().out)["time_ps"])
+    infra = anb.infragraph.resolve("dgx-h100").without("dgx_h100.0.nvsw.0", "gpu[0]->dgx_h100.0.nvsw.1")
+    sim = anb.Simulation(infra, anb.collectives.all_reduce("256KiB", "ring"), fidelity="congestion")
+    assert times == sorted(times)
+    assert times[1] == sim.run().now_ps > times[0]
+
+
+@pytest.mark.parametrize(
+    "words,error",
+    [
+        (f"{DGX} --down nothing", "there is no node 'nothing'"),
+        (f"{DGX} --down gpu[0]->gpu[1]", "there is no link 'gpu[0]->gpu[1]'"),
+        (
+            "run --model gpt3-125m --dp 4 --down gpu[0]",
+            "--down names links of an infrastructure; give --infra",
+        ),
+        (
+            "run --infra switch:gpus=4 --collective all_reduce --size 1KiB --down gpu[1]",
+            "no route to rank 1 (box.0.gpu.1): down: box.0.gpu.1->box.0.sw.0",
+        ),
+    ],
+)
+def test_failed_links_that_cannot_be(words, error, capsys):
+    assert main(shlex.split(words)) == 2
+    printed = capsys.readouterr().err
+    assert error in printed
+    assert printed.count("\n") == 1

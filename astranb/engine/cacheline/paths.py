@@ -185,7 +185,7 @@ def resolve(path: str, fabric: Fabric, machine: CacheLineMachine) -> MachinePart
 def _whole(path: str, fabric: Fabric) -> MachinePart:
     """A GPU, another node, or an instance."""
     try:
-        node = _node(fabric.full(re.sub(r"^GPU(\d+)$", r"gpu[\1]", path)), fabric)
+        node = _node(fabric.graph.full(re.sub(r"^GPU(\d+)$", r"gpu[\1]", path)), fabric)
     except InputError:
         if not (nodes := nodes_of(path, fabric)):
             raise
@@ -196,7 +196,7 @@ def _whole(path: str, fabric: Fabric) -> MachinePart:
 
 def _link(path: str, fabric: Fabric) -> MachinePart:
     """The lanes of a link, or all links between two instances."""
-    full = fabric.full(path)
+    full = fabric.graph.full(path)
     try:
         return MachinePart("link", tuple(fabric.find(full)), full)
     except InputError:

@@ -77,6 +77,7 @@ def step_document(step: ModelStep) -> dict[str, Any]:
         "kernels": [[_kernel_document(one) for one in listed] for listed in kernels.known],
         "operators": [_operator_document(*one) for one in operators.known],
         "stages": stages,
+        **({} if step.is_even else {"shares": list(step.shares)}),
     }
 
 
@@ -161,7 +162,8 @@ def step_of(document: DocumentNode) -> ModelStep:
     kernels = [tuple(_kernel(one) for one in listed.items()) for listed in document.get("kernels").items()]
     operators = [_operator(one, kernels) for one in document.get("operators").items()]
     stages = [_stage(one, degrees, operators) for one in document.get("stages").items()]
-    if len(stages) != degrees.pipeline:
+    shares = _shares(document.get("shares"), degrees) if document.has("shares") else [0]
+    if len(stages) != degrees.pipeline * (1 + max(shares)):
         what = f"{len(stages)} stages, and pipeline parallelism {degrees.pipeline}"
         raise document.get("stages").error(what, "is the file damaged?")
     plan = None
@@ -172,7 +174,17 @@ def step_of(document: DocumentNode) -> ModelStep:
     times = None if document.get("times").value is None else _times(document.get("times"))
     unit, title, precision = (document.get(name).text() for name in ("unit", "title", "precision"))
     tokens = document.get("tokens").number(0, _MOST)
-    return ModelStep(degrees, stages, tokens, times, unit, title, precision, plan)
+    return ModelStep(
+        degrees, stages, tokens, times, unit, title, precision, plan, shares if any(shares) else None
+    )
+
+
+def _shares(given: DocumentNode, degrees: Parallelism) -> list[int]:
+    """Give the share of each tensor rank; they are numbered as they are first seen."""
+    found = [one.number(0, degrees.tensor) for one in given.items()]
+    if len(found) != degrees.tensor or list(dict.fromkeys(found)) != list(range(1 + max(found))):
+        raise given.error(f"not the shares of {degrees.tensor} ranks", "is the file damaged?")
+    return found
 
 
 def _made(kind: Any, given: DocumentNode, **more: Any) -> Any:

@@ -75,6 +75,11 @@ class Profile:
         """
         return self.step.on(network)
 
+    def _place(self, program: int) -> dict[str, int]:
+        """Give the stage of a program, and the share of the model that its ranks have where shares differ."""
+        stage, share = divmod(program, self.step.share_count)
+        return {"stage": stage} if self.step.is_even else {"stage": stage, "share": share}
+
     def communication(self) -> list[dict[str, Any]]:
         """Give what one rank of each stage communicates: a row by group or peer, and collective.
 
@@ -93,7 +98,7 @@ class Profile:
                 found.setdefault(key, Counter()).update(count=1, bytes=program.size[row])
             rows += [
                 {
-                    "stage": number,
+                    **self._place(number),
                     "group": group,
                     "ranks": self.step.parallelism.size(group) if group in GROUPS else 2,
                     "collective": collective,
@@ -107,7 +112,7 @@ class Profile:
         """Give what one rank of each stage computes: operations, bytes and time."""
         return [
             {
-                "stage": number,
+                **self._place(number),
                 "count": sum(kind == NodeType.COMP for kind in program.kind),
                 "flops": sum(program.flops),
                 "bytes": sum(
@@ -128,7 +133,7 @@ class Profile:
             "origin": self.origin,
             "source": self.source,
             "ranks": self.ranks,
-            "stages": len(self.step.stages),
+            "stages": self.step.parallelism.pipeline,
             "operations": self.step.nodes,
             self.step.unit: self.step.tokens,
             "model_flops": self.step.model_flops,
@@ -236,6 +241,9 @@ def profile_model(
 
 def profile_of(step: ModelStep, source: str, memory_limit_bytes: int | None = None) -> Profile:
     """Make the profile of a step that was made from a model's sizes."""
+    if step.moved_bytes or (step.times is not None and step.times.expanded is not None):
+        what = "a profile has no memory outside the GPUs"
+        raise InputError(what, where="memory", hint="leave --offload and the expanded memory out")
     if step.plan is not None and memory_limit_bytes is not None and step.times is not None:
         require_memory(*step.plan, memory_limit_bytes, step.times.gpu.name)
     return Profile(step, "model", source, _assumed(step))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,9 +44,12 @@ class LayerWorkload:
     title: str = "workload"
 
     def __post_init__(self) -> None:
-        """Check the number of passes."""
+        """Check the number of passes, and give parts of layers their times by the system's roofline."""
         if self.passes < 1:
             raise InputError(f"{self.passes} passes", where="--num-passes", hint="use 1 or more")
+        timed = self.table.timed(self.system.rooflines, compat=self.network.compat)
+        object.__setattr__(self, "table", timed)
+        object.__setattr__(self, "system", replace(self.system, rooflines=None))
 
 
 def load(
@@ -92,9 +95,11 @@ def load(
     for name, scale in (("compute", compute_scale), ("comm", comm_scale), ("injection", injection_scale)):
         if not 0 < scale <= 1e9:
             raise InputError(f"{scale} is out of range", where=f"--{name}-scale", hint="use a number above 0")
+    given = read_system(system, queues=queues, injection_scale=injection_scale)
+    table = read_layer_table(workload, compat=compat).timed(given.rooflines, compat=compat)
     return LayerWorkload(
-        read_layer_table(workload).scaled(compute_scale, comm_scale, compat=compat),
-        read_system(system, queues=queues, injection_scale=injection_scale),
+        table.scaled(compute_scale, comm_scale, compat=compat),
+        given,
         read_network(network, compat=compat, changes=changes),
         passes,
         congestion,

@@ -267,10 +267,10 @@ for _name in ("HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA", "HYBRID_CUSTOMIZED"):
     training_loop(_name, dimensions=_name)(_hybrid)
 
 
-def _transformer_backward(layer: LayerView) -> Iterator[Step]:
-    """The gradients of a layer one after the other."""
+def _transformer_backward(layer: LayerView, *, overlapped: bool) -> Iterator[Step]:
+    """The gradients of a layer one after the other; ``overlapped`` as of :class:`LayerTable`."""
     ig, weight = layer.input_gradient, layer.weight_gradient
-    yield ig.compute(), ig.issue(), ig.wait()
+    yield (ig.compute(), ig.issue()) if overlapped else (ig.compute(), ig.issue(), ig.wait())
     yield weight.compute(), weight.issue(), ig.wait()
 
 
@@ -279,7 +279,7 @@ def _transformer(layers: Layers) -> Iterator[Step]:
     for layer in layers:
         yield _forward(layer)
     for layer in reversed(layers):
-        yield from _transformer_backward(layer)
+        yield from _transformer_backward(layer, overlapped=layers.table.overlapped)
 
 
 @training_loop("HYBRID_TRANSFORMER_FWD_IN_BCKWD", dimensions="HYBRID_TRANSFORMER")
@@ -300,7 +300,7 @@ def _transformer_again(layers: Layers) -> Iterator[Step]:
             yield ()
             for recomputed in layers[first : layer.number]:
                 yield _forward(recomputed)
-        yield from _transformer_backward(layer)
+        yield from _transformer_backward(layer, overlapped=layers.table.overlapped)
 
 
 def _dlrm(layers: Layers, *, enhanced: bool) -> Iterator[Step]:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from astranb.core.errors import InputError, near
 from astranb.core.file_formats import names_format
 
+from .roofline import Roofline, Rooflines
 from .words import Words
 
 __all__ = ["ALGORITHMS", "WITHIN", "LayerAlgorithm", "LayerSystem", "read_system"]
@@ -107,6 +108,8 @@ class LayerSystem:
     boost : bool
         ASTRA-sim 1.0 then simulates only the NPUs that share a dimension with NPU 0. Here it only
         orders phases of different dimensions that end at the same time.
+    rooflines : Rooflines, optional
+        What gives parts of layers with work their times (COMET's fork).
     where : str
         The file's name, for error messages.
     """
@@ -122,6 +125,7 @@ class LayerSystem:
     gap_denominator: int = 16
     queues: int = 1
     boost: bool = False
+    rooflines: Rooflines | None = None
     where: str = "system"
 
     def __post_init__(self) -> None:
@@ -151,6 +155,12 @@ def _integer(low: int, high: int = 1 << 31) -> Callable[[str], int]:
     return check
 
 
+def _decimal(text: str) -> float:
+    if not re.fullmatch(r"\d{1,15}(\.\d{1,15})?", text):
+        raise ValueError("use a number from 0, as 900 or 0.5")
+    return float(text)
+
+
 def _one_of(names: Sequence[str]) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in names:
@@ -170,6 +180,21 @@ def _algorithms(text: str) -> tuple[LayerAlgorithm, ...]:
         raise ValueError(f"unknown {str(error)[:40]!r}: use {known}") from None
 
 
+_ROOFLINE: Final = {
+    f"{memory}-mem-roofline": {
+        "bw": "bandwidth_GBps",
+        "neg-y-intercept": "intercept_GFLOPS",
+        "peak-perf": "peak_GFLOPS",
+    }
+    for memory in ("local", "remote")
+} | {
+    "roofline": {
+        "bw-in-bytes-per-ns": "bandwidth_GBps",
+        "neg-y-intercept": "intercept_GFLOPS",
+        "peak-perf-in-gigaflops": "peak_GFLOPS",
+    }
+}
+"""Fields of :class:`Roofline` by the keys of COMET's fork: of its first version two, of its second one."""
 _KINDS: Final = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 _KEYS: Final[Mapping[str, Callable[[str], Any]]] = {
     **{f"{kind}-implementation": _algorithms for kind in _KINDS},
@@ -182,6 +207,9 @@ _KEYS: Final[Mapping[str, Callable[[str], Any]]] = {
     "inter-dimension-scheduling": _one_of(tuple(_BETWEEN)),
     "gap-denominator": _integer(1),
     "boost-mode": _integer(0, 1),
+    "enable-roofline": _one_of(("true", "false")),
+    "data-type-size": _integer(1, 64),
+    **{f"{head}-{tail}": _decimal for head, tails in _ROOFLINE.items() for tail in tails},
     "model-shared-bus": _integer(0, 1),
     "local-reduction-delay": _integer(0),
     "seprate-log": _integer(0, 1),
@@ -242,5 +270,24 @@ def read_system(path: str | Path, *, queues: int = 1, injection_scale: float = 1
         found.get("gap-denominator", 16),
         queues,
         bool(found.get("boost-mode", 0)),
+        _rooflines(found, str(path)),
         str(path),
     )
+
+
+def _rooflines(found: Mapping[str, Any], where: str) -> Rooflines | None:
+    """Give the rooflines of COMET's fork: those of both memories, or one that a key turns on."""
+    given = {
+        head: {field: found[f"{head}-{tail}"] for tail, field in tails.items() if f"{head}-{tail}" in found}
+        for head, tails in _ROOFLINE.items()
+    }
+    one, *two = given["roofline"], given["local-mem-roofline"], given["remote-mem-roofline"]
+    if any(two):
+        if one or "enable-roofline" in found:
+            raise InputError("keys of both versions of rooflines", where=where, hint="keep those of one")
+        local, remote = (Roofline(**each) for each in two)
+        return Rooflines(local, remote, found.get("data-type-size", 2))
+    if found.get("enable-roofline") != "true":
+        return None
+    roofline = Roofline(**one)
+    return Rooflines(roofline, roofline, found.get("data-type-size", 2))

@@ -9,6 +9,8 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
+from .roofline import CountedWork, ProductWork, Rooflines
+
 __all__ = ["COLLECTIVES", "Layer", "LayerTable", "Part"]
 
 COLLECTIVES = ("NONE", "ALLREDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL")
@@ -26,11 +28,14 @@ class Part:
         One of :data:`COLLECTIVES`.
     size : int
         Bytes per NPU; of an all-gather the bytes that each NPU contributes.
+    work : ProductWork or CountedWork, optional
+        What it computes: where the system has a roofline, that gives ``compute_ns``.
     """
 
     compute_ns: int = 0
     collective: str = "NONE"
     size: int = 0
+    work: ProductWork | CountedWork | None = None
 
     def __post_init__(self) -> None:
         """Check the collective and the numbers."""
@@ -88,6 +93,9 @@ class LayerTable:
         Layers before whose input gradient the activations are recomputed.
     last_bottom : int, optional
         The last layer of DLRM's bottom MLP.
+    overlapped : bool
+        The loops of transformers compute a layer's weight gradient while its input gradient's collective is
+        under way, as ASTRA-sim 1.0 since May 2022 and COMET's fork do; before, they waited for it.
     where : str
         The file's name, for error messages.
 
@@ -104,6 +112,7 @@ class LayerTable:
     checkpoints: tuple[int, ...] = ()
     initiates: tuple[int, ...] = ()
     last_bottom: int | None = None
+    overlapped: bool = False
     where: str = "workload"
 
     def __post_init__(self) -> None:
@@ -142,8 +151,30 @@ class LayerTable:
             size = comm(one.size)
             if one.collective != "NONE":
                 size = max(size, 1)
-            return Part(compute(one.compute_ns), one.collective, size)
+            return replace(one, compute_ns=compute(one.compute_ns), size=size)
 
+        return self._with(part)
+
+    def timed(self, rooflines: Rooflines | None, *, compat: bool = False) -> LayerTable:
+        """Return a table whose parts have their times, and no longer what they compute.
+
+        Parameters
+        ----------
+        rooflines : Rooflines, optional
+            What gives parts with work their times; without, the table's own times stay.
+        compat : bool
+            In the arithmetic of COMET's fork.
+        """
+
+        def part(one: Part) -> Part:
+            if one.work is None or rooflines is None:
+                return replace(one, work=None)
+            return replace(one, compute_ns=one.work.time_ns(rooflines, compat=compat), work=None)
+
+        return self._with(part)
+
+    def _with(self, part: Callable[[Part], Part]) -> LayerTable:
+        """Return a table with changed parts."""
         return replace(
             self,
             layers=tuple(

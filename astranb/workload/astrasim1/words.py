@@ -14,6 +14,7 @@ __all__ = ["Words"]
 _MOST_BYTES: Final = 64 << 20
 _MOST: Final = 1 << 60
 _WORD: Final = re.compile(r"\S+")
+_DECIMAL: Final = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?")
 
 
 class _Word(NamedTuple):
@@ -54,6 +55,12 @@ class Words:
         """The next word, without reading it."""
         return self._words[self._at].text if self.left else ""
 
+    @property
+    def numbers_ahead(self) -> int:
+        """How many of the next words are numbers, at most six."""
+        texts = [word.text for word in self._words[self._at : self._at + 6]]
+        return next((at for at, text in enumerate(texts) if not _DECIMAL.fullmatch(text)), len(texts))
+
     def fail(self, what: str, hint: str, line: int | None = None) -> NoReturn:
         """Raise an error at a line, by default that of the last word read."""
         if line is None:
@@ -75,3 +82,12 @@ class Words:
         if not low <= int(word) <= high:
             self.fail(f"{what}: {word} is out of range", f"use {low} to {high}")
         return int(word)
+
+    def decimal(self, what: str, high: float = 1e18) -> float:
+        """Read the next word as a number from 0, whole or not."""
+        word = self.word(what)
+        if not _DECIMAL.fullmatch(word):
+            self.fail(f"{what}: a number is expected, not {word[:40]!r}", "give a number")
+        if not 0 <= float(word) <= high:
+            self.fail(f"{what}: {word} is out of range", f"use 0 to {high:g}")
+        return float(word)

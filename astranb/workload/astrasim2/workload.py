@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from astranb.chakra import NO_DURATIONS, read_ranks
+from astranb.chakra import NO_DURATIONS, Trace, is_task_graph, read_ranks, read_task_graph, task_graph_traces
+from astranb.core.errors import InputError
 
 from .custom_collectives import read_custom_collectives
 from .documents import read_groups, read_json, read_memory, read_network, read_system
@@ -93,7 +94,7 @@ def load(
     Parameters
     ----------
     workload : str or Path
-        The prefix of the traces ``PREFIX.RANK.et``; there is one for each NPU.
+        The prefix of the traces ``PREFIX.RANK.et``; there is one for each NPU. Or a task graph of FlexFlow.
     system : str or Path
         ``system.json``.
     network : str, Path or InfraNetwork
@@ -125,11 +126,11 @@ def load(
     npus = described.npus
     document = read_json(system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
-    members = {} if groups is None else read_groups(groups, npus)
+    traces, members = _traces(workload, groups, npus)
     custom = read_custom_collectives(document, root)
     known: dict[bytes, Operations] = {}
     operations = []
-    for rank, trace in enumerate(read_ranks(workload, npus)):
+    for rank, trace in enumerate(traces):
         check_peers(trace, rank, npus)
         if trace.data not in known:
             known[trace.data] = operations_of(
@@ -146,3 +147,20 @@ def load(
         compat,
         Path(workload).name,
     )
+
+
+def _traces(
+    workload: str | Path, groups: str | Path | None, npus: int
+) -> tuple[list[Trace], dict[int, list[int]]]:
+    """Read the traces of all ranks and their groups; a task graph has its own groups."""
+    if not is_task_graph(workload):
+        return read_ranks(workload, npus), {} if groups is None else read_groups(groups, npus)
+    if groups is not None:
+        what = "a task graph of FlexFlow has its own groups"
+        raise InputError(what, where=str(groups), hint="leave the groups (--comm-group) out")
+    graph = read_task_graph(workload)
+    if graph.ranks != npus:
+        what = f"the task graph has {graph.ranks:,} GPUs, the network {npus:,}"
+        hint = "give a network of as many, or the task graph itself as --infra"
+        raise InputError(what, where=str(workload), hint=hint)
+    return task_graph_traces(graph)

@@ -11,6 +11,7 @@ from .fit import Fit, fit_gpu, gpu_of_file
 from .gpus import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, gpu_named
 from .grids import Grid, grids, kernel_of, tile_of
 from .host import HOSTS, Host
+from .hybrid import PLACEMENTS, STREAMINGS, HybridMemory, MemorySplit, MemoryTier
 from .recorded import Launch, ShapedKernel, shaped_kernel
 from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
@@ -32,18 +33,23 @@ __all__ = [
     "GPUS",
     "HOSTS",
     "LAUNCHES",
+    "PLACEMENTS",
     "PRECISIONS",
     "SORTS",
+    "STREAMINGS",
     "Attention",
     "Fit",
     "Gpu",
     "Grid",
     "Host",
     "HostUpdate",
+    "HybridMemory",
     "Kernel",
     "KernelTimes",
     "KernelTiming",
     "Launch",
+    "MemorySplit",
+    "MemoryTier",
     "Product",
     "ShapedKernel",
     "Stream",

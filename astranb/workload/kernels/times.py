@@ -15,13 +15,14 @@ Every kernel takes a constant besides. What GPUs achieve is in :mod:`.gpus`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
 
 from .gpus import PRECISIONS, Gpu
 from .host import HOSTS
+from .hybrid import HybridMemory, MemorySplit
 from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
 __all__ = ["EFFICIENCIES", "LAUNCHES", "KernelTimes", "Tile", "read_efficiency"]
@@ -47,6 +48,8 @@ EFFICIENCIES: Final = ("kernels", "ideal")
 SUSTAINED: Final = 0.9
 """Part of a short benchmark's rate that a GPU sustains for minutes, within its power."""
 
+_STREAMED: Final = {"optimizer": "optimizer", "matrices": "gradients"}
+"""What passes over memory move, by their sort; others move activations."""
 _NUMBER_BYTES: Final = {"bf16": 2, "fp16": 2, "fp8": 1}
 _CAST_BYTES: Final = 4
 """To cast a number to fp8: two bytes read, one written, and one more for the transposed copy."""
@@ -139,6 +142,9 @@ class KernelTimes:
         arXiv 2301.03598: one-tile Stream-K behind data-parallel tiles), where that is faster. The libraries
         of these GPUs are not known to by default: hipBLASLt on MI300X uses it only with
         ``TENSILE_SOLUTION_SELECTION_METHOD=2`` (its documentation, "Using Stream-K with hipBLASLt").
+    expanded : HybridMemory, optional
+        An expansion of the GPU's memory. What of it a kernel reads depends on what a rank holds
+        (:meth:`holding`); until then it reads nothing.
 
     Raises
     ------
@@ -163,6 +169,7 @@ class KernelTimes:
         launch: str = "none",
         sustained: float = SUSTAINED,
         stream_k: bool = False,
+        expanded: HybridMemory | None = None,
     ) -> None:
         if precision not in PRECISIONS or precision not in gpu.peaks:
             known = [name for name in PRECISIONS if name in gpu.peaks]
@@ -172,13 +179,62 @@ class KernelTimes:
         if launch not in LAUNCHES:
             raise InputError(f"no launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
         self.gpu, self.precision, self.efficiency, self.launch = gpu, precision, efficiency, launch
-        self.sustained, self.stream_k = sustained, stream_k
+        self.sustained, self.stream_k, self.expanded = sustained, stream_k, expanded
+        self.split: MemorySplit | None = None
         self._known: dict[Kernel, int] = {}
+
+    def _with(self, expanded: HybridMemory | None, split: MemorySplit | None) -> KernelTimes:
+        made = KernelTimes(
+            self.gpu, self.precision, efficiency=self.efficiency, launch=self.launch,
+            sustained=self.sustained, stream_k=self.stream_k, expanded=expanded,
+        )  # fmt: skip
+        made.split = split
+        return made
+
+    def expanded_by(self, memory: HybridMemory | None) -> KernelTimes:
+        """Give the times on the same GPU with an expansion of its memory, or without."""
+        return self if memory == self.expanded else self._with(memory, None)
+
+    def holding(self, held: Mapping[str, int], offloaded: int = 0) -> KernelTimes:
+        """Give the times of a rank that holds some data.
+
+        Parameters
+        ----------
+        held : mapping of str to int
+            Bytes by what they are for, as :data:`astranb.workload.models.MEMORY_PARTS`.
+        offloaded : int
+            Bytes in the expansion that are only loaded and stored.
+
+        Raises
+        ------
+        InputError
+            It does not fit in the GPU's memory and the expansion.
+
+        Examples
+        --------
+        >>> from astranb.workload.kernels import GPUS, HybridMemory, MemoryTier
+        >>> memory = HybridMemory(MemoryTier.of("480 GB, 500 GB/s"))
+        >>> times = KernelTimes(GPUS["a100-sxm"], efficiency=1.0, expanded=memory)
+        >>> held = {"weights": 100 * 10**9, "activations": 9 * 10**9}
+        >>> [one.kernel_ns(Stream(10**9)) for one in (times, times.holding(held))]
+        [579784, 956167]
+        """
+        if self.expanded is None:
+            return self
+        split = self.expanded.split(held, self.gpu.memory_bytes, offloaded)
+        return self if split is None else self._with(self.expanded, split)
 
     @property
     def peak_flops(self) -> int:
         """Peak operations per second of the products' precision."""
         return self.gpu.peaks[self.precision]
+
+    @property
+    def memory_bytes(self) -> int:
+        """The GPU's memory, with its part of an expansion."""
+        if self.expanded is None:
+            return self.gpu.memory_bytes
+        return (self.expanded.local_bytes or self.gpu.memory_bytes) + self.expanded.capacity_bytes
 
     @property
     def launch_ns(self) -> int:
@@ -197,7 +253,14 @@ class KernelTimes:
 
     def roofline_ns(self, flops: int, touched: int) -> int:
         """Give the least time of a computation, in ns, rounded up."""
-        return max(-(-flops * 10**9 // self.peak_flops), -(-touched * 10**9 // self.gpu.memory_Bps))
+        return self._roofline_ns(flops, {"": touched})
+
+    def _roofline_ns(self, flops: int, touched: Mapping[str, int]) -> int:
+        """Give the same of bytes of each sort of data."""
+        operations = -(-flops * 10**9 // self.peak_flops)
+        if self.split is None:
+            return max(operations, -(-sum(touched.values()) * 10**9 // self.gpu.memory_Bps))
+        return max(operations, math.ceil(self.split.streamed_ns(touched, self.gpu.memory_Bps)))
 
     def ideal_ns(self, flops: int, touched: int, kernels: Sequence[Kernel]) -> int:
         """Give the least time of a computation, in ns: no times of kernels are below it.
@@ -205,12 +268,24 @@ class KernelTimes:
         That is the roofline of its operations and bytes; but what kernels leave out, as the operations that a
         mask spares and the bytes that fp8 does, counts for nothing.
         """
-        whole = self.roofline_ns(flops, touched)
         if not kernels:
-            return whole
+            return self.roofline_ns(flops, touched)
         operations = sum(one.flops / self._peak_flops_of(one) for one in kernels)
-        moved = sum(map(self.moved, kernels)) / self.gpu.memory_Bps
-        return min(whole, math.ceil(max(operations, moved) * 1e9))
+        if self.split is None:
+            whole = self.roofline_ns(flops, touched)
+            moved = sum(map(self.moved, kernels)) / self.gpu.memory_Bps
+            return min(whole, math.ceil(max(operations, moved) * 1e9))
+        parts: dict[str, int] = {}
+        for one in kernels:
+            for name, size in self.moved_parts(one).items():
+                parts[name] = parts.get(name, 0) + size
+        total = sum(parts.values())
+        # What the computation touches is divided as what its kernels move.
+        whole = self._roofline_ns(
+            flops, {name: touched * size // total for name, size in parts.items()} if total else {"": touched}
+        )
+        streamed_ns = self.split.streamed_ns(parts, self.gpu.memory_Bps)
+        return min(whole, math.ceil(max(operations * 1e9, streamed_ns)))
 
     def computation_ns(self, flops: int, touched: int, kernels: Iterable[Kernel]) -> int:
         """Give the time of a computation.
@@ -253,7 +328,7 @@ class KernelTimes:
             elif isinstance(kernel, TimedKernel):
                 took = kernel.duration_ns
             else:
-                took = self._moved_ns(kernel.size) + kernel.launches * self.gpu.kernel_ns
+                took = self._moved_ns(self.moved_parts(kernel)) + kernel.launches * self.gpu.kernel_ns
             found = self._known[kernel] = max(1, round(took))
         return found
 
@@ -284,13 +359,38 @@ class KernelTimes:
         one = kernel
         return one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
 
-    def _moved_ns(self, size: float) -> float:
-        """Give the time of a pass over memory."""
-        return size * 1e9 / (self.gpu.memory_Bps * self.gpu.stream)
+    def moved_parts(self, kernel: Kernel) -> dict[str, int]:
+        """Give the same by what the bytes are for (:data:`astranb.workload.models.MEMORY_PARTS`).
 
-    def _fed_ns(self, size: float) -> float:
+        An optimizer's pass counts as its state: that is 24 of the 28 bytes of a parameter that Adam moves.
+        """
+        moved = self.moved(kernel)
+        if isinstance(kernel, Stream):
+            return {_STREAMED.get(kernel.sort, "activations"): moved}
+        if isinstance(kernel, Attention) and kernel.queries == 1:
+            kept = 2 * kernel.kept_numbers
+            return {"cache": kept, "activations": moved - kept}
+        if isinstance(kernel, Product) and kernel.weights:
+            each = _NUMBER_BYTES[self._precision_of(kernel)]
+            if kernel.sums:
+                of_gradients = 2 * kernel.copies * kernel.m * kernel.n
+                return {"gradients": of_gradients, "activations": moved - of_gradients}
+            of_weights = each * kernel.copies * kernel.k * kernel.n
+            return {"weights": of_weights, "activations": moved - of_weights}
+        return {"activations": moved}
+
+    def _moved_ns(self, parts: Mapping[str, int]) -> float:
+        """Give the time of a pass over memory."""
+        return self._streamed_ns(parts, self.gpu.stream)
+
+    def _fed_ns(self, parts: Mapping[str, int]) -> float:
         """Give the time to feed a product from memory, and to write its output."""
-        return size * 1e9 / (self.gpu.memory_Bps * self.gpu.feed)
+        return self._streamed_ns(parts, self.gpu.feed)
+
+    def _streamed_ns(self, parts: Mapping[str, int], achieved: float) -> float:
+        if self.split is None:
+            return sum(parts.values()) * 1e9 / (self.gpu.memory_Bps * achieved)
+        return self.split.streamed_ns(parts, self.gpu.memory_Bps, achieved)
 
     def tile(self, one: Product) -> Tile:
         """Give the best tile of a product, and how often its ``k`` is split."""
@@ -315,22 +415,22 @@ class KernelTimes:
                 length = one.k if split == 1 else max(one.k / split, _SHORTEST)
                 took = waves * 2 * rows * columns * (length + _DRAIN) / (rate * part)
                 if split > 1:
-                    took += self._fed_ns(4 * (split + 1) * one.m * one.n * one.copies)
+                    took += self._fed_ns({"buffers": 4 * (split + 1) * one.m * one.n * one.copies})
                 found.append(Tile(rows, columns, split, rate * part, took))
             full, rest = divmod(tiles, gpu.sms)
             if self.stream_k and full and rest:
                 steps = full * (one.k + _DRAIN) + rest / gpu.sms * one.k + _DRAIN
                 took = 2 * rows * columns * steps / (rate * part)
                 # Every multiprocessor hands a part of a tile on, or takes one over.
-                took += self._fed_ns(2 * 4 * rows * columns * gpu.sms)
+                took += self._fed_ns({"buffers": 2 * 4 * rows * columns * gpu.sms})
                 found.append(Tile(rows, columns, 1, rate * part, took, even=True))
         return found
 
     def _product_ns(self, one: Product) -> float:
         """Give the time of a product, and in fp8 of casting its input."""
-        took = max(self.tile(one).product_ns, self._fed_ns(self.moved(one))) + self.gpu.kernel_ns
+        took = max(self.tile(one).product_ns, self._fed_ns(self.moved_parts(one))) + self.gpu.kernel_ns
         if self.casts(one):
-            took += self._moved_ns(self.cast_size(one)) + self.gpu.kernel_ns
+            took += self._moved_ns({"activations": self.cast_size(one)}) + self.gpu.kernel_ns
         return took
 
     def cast_size(self, one: Product) -> int:
@@ -342,8 +442,8 @@ class KernelTimes:
         if one.queries == 1:
             # The parts of long contexts, which several multiprocessors read, are added in the end.
             parts = _PARTS_NS * one.keys / (one.keys + 1024)
-            return self._moved_ns(self.moved(one)) + parts + gpu.kernel_ns + gpu.decode_ns
-        return max(self.attended_ns(one), self._moved_ns(self.moved(one))) + gpu.kernel_ns
+            return self._moved_ns(self.moved_parts(one)) + parts + gpu.kernel_ns + gpu.decode_ns
+        return max(self.attended_ns(one), self._moved_ns(self.moved_parts(one))) + gpu.kernel_ns
 
     def attended_ns(self, one: Attention) -> float:
         """Give the time of the operations of attention, of more tokens than one."""

@@ -47,6 +47,8 @@ class Product:
         the vector's gradient is a sum over the output's, in a pass that reads it.
     launches : int
         Kernels. (Training libraries launch a product for each expert; those of inference one for all.)
+    sums : bool
+        Whether its output is the gradient of parameters, and none of its inputs is parameters.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Product:
     cast: bool = True
     bias: bool = False
     launches: int = 1
+    sums: bool = False
 
     @property
     def sort(self) -> str:
@@ -296,7 +299,7 @@ def expert_kernels(
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
     """Give the products of a backward pass, and the addition to the sum of gradients."""
     inward = replace(one, n=one.k, k=one.n, bias=False)
-    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False)
+    other = replace(one, m=one.n, n=one.k, k=one.m, bias=False, sums=one.weights)
     if not one.weights:
         return inward, other
     added = Stream(_GRADIENT_BYTES * one.n * one.k * one.copies, launches=0, sort="matrices")

@@ -28,8 +28,10 @@ from typing import Final, NamedTuple
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 
 from .job import Job
+from .parallelism import share
 from .program import Cost
 from .transformer import Transformer
+from .weights import cached_width
 
 __all__ = ["Costs"]
 
@@ -86,10 +88,28 @@ class Costs:
     ----------
     model : Transformer
     job : Job
+    part : int
+        The rank's number in its tensor group. Where this does not divide the model, the first rank has the
+        most; one without a head computes no attention, and adds nothing to its sum.
     """
 
     model: Transformer
     job: Job
+    part: int = 0
+
+    def share_of(self, width: int) -> int:
+        """The rank's share of a width that tensor parallelism divides."""
+        return share(width, self.job.parallelism.tensor, self.part)
+
+    @property
+    def heads(self) -> int:
+        """Heads of queries of the rank."""
+        return self.model.heads // self.model.head_groups * self.share_of(self.model.head_groups)
+
+    @property
+    def kv_heads(self) -> int:
+        """Its heads of keys and values."""
+        return self.share_of(self.model.kv_heads)
 
     @property
     def tokens(self) -> int:
@@ -112,8 +132,11 @@ class Costs:
     @property
     def cache_block(self) -> int:
         """Bytes of keys and values of a microbatch's tokens, on one rank."""
-        wide = self.model.cache_width * self.tokens * self.job.bytes_each
-        return wide if self.model.is_latent else wide // self.job.parallelism.tensor
+        return self._cached * self.tokens * self.job.bytes_each
+
+    @property
+    def _cached(self) -> int:
+        return cached_width(self.model, self.job.parallelism.tensor, self.part)
 
     def _products(self, *shapes: tuple[int, int], then: tuple[Kernel, ...] = (), plain: bool = False) -> Cost:
         """Products of a microbatch's tokens with parameters, of shapes (inputs, outputs)."""
@@ -152,32 +175,33 @@ class Costs:
 
     def queries(self) -> Cost:
         """The projections of queries, keys and values, and the rotation of positions."""
-        m, t = self.model, self.job.parallelism.tensor
+        m, heads = self.model, self.heads
         if m.is_latent:
-            heads = m.heads // t
             return self._products(
                 (m.hidden, m.q_rank), (m.hidden, m.kv_rank + m.rope_size), (m.q_rank, heads * m.key_size),
                 (m.kv_rank, heads * (m.head_size + m.v_size)),
                 then=self._fused(self.tokens * heads * m.key_size, "positions"),
             )  # fmt: skip
-        wide = (m.heads * m.key_size + m.cache_width) // t
-        turned = self.tokens * (m.heads + m.kv_heads) * m.key_size // t
+        if not heads:
+            return Cost(0, 0)
+        wide = heads * m.key_size + self._cached
+        turned = self.tokens * (heads + self.kv_heads) * m.key_size
         then = () if m.positions else self._fused(turned, "positions")
         return self._products((m.hidden, wide), then=then)
 
     def output(self) -> Cost:
         """The projection of attention's output."""
         m = self.model
-        return self._products((m.heads * m.value_size // self.job.parallelism.tensor, m.hidden))
+        return self._products((self.heads * m.value_size, m.hidden)) if self.heads else Cost(0, 0)
 
     def attention(self, seen: int) -> Cost:
         """Attention of a microbatch's tokens to ``seen`` tokens of each sequence."""
-        m, t = self.model, self.job.parallelism.tensor
-        heads = m.heads // t
+        m, heads = self.model, self.heads
+        if not heads:
+            return Cost(0, 0)
         flops = 2 * self.tokens * seen * heads * (m.key_size + m.value_size)
-        kept = m.cache_width // (1 if m.is_latent else t)
         size = self.tokens * heads * (m.key_size + m.value_size) * self.job.bytes_each
-        size += self.job.micro * seen * kept * self.job.cache_bytes
+        size += self.job.micro * seen * self._cached * self.job.cache_bytes
         return Cost(flops, size, kernels=self._attention(seen, heads))
 
     def _attention(self, seen: int, heads: int) -> tuple[Kernel, ...]:
@@ -189,7 +213,7 @@ class Costs:
         halves = 2 // self.job.cache_bytes if self.job.mode != "training" else 1
         if (self.job.attention != "unfused" and not self.job.elementwise) or each == 1:
             if not m.is_latent:
-                kept = m.kv_heads // self.job.parallelism.tensor
+                kept = self.kv_heads
                 wide = 0 if halves == 1 else (m.key_size + m.value_size) // halves
                 return (
                     Attention(
@@ -217,7 +241,7 @@ class Costs:
         return self._mlp(self.model.ffn)
 
     def _mlp(self, width: int) -> tuple[Cost, Cost]:
-        m, part = self.model, width // self.job.parallelism.tensor
+        m, part = self.model, self.share_of(width)
         matrices = 2 if m.gated else 1
         shape = (m.hidden, matrices * part)
         opening = self._products(
@@ -239,12 +263,13 @@ class Costs:
 
         It computes the number of tokens that it sends to experts, times :attr:`load`.
         """
-        m, degrees = self.model, self.job.parallelism
-        count, part = self.used_experts, m.expert_ffn // degrees.tensor
-        numbers = count * m.expert // degrees.tensor
+        m = self.model
+        count, part = self.used_experts, self.share_of(m.expert_ffn)
+        each = m.expert // m.expert_ffn * part
+        numbers = count * each
         tokens = int(self.load * m.top_k * self.tokens)
         wide = tokens * (2 * m.hidden + part)
-        flops = 2 * self.tokens * m.top_k * m.expert // degrees.tensor
+        flops = 2 * self.tokens * m.top_k * each
         kernels = expert_kernels(
             tokens, m.hidden, part, count, gated=m.gated, number_bytes=self.job.bytes_each,
             cast=self.job.mode == "training",
@@ -336,7 +361,7 @@ class Costs:
 
     def softmax(self, seen: int) -> Cost:
         """The softmax of a rank's heads over ``seen`` tokens each, and its dropout."""
-        numbers = self.tokens * seen * self.model.heads // self.job.parallelism.tensor
+        numbers = self.tokens * seen * self.heads
         return self._elementwise(numbers, _SOFTMAX_FLOPS, 2, dropout=True)
 
 

@@ -13,6 +13,7 @@ from .memory import RankMemory, rank_memory
 from .parallelism import Parallelism
 from .pipeline import check
 from .transformer import Transformer
+from .weights import shares
 
 __all__ = ["fullest", "options_of", "require_memory", "what_fits"]
 
@@ -30,7 +31,9 @@ def fullest(model: Transformer, job: Job) -> RankMemory:
     return max((rank_memory(model, job, stage) for stage in sorted(each)), key=lambda one: one.total)
 
 
-def require_memory(model: Transformer, job: Job, limit_bytes: int, gpu: str) -> RankMemory:
+def require_memory(
+    model: Transformer, job: Job, limit_bytes: int, gpu: str, expanded_bytes: int = 0
+) -> RankMemory:
     """Refuse a step that does not fit.
 
     Parameters
@@ -41,6 +44,8 @@ def require_memory(model: Transformer, job: Job, limit_bytes: int, gpu: str) -> 
         The memory of a GPU.
     gpu : str
         Its name.
+    expanded_bytes : int
+        What of an expansion it has besides.
 
     Returns
     -------
@@ -53,7 +58,8 @@ def require_memory(model: Transformer, job: Job, limit_bytes: int, gpu: str) -> 
         It does not fit; the hint is a plan that does.
     """
     found = fullest(model, job)
-    if found.total <= limit_bytes:
+    both_bytes = limit_bytes + expanded_bytes
+    if found.total <= both_bytes:
         return found
     parts = sorted(found.parts.items(), key=lambda one: -one[1])[:3]
     largest = ", ".join(f"{name} {size / 1e9:,.1f}" for name, size in parts)
@@ -61,9 +67,16 @@ def require_memory(model: Transformer, job: Job, limit_bytes: int, gpu: str) -> 
         f"a rank of stage {found.stage} needs {found.total / 1e9:,.1f} GB of the "
         f"{limit_bytes / 1e9:,.1f} GB of {gpu} ({largest})"
     )
-    better = what_fits(model, job, limit_bytes)
+    if expanded_bytes:
+        missing = (found.total - both_bytes) / 1e9
+        what += f"; with {expanded_bytes / 1e9:,.1f} GB of expanded memory {missing:,.1f} GB are missing"
+    better = what_fits(model, job, both_bytes)
     hint = "take a GPU with more memory" if better is None else f"take {options_of(better)}"
-    raise InputError(what, where="memory", hint=f"{hint}; or --memory-limit none")
+    raise InputError(
+        what,
+        where="memory",
+        hint=f"{hint}; or {'more expanded memory' if expanded_bytes else '--memory-limit none'}",
+    )
 
 
 def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = 8) -> Job | None:
@@ -99,6 +112,8 @@ def _similar(model: Transformer, job: Job, per_node: int) -> Iterator[Job]:
     given, training = job.parallelism, job.mode == "training"
     again = sorted({job.recompute, "full"}, key=RECOMPUTE.index) if training else ["none"]
     for tensor in _powers(per_node):
+        if any(shares(model, tensor)):
+            continue
         for pipeline in _powers(min(_MOST_STAGES, model.layers)):
             rest = given.context * tensor * pipeline
             data = max(1, given.ranks // rest) if given.ranks % rest == 0 else 1

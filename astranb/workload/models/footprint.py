@@ -25,7 +25,12 @@ _PARTS = tuple(MEMORY_PARTS)
 
 
 def step_footprint(
-    model: Transformer, job: Job, stages: Sequence[StageProgram], limit_bytes: int = 0
+    model: Transformer,
+    job: Job,
+    stages: Sequence[StageProgram],
+    limit_bytes: int = 0,
+    *,
+    program: Sequence[int] | None = None,
 ) -> Footprint:
     """Give the footprint of a step's ranks.
 
@@ -34,9 +39,11 @@ def step_footprint(
     model : Transformer
     job : Job
     stages : sequence of StageProgram
-        The programs of the ranks of each stage.
+        The programs of the ranks of each stage, and share of the model.
     limit_bytes : int
         The memory of a GPU.
+    program : sequence of int, optional
+        The number of each rank's program. Default: that of its stage.
 
     Examples
     --------
@@ -49,8 +56,12 @@ def step_footprint(
     """
     degrees = job.parallelism
     held, first, operation, at_end, change = [], [0], [], [], []
-    for number, program in enumerate(stages):
-        memory = StageMemory(model, job, number)
+    of_rank = (
+        np.repeat(np.arange(degrees.pipeline), degrees.per_stage) if program is None else np.array(program)
+    )
+    for number, written in enumerate(stages):
+        rank = int(np.argmax(of_rank == number))
+        memory = StageMemory(model, job, degrees.stage(rank), rank % degrees.tensor)
         held.append([memory.weights, memory.gradients, memory.optimizer, 0, memory.cached, memory.around])
         passes = {
             (is_forward, chunk): memory.forward(chunk) if is_forward else memory.backward(chunk)
@@ -58,7 +69,7 @@ def step_footprint(
             for is_forward in (True, False)
         }
         place: dict[tuple[bool, int], int] = {}
-        for one in program.units:
+        for one in written.units:
             key = one.is_forward, one.chunk
             at = place.get(key, 0)
             kept, cached, working = passes[key][at]
@@ -73,7 +84,7 @@ def step_footprint(
         first.append(len(operation))
     return Footprint(
         _PARTS,
-        np.repeat(np.arange(degrees.pipeline), degrees.per_stage),
+        of_rank,
         np.array(held, np.int64),
         np.array(first, np.int64),
         np.array(operation, np.int64),

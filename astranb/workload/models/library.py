@@ -20,6 +20,10 @@ __all__ = ["MODELS", "TRANSFORMERS", "Model", "find_model", "read_model"]
 _MOST_BYTES: Final = 1 << 20
 
 _GPT3 = "Brown et al. 2020, arXiv 2005.14165, table 2.1; 50,257 words as GPT-2"
+_MEGATRON = (
+    "Narayanan et al. 2021, arXiv 2104.04473, table 1 (1008.0 billion parameters); 51,200 words and "
+    "sequences of 2,048 as the models of its section 5"
+)
 _LLAMA2 = "Touvron et al. 2023, arXiv 2307.09288; config.json of meta-llama/Llama-2-*-hf"
 _LLAMA3 = "Llama team 2024, arXiv 2407.21783, table 3; config.json of meta-llama/Llama-3*"
 
@@ -48,6 +52,10 @@ _ALL = (
     _gpt3("6.7b", 32, 4096, 32),
     _gpt3("13b", 40, 5120, 40, "; width 5120 = 40 heads of 128, where the table has 5140"),
     _gpt3("175b", 96, 12288, 96),
+    Transformer(
+        "transformer-1t", 128, 25600, 160, 102400, 51200, 2048,
+        biases=True, positions=2048, tied=True, source=_MEGATRON,
+    ),
     _llama("llama2-7b", 32, 4096, 32, 32, 11008, 32000, 4096, _LLAMA2),
     _llama("llama2-13b", 40, 5120, 40, 40, 13824, 32000, 4096, _LLAMA2),
     _llama("llama2-70b", 80, 8192, 64, 8, 28672, 32000, 4096, _LLAMA2),

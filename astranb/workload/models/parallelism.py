@@ -8,7 +8,7 @@ from typing import Final
 
 from astranb.core.errors import InputError
 
-__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism"]
+__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism", "share"]
 
 GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends")
 """Roles of groups of ranks: parts of a matrix, parts of a sequence, replicas, the experts of a layer,
@@ -19,6 +19,19 @@ PEERS: Final = ("previous stage", "next stage", "previous in context", "next in 
 
 NEXT_STAGE: Final = PEERS.index("next stage")
 _MOST: Final = 1 << 20
+
+
+def share(width: int, parts: int, part: int = 0) -> int:
+    """Give what one of some parts has of a width that they need not divide; part 0 has the most.
+
+    Larger shares are spread evenly, so that parts at a fixed distance are alike.
+
+    Examples
+    --------
+    >>> [share(160, 128, part) for part in range(9)]
+    [2, 1, 1, 1, 2, 1, 1, 1, 2]
+    """
+    return (-part * width) // parts - (-(part + 1) * width) // parts
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from .passes import PassWriter
 from .program import TAGS, StageProgram
 from .stage import Stage
 from .transformer import Transformer
+from .weights import shares
 
-__all__ = ["Pass", "check", "one_forward_one_backward", "stage_program", "write_training"]
+__all__ = ["Pass", "check", "one_forward_one_backward", "stage_program", "stage_programs", "write_training"]
 
 TOKEN_BYTES = 4
 
@@ -78,14 +79,13 @@ def check(model: Transformer, job: Job) -> None:
         Names the two numbers that do not fit.
     """
     degrees = job.parallelism
-    for name, value in (("heads", model.heads), ("ffn", model.ffn), ("kv_heads", model.kv_heads)):
-        if value % degrees.tensor and not (name == "kv_heads" and model.is_latent):
-            what = f"tensor parallelism {degrees.tensor} does not divide {name} {value} of {model.name}"
-            raise InputError(what, where="tensor", hint="take a divisor")
-    if model.experts and (model.expert_ffn % degrees.tensor or model.experts % degrees.expert):
-        parts = f"{degrees.expert} ranks of {degrees.tensor} parts"
-        what = f"{model.experts} experts of {model.expert_ffn} over {parts}"
-        raise InputError(what, where="expert", hint="take divisors")
+    least = min(model.ffn, model.expert_ffn) if model.experts else model.ffn
+    if degrees.tensor > least:
+        what = f"tensor parallelism {degrees.tensor} of an MLP of {least} in {model.name}"
+        raise InputError(what, where="tensor", hint=f"take at most {least}")
+    if model.experts and model.experts % degrees.expert:
+        what = f"{model.experts} experts over {degrees.expert} ranks"
+        raise InputError(what, where="expert", hint="take a divisor")
     if degrees.expert > 1 and not model.experts:
         raise InputError(f"{model.name} has no experts", where="expert", hint="leave it out")
     if job.expert_imbalance != 1:
@@ -106,9 +106,15 @@ def check(model: Transformer, job: Job) -> None:
         raise InputError("more messages than tags", where="microbatches", hint="take fewer")
 
 
-def stage_program(model: Transformer, job: Job, stage: int) -> StageProgram:
-    """Write the program of the ranks of one stage."""
-    writer = Stage(model, job, stage)
+def stage_programs(model: Transformer, job: Job, stage: int) -> list[StageProgram]:
+    """Write the programs of the ranks of one stage: one for each share of the model that they have."""
+    of_rank = shares(model, job.parallelism.tensor)
+    return [stage_program(model, job, stage, of_rank.index(kind)) for kind in range(max(of_rank) + 1)]
+
+
+def stage_program(model: Transformer, job: Job, stage: int, part: int = 0) -> StageProgram:
+    """Write the program of the ranks of one stage with the same number in their tensor groups."""
+    writer = Stage(model, job, stage, part)
     if job.mode == "training":
         write_training(writer, job)
     elif job.mode == "prefill":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from .activations import LayerActivations
 from .costs import Costs
 from .job import Job
 from .parallelism import NEXT_STAGE, PEERS
@@ -28,14 +29,20 @@ class Stage(PassWriter):
     job : Job
     stage : int
         Its number, from 0.
+    part : int
+        The rank's number in its tensor group.
     """
 
-    def __init__(self, model: Transformer, job: Job, stage: int) -> None:
-        self.model, self.costs = model, Costs(model, job)
+    def __init__(self, model: Transformer, job: Job, stage: int, part: int = 0) -> None:
+        self.model, self.costs = model, Costs(model, job, part)
         passes = units(model, job.parallelism, stage)
         self._ring = 0
+        self._activations = LayerActivations(model, job, part)
         super().__init__(
-            job, stage, passes, {key: of_unit(model, job.parallelism, key) for keys in passes for key in keys}
+            job,
+            stage,
+            passes,
+            {key: of_unit(model, job.parallelism, key, part) for keys in passes for key in keys},
         )
 
     def received_bytes(self, chunk: int) -> int:  # noqa: ARG002 - all are of one size
@@ -51,6 +58,10 @@ class Stage(PassWriter):
         """Bytes of gradients of the words that both ends of the pipeline hold."""
         ends = self.model.tied and {EMBEDDING, HEAD} & set(self._held)
         return self.costs.words * self.model.hidden * self.job.gradient_bytes if ends else 0
+
+    def kept_bytes(self, key: int) -> int:
+        """Give the bytes of activations that a layer's backward pass needs."""
+        return self._activations.kept(experts=self.model.has_experts(key)) if key >= 0 else 0
 
     # One layer, the embedding or the head
 

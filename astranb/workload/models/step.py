@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
@@ -28,11 +28,13 @@ from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
     COMPUTE,
+    MEMORY,
     RECV,
     SEND,
     DimensionNetwork,
     Footprint,
     InfraNetwork,
+    Memory,
     Operations,
     RankOperations,
     Workload,
@@ -41,8 +43,10 @@ from astranb.workload.kernels import (
     DEFAULT_GPU,
     Grid,
     HostUpdate,
+    HybridMemory,
     Kernel,
     KernelTimes,
+    MemoryTier,
     TimedKernel,
     gpu_named,
     grids,
@@ -55,11 +59,12 @@ from .dlrm import Dlrm, recommendation
 from .footprint import step_footprint
 from .job import Job
 from .library import Model, find_model
-from .memory import RankMemory, step_memory
+from .memory import RankMemory, StageMemory, step_memory
 from .parallelism import GROUPS, PEERS, Parallelism
-from .pipeline import check, stage_program
+from .pipeline import check, stage_programs
 from .program import StageProgram
 from .transformer import Transformer
+from .weights import shares
 
 __all__ = ["ModelStep", "workload"]
 
@@ -68,6 +73,8 @@ _KINDS: Final = {
     int(NodeType.COMM_SEND): SEND,
     int(NodeType.COMM_RECV): RECV,
     int(NodeType.COMM_COLL): COLLECTIVE,
+    int(NodeType.MEM_LOAD): MEMORY,
+    int(NodeType.MEM_STORE): MEMORY,
 }
 _COLLECTIVES: Final = {-1: 0} | {
     int(CollectiveType[name.upper()]): number for name, number in COLLECTIVE_NAMES.items()
@@ -84,7 +91,8 @@ class ModelStep:
     ----------
     parallelism : Parallelism
     stages : sequence of StageProgram
-        One for each stage of the pipeline.
+        One for each stage of the pipeline; where ranks of a tensor group have different shares of the model,
+        one for each share of each stage.
     tokens : int
         Tokens, pictures or samples of the step.
     times : KernelTimes, optional
@@ -97,6 +105,8 @@ class ModelStep:
         Of products with parameters.
     plan : tuple of (Transformer, Job), optional
         What the stages are made from; other models have none.
+    shares : sequence of int, optional
+        The number of each tensor rank's share, from 0. Default: all have the same.
 
     Examples
     --------
@@ -118,11 +128,14 @@ class ModelStep:
         title: str = "workload",
         precision: str = "bf16",
         plan: tuple[Transformer, Job] | None = None,
+        shares: Sequence[int] | None = None,
     ) -> None:
         self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
         self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
         self.plan = plan
+        self.shares = tuple(shares or [0] * parallelism.tensor)
+        self.share_count = 1 + max(self.shares)
 
     @property
     def ranks(self) -> int:
@@ -144,7 +157,23 @@ class ModelStep:
     @property
     def nodes(self) -> int:
         """The number of operations of all ranks."""
-        return sum(map(len, self.stages)) * self.parallelism.per_stage
+        return self._summed(map(len, self.stages))
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the ranks of a stage do the same."""
+        return self.share_count == 1
+
+    def program_of(self, rank: int) -> int:
+        """Give the number of a rank's program in :attr:`stages`."""
+        degrees = self.parallelism
+        return degrees.stage(rank) * self.share_count + self.shares[rank % degrees.tensor]
+
+    def _summed(self, each: Iterable[int]) -> int:
+        """Sum a number of each program over all ranks."""
+        of_share = [self.shares.count(number) for number in range(self.share_count)]
+        groups = self.parallelism.per_stage // self.parallelism.tensor
+        return groups * sum(one * of_share[at % len(of_share)] for at, one in enumerate(each))
 
     @cached_property
     def _used(self) -> set[str]:
@@ -159,12 +188,12 @@ class ModelStep:
     @property
     def model_flops(self) -> int:
         """Floating-point operations of the model's matrices on all ranks, without recomputation."""
-        return sum(sum(one.useful) for one in self.stages) * self.parallelism.per_stage
+        return self._summed(sum(one.useful) for one in self.stages)
 
     @property
     def hardware_flops(self) -> int:
         """The same with recomputation."""
-        return sum(sum(one.counted) for one in self.stages) * self.parallelism.per_stage
+        return self._summed(sum(one.counted) for one in self.stages)
 
     @cached_property
     def _numbered(self) -> list[tuple[int, str, list[int]]]:
@@ -189,13 +218,39 @@ class ModelStep:
                 found[name][rank] = number
         return found
 
+    def times_of(self, program: int) -> KernelTimes | None:
+        """Give the times of kernels of a program in :attr:`stages`.
+
+        With an expansion they depend on what the fullest rank of its stage holds.
+        """
+        return self._times[program]
+
+    @cached_property
+    def _times(self) -> list[KernelTimes | None]:
+        if self.times is None or self.times.expanded is None:
+            return [self.times] * len(self.stages)
+        assert self.plan is not None  # noqa: S101 - where memory is expanded, there is one
+        each = [
+            self.times.holding(one.parts, StageMemory(*self.plan, one.stage).offloaded)
+            for one in self.memory()
+        ]
+        return [one for one in each for _ in range(self.share_count)]
+
+    @cached_property
+    def moved_bytes(self) -> int:
+        """Bytes that all ranks load from and store to the memory outside the GPUs."""
+        return self._summed(
+            sum(size for kind, size in zip(one.kind, one.size, strict=True) if _KINDS[kind] == MEMORY)
+            for one in self.stages
+        )
+
     @property
-    def offloads(self) -> bool:
-        """Whether the host's memory holds the optimizer's state."""
-        return self.plan is not None and self.plan[1].offload != "none"
+    def host_updates(self) -> bool:
+        """Whether the host updates the optimizer's state."""
+        return self.plan is not None and self.plan[1].host_updates
 
     def memory(self) -> list[RankMemory]:
-        """Give the memory of a rank of each stage; of other models than transformers nothing."""
+        """Give the memory of the fullest rank of each stage; of other models than transformers nothing."""
         return [] if self.plan is None else step_memory(*self.plan)
 
     def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
@@ -204,24 +259,26 @@ class ModelStep:
         Parameters
         ----------
         limit_bytes : int, optional
-            The memory of a GPU. Default: that of the step's.
+            The memory of a GPU. Default: that of the step's, with its expansion.
         """
         if self.plan is None:
             return None
-        known = self.times.gpu.memory_bytes if self.times else 0
-        return step_footprint(*self.plan, self.stages, known if limit_bytes is None else limit_bytes)
+        known = self.times.memory_bytes if self.times else 0
+        program = [self.program_of(rank) for rank in range(self.ranks)]
+        limit = known if limit_bytes is None else limit_bytes
+        return step_footprint(*self.plan, self.stages, limit, program=program)
 
     def trace_bytes(self, rank: int) -> bytes:
         """Give the contents of a rank's trace file."""
-        stage = self.parallelism.stage(self._known(rank))
+        program = self.program_of(self._known(rank))
         ends = {name: self.parallelism.peer(at, rank) for at, name in enumerate(PEERS)} | {_OWN: rank}
         widths = {name: max(1, -(-who.bit_length() // 7)) for name, who in ends.items()}
         values: dict[str, int | str] = {**ends}
         for name in GROUPS:
             values[name] = str(self._number[name][rank])
-        key = (stage, *widths.values())
+        key = (program, *widths.values())
         if key not in self._templates:
-            self._templates[key] = Template(self._nodes(stage, widths))
+            self._templates[key] = Template(self._nodes(program, widths))
         return self._templates[key].filled(values)
 
     @cached_property
@@ -251,15 +308,22 @@ class ModelStep:
         return write_ranks(prefix, self.ranks, self.trace_bytes, {Path(f"{prefix}.groups.json"): groups})
 
     def operations(self, *, by_lines: bool = False) -> RankOperations:
-        """Give the operations of all ranks: a pattern for each stage.
+        """Give the operations of all ranks: a pattern for each stage, and share of it.
 
         Parameters
         ----------
         by_lines : bool
             Whether computations have their kernels, whose thread blocks a run by cache lines simulates.
         """
+        if by_lines and self.times is not None and self.times.expanded is not None:
+            what = "a run by cache lines has no expanded memory"
+            raise InputError(what, where="expanded memory", hint="use --fidelity analytical or congestion")
+        if by_lines and self.moved_bytes:
+            what = "a run by cache lines has no memory outside the GPUs"
+            raise InputError(what, where="offload", hint="use --fidelity analytical or congestion")
         patterns = [
-            _pattern(one, self._durations(one), self._grids(one) if by_lines else ()) for one in self.stages
+            _pattern(one, self._durations(at), self._grids(one) if by_lines else ())
+            for at, one in enumerate(self.stages)
         ]
         ranks = range(self.ranks)
         groups = np.array([self._number[name] for name in GROUPS], np.int64).T
@@ -267,8 +331,8 @@ class ModelStep:
         peers = np.full((self.ranks, len(PEERS)), -1, np.int64)
         for at in used:
             peers[:, at] = [self.parallelism.peer(at, rank) for rank in ranks]
-        stage = np.arange(self.ranks) // self.parallelism.per_stage
-        return RankOperations(patterns, stage, groups, peers)
+        program = np.array([self.program_of(rank) for rank in ranks], np.int64)
+        return RankOperations(patterns, program, groups, peers)
 
     def on(
         self,
@@ -276,6 +340,7 @@ class ModelStep:
         gpu: str | None = None,
         *,
         by_lines: bool = False,
+        memory: Memory | None = None,
     ) -> Workload:
         """Put the step on a cluster, as ``astranb run --model`` does.
 
@@ -289,6 +354,8 @@ class ModelStep:
             Default: the step's own, or :data:`DEFAULT_GPU`.
         by_lines : bool
             As of :meth:`operations`.
+        memory : Memory, optional
+            As of :func:`machine`.
 
         Raises
         ------
@@ -296,11 +363,13 @@ class ModelStep:
             The network has another number of NPUs.
         """
         step = self.timed(gpu)
-        cluster = machine(step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes)
+        cluster = machine(
+            step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes, memory=memory
+        )
         operations = step.operations(by_lines=by_lines)
         return Workload(
-            operations, cluster.network, cluster.system, groups=self.groups, title=self.title,
-            footprint=step.footprint(),
+            operations, cluster.network, cluster.system, cluster.memory,
+            self.groups, title=self.title, footprint=step.footprint(),
         )  # fmt: skip
 
     def timed(self, gpu: str | None = None) -> ModelStep:
@@ -313,7 +382,40 @@ class ModelStep:
         """
         if gpu is None and self.times is not None:
             return self
-        times = KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision)
+        return self._on(KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision))
+
+    def expanded(self, memory: HybridMemory | str | None) -> ModelStep:
+        """Give the step on GPUs whose memory is expanded.
+
+        Parameters
+        ----------
+        memory : HybridMemory or str, optional
+            Capacity, bandwidth and perhaps latency, such as ``480 GB, 500 GB/s, 500 ns``; None: no expansion.
+
+        Raises
+        ------
+        InputError
+            What a rank holds is not known. (What does not fit is refused when durations are needed.)
+
+        Examples
+        --------
+        >>> from astranb.workload.models import workload
+        >>> step = workload("gpt3-6.7b", gpu="a100-sxm")
+        >>> found = step.expanded("480 GB, 500 GB/s").times_of(0).split
+        >>> round(found.total_bytes / 1e9), round(found.fraction, 2)
+        (118, 0.27)
+        """
+        if isinstance(memory, str):
+            memory = HybridMemory(MemoryTier.of(memory))
+        if memory == (None if self.times is None else self.times.expanded):
+            return self
+        if self.plan is None:
+            what = f"what a rank of {self.title} holds is not known"
+            raise InputError(what, where="expanded memory", hint="take a transformer")
+        times = self.times or KernelTimes(gpu_named(DEFAULT_GPU), self.precision)
+        return self._on(times.expanded_by(memory))
+
+    def _on(self, times: KernelTimes) -> ModelStep:
         return ModelStep(
             self.parallelism,
             self.stages,
@@ -323,21 +425,23 @@ class ModelStep:
             self.title,
             self.precision,
             self.plan,
+            self.shares,
         )
 
     def durations_ns(self) -> list[np.ndarray]:
         """Give the durations of each stage's operations in nanoseconds; 0 for communication."""
-        return [self._durations(one) for one in self.stages]
+        return [self._durations(at) for at in range(len(self.stages))]
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
             raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         return rank
 
-    def _durations(self, program: StageProgram) -> np.ndarray:
+    def _durations(self, stage: int) -> np.ndarray:
         """Give the durations of computations on the GPU in nanoseconds."""
+        program, times = self.stages[stage], self.times_of(stage)
         took = np.zeros(len(program), np.int64)
-        if self.times is None:
+        if times is None:
             return took
         known: dict[tuple[int, int, tuple[Kernel, ...]], int] = {}
         rows = zip(program.kind, program.flops, program.size, program.kernels, strict=True)
@@ -345,7 +449,7 @@ class ModelStep:
             if kind == NodeType.COMP:
                 key = flops, size, kernels
                 if key not in known:
-                    known[key] = self.times.computation_ns(flops, size, kernels)
+                    known[key] = times.computation_ns(flops, size, kernels)
                 took[row] = known[key]
         return took
 
@@ -370,7 +474,7 @@ class ModelStep:
     def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
         """Give a stage's nodes, with holes for the values that differ between its ranks."""
         program, made = self.stages[stage], []
-        durations = self._durations(program).tolist()
+        durations = self._durations(stage).tolist()
         digits = len(str(self._numbered[0][0])) if self._numbered else 1
         host = Attribute(False, "bool_val")  # noqa: FBT003 - an attribute's value
         for number, kind in enumerate(program.kind):
@@ -382,6 +486,9 @@ class ModelStep:
                 if durations[number]:
                     attributes["duration_ns"] = Attribute(durations[number], "int64_val")
                 attributes["tensor_size"] = Attribute(size, "uint64_val")
+            elif _KINDS[kind] == MEMORY:
+                attributes["tensor_size"] = Attribute(size, "uint64_val")
+                attributes["comm_stream"] = Attribute(1, "int64_val")
             else:
                 attributes["comm_size"] = Attribute(size, "int64_val")
             if kind == NodeType.COMM_COLL:
@@ -391,7 +498,7 @@ class ModelStep:
                 group = GROUPS[program.group[number]]
                 if self.parallelism.size(group) < self.ranks:
                     holes["pg_name"] = Hole(group, digits, is_text=True)
-            elif kind != NodeType.COMP:
+            elif _KINDS[kind] in (SEND, RECV):
                 attributes["comm_tag"] = Attribute(program.tag[number], "int32_val")
                 ends = [_OWN, PEERS[program.peer[number]]]
                 if kind == NodeType.COMM_RECV:
@@ -449,7 +556,9 @@ def workload(
     library: str = "megatron",
     gradient_bytes: int = 2,
     dispatch_node: int = 0,
+    update: str | None = None,
     gpu: str | KernelTimes | None = None,
+    expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
     """Give what every rank does in one step of a model.
 
@@ -480,8 +589,12 @@ def workload(
         Load of the busiest expert of a layer, relative to the mean.
     attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node
         As :class:`Job` describes them.
+    update : str, optional
+        Who updates an offloaded optimizer's state. Default: the GPU with an expanded memory, else the host.
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
+    expanded_memory : HybridMemory or str, optional
+        An expansion of the GPUs' memory, as :meth:`ModelStep.expanded` takes it.
 
     Returns
     -------
@@ -503,6 +616,7 @@ def workload(
     each = None if batch is None else batch // degrees.data
     micro = microbatches or _microbatches(degrees, each)
     times = KernelTimes(gpu_named(gpu), precision) if isinstance(gpu, str) else gpu
+    by = update or ("host" if expanded_memory is None else "gpu")
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
@@ -514,14 +628,15 @@ def workload(
         each = batch or degrees.data * micro * _SAMPLES
         job = Job(
             degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute, precision=precision,
-            offload=offload,
+            offload=offload, update=by,
         )  # fmt: skip
-        if isinstance(known, Dlrm):
-            return ModelStep(
-                degrees, [recommendation(known, job)], job.batch, times, "samples", known.name, precision
-            )
-        return ModelStep(
-            degrees, [data_parallel(known, job)], job.batch, times, "pictures", known.name, precision
+        stage, unit = (
+            (recommendation(known, job), "samples")
+            if isinstance(known, Dlrm)
+            else (data_parallel(known, job), "pictures")
+        )
+        return ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision).expanded(
+            expanded_memory
         )
     job = Job(
         degrees,
@@ -542,12 +657,15 @@ def workload(
         library=library,
         gradient_bytes=gradient_bytes,
         dispatch_node=dispatch_node,
+        update=by,
     )
     check(known, job)
-    stages = [stage_program(known, job, stage) for stage in range(degrees.pipeline)]
-    return ModelStep(
-        degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job)
-    )
+    stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]
+    step = ModelStep(
+        degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job),
+        shares=shares(known, degrees.tensor),
+    )  # fmt: skip
+    return step.expanded(expanded_memory)
 
 
 def _microbatches(degrees: Parallelism, each: int | None) -> int:

@@ -149,6 +149,11 @@ class Transformer:
         return self.kv_rank > 0
 
     @property
+    def head_groups(self) -> int:
+        """What tensor parallelism divides attention into: heads of keys, each with its heads of queries."""
+        return self.heads if self.is_latent else self.kv_heads
+
+    @property
     def key_size(self) -> int:
         """The width of a head of queries and keys."""
         return self.head_size + self.rope_size if self.is_latent else self.head_size

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .parallelism import Parallelism
+from .parallelism import Parallelism, share
 from .transformer import ParameterBlock, Transformer
 
-__all__ = ["EMBEDDING", "HEAD", "Held", "chunks", "of_unit", "spread", "units"]
+__all__ = ["EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "units"]
 
 EMBEDDING: Final = -1
 HEAD: Final = -2
@@ -33,23 +33,54 @@ class Held(NamedTuple):
         return Held(self.shared + other.shared, self.experts + other.experts)
 
 
-def _part(block: ParameterBlock, tensor: int) -> int:
-    return block.split // tensor + block.whole + block.small
+def shares(model: Transformer, tensor: int) -> list[int]:
+    """Number the ranks of a tensor group by what they have of the model: those with equal shares alike.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import MODELS
+    >>> shares(MODELS["gpt3-125m"], 8), shares(MODELS["gpt3-125m"], 4)
+    ([0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0])
+    """
+    widths = model.head_groups, model.ffn, model.expert_ffn, model.shared_experts * model.expert_ffn
+    if not any(width % tensor for width in widths):
+        return [0] * tensor
+    known: dict[tuple[int, ...], int] = {}
+    return [
+        known.setdefault(tuple(share(width, tensor, part) for width in widths), len(known))
+        for part in range(tensor)
+    ]
 
 
-def of_unit(model: Transformer, degrees: Parallelism, unit: int) -> Held:
-    """Give the parameters of a layer, the embedding or the head."""
+def cached_width(model: Transformer, tensor: int, part: int = 0) -> int:
+    """Give the numbers per token in a layer's key-value cache on one rank of a tensor group."""
+    if model.is_latent:
+        return model.cache_width
+    return model.cache_width // model.kv_heads * share(model.kv_heads, tensor, part)
+
+
+def _part(block: ParameterBlock, width: int, mine: int) -> int:
+    """Give a rank's parameters of a block, of whose width it has its own share."""
+    return (block.split // width * mine if width else 0) + block.whole + block.small
+
+
+def of_unit(model: Transformer, degrees: Parallelism, unit: int, part: int = 0) -> Held:
+    """Give the parameters of a layer, the embedding or the head on one rank of a tensor group."""
     if unit == EMBEDDING:
         return _of_embedding(model, degrees)
-    return _of_head(model, degrees) if unit == HEAD else _of_layer(model, degrees, unit)
+    return _of_head(model, degrees) if unit == HEAD else _of_layer(model, degrees, unit, part)
 
 
-def _of_layer(model: Transformer, degrees: Parallelism, layer: int) -> Held:
-    shared = _part(model.attention, degrees.tensor)
+def _of_layer(model: Transformer, degrees: Parallelism, layer: int, part: int) -> Held:
+    def mine(block: ParameterBlock, width: int) -> int:
+        return _part(block, width, share(width, degrees.tensor, part))
+
+    shared = mine(model.attention, model.head_groups)
     if not model.has_experts(layer):
-        return Held(shared + _part(model.mlp, degrees.tensor))
-    own = model.experts // degrees.expert * model.expert // degrees.tensor
-    return Held(shared + _part(model.around_experts, degrees.tensor), own)
+        return Held(shared + mine(model.mlp, model.ffn))
+    each = model.expert // model.expert_ffn * share(model.expert_ffn, degrees.tensor, part)
+    width = model.shared_experts * model.expert_ffn
+    return Held(shared + mine(model.around_experts, width), model.experts // degrees.expert * each)
 
 
 def _of_embedding(model: Transformer, degrees: Parallelism) -> Held:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from astranb.core.errors import InputError
 from astranb.workload.models import Job, Transformer
 from astranb.workload.models.memory import rank_memory
-from astranb.workload.models.weights import chunks
+from astranb.workload.models.weights import cached_width, chunks
 
 from .policy import ServingPolicy
 
@@ -34,7 +34,7 @@ def token_bytes(model: Transformer, job: Job, stage: int = 0) -> int:
     >>> token_bytes(MODELS["llama3-70b"], Job(Parallelism(tensor=8), 1, 1, mode="decode"))
     40960
     """
-    wide = model.cache_width // (1 if model.is_latent else job.parallelism.tensor)
+    wide = cached_width(model, job.parallelism.tensor)
     return sum(map(len, chunks(model, job.parallelism, stage))) * wide * job.cache_bytes
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError
+from astranb.workload.astrasim1.roofline import Roofline
 
 __all__ = ["DATAFLOWS", "GOOGLE_TPU", "Array", "Gemm", "convolution", "roofline_ns"]
 
@@ -177,12 +178,5 @@ def roofline_ns(
     33570
     """
     m, k, n = gemm
-    operations = 2.0 * gemm.macs
-    moved = float(element_bytes * (m * k + k * n + m * n))
-    rate = min(memory_GBps * 1e9 * operations / moved - intercept_TFLOPS * 1e12, peak_TFLOPS * 1e12)
-    if not rate > 0:
-        raise InputError(
-            "the roofline is not above 0",
-            hint="increase the peak or the bandwidth, or decrease the intercept",
-        )
-    return int(operations / rate * 1e9)
+    roofline = Roofline(memory_GBps, peak_TFLOPS * 1e3, intercept_TFLOPS * 1e3)
+    return int(roofline.time_ns(2.0 * gemm.macs, float(element_bytes * (m * k + k * n + m * n))))

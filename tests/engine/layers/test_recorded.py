@@ -19,7 +19,7 @@ OWN = [case for case in CASES if "sample" not in case["workload"]]
 SAMPLED = [case for case in CASES if "sample" in case["workload"]]
 
 
-def _workload(case, folder):
+def _workload(case, folder, tables):
     """Write the case's layer table, or find the sample that it ran."""
     workload = case["workload"]
     if "sample" in workload:
@@ -29,21 +29,21 @@ def _workload(case, folder):
         collective, size = workload["micro"]
         file.write_text(f"MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 {collective} {size} 1\n")
     else:
-        table = TABLE["tables"][workload["table"]]
+        table = tables["tables"][workload["table"]]
         rows = ["\t".join(map(str, [row[0], -1, *row[1:]])) for row in table["layers"]]
         head = workload.get("loop", table["head"])
         file.write_text("\r\n".join([head, str(len(rows)), *rows]))
     return file
 
 
-def run_of(case, folder):
+def run_of(case, folder, tables=TABLE):
     """Make a run of a case's inputs, at its start."""
-    (folder / "network.json").write_text(json.dumps(TABLE["networks"][case["network"]]))
-    system = TABLE["systems"][case["system"]]
+    (folder / "network.json").write_text(json.dumps(tables["networks"][case["network"]]))
+    system = tables["systems"][case["system"]]
     (folder / "system.txt").write_text("".join(f"{key}: {value}\n" for key, value in system.items()))
     flags = case["flags"]
     inputs = load(
-        _workload(case, folder),
+        _workload(case, folder, tables),
         folder / "system.txt",
         folder / "network.json",
         compute_scale=flags.get("compute-scale", 1),
@@ -60,7 +60,7 @@ def _run(case, folder):
     return run.result()
 
 
-def _differences(case, result):
+def differences(case, result):
     """Say which of the figures that were recorded are not the same."""
     here = {
         "time_ns": result.time_ns,
@@ -75,7 +75,7 @@ def _differences(case, result):
 
 
 def _all_exact(cases, folder, capsys, what):
-    wrong = [difference for case in cases for difference in _differences(case, _run(case, folder))]
+    wrong = [difference for case in cases for difference in differences(case, _run(case, folder))]
     with capsys.disabled():
         print(f"\n{what}: exact {len(cases) - len({w.split(':')[0] for w in wrong})} of {len(cases)}")
     assert wrong == []
@@ -98,9 +98,9 @@ def test_recorded_runs_of_the_sample_workloads_are_exact(tmp_path, capsys):
 def test_a_difference_would_be_seen(name, tmp_path):
     case = next(case for case in OWN if case["name"] == name)
     result = _run(case, tmp_path)
-    assert _differences(case, result) == []
+    assert differences(case, result) == []
     for key in ("time_ns", "layers_ns", "cost"):
-        assert _differences({**case, key: None}, result) == [f"{name}: {key}"]
+        assert differences({**case, key: None}, result) == [f"{name}: {key}"]
 
 
 @pytest.mark.reference

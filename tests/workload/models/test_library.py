@@ -86,7 +86,7 @@ def test_a_model_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     "degrees, more, message",
     [
-        ({"tensor": 3}, {}, "does not divide heads"),
+        ({"tensor": 300}, {}, "tensor parallelism 300 of an MLP of 256"),
         ({"tensor": 2, "sequence": True, "context": 3}, {}, "do not divide"),
         ({"pipeline": 16}, {}, "16 stages and chunks of 8 layers"),
         ({"pipeline": 2, "interleave": 2}, {"microbatches": 3}, "take a multiple of 2"),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
 
-from .arguments import given, whole
+from .arguments import flag_of, given, whole
 
 if TYPE_CHECKING:
-    from astranb.workload.kernels import KernelTimes
+    from astranb.workload.kernels import HybridMemory, KernelTimes
     from astranb.workload.models import ModelStep
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "MODEL_OPTIONS",
     "add_model_options",
     "degrees_of",
+    "expanded_memory_of",
     "memory_limit_of",
     "times_of",
     "workload_of",
@@ -53,7 +55,8 @@ _CHOICES: Final = {
     "library": ("megatron (fused kernels) or pytorch (not compiled) (default: megatron)", None),
     "attention": ("flash (one kernel), flash1 (its first version) or unfused (default: flash)", None),
     "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
-    "offload": ("what the host's memory holds: none or optimizer (default: none)", None),
+    "offload": ("to the host, --memory or --expanded-memory: optimizer,parameters,activations or some", None),
+    "update": ("who updates an offloaded optimizer: host or gpu (default: gpu with a memory given)", None),
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
@@ -137,6 +140,8 @@ def workload_of(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     )  # fmt: skip
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
+    if any(getattr(args, name, None) is not None for name in ("memory", "expanded_memory")):
+        numbers.setdefault("update", "gpu")
     times = None
     if gpu is None and args.kernels is not None:
         raise InputError("--kernels needs --gpu", where="kernels", hint="name the GPU that is most like it")
@@ -162,8 +167,43 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
 
 
+def expanded_memory_of(args: argparse.Namespace, per_node: Callable[[], int]) -> HybridMemory | None:
+    """Return the expansion of the GPUs' memory that the options describe.
+
+    Parameters
+    ----------
+    args : Namespace
+    per_node : callable
+        Gives the GPUs of a node, which share it with ``--expanded-shared node``.
+    """
+    more = given(args, "expanded_shared", "expanded_streaming", "expanded_placement")
+    if args.expanded_memory is None:
+        for name in more:
+            what = f"{flag_of(name)} needs --expanded-memory"
+            raise InputError(what, where="run", hint="give it, or leave both out")
+        return None
+    if args.memory_limit == "none":
+        what = "--expanded-memory and --memory-limit none exclude each other"
+        raise InputError(what, where="run", hint="give the memory of a GPU, or leave it out")
+    from astranb.workload.kernels import HybridMemory, MemoryTier
+
+    shared = more.pop("expanded_shared", "gpu")
+    if shared not in ("gpu", "node"):
+        what = f"{shared[:40]!r} is neither gpu nor node"
+        raise InputError(what, where="--expanded-shared", hint=near(shared, ("gpu", "node")))
+    local = 0 if args.memory_limit is None else size_bytes(args.memory_limit, where="--memory-limit")
+    return HybridMemory(
+        MemoryTier.of(args.expanded_memory, "--expanded-memory"),
+        local,
+        shared_by=per_node() if shared == "node" else 1,
+        **{name.removeprefix("expanded_"): value for name, value in more.items()},
+    )
+
+
 def memory_limit_of(args: argparse.Namespace, times: KernelTimes | None) -> int:
-    """Return the memory of a GPU in bytes; without a limit more than any has."""
+    """Return the memory of a GPU in bytes, with its expansion; without a limit more than any has."""
+    if times is not None and times.expanded is not None:
+        return times.memory_bytes
     if args.memory_limit == "none":
         return 1 << 60
     if args.memory_limit is not None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from astranb.core.errors import InputError, near
 from astranb.engine.fidelity import fidelity_of
 
-from .arguments import flag_of, given
-from .collective import algorithm_of
-from .model import memory_limit_of, workload_of
+from .arguments import algorithm_of, flag_of, given
+from .model import expanded_memory_of, memory_limit_of, workload_of
 from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
     from astranb.collectives import LibraryChoice
-    from astranb.explore import Ensemble, PlanSearch
+    from astranb.explore._ensemble import Ensemble
+    from astranb.explore._plans import PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
     from astranb.traffic import Pattern
@@ -110,7 +110,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
 
     by_lines = fidelity == "cacheline"
     sim = Simulation(
-        inputs.infra or (args.infra if args.network is not None else None),
+        inputs.infra or (_infra_of(args) if args.infra and args.network is not None else None),
         inputs.what,
         fidelity=fidelity,
         record=record if by_lines else inspected,
@@ -132,7 +132,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     kind = kind_of(args)[0]
     _check_network(args, kind, fidelity)
     check_options(args, kind, fidelity)
-    from astranb.explore import suggest
+    from astranb.explore._plans import suggest
 
     step, cluster = _step(args)
     return suggest(step, cluster, limit_bytes=memory_limit_of(args, step.times))
@@ -179,6 +179,11 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
         if args.compat is not None:
             what = "ASTRA-sim 2.0 reads no infrastructures"
             raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
+    if args.down is not None and args.infra is None and kind != JOBS:
+        what = "--down names links of an infrastructure"
+        raise InputError(
+            what, where="run", hint="give --infra; links of a network's dimensions have no names"
+        )
     if args.dimensions is not None and args.infra is None:
         what = "--dimensions needs --infra"
         raise InputError(what, where="run", hint="set npus_count in the network file instead")
@@ -186,12 +191,11 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
 
 def _collective(args: argparse.Namespace) -> _Inputs:
     from astranb.collectives import Collective
-    from astranb.infragraph import resolve
 
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
     rooted = {} if args.root is None else {"root": int(args.root)}
-    infra = resolve(args.infra)
+    infra = _infra_of(args)
     choice = _library_choice(args, infra)
     if choice is None:
         parts = given(args, "channels", "protocol") | rooted
@@ -206,12 +210,11 @@ def _collective(args: argparse.Namespace) -> _Inputs:
 
 def _exchange(args: argparse.Namespace) -> _Inputs:
     from astranb import collectives
-    from astranb.infragraph import resolve
 
     make = getattr(collectives, args.collective)
     drawn = given(args, "hidden", "topk", "experts", "skew", "seed", groups="expert_groups")
     options = given(args, "tokens", "algorithm", "precision", "routing", "channels")
-    return _Inputs(make(**options, **drawn), _network_options(args), infra=resolve(args.infra))
+    return _Inputs(make(**options, **drawn), _network_options(args), infra=_infra_of(args))
 
 
 def _network_options(args: argparse.Namespace, proxy_ps: int = 0) -> dict[str, Any]:
@@ -248,24 +251,24 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
 
 
 def _model(args: argparse.Namespace) -> _Inputs:
-    from astranb.workload.astrasim2 import Memory, Workload, read_memory
+    from astranb.workload.astrasim2 import Workload
     from astranb.workload.models.fits import require_memory
 
     step, cluster = _step(args)
     if step.plan is not None and step.times is not None and args.memory_limit != "none":
-        require_memory(*step.plan, memory_limit_of(args, step.times), step.times.gpu.name)
-    memory = Memory() if args.memory is None else read_memory(args.memory)
+        more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
+        own = memory_limit_of(args, step.times) - more
+        require_memory(*step.plan, own, step.times.gpu.name, more)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
     limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
     what = Workload(
-        operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
+        operations, cluster.network, cluster.system, cluster.memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
     )  # fmt: skip
     return _Inputs(what, _network_options(args), step, cluster)
 
 
 def _jobs(args: argparse.Namespace) -> _Inputs:
-    from astranb.infragraph import resolve
     from astranb.workload.jobs import read_jobs
 
     def read_pattern(file: str) -> Pattern:
@@ -274,12 +277,11 @@ def _jobs(args: argparse.Namespace) -> _Inputs:
         return read_pattern(file)
 
     found = read_jobs(args.jobs, read_pattern)
-    infra = args.infra or found.infra
-    if infra is None:
+    if (args.infra or found.infra) is None:
         raise InputError("there is no infrastructure", where=args.jobs, hint="give infra in it, or --infra")
     what = found.jobs if found.variation is None else found.variation.of(found.jobs)
     gpu = {} if args.fidelity == "cacheline" else given(args, "gpu")
-    return _Inputs(what, gpu, infra=resolve(infra))
+    return _Inputs(what, gpu, infra=_infra_of(args, found.infra))
 
 
 def ensemble_of(args: argparse.Namespace) -> Ensemble:
@@ -292,7 +294,7 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
     """
     fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
     check_options(args, kind_of(args)[0], fidelity)
-    from astranb.explore import ensemble
+    from astranb.explore._ensemble import ensemble
 
     inputs = _jobs(args)
     variation = getattr(inputs.what, "variation", None)
@@ -305,14 +307,24 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
 
 def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     """Make a model's step, and the cluster that it runs on."""
+    from astranb.workload.astrasim2 import read_memory
     from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.models import machine
 
-    step = workload_of(args, args.gpu or DEFAULT_GPU)
-    return step, machine(
-        step, args.system, network_of(args), all_reduce=step.all_reduce, message_bytes=step.message_bytes,
-        **_system_options(args),
-    )  # fmt: skip
+    step, network = workload_of(args, args.gpu or DEFAULT_GPU), network_of(args)
+    memory = None if args.memory is None else read_memory(args.memory)
+
+    def cluster(one: ModelStep) -> Cluster:
+        return machine(
+            one, args.system, network, all_reduce=one.all_reduce, message_bytes=one.message_bytes,
+            memory=memory, **_system_options(args),
+        )  # fmt: skip
+
+    def per_node() -> int:
+        return cluster(step).network.npus_count[0]
+
+    made = step.expanded(expanded_memory_of(args, per_node))
+    return made, cluster(made)
 
 
 def _traces(args: argparse.Namespace) -> _Inputs:
@@ -362,18 +374,26 @@ def _system_options(args: argparse.Namespace) -> dict[str, Any]:
     return given(args, "injection_scale", queues="num_queues_per_dim", rendezvous="rendezvous_protocol")
 
 
+def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
+    """Return the infrastructure, without its failed links."""
+    from astranb.infragraph import resolve
+
+    infra = resolve(args.infra or default)
+    down = getattr(args, "down", None)
+    return infra.without(*down) if down else infra
+
+
 def network_of(args: argparse.Namespace) -> Any:
     """Return the network's file, or make a network of an infrastructure with the given dimensions."""
     if args.infra is None or args.network is not None:
         return args.network
-    from astranb.infragraph import resolve
     from astranb.workload.astrasim2 import InfraNetwork
 
     counts = [] if args.dimensions is None else args.dimensions.split("x")
     if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
         what = f"{args.dimensions[:40]!r} is not a list of dimensions"
         raise InputError(what, where="--dimensions", hint="write 8x4")
-    return InfraNetwork(resolve(args.infra).completed(args.gpu), tuple(map(int, counts)), args.infra)
+    return InfraNetwork(_infra_of(args).completed(args.gpu), tuple(map(int, counts)), args.infra)
 
 
 def _run_file(file: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, near
 from astranb.engine.fidelity import FIDELITIES
 
 from .arguments import Parser, flag_of, positive, whole
@@ -16,6 +16,7 @@ from .model import MODEL_OPTIONS
 __all__ = [
     "COLLECTIVE",
     "EXCHANGE",
+    "FILE_WORDS",
     "JOBS",
     "LAYERS",
     "MODEL",
@@ -23,6 +24,8 @@ __all__ = [
     "add_options",
     "check_options",
     "kind_of",
+    "option_names",
+    "options_of",
 ]
 
 COLLECTIVE: Final = "a collective"
@@ -286,6 +289,13 @@ _GROUPS: Final = (
                 {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
             ),
             _option(
+                "--down",
+                "failed link A->B, lane A->B#k, or node A with all its links; may be given several times",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                action="append",
+                metavar="LINK",
+            ),
+            _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
                 "of a model, whose kernels it runs (default: h100-sxm)",
@@ -309,6 +319,33 @@ _GROUPS: Final = (
                 "memory of a GPU, as 64GiB, or none: do not check whether the step fits (default: the GPU's)",
                 _for(MODEL),
                 metavar="SIZE",
+            ),
+            _option(
+                "--expanded-memory",
+                "a second memory behind a GPU's own: capacity, bandwidth and latency, as "
+                "'480 GB, 500 GB/s, 500 ns'; what does not fit in the first lies there",
+                _for(MODEL, at=_MESSAGES),
+                metavar="TIER",
+            ),
+            _option(
+                "--expanded-shared",
+                "who shares it: gpu (each has its own) or node (default: gpu)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="WHO",
+            ),
+            _option(
+                "--expanded-streaming",
+                "serial: a kernel reads one memory after the other; concurrent: both at once "
+                "(default: serial)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="HOW",
+            ),
+            _option(
+                "--expanded-placement",
+                "what lies there: evenly, or coldest first: optimizer, activations, gradients, parameters "
+                "(default: evenly)",
+                _for(MODEL, at=_MESSAGES),
+                metavar="HOW",
             ),
             _flag(
                 "--memory-table",
@@ -462,3 +499,59 @@ def _given(args: argparse.Namespace) -> Iterator[_Option]:
     for option in _all_options():
         if getattr(args, option.name) not in (None, False):
             yield option
+
+
+FILE_WORDS: Final = ("infra", "jobs", "workload", "system", "network", "memory", "comm_group", "algorithm",
+                     "routing", "model", "gpu", "kernels", "root", "training_loops")  # fmt: skip
+"""Options that may name a file or folder that is read."""
+
+_OUTPUTS: Final = (
+    *(option.name for option in _GROUPS[-1].options),
+    "suggest", "runs", "memory_table", "path", "run_name", "total_stat_rows", "stat_row",
+)  # fmt: skip
+
+
+def option_names() -> list[str]:
+    """Return the names of all options that decide what is simulated: those of outputs are not among them."""
+    return [option.name for option in _all_options() if option.name not in _OUTPUTS]
+
+
+@cache
+def _parser() -> Parser:
+    parser = Parser(prog="astranb run", add_help=False, allow_abbrev=False)
+    add_options(parser)
+    return parser
+
+
+def options_of(words: Mapping[str, object]) -> argparse.Namespace:
+    """Read options as the command line does, from their names and values.
+
+    Parameters
+    ----------
+    words : mapping
+        By name, with ``_`` or ``-`` between words; a list for several values, True for an option without one.
+        None and False are as if they were not given.
+
+    Raises
+    ------
+    InputError
+        There is no such option, or it does not take the value.
+
+    Examples
+    --------
+    >>> options_of({"model": "gpt3-125m", "tp": 2, "sp": True}).tp
+    2
+    """
+    known = option_names()
+    line: list[str] = []
+    for given, value in words.items():
+        name = given.replace("-", "_")
+        if name not in known:
+            raise InputError(f"there is no option {given[:40]!r}", where="run", hint=near(name, known))
+        if isinstance(value, list | tuple):
+            line += [flag_of(name), *map(str, value)]
+        elif value is True:
+            line.append(flag_of(name))
+        elif value is not None and value is not False:
+            line.append(f"{flag_of(name)}={value}")
+    return _parser().parse_args(line)

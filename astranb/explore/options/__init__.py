@@ -1,0 +1,1 @@
+"""What to run, from words: the options of ``astranb run``, which are also the axes of sweeps."""

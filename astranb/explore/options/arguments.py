@@ -1,0 +1,103 @@
+"""The parser of options, their types, and reading them from what was parsed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from astranb.core.errors import InputError, near
+
+__all__ = ["Parser", "algorithm_of", "flag_of", "function_of", "given", "positive", "whole"]
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises an error of one line instead of exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would print."""
+        _, _, command = self.prog.partition(" ")
+        raise InputError(message.removeprefix("argument "), where=command, hint=f"see {self.prog} --help")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help or a version; argparse would ignore a full disk."""
+        (file or sys.stdout).write(message)
+
+
+def given(args: argparse.Namespace, *names: str, **renamed: str) -> dict[str, Any]:
+    """Return the options that were given, as arguments of a function whose defaults fill the rest.
+
+    Parameters
+    ----------
+    args : Namespace
+    *names : str
+        Options whose parameter has the same name.
+    **renamed : str
+        By parameter, the option.
+    """
+    options = {name: name for name in names} | renamed
+    values = {parameter: getattr(args, option) for parameter, option in options.items()}
+    return {parameter: value for parameter, value in values.items() if value is not None}
+
+
+def flag_of(name: str) -> str:
+    """Return an option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return a type of argument: a whole number from low to high."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number") from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{value} is out of range; use {low} to {high}")
+        return value
+
+    return read
+
+
+def positive(text: str) -> float:
+    """Read a number above 0 and up to a million."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number") from None
+    if not 0 < value <= 1e6:
+        raise argparse.ArgumentTypeError(f"{value} is out of range; use a number above 0, up to 1e6")
+    return value
+
+
+def function_of(text: str) -> Any:
+    """Execute the Python file of ``FILE.py:FUNCTION``, and return its function."""
+    import runpy
+
+    file, _, name = text.rpartition(":")
+    try:
+        defined = runpy.run_path(file)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
+    except Exception as error:  # whatever the file raises
+        raise InputError(f"{type(error).__name__}: {error}", where=file) from error
+    functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
+    if name not in functions:
+        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
+    return defined[name]
+
+
+def algorithm_of(text: str | None) -> Any:
+    """Return what ``--algorithm`` names: a name, the content of a file, or a function.
+
+    ``FILE.py:FUNCTION`` executes the Python file.
+    """
+    if text is not None and text.lower().endswith((".json", ".xml")):
+        from astranb.collectives import read_algorithm
+
+        return read_algorithm(text)
+    if text is None or ".py:" not in text:
+        return text
+    return function_of(text)

@@ -1,0 +1,163 @@
+"""Running points: in this process, or on a Dask cluster, whose workers may die."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from astranb.core.errors import InputError
+from astranb.core.extras import needs_extra
+
+from .points import FAILED, run_points
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["Executor", "executor"]
+
+Task = tuple[str, Mapping[str, Any]]
+Rows = list[dict[str, Any]]
+
+_DEATHS: Final = 3
+
+
+class Executor(Protocol):
+    """Runs points."""
+
+    at_once: int
+
+    def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
+        """Run points and yield their rows as they end.
+
+        Parameters
+        ----------
+        tasks : iterable of (str, mapping)
+            Hash and words of each; taken as workers become free.
+        size : int
+            How many points a worker is given at a time.
+        """
+        ...
+
+
+class _Here:
+    """Runs points in this process."""
+
+    at_once = 1
+
+    def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
+        del size  # each is kept as it ends
+        for task in tasks:
+            yield run_points([task])
+
+
+class _OnDask:
+    """Runs points on a cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.at_once = max(1, sum(client.nthreads().values()))
+
+    def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
+        from distributed import as_completed
+
+        under_way: dict[Any, list[Task]] = {}
+        waiting = as_completed(loop=self._client.loop)
+        more = iter(tasks)
+
+        def submit(batch: list[Task]) -> None:
+            future = self._client.submit(run_points, batch, pure=False)
+            under_way[future] = batch
+            waiting.add(future)
+
+        def fill() -> None:
+            # Single points are a search, whose next point follows from those that have ended.
+            ahead = self.at_once if size == 1 else 2 * self.at_once
+            while len(under_way) < ahead and (batch := list(islice(more, size))):
+                submit(batch)
+
+        fill()
+        while under_way:
+            future = next(waiting)
+            batch = under_way.pop(future)
+            if future.status == "finished":
+                yield future.result()
+            elif len(batch) > 1 and type(future.exception()).__name__ == "KilledWorker":
+                for task in batch:  # one of them ends its worker: each is tried by itself
+                    submit([task])
+            else:
+                yield [_lost(task, future.exception()) for task in batch]
+            fill()
+
+
+def _lost(task: Task, error: BaseException | None) -> dict[str, Any]:
+    """Return the row of a point that no worker could run."""
+    what = f"{type(error).__name__}: {error}"
+    if type(error).__name__ == "KilledWorker":
+        what = f"{_DEATHS} workers died while they ran it; is there too little memory?"
+    return {"hash": task[0], "status": FAILED, "error": what[:500], "seconds": math.nan}
+
+
+@contextmanager
+def executor(
+    workers: int = 2, client: Client | None = None, scheduler: str | None = None
+) -> Iterator[Executor]:
+    """Give what runs points.
+
+    Parameters
+    ----------
+    workers : int
+        Processes on this machine; 0: none but this one.
+    client : distributed.Client, optional
+        Of a cluster that is there, instead.
+    scheduler : str, optional
+        The address of its scheduler, as ``tcp://host:8786``.
+
+    Raises
+    ------
+    InputError
+        The scheduler does not answer.
+    """
+    if client is not None:
+        yield _OnDask(client)
+        return
+    if workers == 0 and scheduler is None:
+        yield _Here()
+        return
+    with needs_extra("a sweep on several processes"):
+        import dask
+        from distributed import Client, LocalCluster
+    if scheduler is not None:
+        try:
+            there = Client(scheduler, timeout=10, set_as_default=False)
+        except (OSError, ValueError) as error:
+            what = f"no Dask scheduler answers: {' '.join(str(error).split())[:120]}"
+            hint = "start one with dask scheduler, and workers with dask worker"
+            raise InputError(what, where=scheduler, hint=hint) from None
+        with there:
+            if not there.nthreads():
+                raise InputError(
+                    "the scheduler has no workers", where=scheduler, hint="start some with dask worker"
+                )
+            yield _OnDask(there)
+        return
+    options = {
+        "distributed.scheduler.allowed-failures": _DEATHS - 1,
+        "distributed.comm.timeouts.connect": "60s",
+        "distributed.admin.system-monitor.gil.enabled": False,
+    }
+    with (
+        dask.config.set(options),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as local,
+    ):
+        yield _OnDask(local)

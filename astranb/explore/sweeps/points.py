@@ -1,0 +1,281 @@
+"""One point of a sweep: what it runs, what identifies it, and the row of its figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from glob import escape
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from astranb import __version__
+from astranb.core.document import read_document
+from astranb.core.errors import AstranbError, InputError, near
+from astranb.explore.options.inputs import Subject, simulation_of
+from astranb.explore.options.run_options import FILE_WORDS, options_of
+
+if TYPE_CHECKING:
+    from astranb.sim import Simulation
+
+__all__ = ["DONE", "ESTIMATE", "FAILED", "SweepPoint", "is_document_key", "run_points", "simulation_of_words"]
+
+ESTIMATE: Final = "estimate"
+"""The fidelity of a step that is laid out in time, not simulated."""
+DONE: Final = "done"
+FAILED: Final = "failed"
+Words = Mapping[str, Any]
+
+_STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]")
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One point of a sweep.
+
+    Attributes
+    ----------
+    axes : dict
+        What the axes set, by name.
+    words : dict
+        All that is given, by name.
+    """
+
+    axes: Words
+    words: Words = field(repr=False)
+
+    def at(self, fidelity: str | None) -> dict[str, Any]:
+        """Return what is given at a fidelity; None: its own."""
+        return dict(self.words) if fidelity is None else {**self.words, "fidelity": fidelity}
+
+
+def is_document_key(name: str) -> bool:
+    """Whether a name is a key in a file of ``run``, as ``system.preferred-dataset-splits``."""
+    head, dot, _ = name.partition(".")
+    return bool(dot) and head in FILE_WORDS
+
+
+def content_hash(words: Words) -> str:
+    """Return the hash of all that decides the result; of files the contents count, not the names."""
+    given = {name: _content(name, value) for name, value in sorted(words.items())}
+    text = json.dumps([_program_hash(), given], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _content(name: str, value: Any) -> Any:
+    """Return what stands for a value: of a file, a folder or a prefix of traces what they contain."""
+    if not isinstance(value, str) or name == "name":
+        return value
+    file, _, function = value.partition(".py:")
+    place = Path(f"{file}.py" if function else value)
+    if name == "workload" and not place.is_file():
+        found = sorted(place.parent.glob(f"{escape(place.name)}.*.et"))
+        return [_file_hash(one) for one in found] or value
+    if name not in FILE_WORDS and not function:
+        return value
+    try:
+        if place.is_dir():
+            return [
+                [str(one.relative_to(place)), _file_hash(one)]
+                for one in sorted(place.rglob("*"))
+                if one.is_file()
+            ]
+        if place.is_file():
+            return [function, place.suffix, _file_hash(place)]
+    except OSError:
+        pass
+    return value
+
+
+def _file_hash(file: Path) -> str:
+    about = file.stat()
+    return _hash_of_file(str(file), about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _hash_of_file(file: str, _changed_ns: int, _size: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _program_hash() -> str:
+    """Return the hash of astranb's version and of its files that simulate: checkouts change."""
+    package = Path(__file__).parents[2]
+    digest = hashlib.sha256(__version__.encode())
+    for file in sorted(package.rglob("*.py")):
+        if file.relative_to(package).parts[0] not in ("cli", "export", "widgets"):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def subject_of(words: Words, *, record: bool = False) -> Subject:
+    """Make the simulation of a point, at its start but for its edits.
+
+    Parameters
+    ----------
+    words : mapping
+    record : bool
+        Whether views will show it.
+
+    Raises
+    ------
+    InputError
+        The words do not fit together, or an input cannot be used.
+    """
+    options = {name: value for name, value in words.items() if not _is_path(name)}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, value in words.items():
+            if is_document_key(name):
+                _change(options, name, value, Path(folder))
+        subject = simulation_of(options_of(options), record=record, inspected=record)
+    for name, value in words.items():
+        if _is_path(name) and not is_document_key(name):
+            subject.sim.set(name, value)
+    return subject
+
+
+def simulation_of_words(words: Words) -> Simulation:
+    """Make the simulation of a point for the workbench: at its start, with a recording."""
+    return subject_of(words, record=True).sim
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name is a key of a file or a path of ``Simulation.set``, and no option."""
+    return "." in name or "[" in name
+
+
+def _change(options: dict[str, Any], name: str, value: Any, folder: Path) -> None:
+    """Write the file of an option again with another value, and name it instead."""
+    head, _, path = name.partition(".")
+    file = options.get(head)
+    if not isinstance(file, str) or not Path(file).is_file():
+        hint = f"give {head} as a file of YAML or JSON"
+        raise InputError(f"there is no file to change {path!r} in", where=name, hint=hint)
+    document = read_document(file).value
+    place, steps = document, _STEP.findall(path)
+    for at, step in enumerate(steps):
+        key: Any = int(step[1:-1]) if step.startswith("[") else step
+        known = range(len(place)) if isinstance(place, list) else place
+        if not isinstance(place, dict | list) or isinstance(key, int) != isinstance(place, list):
+            raise InputError(f"{file} has nothing at {step!r}", where=name, hint="name a key of the file")
+        if key not in known and (isinstance(place, list) or at < len(steps) - 1):
+            hint = near(str(key), map(str, known))
+            raise InputError(f"{file} has no {key!r}", where=name, hint=hint)
+        if at == len(steps) - 1:
+            place[key] = value
+        else:
+            place = place[key]
+    changed = folder / f"{head}{Path(file).suffix}"
+    text = json.dumps(document) if changed.suffix == ".json" else yaml.safe_dump(document)
+    changed.write_text(text, encoding="utf-8")
+    options[head] = str(changed)
+
+
+def run_points(batch: Sequence[tuple[str, Words]]) -> list[dict[str, Any]]:
+    """Run points, each to a row; what fails is a row with the error.
+
+    Parameters
+    ----------
+    batch : sequence of (str, mapping)
+        The hash of each point, and its words.
+    """
+    return [_row(digest, words) for digest, words in batch]
+
+
+def _row(digest: str, words: Words) -> dict[str, Any]:
+    began = perf_counter()
+    row: dict[str, Any] = {"hash": digest, "status": DONE, "error": ""}
+    try:
+        row |= _figures(words)
+    except (
+        AstranbError,
+        ArithmeticError,
+        LookupError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        what = str(error) if isinstance(error, AstranbError) else f"{type(error).__name__}: {error}"
+        row |= {"status": FAILED, "error": " ".join(what.split())[:500]}
+    return {**row, "seconds": perf_counter() - began}
+
+
+def _figures(words: Words) -> dict[str, Any]:
+    """Run one point and return its figures."""
+    if words.get("fidelity") == ESTIMATE:
+        return _estimated(words)
+    subject = subject_of(words)
+    subject.sim.run()
+    return figures_of(subject)
+
+
+def figures_of(subject: Subject) -> dict[str, Any]:
+    """Return the figures of a run that has ended, by name; units are in the names."""
+    result = subject.sim.result
+    found: dict[str, Any] = {
+        "fidelity": subject.sim.fidelity,
+        "time_ps": result.time_ps,
+        "ranks": subject.sim.ranks,
+        "events": subject.sim.events,
+        "algbw_Bps": result.algbw_Bps,
+        "busbw_Bps": result.busbw_Bps,
+        **{f"{name}_fraction": share for name, share in result.breakdown().items()},
+    }
+    step, cluster = subject.inputs.step, subject.inputs.cluster
+    if step is not None and cluster is not None:
+        found |= {
+            "step_ps": result.time_ps,
+            "memory_bytes": max((one.total for one in step.memory()), default=None),
+        }
+        if not subject.by_lines:
+            from astranb.explore._accounts import account
+
+            figures = account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
+            waits = {f"exposed_{name}_ps": took for name, took in figures.exposed_ps.items()}
+            found |= {**_scalars(figures.document()), **waits, "limit": figures.limit}
+            found["exposed_ps"] = sum(figures.exposed_ps.values())
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if isinstance(value, str | int | float)}
+
+
+def _estimated(words: Words) -> dict[str, Any]:
+    """Estimate the step of a transformer; simulates nothing but single collectives."""
+    from astranb.explore._collective_times import CollectiveTimes
+    from astranb.explore._estimate import estimate_step
+
+    subject = subject_of({**words, "fidelity": "analytical"})
+    step, cluster = subject.inputs.step, subject.inputs.cluster
+    if (
+        step is None
+        or cluster is None
+        or step.plan is None
+        or step.times is None
+        or step.plan[1].mode != "training"
+    ):
+        hint = "use analytical"
+        raise InputError("only training steps of transformers are estimated", where="fidelity", hint=hint)
+    (model, job) = step.plan
+    found = estimate_step(model, job, step.times, CollectiveTimes(cluster.network, cluster.system))
+    return {
+        "fidelity": ESTIMATE,
+        "time_ps": found.step_ns * 1000,
+        "step_ps": found.step_ns * 1000,
+        "ranks": step.ranks,
+        "memory_bytes": max(one.total for one in step.memory()),
+        "compute_ps": found.compute_ns * 1000,
+        "exposed_ps": found.exposed_ns * 1000,
+        "exposed_bubble_ps": found.bubble_ns * 1000,
+        "tokens_per_s": job.new_tokens / (found.step_ns / 1e9),
+    }

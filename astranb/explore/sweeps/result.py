@@ -1,0 +1,202 @@
+"""What a sweep has found: a row for each point, the best of them, and the Pareto front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.core.text_table import aligned
+from astranb.core.units import format_time
+
+from .points import DONE, FAILED, SweepPoint, simulation_of_words
+from .spec import Objective, SweepSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from astranb.sim import Simulation
+
+__all__ = ["INFEASIBLE", "SweepResult", "pareto_rows"]
+
+INFEASIBLE = "infeasible"
+"""The status of a point that ran, and does not satisfy a constraint."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep has found.
+
+    Attributes
+    ----------
+    spec : SweepSpec
+    points : list of SweepPoint
+    rows : list of dict
+        One for each point, at the last fidelity at which it was run.
+    stages : list of dict
+        For each fidelity but the first: how far it was from the one before, for the points that were kept.
+    """
+
+    spec: SweepSpec
+    points: list[SweepPoint]
+    rows: list[dict[str, Any]]
+    stages: list[dict[str, Any]]
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row for each point: its axes, status, figures and objectives; units are in the names."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def _ended(self) -> list[int]:
+        """The points that ended and satisfy all constraints, and have all objectives."""
+        return [
+            number
+            for number, row in enumerate(self.rows)
+            if row["status"] == DONE
+            and not any(math.isnan(objective.of(row)) for objective in self.spec.objectives)
+        ]
+
+    def best(self, count: int = 1, objective: str | None = None) -> list[int]:
+        """Return the best points by one objective: their numbers, the best first.
+
+        Parameters
+        ----------
+        count : int
+        objective : str, optional
+            Default: the first one.
+        """
+        goal = self._objective(objective)
+        return sorted(self._ended(), key=lambda number: goal.sign * goal.of(self.rows[number]))[:count]
+
+    def _objective(self, name: str | None) -> Objective:
+        known = {one.name: one for one in self.spec.objectives}
+        if name is not None and name not in known:
+            raise InputError(f"no objective {name!r}", where="best", hint=f"take {' or '.join(known)}")
+        return self.spec.objectives[0] if name is None else known[name]
+
+    def pareto(self) -> list[int]:
+        """Return the points that no other one beats in all objectives, by the first objective."""
+        ended = self._ended()
+        values = [
+            [goal.sign * goal.of(self.rows[number]) for goal in self.spec.objectives] for number in ended
+        ]
+        return [ended[at] for at in pareto_rows(values)]
+
+    def simulation(self, point: int) -> Simulation:
+        """Return a point's simulation at its start, ready for the workbench.
+
+        Parameters
+        ----------
+        point : int
+            Its number: the index of its row.
+        """
+        if not 0 <= point < len(self.points):
+            hint = f"take 0 to {len(self.points) - 1}"
+            raise InputError(f"there is no point {point}", where="simulation", hint=hint)
+        fidelity = self.rows[point].get("fidelity")
+        words = dict(self.points[point].words)
+        return simulation_of_words(
+            {**words, "fidelity": "analytical" if fidelity == "estimate" else fidelity}
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Return how many points have each status."""
+        found: dict[str, int] = {}
+        for row in self.rows:
+            found[row["status"]] = found.get(row["status"], 0) + 1
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """Give everything by name; what is not a number is left out."""
+        rows = [
+            {
+                name: value
+                for name, value in row.items()
+                if not isinstance(value, float) or math.isfinite(value)
+            }
+            for row in self.rows
+        ]
+        return {
+            "name": self.spec.name,
+            "objectives": {one.name: "min" if one.sign > 0 else "max" for one in self.spec.objectives},
+            "counts": self.counts(),
+            "best": self.best(10),
+            "pareto": self.pareto(),
+            "stages": self.stages,
+            "points": rows,
+        }
+
+    def text(self, count: int = 10) -> str:
+        """Write the best points, the Pareto front and how many failed."""
+        counts = ", ".join(f"{number:,} {status}" for status, number in self.counts().items())
+        lines = [f"{self.spec.name}: {len(self.points):,} points: {counts}"]
+        best = self.best(count)
+        if best:
+            lines += ["", f"best by {self.spec.objectives[0].name}:", *self._table(best)]
+        front = self.pareto()
+        if len(self.spec.objectives) > 1 and front:
+            names = " and ".join(one.name for one in self.spec.objectives)
+            lines += ["", f"Pareto front of {names}: {len(front)} points", *self._table(front[:count])]
+        lines += [stage_text(one) for one in self.stages]
+        errors: dict[str, list[int]] = {}
+        for number, row in enumerate(self.rows):
+            if row["status"] == FAILED:
+                errors.setdefault(row["error"], []).append(number)
+        for error, numbers in list(errors.items())[:5]:
+            more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+            lines.append(f"failed: point {numbers[0]}{more}: {error}")
+        return "\n".join(lines)
+
+    def _table(self, numbers: Sequence[int]) -> list[str]:
+        names = list(dict.fromkeys(name for axis in self.spec.axes for name in axis.sets))
+        goals = [one.name for one in self.spec.objectives]
+        more = [name for name in ("limit",) if any(name in self.rows[number] for number in numbers)]
+        heads = ["point", *names, *goals, *more]
+        cells = [
+            [str(number), *(_written(name, self.rows[number].get(name)) for name in heads[1:])]
+            for number in numbers
+        ]
+        return aligned(heads, cells, left=range(1, len(names) + 1))
+
+
+def stage_text(stage: Mapping[str, Any]) -> str:
+    """Say how far a fidelity was from the one before."""
+    return (
+        f"{stage['fidelity']} against {stage['before']}: {stage['points']} points, "
+        f"rank correlation {stage['rank_correlation']:.2f}, at most {stage['worst_ratio']:.2f} times as long"
+    )
+
+
+def _written(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if name.endswith("_ps") and isinstance(value, int | float):
+        return format_time(round(value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def pareto_rows(values: Sequence[Sequence[float]]) -> list[int]:
+    """Return the rows that no other row beats: none is as small in all columns and smaller in one.
+
+    Examples
+    --------
+    >>> pareto_rows([(1, 5), (2, 2), (3, 3), (2, 2), (4, 1)])
+    [0, 1, 3, 4]
+    """
+    if not values:
+        return []
+    table = np.array(values, np.float64)
+    order = np.lexsort(table.T[::-1])
+    front: list[int] = []
+    for number in order.tolist():
+        if front:
+            others = table[front]
+            if ((others <= table[number]).all(axis=1) & (others < table[number]).any(axis=1)).any():
+                continue
+        front.append(number)
+    return front
