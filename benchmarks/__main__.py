@@ -215,6 +215,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "fidelity": fidelity,
     "astrasim2": lambda row, _: astrasim2(row),
     "suggestions": suggestions,
+    "synthesis": synthesis,
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,
     "traffic": traffic,
