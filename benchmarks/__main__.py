@@ -27,6 +27,7 @@ from .hostile import hostile
 from .kernels import kernels
 from .large import large
 from .suggestions import suggestions
+from .synthesis import synthesis
 from .timelines import lod
 from .traffic import traffic
 from .wheel import first_step, install_wheel
