@@ -1,9 +1,9 @@
 """Task graphs of FlexFlow as Chakra traces.
 
 A task of a GPU becomes a computation; the devices that a message passes one after the other, a send and a
-receive; an all-reduce, a collective of its GPUs. FlexFlow's messages and all-reduces all go at once. A trace's
-rank does one at a time, in two streams: messages, and all-reduces in the order in which they can begin, which is
-the same on all ranks, so that none waits for another one in a circle. Nothing waits for an all-reduce.
+receive; an all-reduce, a collective of its GPUs. FlexFlow's messages and all-reduces all go at once. A rank
+of a trace does one at a time, in two streams: messages, and all-reduces in the order in which they can begin,
+which is the same on all ranks, so that none waits for another one in a circle. Nothing waits for one.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import is_task_graph
 from astranb.engine.fidelity import fidelity_of
 
 from .arguments import flag_of, given
@@ -139,8 +140,8 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
 
 
 def _kind_of_files(args: argparse.Namespace) -> str:
-    """Distinguish a layer table of 1.0 from a prefix of 2.0's traces by content."""
-    if Path(f"{args.workload}.0.et").exists():
+    """Distinguish a layer table of 1.0 from a prefix of 2.0's traces and from a task graph by content."""
+    if Path(f"{args.workload}.0.et").exists() or is_task_graph(args.workload):
         return TRACES  # without the layer table's modules, which take time to import
     from astranb.workload.astrasim1 import is_layer_table
 
