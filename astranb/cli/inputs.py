@@ -180,8 +180,12 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
         if args.compat is not None:
             what = "ASTRA-sim 2.0 reads no infrastructures"
             raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
-    if args.dimensions is not None and args.infra is None:
-        what = "--dimensions needs --infra"
+    chosen = [name for name in ("dimensions", "logical_topology") if getattr(args, name) is not None]
+    if len(chosen) == 2:
+        what = "--dimensions and --logical-topology exclude each other"
+        raise InputError(what, where="run", hint="leave one of them out")
+    if chosen and args.infra is None and not _is_topology(args.network):
+        what = f"{flag_of(chosen[0])} needs --infra"
         raise InputError(what, where="run", hint="set npus_count in the network file instead")
 
 
@@ -363,18 +367,30 @@ def _system_options(args: argparse.Namespace) -> dict[str, Any]:
     return given(args, "injection_scale", queues="num_queues_per_dim", rendezvous="rendezvous_protocol")
 
 
+def _is_topology(file: str | None) -> bool:
+    """Whether a network's file is that of a packet simulator."""
+    from astranb.infragraph import is_topology_file
+
+    return file is not None and is_topology_file(file)
+
+
 def network_of(args: argparse.Namespace) -> Any:
     """Return the network's file, or make a network of an infrastructure with the given dimensions."""
-    if args.infra is None or args.network is not None:
+    infra = args.network if _is_topology(args.network) else args.infra if args.network is None else None
+    if infra is None:
         return args.network
     from astranb.infragraph import resolve
-    from astranb.workload.astrasim2 import InfraNetwork
+    from astranb.workload.astrasim2 import InfraNetwork, read_logical_dimensions
 
+    made = resolve(infra).completed(args.gpu)
+    logical = getattr(args, "logical_topology", None)  # serving has none
+    if logical is not None:
+        return InfraNetwork(made, read_logical_dimensions(logical), logical)
     counts = [] if args.dimensions is None else args.dimensions.split("x")
     if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
         what = f"{args.dimensions[:40]!r} is not a list of dimensions"
         raise InputError(what, where="--dimensions", hint="write 8x4")
-    return InfraNetwork(resolve(args.infra).completed(args.gpu), tuple(map(int, counts)), args.infra)
+    return InfraNetwork(made, tuple(map(int, counts)), infra)
 
 
 def _run_file(file: str) -> None:

@@ -85,7 +85,7 @@ _FORMATS: Final = (
     _format(
         "ns-3 dimensions",
         "a file of logical dimensions for ASTRA-sim's ns-3",
-        "write npus_count, topology, bandwidth and latency of each dimension as --network FILE.yml",
+        "give it as --logical-topology, with --infra or a topology as --network",
         rb'"logical-dims"\s*:',
     ),
     _format(

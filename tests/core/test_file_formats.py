@@ -54,7 +54,7 @@ BINARY = {"gzip", "zip", "SQLite"}  # as --workload no text, so a prefix of trac
 READERS = [
     (INFRA, {"InfraGraph", *SIMULATORS}),
     (["infra", "convert"], {"NCCL topology", "lstopo", *SIMULATORS}),
-    (TRACES, {"network"}),
+    (TRACES, {"network", *SIMULATORS}),
     (LAYERS, {"network", "network 1.0"}),
     (
         ["run", "--network", "{network}", "--system", "{system}", "--workload"],

@@ -84,6 +84,7 @@ def load(
     *,
     memory: str | Path | None = None,
     groups: str | Path | None = None,
+    logical: str | Path | None = None,
     compat: bool = False,
     queues: int = 1,
     injection_scale: float = 1.0,
@@ -99,9 +100,11 @@ def load(
     system : str or Path
         ``system.json``.
     network : str, Path or InfraNetwork
-        ``network.yml``, or an infrastructure.
+        ``network.yml``; the physical topology of ASTRA-sim's ns-3; or an infrastructure.
     memory, groups : str or Path, optional
         The remote memory and the communicator groups, JSON.
+    logical : str or Path, optional
+        Of a topology, the file of its logical dimensions, JSON.
     compat : bool
         Whether to keep ASTRA-sim 2.0's peculiarities.
     queues : int
@@ -123,7 +126,7 @@ def load(
     InputError
         A file cannot be read or used; the text names it, the place and a hint.
     """
-    described = network if isinstance(network, InfraNetwork) else read_network(network)
+    described = network if isinstance(network, InfraNetwork) else read_network(network, logical)
     npus = described.npus
     document = read_json(system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
