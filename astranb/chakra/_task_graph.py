@@ -50,7 +50,10 @@ _ALL_REDUCE: Final = "TASK_ALLREDUCE"
 _TASK: Final = (
     FlatField("type", "h"), FlatField("taskid", "Q"), FlatField("deviceid", "Q"), FlatField("runtime", "f"),
     FlatField("xfersize", "Q"), FlatField("nexttasks", "[]Q"),
+    FlatField("a seventh", "B"),
 )  # fmt: skip
+_TASK_FIELDS: Final = {one.name for one in _TASK[:-1]}
+"""MixNet's FlexFlow writes further ones, and others in the place of these."""
 _DEVICE: Final = (
     FlatField("type", "h"), FlatField("deviceid", "Q"), FlatField("nodeid", "Q"),
     FlatField("deviceproperty", "Q"), FlatField("bandwidth", "Q"),
@@ -198,10 +201,10 @@ def read_task_graph(path: str | Path) -> TaskGraph:
         document = parse_document(data, name)
     else:
         document = DocumentNode(flat_document(data, _SCHEMA, name), DocumentSource(name))
-    return _Reader(document).graph(Path(path).stem)
+    return _TaskGraphReader(document).graph(Path(path).stem)
 
 
-class _Reader:
+class _TaskGraphReader:
     """From a document to a task graph; numbers that are not there are 0, as in FlatBuffers."""
 
     def __init__(self, document: DocumentNode) -> None:
@@ -243,6 +246,9 @@ class _Reader:
 
     def task(self, one: DocumentNode, numbers: dict[int, int]) -> FlexFlowTask:
         kind = _word(one, _TASKS)
+        if unknown := [name for name in one.value if name not in _TASK_FIELDS]:
+            what = f"a field that FlexNet's schema does not have: {unknown[0][:40]}"
+            raise one.error(what, f"a task has {', '.join(sorted(_TASK_FIELDS))}")
         duration_ns = round(_real(one, "runtime", _MOST_MS) * 10**6)
         size = _number(one, "xfersize", 0, _MOST_BYTES_MOVED)
         if kind == _ALL_REDUCE:

@@ -43,7 +43,7 @@ def task_graph_traces(graph: TaskGraph) -> tuple[list[Trace], dict[int, list[int
     >>> [traces[1].names[row] for row in range(2)], traces[1].parents.of(1), groups
     (['forward 1', 'all-reduce 2'], array([0]), {})
     """
-    writer = _Writer(graph)
+    writer = _TaskGraphWriter(graph)
     for number in graph.order:
         writer.add(number)
     traces = [one.build(f"{graph.where}, rank {rank}") for rank, one in enumerate(writer.made)]
@@ -64,7 +64,7 @@ def write_task_graph(prefix: str | Path, graph: TaskGraph) -> list[Path]:
     return write_ranks(prefix, graph.ranks, lambda rank: traces[rank].data, others)
 
 
-class _Writer:
+class _TaskGraphWriter:
     """The traces so far; tasks are added in an order in which they can begin."""
 
     def __init__(self, graph: TaskGraph) -> None:

@@ -172,11 +172,13 @@ def test_tasks_become_nodes(file: str) -> None:
     assert traces[2].is_cpu_op.tolist() == [False, True, False, False]
 
 
-def test_a_step_takes_what_it_takes_by_hand(file: str, system: str, tmp_path: Path) -> None:
+def test_a_step_takes_what_it_takes_by_hand(file: str, tmp_path: Path) -> None:
     """The forward pass, 1 MB at 1 GB/s over a link without latency, the backward pass, and 4 KiB's ring."""
     network = tmp_path / "network.yml"
     network.write_text("topology: [FullyConnected]\nnpus_count: [3]\nbandwidth: [1.0]\nlatency: [0.0]\n")
-    run = Run(load(file, system, network))
+    with_roofline = tmp_path / "roofline.json"  # tasks keep their durations
+    with_roofline.write_text(json.dumps(SYSTEM | {"roofline-enabled": 1, "peak-perf": 100}))
+    run = Run(load(file, with_roofline, network))
     run.finish()
     ring = 2 * 2048  # two steps of half of it; endpoints add a few ns
     assert run.now_ns == pytest.approx(2_000_000 + 1_000_000 + 4_000_000 + ring, abs=100)
@@ -242,6 +244,17 @@ def test_bad_tasks_get_one_line(tasks: Any, said: str, tmp_path: Path) -> None:
     (tmp_path / "bad.fbuf").write_bytes(written(tasks))
     with pytest.raises(InputError, match=said):
         task_graph_traces(read_task_graph(tmp_path / "bad.fbuf"))
+
+
+def test_tasks_with_further_fields_are_refused(tmp_path: Path) -> None:
+    """As MixNet's FlexFlow writes them: their fields are others, and so is what they mean."""
+    task = [("h", 1), ("Q", 10), ("Q", 2**47), ("f", 1.0), ("Q", 1), None, ("list", [("Q", 10)])]
+    data = flatbuffer([("I", 1), ("I", 1), *6 * [None], ("list", [("table", task)]), ("list", [])])
+    (tmp_path / "bad.fbuf").write_bytes(data)
+    (tmp_path / "bad.json").write_text(as_json().replace('"xfersize"', '"counter"', 1))
+    for name, said in (("bad.fbuf", "a seventh"), ("bad.json", "counter")):
+        with pytest.raises(InputError, match=rf"tasks\[0\]: a field that FlexNet's .* not have: {said}"):
+            read_task_graph(tmp_path / name)
 
 
 def test_messages_need_two_gpus(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -131,6 +131,8 @@ def load(
     document = read_json(system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
     traces, members = _traces(workload, groups, npus)
+    if is_task_graph(workload):
+        settings = replace(settings, roofline=False)  # its computations have durations and no operations
     custom = read_custom_collectives(document, root)
     known: dict[bytes, Operations] = {}
     operations = []
