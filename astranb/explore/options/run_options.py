@@ -308,6 +308,11 @@ _GROUPS: Final = (
                 _for(MODEL, TRACES, at=_MESSAGES),
                 metavar="8x4",
             ),
+            _file(
+                "--logical-topology --logical-topology-configuration",
+                "the same as a file of ASTRA-sim's ns-3, whose topology --network or --infra is",
+                _for(MODEL, TRACES, at=_MESSAGES),
+            ),
             _option(
                 "--price",
                 "dollars for a GPU and hour: what a step and a million tokens cost",

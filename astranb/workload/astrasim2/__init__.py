@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .documents import read_memory, read_network, read_system
+from .documents import read_logical_dimensions, read_memory, read_network, read_system
 from .footprint import Footprint
 from .kinds import COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
@@ -38,6 +38,7 @@ __all__ = [
     "Workload",
     "along_dimensions",
     "load",
+    "read_logical_dimensions",
     "read_memory",
     "read_network",
     "read_placed_jobs",
