@@ -23,7 +23,7 @@ NOTHING = ClusterRates(
 
 def only(**more: object) -> ClusterRates:
     """Give rates that are all 0 but some."""
-    return ClusterRates(**{**NOTHING.__dict__, **more})  # type: ignore[arg-type]
+    return ClusterRates(**{**NOTHING.__dict__, **more})
 
 
 def run(step: ModelStep, network: InfraNetwork | None = None) -> anb.Simulation:
