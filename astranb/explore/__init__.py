@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from ._accounts import StepAccount as StepAccount
     from ._accounts import account as account
     from ._best import best_algorithm as best_algorithm
+    from ._collective_times import CollectiveTimes as CollectiveTimes
     from ._diagnose import Diagnosis as Diagnosis
     from ._diagnose import Suspect as Suspect
     from ._diagnose import diagnose as diagnose
     from ._ensemble import Ensemble as Ensemble
     from ._ensemble import Interval as Interval
     from ._ensemble import ensemble as ensemble
+    from ._estimate import StepEstimate as StepEstimate
+    from ._estimate import estimate_step as estimate_step
     from ._fit import compare_to_measured as compare_to_measured
     from ._fit import preset_from as preset_from
     from ._log_fit import FittedNumber as FittedNumber
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CollectiveLog",
+    "CollectiveTimes",
     "Condition",
     "Diagnosis",
     "Ensemble",
@@ -55,6 +59,7 @@ __all__ = [
     "PlanSearch",
     "Served",
     "StepAccount",
+    "StepEstimate",
     "Suspect",
     "Sweep",
     "SweepResult",
@@ -64,6 +69,7 @@ __all__ = [
     "compare_to_measured",
     "diagnose",
     "ensemble",
+    "estimate_step",
     "fit_log",
     "joined_logs",
     "microbenchmarks",
@@ -80,6 +86,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "CollectiveLog": "_logs",
+        "CollectiveTimes": "_collective_times",
         "Condition": "synthesis.condition",
         "Diagnosis": "_diagnose",
         "Ensemble": "_ensemble",
@@ -93,6 +100,7 @@ __getattr__, __dir__ = lazy(
         "PlanSearch": "_plans",
         "Served": "_served",
         "StepAccount": "_accounts",
+        "StepEstimate": "_estimate",
         "Suspect": "_diagnose",
         "Sweep": "sweeps.sweep",
         "SweepResult": "sweeps.result",
@@ -102,6 +110,7 @@ __getattr__, __dir__ = lazy(
         "compare_to_measured": "_fit",
         "diagnose": "_diagnose",
         "ensemble": "_ensemble",
+        "estimate_step": "_estimate",
         "fit_log": "_log_fit",
         "joined_logs": "_logs",
         "microbenchmarks": "_microbench",

@@ -227,9 +227,8 @@ class ModelStep:
 
     @cached_property
     def _times(self) -> list[KernelTimes | None]:
-        if self.times is None or self.times.expanded is None:
-            return [self.times] * len(self.stages)
-        assert self.plan is not None  # noqa: S101 - where memory is expanded, there is one
+        if self.times is None or self.times.expanded is None or self.plan is None:
+            return [self.times] * len(self.stages)  # of other models: as :meth:`KernelTimes.holding` gave them
         each = [
             self.times.holding(one.parts, StageMemory(*self.plan, one.stage).offloaded)
             for one in self.memory()
@@ -594,7 +593,7 @@ def workload(
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
     expanded_memory : HybridMemory or str, optional
-        An expansion of the GPUs' memory, as :meth:`ModelStep.expanded` takes it.
+        An expansion of the GPUs' memory, as :meth:`ModelStep.expanded` takes it. Default: that of ``gpu``.
 
     Returns
     -------
@@ -635,9 +634,8 @@ def workload(
             if isinstance(known, Dlrm)
             else (data_parallel(known, job), "pictures")
         )
-        return ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision).expanded(
-            expanded_memory
-        )
+        step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision)
+        return step if expanded_memory is None else step.expanded(expanded_memory)
     job = Job(
         degrees,
         sequence or known.sequence,
@@ -665,7 +663,7 @@ def workload(
         degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job),
         shares=shares(known, degrees.tensor),
     )  # fmt: skip
-    return step.expanded(expanded_memory)
+    return step if expanded_memory is None else step.expanded(expanded_memory)
 
 
 def _microbatches(degrees: Parallelism, each: int | None) -> int:
