@@ -27,6 +27,7 @@ from .hostile import hostile
 from .kernels import kernels
 from .large import large
 from .suggestions import suggestions
+from .synthesis import synthesis
 from .timelines import lod
 from .traffic import traffic
 from .wheel import first_step, install_wheel
@@ -215,6 +216,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "fidelity": fidelity,
     "astrasim2": lambda row, _: astrasim2(row),
     "suggestions": suggestions,
+    "synthesis": synthesis,
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,
     "traffic": traffic,

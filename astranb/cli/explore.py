@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from astranb.core.errors import InputError
 from astranb.explore.options.arguments import whole
 
 from .arguments import add_command, add_output
@@ -40,10 +41,15 @@ def add_commands(commands: Any) -> None:
     where.add_argument(
         "--scheduler", metavar="ADDRESS", help="a Dask scheduler to run on, as tcp://host:8786"
     )
+    parser.add_argument("--retry", action="store_true", help="with -o, run points again that failed")
 
 
 def _explore(args: argparse.Namespace) -> Report:
     from astranb.explore.sweeps.sweep import Sweep
 
-    found = Sweep.of(args.sweep).run(folder=args.output, workers=args.workers, scheduler=args.scheduler)
-    return Report(found.document() if args.json else None, [] if args.json else [found.text()])
+    found = Sweep.of(args.sweep).run(
+        folder=args.output, workers=args.workers, scheduler=args.scheduler, retry=args.retry
+    )
+    failed = found.counts().keys() == {"failed"}
+    code = InputError.exit_code if failed else 0
+    return Report(found.document() if args.json else None, [] if args.json else [found.text()], code)

@@ -6,9 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
+from astranb.explore.options.arguments import given, whole
 
 from . import arguments
-from .arguments import add_output, given, whole
+from .arguments import add_output
 from .printing import Report
 
 if TYPE_CHECKING:

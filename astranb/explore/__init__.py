@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ._accounts import StepAccount as StepAccount
     from ._accounts import account as account
     from ._best import best_algorithm as best_algorithm
+    from ._bill import StepBill as StepBill
+    from ._bill import bill as bill
     from ._collective_times import CollectiveTimes as CollectiveTimes
     from ._diagnose import Diagnosis as Diagnosis
     from ._diagnose import Suspect as Suspect
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from ._plans import ModelPlan as ModelPlan
     from ._plans import PlanSearch as PlanSearch
     from ._plans import suggest as suggest
+    from ._rates import ClusterRates as ClusterRates
+    from ._rates import read_rates as read_rates
     from ._served import Iteration as Iteration
     from ._served import Served as Served
     from ._serving import serve as serve
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from .synthesis.synthesize import synthesize as synthesize
 
 __all__ = [
+    "ClusterRates",
     "CollectiveLog",
     "CollectiveTimes",
     "Condition",
@@ -59,6 +64,7 @@ __all__ = [
     "PlanSearch",
     "Served",
     "StepAccount",
+    "StepBill",
     "StepEstimate",
     "Suspect",
     "Sweep",
@@ -66,6 +72,7 @@ __all__ = [
     "Synthesis",
     "account",
     "best_algorithm",
+    "bill",
     "compare_to_measured",
     "diagnose",
     "ensemble",
@@ -76,6 +83,7 @@ __all__ = [
     "point_of_no_return",
     "preset_from",
     "read_log",
+    "read_rates",
     "serve",
     "suggest",
     "synthesize",
@@ -85,6 +93,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "ClusterRates": "_rates",
         "CollectiveLog": "_logs",
         "CollectiveTimes": "_collective_times",
         "Condition": "synthesis.condition",
@@ -101,12 +110,14 @@ __getattr__, __dir__ = lazy(
         "Served": "_served",
         "StepAccount": "_accounts",
         "StepEstimate": "_estimate",
+        "StepBill": "_bill",
         "Suspect": "_diagnose",
         "Sweep": "sweeps.sweep",
         "SweepResult": "sweeps.result",
         "Synthesis": "synthesis.synthesize",
         "account": "_accounts",
         "best_algorithm": "_best",
+        "bill": "_bill",
         "compare_to_measured": "_fit",
         "diagnose": "_diagnose",
         "ensemble": "_ensemble",
@@ -117,6 +128,7 @@ __getattr__, __dir__ = lazy(
         "point_of_no_return": "_no_return",
         "preset_from": "_fit",
         "read_log": "_logs",
+        "read_rates": "_rates",
         "serve": "_serving",
         "suggest": "_plans",
         "synthesize": "synthesis.synthesize",

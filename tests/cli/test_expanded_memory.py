@@ -146,3 +146,37 @@ def test_errors_of_offloading_are_one_line(more, said, capsys):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_energy_and_cost_are_printed_on_request(tmp_path, capsys):
+    assert main([*_SMALL, "--dp", "2"]) == 0
+    assert "energy" not in capsys.readouterr().out
+    assert main([*_SMALL, "--dp", "2", "--energy"]) == 0
+    out = capsys.readouterr().out
+    assert "energy of a step: " in out
+    assert "with electricity $" in out
+    rates = tmp_path / "rates.yaml"
+    rates.write_text("gpu_dollars: 1000\nmemory_dollars_per_GB: 0\nnetwork: {Node: {link: 0}}\n")
+    assert main([*_SMALL, "--dp", "2", "--rates", str(rates), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["bill"]
+    assert found["cluster_dollars"] == 2000
+    assert found["energy_J"] > found["gpu_energy_J"] > 0
+    rates.write_text("gpu_dolars: 1000\n")
+    assert main([*_SMALL, "--rates", str(rates)]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean 'gpu_dollars'" in error
+    assert error.count("\n") == 1
+
+
+def test_recommendation_models_are_held_against_the_memory_too(capsys):
+    command = ["run", "--model", "dlrm", "--dp", "2", "--batch", "4096", "--gpu", "a100"]
+    assert main([*command, "--json"]) == 0
+    (held,) = json.loads(capsys.readouterr().out)["memory"]
+    assert held["weights"] > 24e9 < held["total"] < held["total"] + held["free"] == 81_920 << 20
+    small = [*command, "--memory-limit", "20 GB"]
+    assert main(small) == 2
+    assert "needs 26.3 GB of the 20.0 GB of a100-sxm" in capsys.readouterr().err
+    assert main([*small, "--expanded-memory", "480 GB, 50 GB/s"]) == 0
+    assert "of a rank's 26.3 GB lie in expanded memory" in capsys.readouterr().out
+    assert main([*small, "--expanded-memory", "1 GB, 50 GB/s"]) == 2
+    assert "5.3 GB are missing; take more GPUs (--dp)" in capsys.readouterr().err

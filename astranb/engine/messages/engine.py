@@ -40,7 +40,7 @@ _CONFIG = {
     "splits": "chunks of a collective", "concurrent": "chunks at once", "congestion": "congestion",
     "endpoint_ns": "endpoint delay", "queues": "queues", "rendezvous": "rendezvous",
 }  # fmt: skip
-_PLACES = ("CPU", "GPU", "network", "network, in the background", "receives")
+_PLACES = ("CPU", "GPU", "network", "network, in the background", "receives", "loads and stores")
 
 
 class MessageEngine(MessageState):
@@ -237,7 +237,11 @@ class MessageEngine(MessageState):
     def trace_tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
         """Spans of operations, the place of each, and the places' names."""
         spans = spans_of(self)
-        return spans, np.asarray(self.machine.operations.place)[spans.row], _PLACES
+        rows = self.machine.operations
+        place = np.asarray(rows.place)
+        # Loads and stores that occupy nothing are done one after another all the same.
+        copies = (place == t.ON_NOTHING) & (np.asarray(rows.kind) == t.MEMORY)
+        return spans, np.where(copies, len(_PLACES) - 1, place)[spans.row], _PLACES
 
     def track_spans(self) -> Spans:
         """The operations: a track is what they do."""

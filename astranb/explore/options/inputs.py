@@ -252,13 +252,17 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
 
 def _model(args: argparse.Namespace) -> _Inputs:
     from astranb.workload.astrasim2 import Workload
-    from astranb.workload.models.fits import require_memory
+    from astranb.workload.models.fits import does_not_fit, require_memory
 
     step, cluster = _step(args)
-    if step.plan is not None and step.times is not None and args.memory_limit != "none":
+    if step.times is not None and args.memory_limit != "none":
         more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
-        own = memory_limit_of(args, step.times) - more
-        require_memory(*step.plan, own, step.times.gpu.name, more)
+        own, name = memory_limit_of(args, step.times) - more, step.times.gpu.name
+        if step.plan is not None:
+            require_memory(*step.plan, own, name, more)
+        for one in step.memory():
+            if one.total > own + more:
+                raise does_not_fit(one, own, name, more, "take more GPUs (--dp)")
     operations = step.operations(by_lines=args.fidelity == "cacheline")
     limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
     what = Workload(

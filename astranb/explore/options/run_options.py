@@ -20,6 +20,7 @@ __all__ = [
     "JOBS",
     "LAYERS",
     "MODEL",
+    "MODEL_WORDS",
     "TRACES",
     "add_options",
     "check_options",
@@ -314,6 +315,16 @@ _GROUPS: Final = (
                 type=positive,
                 metavar="X",
             ),
+            _flag(
+                "--energy",
+                "energy of a step, and what the cluster, a step and a million tokens cost",
+                _for(MODEL, at=_MESSAGES),
+            ),
+            _file(
+                "--rates",
+                "powers and prices for --energy, YAML (default: assumed)",
+                _for(MODEL, at=_MESSAGES),
+            ),
             _option(
                 "--memory-limit",
                 "memory of a GPU, as 64GiB, or none: do not check whether the step fits (default: the GPU's)",
@@ -504,6 +515,9 @@ def _given(args: argparse.Namespace) -> Iterator[_Option]:
 FILE_WORDS: Final = ("infra", "jobs", "workload", "system", "network", "memory", "comm_group", "algorithm",
                      "routing", "model", "gpu", "kernels", "root", "training_loops")  # fmt: skip
 """Options that may name a file or folder that is read."""
+
+MODEL_WORDS: Final = ("gpu", *(flags[0][2:].replace("-", "_") for flags, _, _ in MODEL_OPTIONS))
+"""Options that decide the step of a model."""
 
 _OUTPUTS: Final = (
     *(option.name for option in _GROUPS[-1].options),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from astranb.core.errors import InputError
@@ -22,6 +23,10 @@ Task = tuple[str, Mapping[str, Any]]
 Rows = list[dict[str, Any]]
 
 _DEATHS: Final = 3
+_PATIENCE_S: Final = 5
+_ALONE_S: Final = 60
+"""How long a cluster may be without workers."""
+_AGAIN: Final = "start it, and run the sweep again: what has ended is kept where it has a folder"
 
 
 class Executor(Protocol):
@@ -61,16 +66,14 @@ class _OnDask:
         self.at_once = max(1, sum(client.nthreads().values()))
 
     def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
-        from distributed import as_completed
-
-        under_way: dict[Any, list[Task]] = {}
-        waiting = as_completed(loop=self._client.loop)
+        under_way: dict[str, list[Task]] = {}
+        ended: SimpleQueue[Any] = SimpleQueue()
         more = iter(tasks)
 
         def submit(batch: list[Task]) -> None:
             future = self._client.submit(run_points, batch, pure=False)
-            under_way[future] = batch
-            waiting.add(future)
+            under_way[future.key] = batch
+            future.add_done_callback(ended.put)
 
         def fill() -> None:
             # Single points are a search, whose next point follows from those that have ended.
@@ -80,16 +83,29 @@ class _OnDask:
 
         fill()
         while under_way:
-            future = next(waiting)
-            batch = under_way.pop(future)
+            future = self._next(ended)
+            batch = under_way.pop(future.key)
             if future.status == "finished":
                 yield future.result()
+            elif future.status == "cancelled":
+                raise InputError("the Dask scheduler has ended", where="scheduler", hint=_AGAIN)
             elif len(batch) > 1 and type(future.exception()).__name__ == "KilledWorker":
                 for task in batch:  # one of them ends its worker: each is tried by itself
                     submit([task])
             else:
                 yield [_lost(task, future.exception()) for task in batch]
             fill()
+
+    def _next(self, ended: SimpleQueue[Any]) -> Any:
+        """Wait for a batch that ends."""
+        alone_s = 0
+        while True:
+            try:
+                return ended.get(timeout=_PATIENCE_S)
+            except Empty:
+                alone_s = 0 if self._client.nthreads() else alone_s + _PATIENCE_S
+            if alone_s > _ALONE_S:
+                raise InputError("all Dask workers have ended", where="scheduler", hint=_AGAIN)
 
 
 def _lost(task: Task, error: BaseException | None) -> dict[str, Any]:

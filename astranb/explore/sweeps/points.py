@@ -20,7 +20,8 @@ from astranb import __version__
 from astranb.core.document import read_document
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.explore.options.inputs import Subject, simulation_of
-from astranb.explore.options.run_options import FILE_WORDS, options_of
+from astranb.explore.options.model import sharing_steps
+from astranb.explore.options.run_options import FILE_WORDS, MODEL_WORDS, options_of
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
@@ -67,6 +68,11 @@ def content_hash(words: Words) -> str:
     given = {name: _content(name, value) for name, value in sorted(words.items())}
     text = json.dumps([_program_hash(), given], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def model_words(words: Words) -> str:
+    """Return what decides the step of a model: runs that agree in it share the step."""
+    return repr([(name, words[name]) for name in MODEL_WORDS if name in words])
 
 
 def _content(name: str, value: Any) -> Any:
@@ -186,7 +192,8 @@ def run_points(batch: Sequence[tuple[str, Words]]) -> list[dict[str, Any]]:
     batch : sequence of (str, mapping)
         The hash of each point, and its words.
     """
-    return [_row(digest, words) for digest, words in batch]
+    with sharing_steps():
+        return [_row(digest, words) for digest, words in batch]
 
 
 def _row(digest: str, words: Words) -> dict[str, Any]:
@@ -237,10 +244,10 @@ def figures_of(subject: Subject) -> dict[str, Any]:
             "memory_bytes": max((one.total for one in step.memory()), default=None),
         }
         if not subject.by_lines:
-            from astranb.explore._accounts import account
+            from astranb.explore._accounts import WAITS, account
 
             figures = account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
-            waits = {f"exposed_{name}_ps": took for name, took in figures.exposed_ps.items()}
+            waits = {f"exposed_{name}_ps": figures.exposed_ps.get(name, 0) for name in WAITS}
             found |= {**_scalars(figures.document()), **waits, "limit": figures.limit}
             found["exposed_ps"] = sum(figures.exposed_ps.values())
     return {name: value for name, value in found.items() if value is not None}

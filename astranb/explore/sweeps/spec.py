@@ -215,13 +215,23 @@ def _check_names(top: DocumentNode, run: Mapping[str, Any], axes: list[SweepAxis
             if name in known or name in braces or is_document_key(name) or "[" in name:
                 continue
             hint = near(name, [*known, *braces])
-            raise top.get("axes").error(f"unknown axis {name[:40]!r}", hint)
+            raise _axis_node(top, axis, name).error(f"unknown axis {name[:40]!r}", hint)
     sets = [name for axis in axes for name in axis.sets]
     for name in braces - {*sets, *run}:
         raise top.get("run").error(f"no axis gives {{{name}}}", near(name, sets))
     twice = [name for name in sets if sum(name in axis.sets for axis in axes) > 1]
     if twice:
         raise top.get("axes").error(f"two axes set {twice[0]!r}", "leave one of them out")
+
+
+def _axis_node(top: DocumentNode, axis: SweepAxis, name: str) -> DocumentNode:
+    """Return where an axis, or the first value of it that sets a name, is written."""
+    nodes = top.get("axes")
+    written = next(one for one in nodes.value if axis.name in (one, _option_or(str(one))))
+    node = nodes.get(written)
+    if name == axis.name or not isinstance(node.value, list):
+        return node
+    return next((one for one in node.items() if isinstance(one.value, dict) and name in one.value), node)
 
 
 def _items(node: DocumentNode) -> list[DocumentNode]:

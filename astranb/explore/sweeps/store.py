@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import locked, made_folder, whole_file
 
-if TYPE_CHECKING:
-    import pandas as pd
+from .points import FAILED
 
 __all__ = ["SweepStore"]
 
@@ -67,6 +66,10 @@ class SweepStore:
             _write(self._folder / _BATCHES.replace("*", name), rows)
         self.rows |= {row["hash"]: dict(row) for row in rows}
 
+    def forget_failed(self) -> None:
+        """Forget the points that failed, so that they are run again."""
+        self.rows = {digest: row for digest, row in self.rows.items() if row["status"] != FAILED}
+
     def compact(self) -> None:
         """Join all files to one."""
         if self._folder is None:
@@ -75,17 +78,13 @@ class SweepStore:
             files = self._files()
             if len(files) < 2 and all(file.name == _ALL for file in files):
                 return
+            mine = self.rows
             self._read(files)
+            self.rows |= mine
             _write(self._folder / _ALL, list(self.rows.values()))
             for file in files:
                 if file.name != _ALL:
                     file.unlink(missing_ok=True)
-
-
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(list(rows))
 
 
 def _write(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from astranb.core.progress import bar
 
 from .driver import Executor, executor
-from .points import DONE, SweepPoint, content_hash
+from .points import DONE, SweepPoint, content_hash, model_words
 from .result import INFEASIBLE, SweepResult
 from .sampling import allowed, before_running, sampled
 from .spec import SweepSpec, SweepStage, read_spec
@@ -75,6 +75,7 @@ class Sweep:
         *,
         workers: int = 2,
         scheduler: str | None = None,
+        retry: bool = False,
     ) -> SweepResult:
         """Run the points that are not known yet.
 
@@ -88,6 +89,8 @@ class Sweep:
             Processes on this machine, without a client; 0: this one alone.
         scheduler : str, optional
             The address of a Dask scheduler, instead.
+        retry : bool
+            Whether points of the folder that failed are run again.
 
         Returns
         -------
@@ -100,6 +103,8 @@ class Sweep:
             No point satisfies the constraints, or the results cannot be written.
         """
         store = SweepStore(folder)
+        if retry:
+            store.forget_failed()
         try:
             with executor(workers, client, scheduler) as run:
                 points, rows = self._searched(store, run)
@@ -165,10 +170,12 @@ class Sweep:
         missing = {
             digest: words for digest, words in zip(hashes, given, strict=True) if digest not in store.rows
         }
+        # Neighbours share what they have in common.
+        tasks = sorted(missing.items(), key=lambda task: model_words(task[1]))
         # What a worker has at a time is lost with it, or at an interrupt.
         size = min(_LARGEST, max(1, math.ceil(len(missing) / (8 * run.at_once))))
         with bar(len(missing), what=f"{self.spec.name}: {stage.fidelity or 'runs'}", unit=" points") as shown:
-            for rows in run.run(missing.items(), size):
+            for rows in run.run(tasks, size):
                 store.add(rows)
                 shown.update(len(rows))
         return [self._row(point, store.rows[digest]) for point, digest in zip(points, hashes, strict=True)]

@@ -35,7 +35,8 @@ class SpeedLimit:
     Attributes
     ----------
     bandwidth_ps : int
-        By what links carry: of sums that several ranks need, the time of the sums and then of the copies.
+        By what links carry, and the latency of one link, which the last byte has to pass: of sums that
+        several ranks need, the time of the sums and then of the copies.
     latency_ps : int
         By the latency of the longest way that a chunk has to go.
     cut : tuple of int
@@ -67,13 +68,13 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
 
     Examples
     --------
-    Each rank of a ring of four gets three chunks over two links of 50 GB/s:
+    Each rank of a ring of four gets three chunks over two links of 50 GB/s, whose latency is 500 ns:
 
-    >>> from .condition import condition_of
-    >>> from .network import rank_network
+    >>> from astranb.explore.synthesis.condition import condition_of
+    >>> from astranb.explore.synthesis.network import rank_network
     >>> network = rank_network("ring:gpus=4")
     >>> speed_limit(network, condition_of("all_gather", 4), 10**6).bandwidth_ps
-    30000000
+    30500000
     """
     before, after = (condition.matrix(side, network.ranks) for side in ("before", "after"))
     if condition.reduces:
@@ -87,12 +88,18 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
     bandwidth_ps, latency_ps, cut, longest_ps = 0, 0, (), -1
     for backward, held, needed in parts:
         worst, ranks = _worst_cut(network, held, needed, backward=backward, every=every)
-        time_ps = int(worst * chunk_bytes * 10**12)
+        time_ps = int(worst * chunk_bytes * 10**12) + (_least_latency_ps(network) if worst else 0)
         bandwidth_ps += time_ps
         if time_ps > longest_ps:
             longest_ps, cut = time_ps, ranks
         latency_ps += _latency_ps(network.reversed() if backward else network, held, needed)
     return SpeedLimit(bandwidth_ps, latency_ps, cut, "all" if every else "around ranks")
+
+
+def _least_latency_ps(network: RankNetwork) -> int:
+    """Return the least latency of a link that edges use: what crosses a cut takes it."""
+    used = [lane for lanes in network.lanes for lane in lanes]
+    return int(network.fabric.links["latency_ps"][used].min())
 
 
 def _latency_ps(network: RankNetwork, held: np.ndarray, needed: np.ndarray) -> int:

@@ -204,6 +204,10 @@ class MemorySplit:
         """The part of all data that lies in the expansion."""
         return self.expanded_bytes / self.total_bytes
 
+    def expanded_of(self, moved: Mapping[str, float]) -> float:
+        """Give how many bytes of those that are moved lie in the expansion."""
+        return sum(size * self.fractions.get(name, self.fraction) for name, size in moved.items())
+
     def streamed_ns(self, moved: Mapping[str, float], local_Bps: float, part: float = 1.0) -> float:  # noqa: N803
         """Give the time to move bytes of each sort of data.
 
@@ -215,7 +219,7 @@ class MemorySplit:
         part : float
             What kernels achieve of both bandwidths.
         """
-        far = sum(size * self.fractions.get(name, self.fraction) for name, size in moved.items())
+        far = self.expanded_of(moved)
         near_ns = (sum(moved.values()) - far) * 1e9 / (local_Bps * part)
         far_ns = 0.0
         if far > 0:

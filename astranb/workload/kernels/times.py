@@ -366,7 +366,7 @@ class KernelTimes:
         """
         moved = self.moved(kernel)
         if isinstance(kernel, Stream):
-            return {_STREAMED.get(kernel.sort, "activations"): moved}
+            return {kernel.data or _STREAMED.get(kernel.sort, "activations"): moved}
         if isinstance(kernel, Attention) and kernel.queries == 1:
             kept = 2 * kernel.kept_numbers
             return {"cache": kept, "activations": moved - kept}

@@ -199,10 +199,11 @@ def _two_tiers(ranks: int, links: Interconnect) -> tuple[DimensionNetwork, str]:
     )
     where = "the assumed network"
     if node == ranks:
-        return DimensionNetwork(["Switch"], [ranks], [inside], [links.inside_ns // 2], where), text
+        return DimensionNetwork(["Switch"], [ranks], [inside], [links.inside_ns // 2], where, ["Node"]), text
     text += (
         f", {ranks // node} nodes at {between:g} GB/s of {links.between_peak_Bps / 1e9:g} and "
         f"{links.between_ns:,} ns per GPU ({links.between_text})"
     )
     counts, latencies = [node, ranks // node], [links.inside_ns // 2, links.between_ns // 2]
-    return DimensionNetwork(["Switch", "Switch"], counts, [inside, between], latencies, where), text
+    tiers = ["Node", "Pod"]
+    return DimensionNetwork(["Switch"] * 2, counts, [inside, between], latencies, where, tiers), text

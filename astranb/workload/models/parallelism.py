@@ -158,10 +158,11 @@ class Parallelism:
         """Give all groups of more than one rank and fewer than all, each once, in a fixed order."""
         for name in GROUPS:
             if 1 < self.size(name) < self.ranks:
+                seen: set[int] = set()
                 for rank in range(self.ranks):
                     # Middle stages are in no group of ends.
-                    if name == "ends" and 0 < self.stage(rank) < self.pipeline - 1:
+                    if rank in seen or (name == "ends" and 0 < self.stage(rank) < self.pipeline - 1):
                         continue
                     members = self.group(name, rank)
-                    if members[0] == rank:
-                        yield name, members
+                    seen.update(members)
+                    yield name, members

@@ -55,7 +55,7 @@ from astranb.workload.kernels import (
 from .cluster import machine
 from .convolutional import data_parallel
 from .costs import Costs
-from .dlrm import Dlrm, recommendation
+from .dlrm import Dlrm, recommendation, recommendation_memory
 from .footprint import step_footprint
 from .job import Job
 from .library import Model, find_model
@@ -107,6 +107,8 @@ class ModelStep:
         What the stages are made from; other models have none.
     shares : sequence of int, optional
         The number of each tensor rank's share, from 0. Default: all have the same.
+    held : sequence of RankMemory, optional
+        What the fullest rank of each stage holds, where there is no plan to count it from.
 
     Examples
     --------
@@ -129,11 +131,12 @@ class ModelStep:
         precision: str = "bf16",
         plan: tuple[Transformer, Job] | None = None,
         shares: Sequence[int] | None = None,
+        held: Sequence[RankMemory] = (),
     ) -> None:
         self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
         self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
-        self.plan = plan
+        self.plan, self._held = plan, tuple(held)
         self.shares = tuple(shares or [0] * parallelism.tensor)
         self.share_count = 1 + max(self.shares)
 
@@ -227,10 +230,12 @@ class ModelStep:
 
     @cached_property
     def _times(self) -> list[KernelTimes | None]:
-        if self.times is None or self.times.expanded is None or self.plan is None:
-            return [self.times] * len(self.stages)  # of other models: as :meth:`KernelTimes.holding` gave them
+        if self.times is None or self.times.expanded is None:
+            return [self.times] * len(self.stages)
         each = [
-            self.times.holding(one.parts, StageMemory(*self.plan, one.stage).offloaded)
+            self.times.holding(
+                one.parts, 0 if self.plan is None else StageMemory(*self.plan, one.stage).offloaded
+            )
             for one in self.memory()
         ]
         return [one for one in each for _ in range(self.share_count)]
@@ -243,14 +248,26 @@ class ModelStep:
             for one in self.stages
         )
 
+    @cached_property
+    def expanded_bytes(self) -> int:
+        """Bytes that the kernels of all ranks read from and write to expanded memory."""
+
+        def of(program: StageProgram, times: KernelTimes | None) -> int:
+            if times is None or times.split is None:
+                return 0
+            launched = (one for kernels in program.kernels for one in kernels)
+            return round(sum(times.split.expanded_of(times.moved_parts(one)) for one in launched))
+
+        return self._summed(map(of, self.stages, self._times))
+
     @property
     def host_updates(self) -> bool:
         """Whether the host updates the optimizer's state."""
         return self.plan is not None and self.plan[1].host_updates
 
     def memory(self) -> list[RankMemory]:
-        """Give the memory of the fullest rank of each stage; of other models than transformers nothing."""
-        return [] if self.plan is None else step_memory(*self.plan)
+        """Give the memory of the fullest rank of each stage; of convolutional models it is not counted."""
+        return list(self._held) if self.plan is None else step_memory(*self.plan)
 
     def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
         """Give what ranks hold in memory as the step goes on; of other models than transformers None.
@@ -408,9 +425,9 @@ class ModelStep:
             memory = HybridMemory(MemoryTier.of(memory))
         if memory == (None if self.times is None else self.times.expanded):
             return self
-        if self.plan is None:
+        if not self.memory():
             what = f"what a rank of {self.title} holds is not known"
-            raise InputError(what, where="expanded memory", hint="take a transformer")
+            raise InputError(what, where="expanded memory", hint="take a transformer or dlrm")
         times = self.times or KernelTimes(gpu_named(DEFAULT_GPU), self.precision)
         return self._on(times.expanded_by(memory))
 
@@ -425,6 +442,7 @@ class ModelStep:
             self.precision,
             self.plan,
             self.shares,
+            self._held,
         )
 
     def durations_ns(self) -> list[np.ndarray]:
@@ -593,7 +611,7 @@ def workload(
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
     expanded_memory : HybridMemory or str, optional
-        An expansion of the GPUs' memory, as :meth:`ModelStep.expanded` takes it. Default: that of ``gpu``.
+        An expansion of the GPUs' memory, as :meth:`ModelStep.expanded` takes it.
 
     Returns
     -------
@@ -629,13 +647,12 @@ def workload(
             degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute, precision=precision,
             offload=offload, update=by,
         )  # fmt: skip
-        stage, unit = (
-            (recommendation(known, job), "samples")
-            if isinstance(known, Dlrm)
-            else (data_parallel(known, job), "pictures")
-        )
-        step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision)
-        return step if expanded_memory is None else step.expanded(expanded_memory)
+        if isinstance(known, Dlrm):
+            stage, unit, held = recommendation(known, job), "samples", [recommendation_memory(known, job)]
+        else:
+            stage, unit, held = data_parallel(known, job), "pictures", []
+        step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision, held=held)
+        return step.expanded(expanded_memory)
     job = Job(
         degrees,
         sequence or known.sequence,
@@ -663,7 +680,7 @@ def workload(
         degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job),
         shares=shares(known, degrees.tensor),
     )  # fmt: skip
-    return step if expanded_memory is None else step.expanded(expanded_memory)
+    return step.expanded(expanded_memory)
 
 
 def _microbatches(degrees: Parallelism, each: int | None) -> int:

@@ -1,0 +1,314 @@
+"""Sweeps: each point once, whatever happens; the best found as by comparing all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import astranb as anb
+from astranb.core.errors import InputError
+from astranb.explore import Sweep, SweepResult
+from astranb.explore.sweeps import driver, points
+from astranb.explore.sweeps.result import pareto_rows
+
+REPOSITORY = Path(__file__).parents[3]
+RUN = {"infra": "switch:gpus={gpus}", "collective": "all_reduce", "fidelity": "analytical"}
+AXES = {"gpus": [2, 4, 8], "size": ["1 MiB", "4 MiB"], "algorithm": ["ring", "allpairs"]}
+MODEL = {"model": "gpt3-125m", "batch": 8}
+
+
+def run(
+    axes: dict[str, Any] = AXES, *, shared: dict[str, Any] = RUN, folder: Any = None, **more: Any
+) -> SweepResult:
+    return Sweep.of({"run": shared, "axes": axes, **more}).run(workers=0, folder=folder)
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The hashes of the points that were run."""
+    hashes: list[str] = []
+
+    def counted(batch: Any) -> Any:
+        hashes.extend(digest for digest, _ in batch)
+        return points.run_points(batch)
+
+    monkeypatch.setattr(driver, "run_points", counted)
+    return hashes
+
+
+def without_seconds(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.drop(columns="seconds").sort_index(axis=1)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+@settings(max_examples=10)
+def test_a_grid_has_the_product_of_its_axes(sizes: list[int]) -> None:
+    names = ["size", "seed", "channels"]
+    axes = {name: list(range(1, size + 1)) for name, size in zip(names, sizes, strict=False)}
+    found = Sweep.of({"axes": axes}).points()
+    assert len(found) == math.prod(sizes)
+    assert [tuple(point.axes.values()) for point in found] == list(itertools.product(*axes.values()))
+
+
+@pytest.mark.parametrize("kind", ["random", "latin"])
+def test_a_seed_repeats_the_points(kind: str) -> None:
+    def drawn(seed: int) -> list[Any]:
+        search = {"kind": kind, "n": 12, "seed": seed}
+        axes = {"size": "1..40", "seed": "1..40"}
+        return [point.axes for point in Sweep.of({"axes": axes, "search": search}).points()]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert len({tuple(one.values()) for one in drawn(1)}) == 12
+
+
+def test_a_latin_hypercube_meets_each_part_of_each_axis() -> None:
+    search = {"kind": "latin", "n": 8, "seed": 3}
+    found = Sweep.of({"axes": {"size": "0..79", "seed": "0..7"}, "search": search}).points()
+    assert sorted(point.axes["size"] // 10 for point in found) == list(range(8))
+    assert sorted(point.axes["seed"] for point in found) == list(range(8))
+
+
+def test_random_points_keep_to_constraints_and_end() -> None:
+    found = Sweep.of(
+        {"axes": {"seed": "1..30"}, "constraints": ["seed % 7 == 0"], "search": {"kind": "random", "n": 9}}
+    )
+    assert sorted(point.axes["seed"] for point in found.points()) == [7, 14, 21, 28]
+
+
+def test_a_point_is_the_run_that_it_names() -> None:
+    found = run()
+    frame = found.frame()
+    assert frame["status"].tolist() == ["done"] * 12
+    number = found.best()[0]
+    assert frame["time_ps"][number] == frame["time_ps"].min()
+    sim = found.simulation(number)
+    sim.run()
+    assert sim.result.time_ps == frame["time_ps"][number]
+    alone = anb.Simulation(
+        "switch:gpus=8", anb.collectives.all_reduce("4 MiB", "ring"), fidelity="analytical"
+    )
+    alone.run()
+    row = frame.query("gpus == 8 and size == '4 MiB' and algorithm == 'ring'").iloc[0]
+    assert row["time_ps"] == alone.result.time_ps
+
+
+def test_a_second_run_runs_nothing_twice(tmp_path: Path, ran: list[str]) -> None:
+    first = run(folder=tmp_path)
+    assert len(ran) == len(set(ran)) == 12
+    again = run(folder=tmp_path)
+    assert len(ran) == 12
+    pd.testing.assert_frame_equal(first.frame(), again.frame(), check_dtype=False)
+    more = run({**AXES, "gpus": [2, 4, 8, 16]}, folder=tmp_path)
+    assert len(ran) == 16
+    assert len(more.frame()) == 16
+
+
+def test_equal_points_are_run_once(ran: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"")
+    axes = {"plan": [{"tp": 2, "dp": 1}, {"tp": 2}, {"dp": 1, "tp": 2}]}
+    found = run({**axes, "gpu": ["h100-sxm"]}, shared={**MODEL, "fidelity": "analytical"})
+    assert len(found.frame()) == 3
+    assert len(ran) == 2
+
+
+def test_content_counts_not_names(tmp_path: Path) -> None:
+    network = "topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n"
+    for name, text in {"a.yml": network, "b.yml": network, "c.yml": network.replace("50]", "25]")}.items():
+        (tmp_path / name).write_text(text)
+    hashes = [points.content_hash({"network": str(tmp_path / f"{name}.yml")}) for name in "abc"]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_keys_of_files_and_paths_of_a_run_are_axes(tmp_path: Path) -> None:
+    network = tmp_path / "net.yml"
+    network.write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [50]\nlatency: [500]\n")
+    shared = {**MODEL, "dp": 4, "network": str(network), "fidelity": "congestion"}
+    by_file = run({"network.bandwidth[0]": [50, 25]}, shared=shared).frame()
+    by_path = run({"dim[0].bandwidth": ["50 GB/s", "25 GB/s"]}, shared=shared).frame()
+    assert by_file["time_ps"].tolist() == by_path["time_ps"].tolist()
+    assert by_file["time_ps"][0] < by_file["time_ps"][1]
+    wrong = run({"network.bandwith[0]": [50], "dim[0].latncy": ["1 us"]}, shared=shared).frame()
+    assert "did you mean 'bandwidth'" in wrong["error"][0]
+
+
+def test_a_point_that_fails_is_a_row(tmp_path: Path, ran: list[str]) -> None:
+    shared = {**MODEL, "dp": "{replicas}"}
+    found = run({"replicas": [2, 3, 4]}, shared=shared, folder=tmp_path)
+    frame = found.frame()
+    assert frame["status"].tolist() == ["done", "failed", "done"]
+    assert frame["error"][1].startswith("batch: 8 sequences are not 3 replicas")
+    assert "1 failed" in found.text()
+    Sweep.of({"run": shared, "axes": {"replicas": [2, 3, 4]}}).run(workers=0, folder=tmp_path)
+    assert len(ran) == 3
+    Sweep.of({"run": shared, "axes": {"replicas": [2, 3, 4]}}).run(workers=0, folder=tmp_path, retry=True)
+    assert len(ran) == 4
+
+
+def test_a_constraint_on_a_result_makes_points_infeasible() -> None:
+    found = run({"dp": [1, 2, 4]}, shared=MODEL, constraints=["memory_bytes <= 8 GB"])
+    frame = found.frame()
+    assert set(frame["status"]) == {"done", "infeasible"}
+    assert ((frame["memory_bytes"] <= 8e9) == (frame["status"] == "done")).all()
+    assert all(frame["status"][number] == "done" for number in found.best(9))
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
+@settings(max_examples=50)
+def test_a_pareto_front_is_what_nothing_beats(values: list[tuple[int, int, int]]) -> None:
+    def beats(one: Any, other: Any) -> bool:
+        return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
+
+    front = pareto_rows(values)
+    assert sorted(front) == [n for n, one in enumerate(values) if not any(beats(two, one) for two in values)]
+
+
+def test_objectives_may_be_large_or_computed() -> None:
+    found = run({"dp": [1, 2, 4]}, shared=MODEL, objectives={"tokens_per_s": "max", "ranks * step_ps": "min"})
+    frame = found.frame()
+    assert found.best()[0] == frame["tokens_per_s"].idxmax()
+    assert found.best(objective="ranks * step_ps")[0] == (frame["ranks"] * frame["step_ps"]).idxmin()
+    with pytest.raises(InputError, match="no objective 'x'"):
+        found.best(objective="x")
+
+
+def test_stages_confirm_the_best(ran: list[str]) -> None:
+    stages = [
+        {"fidelity": "estimate"},
+        {"fidelity": "analytical", "keep": 3},
+        {"fidelity": "congestion", "keep": 1},
+    ]
+    found = run({"tp": [1, 2, 4], "dp": [1, 2]}, shared=MODEL, objectives={"step_ps": "min"}, stages=stages)
+    assert len(ran) == 6 + 3 + 1
+    frame = found.frame()
+    assert frame["fidelity"].value_counts().to_dict() == {"estimate": 3, "analytical": 2, "congestion": 1}
+    assert [(one["before"], one["fidelity"], one["points"]) for one in found.stages] == [
+        ("estimate", "analytical", 3), ("analytical", "congestion", 1),
+    ]  # fmt: skip
+    assert 1 <= found.stages[0]["worst_ratio"] < 1.2
+    assert "analytical against estimate: 3 points" in found.text()
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
+def test_optuna_repeats_and_finds(sampler: str, ran: list[str], tmp_path: Path) -> None:
+    def searched(folder: Path | None = None) -> SweepResult:
+        search = {"kind": "optuna", "n": 10, "seed": 4, "sampler": sampler}
+        objectives = {"time_ps": "min", "gpus": "max"}
+        return run(
+            search=search, folder=folder, objectives=objectives, constraints=["size != '4 MiB' or gpus > 2"]
+        )
+
+    first = searched()
+    assert len(first.points) == len(ran) == len(set(ran)) == 10
+    assert all(point.axes != {"gpus": 2, "size": "4 MiB"} for point in first.points)
+    again = searched(tmp_path)
+    pd.testing.assert_frame_equal(without_seconds(first.frame()), without_seconds(again.frame()))
+    assert len(ran) == 20
+    searched(tmp_path)
+    assert len(ran) == 20
+
+
+def test_what_ended_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = 0
+
+    def interrupted(batch: Any) -> Any:
+        nonlocal ended
+        ended += 1
+        if ended == 6:
+            raise KeyboardInterrupt
+        return points.run_points(batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "run_points", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(folder=tmp_path)
+    hashes: list[str] = []
+    monkeypatch.setattr(
+        driver, "run_points", lambda batch: hashes.extend(one for one, _ in batch) or points.run_points(batch)
+    )
+    found = run(folder=tmp_path)
+    assert len(hashes) == 12 - 5
+    pd.testing.assert_frame_equal(without_seconds(found.frame()), without_seconds(run().frame()))
+
+
+def test_files_that_are_no_results_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "points.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises(InputError, match=r"points.parquet: cannot be read: .*; remove it"):
+        run(folder=tmp_path)
+
+
+ENDS = """
+import os, signal, sys
+from astranb.cli import entry
+from astranb.explore.sweeps import driver
+run, points, wanted = driver.run_points, [], sys.argv.pop(1)
+def ending(batch):
+    points.extend(batch)
+    if len(points) == 6:
+        os.kill(os.getpid(), getattr(signal, wanted))
+    return run(batch)
+driver.run_points = ending
+entry()
+"""
+"""A command that gets a signal while it runs its sixth point."""
+
+
+def explore(tmp_path: Path, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a sweep as a command, in one process."""
+    file = tmp_path / "sweep.json"
+    file.write_text(json.dumps({"run": RUN, "axes": AXES}))
+    more = ["explore", str(file), "-o", str(tmp_path / "results"), "--workers", "0"]
+    return subprocess.run(
+        [sys.executable, *command, *more],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=False,
+        **options,
+    )
+
+
+def test_a_sweep_that_is_killed_goes_on(tmp_path: Path, ran: list[str]) -> None:
+    ended = explore(tmp_path, "-c", ENDS, "SIGKILL")
+    assert ended.returncode == -signal.SIGKILL
+    results = tmp_path / "results"
+    kept = sorted(results.glob("batch-*"))
+    assert len(kept) == 5
+    assert not (results / "points.parquet").exists()
+    resumed = run(folder=results)
+    assert len(ran) == 12 - 5
+    assert sorted(file.name for file in results.iterdir()) == [".lock", "points.parquet"]
+    pd.testing.assert_frame_equal(without_seconds(resumed.frame()), without_seconds(run().frame()))
+
+
+def test_an_interrupt_of_the_command(tmp_path: Path) -> None:
+    ended = explore(tmp_path, "-c", ENDS, "SIGINT")
+    assert (ended.returncode, ended.stderr, ended.stdout) == (130, "astranb: interrupted\n", "")
+    kept = pd.concat(map(pd.read_parquet, (tmp_path / "results").glob("*.parquet")))
+    assert kept["hash"].nunique() == 5
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_done(tmp_path: Path) -> None:
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    results = tmp_path / "results"
+    run({**AXES, "gpus": [2]}, folder=results)
+    before = (results / "points.parquet").read_bytes()
+    ended = explore(tmp_path, "-m", "astranb", preexec_fn=small_files)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert "cannot be written: File too large" in ended.stderr
+    assert (results / "points.parquet").read_bytes() == before
+    assert not list(results.glob("batch-*"))
