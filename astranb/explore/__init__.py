@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from ._best import best_algorithm as best_algorithm
     from ._bill import StepBill as StepBill
     from ._bill import bill as bill
+    from ._collective_times import CollectiveTimes as CollectiveTimes
     from ._diagnose import Diagnosis as Diagnosis
     from ._diagnose import Suspect as Suspect
     from ._diagnose import diagnose as diagnose
     from ._ensemble import Ensemble as Ensemble
     from ._ensemble import Interval as Interval
     from ._ensemble import ensemble as ensemble
+    from ._estimate import StepEstimate as StepEstimate
+    from ._estimate import estimate_step as estimate_step
     from ._fit import compare_to_measured as compare_to_measured
     from ._fit import preset_from as preset_from
     from ._log_fit import FittedNumber as FittedNumber
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterRates",
     "CollectiveLog",
+    "CollectiveTimes",
     "Condition",
     "Diagnosis",
     "Ensemble",
@@ -61,6 +65,7 @@ __all__ = [
     "Served",
     "StepAccount",
     "StepBill",
+    "StepEstimate",
     "Suspect",
     "Sweep",
     "SweepResult",
@@ -71,6 +76,7 @@ __all__ = [
     "compare_to_measured",
     "diagnose",
     "ensemble",
+    "estimate_step",
     "fit_log",
     "joined_logs",
     "microbenchmarks",
@@ -89,6 +95,7 @@ __getattr__, __dir__ = lazy(
     {
         "ClusterRates": "_rates",
         "CollectiveLog": "_logs",
+        "CollectiveTimes": "_collective_times",
         "Condition": "synthesis.condition",
         "Diagnosis": "_diagnose",
         "Ensemble": "_ensemble",
@@ -102,6 +109,7 @@ __getattr__, __dir__ = lazy(
         "PlanSearch": "_plans",
         "Served": "_served",
         "StepAccount": "_accounts",
+        "StepEstimate": "_estimate",
         "StepBill": "_bill",
         "Suspect": "_diagnose",
         "Sweep": "sweeps.sweep",
@@ -113,6 +121,7 @@ __getattr__, __dir__ = lazy(
         "compare_to_measured": "_fit",
         "diagnose": "_diagnose",
         "ensemble": "_ensemble",
+        "estimate_step": "_estimate",
         "fit_log": "_log_fit",
         "joined_logs": "_logs",
         "microbenchmarks": "_microbench",
