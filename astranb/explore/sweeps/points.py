@@ -201,16 +201,7 @@ def _row(digest: str, words: Words) -> dict[str, Any]:
     row: dict[str, Any] = {"hash": digest, "status": DONE, "error": ""}
     try:
         row |= _figures(words)
-    except (
-        AstranbError,
-        ArithmeticError,
-        LookupError,
-        MemoryError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:  # noqa: BLE001 - a point must not end the sweep, whatever is wrong with it
         what = str(error) if isinstance(error, AstranbError) else f"{type(error).__name__}: {error}"
         row |= {"status": FAILED, "error": " ".join(what.split())[:500]}
     return {**row, "seconds": perf_counter() - began}
