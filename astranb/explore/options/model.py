@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEGREES",
     "MODEL_OPTIONS",
+    "NETWORK_OPTIONS",
     "add_model_options",
     "degrees_of",
     "expanded_memory_of",
@@ -182,12 +183,20 @@ _sharing: list[bool] = []
 _shared: dict[tuple[Any, ...], ModelStep] = {}
 
 
+NETWORK_OPTIONS: Final = (
+    "infra", "network", "system", "dimensions", "num_queues_per_dim", "injection_scale",
+    "rendezvous_protocol", "fidelity", "price",
+    "expanded_memory", "expanded_shared", "expanded_streaming", "expanded_placement",
+)  # fmt: skip
+"""Options that :func:`workload_of` does not read; all others may decide the step."""
+
+
 def _identity(args: argparse.Namespace, gpu: str | None) -> tuple[Any, ...]:
     """Return what decides a step: its options, and the state of files that they name."""
-    values = [getattr(args, flags[0][2:].replace("-", "_")) for flags, _, _ in MODEL_OPTIONS]
-    files = [Path(value) for value in values if isinstance(value, str)]
+    values = {name: value for name, value in vars(args).items() if name not in NETWORK_OPTIONS}
+    files = [Path(value) for value in values.values() if isinstance(value, str)]
     about = [(one.stat().st_mtime_ns, one.stat().st_size) for one in files if one.is_file()]
-    return (gpu, getattr(args, "launch", None), *values, *about)
+    return gpu, repr(sorted(values.items(), key=lambda item: item[0])), *about
 
 
 def degrees_of(args: argparse.Namespace) -> dict[str, Any]:

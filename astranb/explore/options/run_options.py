@@ -20,7 +20,6 @@ __all__ = [
     "JOBS",
     "LAYERS",
     "MODEL",
-    "MODEL_WORDS",
     "TRACES",
     "add_options",
     "check_options",
@@ -520,9 +519,6 @@ def _given(args: argparse.Namespace) -> Iterator[_Option]:
 FILE_WORDS: Final = ("infra", "jobs", "workload", "system", "network", "memory", "comm_group", "algorithm",
                      "routing", "model", "gpu", "kernels", "root", "training_loops")  # fmt: skip
 """Options that may name a file or folder that is read."""
-
-MODEL_WORDS: Final = ("gpu", *(flags[0][2:].replace("-", "_") for flags, _, _ in MODEL_OPTIONS))
-"""Options that decide the step of a model."""
 
 _OUTPUTS: Final = (
     *(option.name for option in _GROUPS[-1].options),

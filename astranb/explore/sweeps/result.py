@@ -177,6 +177,8 @@ def _written(name: str, value: Any) -> str:
         return ""
     if name.endswith("_ps") and isinstance(value, int | float):
         return format_time(round(value))
+    if name.endswith("bytes") and isinstance(value, int | float):
+        return f"{value / 1e9:,.1f} GB"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -76,6 +76,7 @@ class Sweep:
         workers: int = 2,
         scheduler: str | None = None,
         retry: bool = False,
+        on_rows: Callable[[int], bool] | None = None,
     ) -> SweepResult:
         """Run the points that are not known yet.
 
@@ -91,6 +92,9 @@ class Sweep:
             The address of a Dask scheduler, instead.
         retry : bool
             Whether points of the folder that failed are run again.
+        on_rows : callable, optional
+            Called as points end with how many have ended so far; it returns whether to go on. Points that were
+            not run then have the status ``not run``.
 
         Returns
         -------
