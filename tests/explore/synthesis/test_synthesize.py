@@ -111,6 +111,17 @@ def test_it_is_simulated_by_cache_lines(infra):
     assert sim.now_ps > found.bound_ps
 
 
+@pytest.mark.parametrize("reduces", [False, True])
+def test_a_condition_is_simulated_and_its_result_checked(reduces):
+    before = {0: [0, 1], 1: [1]} if reduces else {0: [0], 1: [1]}
+    found = synthesize(
+        "ring:gpus=4", Condition(before, {3: [0, 1], 2: [1]}, reduces=reduces), "32 KiB", trials=1
+    )
+    sim = anb.Simulation("ring:gpus=4", found.collective)
+    sim.run()
+    assert sim.finished
+
+
 def test_a_failed_link_is_left_alone():
     link = "box.0.gpu.0->box.0.gpu.1"
     found = synthesize("ring:gpus=4", "all_gather", "1 MiB", down=["gpu[0]->gpu[1]"])
