@@ -85,7 +85,8 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
     else:
         parts = [(False, before, after)]
     every = network.ranks <= _MOST_RANKS
-    bandwidth_ps, latency_ps, cut, longest_ps = 0, 0, (), -1
+    bandwidth_ps, latency_ps, longest_ps = 0, 0, -1
+    cut: tuple[int, ...] = ()
     for backward, held, needed in parts:
         worst, ranks = _worst_cut(network, held, needed, backward=backward, every=every)
         time_ps = int(worst * chunk_bytes * 10**12) + (_least_latency_ps(network) if worst else 0)

@@ -155,6 +155,6 @@ def _solve(
             where="exact",
             hint="use fewer ranks or slices, or leave exact out",
         )
-    edge, chunk, step = np.nonzero(np.rint(found.x).astype(int).reshape(number.shape))
-    order = np.argsort(step, kind="stable")
-    return edge[order], chunk[order]
+    carriers, carried, started = np.nonzero(np.rint(found.x).astype(int).reshape(number.shape))
+    order = np.argsort(started, kind="stable")
+    return carriers[order], carried[order]

@@ -116,8 +116,8 @@ def drawn_schedule(
         found = _matched(network, before, after, slice_bytes, seed, looked)
         return finished(network, condition, slices, slice_bytes, [], [found[:2]])
     owned = np.zeros_like(after)
-    for chunk, rank in condition.owners.items():
-        owned[rank, chunk * slices : (chunk + 1) * slices] = True
+    for number, rank in condition.owners.items():
+        owned[rank, number * slices : (number + 1) * slices] = True
     edge, chunk, start_ps = _matched(
         network.reversed(), owned, before & owned.any(axis=0), slice_bytes, seed, looked
     )
@@ -185,7 +185,7 @@ def _matched(
         closer = _closer(distance, nearest, wanted) & ~before
         useful = _packed(closer, words)
     else:
-        distance = nearest = np.zeros(0, np.int64)
+        distance = nearest = np.zeros((0, 0), np.int64)
         useful = _packed(wanted, words)
         for edge in range(len(tables.source)):
             supply[tables.target[edge], before[tables.source[edge]]] += tables.weight[edge]
@@ -211,4 +211,5 @@ def _packed(chunks: np.ndarray, words: int) -> Ints:
     padded = np.zeros((len(chunks), words * WORD_BITS), np.int64)
     padded[:, : chunks.shape[1]] = chunks
     bits = np.int64(1) << np.arange(WORD_BITS, dtype=np.int64)
-    return (padded.reshape(len(chunks), words, WORD_BITS) * bits).sum(axis=2).ravel()
+    packed: Ints = (padded.reshape(len(chunks), words, WORD_BITS) * bits).sum(axis=2).ravel()
+    return packed

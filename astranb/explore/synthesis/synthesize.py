@@ -173,7 +173,8 @@ def synthesize(
     >>> bool(found.slower < 1.1), found.verify()
     (True, [])
     >>> sim = anb.Simulation("torus2d:rows=3,columns=3", found.collective)
-    >>> sim.run().finished
+    >>> _ = sim.run()
+    >>> sim.finished
     True
     """
     for name, value, least in (("trials", trials, 1), ("slices", slices, 1), ("seed", seed, 0)):

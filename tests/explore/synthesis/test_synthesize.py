@@ -106,8 +106,20 @@ def test_a_file_is_read_back(tmp_path, collective, ending):
 def test_it_is_simulated_by_cache_lines(infra):
     found = synthesize(infra, "all_reduce", "256 KiB", slices=2, trials=1)
     sim = anb.Simulation(infra, found.collective)
-    assert sim.run().finished  # and the result is right: it is checked
+    sim.run()  # the result is checked
+    assert sim.finished
     assert sim.now_ps > found.bound_ps
+
+
+@pytest.mark.parametrize("reduces", [False, True])
+def test_a_condition_is_simulated_and_its_result_checked(reduces):
+    before = {0: [0, 1], 1: [1]} if reduces else {0: [0], 1: [1]}
+    found = synthesize(
+        "ring:gpus=4", Condition(before, {3: [0, 1], 2: [1]}, reduces=reduces), "32 KiB", trials=1
+    )
+    sim = anb.Simulation("ring:gpus=4", found.collective)
+    sim.run()
+    assert sim.finished
 
 
 def test_a_failed_link_is_left_alone():
