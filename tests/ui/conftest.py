@@ -6,11 +6,11 @@ lab : Lab
 browser : playwright Browser
     One Chromium for the whole session.
 page : playwright Page
-    A tab, without the notebooks, kernels and storage of other tests. As loading JupyterLab takes about
-    as long as a test, most have one tab, one after the other, and open their notebooks in it; those
-    marked ``fresh_tab`` have a tab of their own, and the one after a failure gets a new one. At the end
-    of the test it fails where the page asked another host for anything, raised an error or logged one.
-    A failing test leaves ``build/ui/<test>.png`` and ``.log``.
+    A tab, without the notebooks, kernels and storage of other tests. As loading JupyterLab takes about as
+    long as a test, most have one tab, one after the other, and open their notebooks in it; those marked
+    ``fresh_tab`` have a tab of their own, and the one after a failure gets a new one. At the end of the test
+    it fails where the page asked another host for anything, raised an error or logged one. A failing test
+    leaves ``build/ui/<test>.png`` and ``.log``.
 record : Record
     What that tab asked for and logged so far.
 """

@@ -224,9 +224,13 @@ def close_notebooks(page: Page) -> None:
         if other != page:
             other.close()
     page.evaluate(
-        """() => {
+        """async () => {
             for (const panel of [...window.jupyterapp.shell.widgets('main')]) {
-                if (panel.context) {
+                if (panel.sessionContext) {
+                    // Views go first: what they still send, somebody receives.
+                    for (const cell of panel.content.widgets) cell.model.outputs?.clear()
+                    await new Promise(resolve => setTimeout(resolve, 200))
+                    await panel.sessionContext.shutdown().catch(() => null)
                     panel.context.model.dirty = false  // or it asks whether to save
                 }
                 panel.close()
