@@ -10,8 +10,8 @@ from astranb.core.errors import InputError, near
 from astranb.core.units import time_ps
 
 __all__ = [
-    "RECORD", "REROUTE", "Edit", "Parameter", "checked_edit", "last_of_each", "left_of", "parameters_of",
-    "reroute_edit", "yes_or_no",
+    "RECORD", "REROUTE", "Edit", "Parameter", "checked_edit", "is_rerouted", "last_of_each", "left_of",
+    "parameters_of", "reroute_edit", "yes_or_no",
 ]  # fmt: skip
 
 RECORD: Final = "record"
@@ -160,6 +160,11 @@ def checked_edit(
     field = known[name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     return Edit(events, f"{part.path}.{name}", text, part.kind, field, part.rows, read(field, part), at_ps)
+
+
+def is_rerouted(edits: Iterable[Edit]) -> bool:
+    """Whether routes have changed: tables have grown, and a file's state is worked out again."""
+    return any(edit.path == REROUTE for edit in edits)
 
 
 def reroute_edit(events: int, value: object, at_ps: int) -> Edit:

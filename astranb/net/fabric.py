@@ -255,13 +255,17 @@ class Fabric:
         last = np.cumsum(hops)
         return [links[first:until].tolist() for first, until in pairwise([0, *last.tolist()])]
 
-    def next_hops(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], NextHops]]:
+    def next_hops(
+        self, pairs: Iterable[tuple[int, int]], *, partial: bool = False
+    ) -> Iterator[tuple[tuple[int, int], NextHops]]:
         """Find the nodes on all equal-cost routes of pairs of ranks.
 
         Parameters
         ----------
         pairs : iterable of (int, int)
             Source and target ranks.
+        partial : bool
+            Leave out pairs that have none.
 
         Yields
         ------
@@ -272,7 +276,7 @@ class Fabric:
         Raises
         ------
         InputError
-            A pair has no route; the error names both GPUs.
+            A pair has no route, and not ``partial``; the error names both GPUs.
         """
         by_target = self._by_target(pairs)
         for done, (target, sources) in enumerate(by_target.items()):
@@ -286,6 +290,8 @@ class Fabric:
                 cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
             next_hops = NextHops(self._outgoing, cost, end, _THROUGH_GPU_PS)
             for source in sources:
+                if partial and cost[int(self.gpus[source])] < 0:
+                    continue
                 self._start(source, target, cost)
                 yield (source, target), next_hops
 
