@@ -12,6 +12,7 @@ from ._no_return import NoReturn, point_of_no_return
 from ._plans import ModelPlan, PlanSearch, suggest
 from ._served import Iteration, Served
 from ._serving import serve
+from ._survive import survive
 
 __all__ = [
     "CollectiveLog",
@@ -41,4 +42,5 @@ __all__ = [
     "read_log",
     "serve",
     "suggest",
+    "survive",
 ]
