@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
@@ -23,7 +24,7 @@ from astranb.workload.astrasim2 import (
     System,
     Workload,
 )
-from astranb.workload.models import Parallelism, machine
+from astranb.workload.models import MODELS, Parallelism, machine
 from astranb.workload.models import workload as model_step
 
 __all__ = ["astrasim2"]
@@ -108,6 +109,7 @@ def astrasim2(row: Row) -> None:
         else:
             row(what, run.events / took, "events/s", f"faster than ASTRA-sim 2.0: {peer} s", peer / took)
     model(row)
+    wafer(row)
     routing(row)
 
 
@@ -138,6 +140,36 @@ def model(row: Row) -> None:
         times.append(perf_counter() - begun)
     what = "GPT-3 175B, 1 x 8 x 16 ranks, a step, folded, warm"
     row(what, times[0], "s", "faster than all ranks", times[1] / times[0])
+
+
+def wafer(row: Row) -> None:
+    """Measure four layers of Transformer-1T (with heads for 128 ranks) on 512 NPUs in four dimensions."""
+    layers = replace(MODELS["transformer-1t"], layers=4, heads=128, kv_heads=128, head_size=200)
+    step = model_step(layers, Parallelism(tensor=128, data=4), gpu="a100-sxm")
+    shapes = ["Ring", "FullyConnected", "Ring", "Switch"]
+    network = DimensionNetwork(shapes, [2, 8, 8, 4], [250.0, 200 / 7, 100.0, 50.0], [500.0] * 4)
+    each = ["ring", "direct", "ring", "halvingDoubling"]
+    for groups, all_too in (("dimensions", True), ("ring", False)):
+        document = {
+            **{f"{name}-implementation": each for name in ("all-reduce", "all-gather", "reduce-scatter")},
+            "preferred-dataset-splits": 32,
+            "active-chunks-per-dimension": 32 if groups == "dimensions" else 1,
+            "collective-optimization": "localBWAware",
+            "group-implementation": groups,
+        }
+        work = Workload(step.operations(), network, System.from_document(document), groups=step.groups)
+        run = Run(work)
+        begun = perf_counter()
+        run.finish()
+        took = perf_counter() - begun
+        what = f"Transformer-1T, 4 layers, 512 NPUs in 4 dimensions, groups: {groups}"
+        if all_too:
+            run = Run(work)
+            begun = perf_counter()
+            run.go()
+            row(what, took, "s", "faster than all ranks (limit 5 s)", (perf_counter() - begun) / took)
+        else:
+            row(what, took, "s", f"{run.events:,} events (limit 5 s)")
 
 
 def routing(row: Row) -> None:

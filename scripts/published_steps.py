@@ -231,7 +231,8 @@ class _Shape:
     times: KernelTimes | None
     precision: str = "bf16"
     spans_all: bool = False
-    offloads: bool = False
+    host_updates: bool = False
+    moved_bytes: int = 0
 
 
 def network_of(times: KernelTimes, job: Job) -> CollectiveTimes:

@@ -19,7 +19,7 @@ from ._pytorch import pytorch_document, pytorch_trace
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
 from ._synthesize import synthesize
-from ._task_graph import FlexFlowTask, TaskGraph, is_task_graph, read_task_graph
+from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
 from ._timeline import Times, recorded_times, write_timeline
@@ -45,7 +45,6 @@ __all__ = [
     "check",
     "compare",
     "draw",
-    "is_task_graph",
     "layer_table_trace",
     "link",
     "pytorch_document",

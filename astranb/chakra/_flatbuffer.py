@@ -57,10 +57,10 @@ def flat_document(data: bytes, schema: tuple[FlatField, ...], source: str = "buf
     >>> flat_document(file, (FlatField("answer", "I"), FlatField("question", "text")))
     {'answer': 7}
     """
-    return _Reader(data, source).root(schema)
+    return _FlatBufferReader(data, source).root(schema)
 
 
-class _Reader:
+class _FlatBufferReader:
     """The bytes, and how many of them lists may still have: no honest file has a list twice."""
 
     def __init__(self, data: bytes, source: str) -> None:

@@ -1,10 +1,10 @@
 """Task graphs of FlexFlow's simulator: what it writes with ``--taskgraph``.
 
 The schema is that of FlexNet, the FlexFlow of TopoOpt (hipersys-team/FlexFlow b1526834,
-``src/runtime/taskgraph.fbs``), as FlatBuffers or as ``flatc --json`` prints them. Times are in ms, bandwidths in
-bytes per ms. An all-reduce has the numbers of its GPUs in the place of the tasks that follow it (``simulator.cc``,
-``new_allreduce_task``), and begins ``runtime`` after its last predecessor (``ffapp.cpp`` of Flasew/ffsim-opera
-461b21f, ``start_flow``).
+``src/runtime/taskgraph.fbs``), as FlatBuffers or as ``flatc --json`` prints them. Times are in ms, bandwidths
+in bytes per ms. An all-reduce has the numbers of its GPUs in the place of the tasks that follow it
+(``simulator.cc``, ``new_allreduce_task``), and begins ``runtime`` after its last predecessor (``ffapp.cpp``
+of Flasew/ffsim-opera 461b21f, ``start_flow``).
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from typing import Final, NamedTuple
 
 from astranb.core.document import DocumentNode, DocumentSource, contents, parse_document
 from astranb.core.errors import InputError
-from astranb.core.file_formats import format_of, names_format
+from astranb.core.file_formats import TASK_GRAPHS, format_of, names_format
 
 from ._flatbuffer import FlatField, flat_document
 
-__all__ = ["MESSAGES", "FlexFlowTask", "TaskGraph", "is_task_graph", "read_task_graph"]
+__all__ = ["MESSAGES", "FlexFlowTask", "TaskGraph", "read_task_graph"]
 
-_KEYS: Final = ("FlexFlow task graph", "FlexFlow task graph, JSON")
 _MOST_BYTES: Final = 1 << 30
 _MOST_RANKS: Final = 1 << 20
 _MOST_ID: Final = (1 << 64) - 1
@@ -37,20 +36,24 @@ _TASKS: Final = (
 )  # fmt: skip
 _DEVICES: Final = (
     "DEVICE_COMP_GPU", "DEVICE_COMP_CPU", "DEVICE_MEM_SYSTEM", "DEVICE_MEM_Z_COPY", "DEVICE_MEM_GPU_FB",
-    "DEVICE_COMM_MEMBUS_COMM", "DEVICE_COMM_UPI_IN_COMM", "DEVICE_COMM_UPI_OUT_COMM", "DEVICE_COMM_NIC_IN_COMM",
-    "DEVICE_COMM_NIC_OUT_COMM", "DEVICE_COMM_PCI_TO_HOST_COMM", "DEVICE_COMM_PCI_TO_DEV_COMM",
+    "DEVICE_COMM_MEMBUS_COMM", "DEVICE_COMM_UPI_IN_COMM", "DEVICE_COMM_UPI_OUT_COMM",
+    "DEVICE_COMM_NIC_IN_COMM", "DEVICE_COMM_NIC_OUT_COMM",
+    "DEVICE_COMM_PCI_TO_HOST_COMM", "DEVICE_COMM_PCI_TO_DEV_COMM",
     "DEVICE_COMM_NVLINK_COMM", "DEVICE_COMM_NW_COMM", "DEVICE_COMM_NW_NOMINAL",
 )  # fmt: skip
 _GPU, _CPU = _DEVICES[:2]
 _BETWEEN_NODES: Final = _DEVICES[-2:]
-"""Devices whose property is the number of the first node times that of nodes and switches, plus the last one."""
+"""Their property is the number of the first node times that of all nodes and switches, plus the last one."""
 MESSAGES: Final = ("TASK_COMM", "TASK_NOMINAL_COMM")
 _ALL_REDUCE: Final = "TASK_ALLREDUCE"
 
 _TASK: Final = (
     FlatField("type", "h"), FlatField("taskid", "Q"), FlatField("deviceid", "Q"), FlatField("runtime", "f"),
     FlatField("xfersize", "Q"), FlatField("nexttasks", "[]Q"),
+    FlatField("a seventh", "B"),
 )  # fmt: skip
+_TASK_FIELDS: Final = {one.name for one in _TASK[:-1]}
+"""MixNet's FlexFlow writes further ones, and others in the place of these."""
 _DEVICE: Final = (
     FlatField("type", "h"), FlatField("deviceid", "Q"), FlatField("nodeid", "Q"),
     FlatField("deviceproperty", "Q"), FlatField("bandwidth", "Q"),
@@ -140,7 +143,7 @@ class TaskGraph:
 
     @cached_property
     def order(self) -> list[int]:
-        """The tasks in the order in which they could begin if GPUs and messages took no room, else the file's.
+        """The tasks in the order in which they could begin if each had a GPU; at one time, the file's.
 
         Raises
         ------
@@ -168,13 +171,7 @@ class TaskGraph:
         return order
 
 
-def is_task_graph(path: str | Path) -> bool:
-    """Whether a file is, by its first bytes, a task graph of FlexFlow."""
-    found = format_of(path)
-    return found is not None and found.key in _KEYS
-
-
-@names_format(*_KEYS)
+@names_format(*TASK_GRAPHS)
 def read_task_graph(path: str | Path) -> TaskGraph:
     """Read a task graph of FlexFlow, FlatBuffers or JSON, which is recognized by its contents.
 
@@ -200,14 +197,14 @@ def read_task_graph(path: str | Path) -> TaskGraph:
     name = str(path)
     data = contents(path, _MOST_BYTES)
     found = format_of(path)
-    if found is not None and found.key == _KEYS[1]:
+    if found is not None and found.key == TASK_GRAPHS[1]:
         document = parse_document(data, name)
     else:
         document = DocumentNode(flat_document(data, _SCHEMA, name), DocumentSource(name))
-    return _Reader(document).graph(Path(path).stem)
+    return _TaskGraphReader(document).graph(Path(path).stem)
 
 
-class _Reader:
+class _TaskGraphReader:
     """From a document to a task graph; numbers that are not there are 0, as in FlatBuffers."""
 
     def __init__(self, document: DocumentNode) -> None:
@@ -235,7 +232,11 @@ class _Reader:
             self.switches,
             [self.task(one, numbers) for one in listed],
             [
-                (_number(one, "fromnode", 0, last), _number(one, "tonode", 0, last), _number(one, "nconn", 0, _MOST_RANKS))
+                (
+                    _number(one, "fromnode", 0, last),
+                    _number(one, "tonode", 0, last),
+                    _number(one, "nconn", 0, _MOST_RANKS),
+                )
                 for one in _items(self.document, "conn")
             ],
             1000 * _real(self.document, "netbw", 1e15),
@@ -245,6 +246,9 @@ class _Reader:
 
     def task(self, one: DocumentNode, numbers: dict[int, int]) -> FlexFlowTask:
         kind = _word(one, _TASKS)
+        if unknown := [name for name in one.value if name not in _TASK_FIELDS]:
+            what = f"a field that FlexNet's schema does not have: {unknown[0][:40]}"
+            raise one.error(what, f"a task has {', '.join(sorted(_TASK_FIELDS))}")
         duration_ns = round(_real(one, "runtime", _MOST_MS) * 10**6)
         size = _number(one, "xfersize", 0, _MOST_BYTES_MOVED)
         if kind == _ALL_REDUCE:

@@ -1,9 +1,9 @@
 """Task graphs of FlexFlow as Chakra traces.
 
 A task of a GPU becomes a computation; the devices that a message passes one after the other, a send and a
-receive; an all-reduce, a collective of its GPUs. FlexFlow's messages and all-reduces all go at once. A trace's
-rank does one at a time, in two streams: messages, and all-reduces in the order in which they can begin, which is
-the same on all ranks, so that none waits for another one in a circle. Nothing waits for an all-reduce.
+receive; an all-reduce, a collective of its GPUs. FlexFlow's messages and all-reduces all go at once. A rank
+of a trace does one at a time, in two streams: messages, and all-reduces in the order in which they can begin,
+which is the same on all ranks, so that none waits for another one in a circle. Nothing waits for one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def task_graph_traces(graph: TaskGraph) -> tuple[list[Trace], dict[int, list[int
     >>> [traces[1].names[row] for row in range(2)], traces[1].parents.of(1), groups
     (['forward 1', 'all-reduce 2'], array([0]), {})
     """
-    writer = _Writer(graph)
+    writer = _TaskGraphWriter(graph)
     for number in graph.order:
         writer.add(number)
     traces = [one.build(f"{graph.where}, rank {rank}") for rank, one in enumerate(writer.made)]
@@ -64,7 +64,7 @@ def write_task_graph(prefix: str | Path, graph: TaskGraph) -> list[Path]:
     return write_ranks(prefix, graph.ranks, lambda rank: traces[rank].data, others)
 
 
-class _Writer:
+class _TaskGraphWriter:
     """The traces so far; tasks are added in an order in which they can begin."""
 
     def __init__(self, graph: TaskGraph) -> None:

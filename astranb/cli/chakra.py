@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
+from astranb.core.file_formats import is_task_graph
 from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
@@ -99,14 +100,7 @@ def add_commands(commands: Any) -> None:
 
 def _read(name: str) -> tuple[list[Trace], bool]:
     """Return the trace of a file, or those of all ranks of a prefix, and which of the two."""
-    from astranb.chakra import (
-        is_task_graph,
-        rank_file,
-        read,
-        read_ranks,
-        read_task_graph,
-        task_graph_traces,
-    )
+    from astranb.chakra import rank_file, read, read_ranks, read_task_graph, task_graph_traces
 
     if is_task_graph(name):
         return task_graph_traces(read_task_graph(name))[0], True
@@ -203,7 +197,7 @@ def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
 
 
 def _convert(args: argparse.Namespace) -> Report:
-    from astranb.chakra import is_task_graph, layer_table_trace, pytorch_document, pytorch_trace, read
+    from astranb.chakra import layer_table_trace, pytorch_document, pytorch_trace, read
 
     if is_task_graph(args.file):
         return _convert_task_graph(args)

@@ -34,7 +34,7 @@ def add_commands(commands: Any) -> None:
     convert.add_argument(
         "file",
         help="XML written by NCCL_TOPO_DUMP_FILE or by 'lstopo FILE.xml'; topology of ns-3, htsim or "
-        "BookSim; with --to also an InfraGraph file or blueprint",
+        "BookSim; task graph of FlexFlow; with --to also an InfraGraph file or blueprint",
     )
     add_output(convert, "FILE.yaml or FILE.json (default: the input's name with .yaml), or the topology file")
     convert.add_argument(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.units import format_time
 from astranb.explore.options.inputs import Subject, table_row
+from astranb.explore.options.model import memory_limit_of
 from astranb.explore.options.run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES
 
 from .printing import Report
 
 if TYPE_CHECKING:
-    from astranb.explore import StepAccount
+    from astranb.explore import StepAccount, StepBill
 
 __all__ = ["inspects", "records", "report_of", "write_files"]
 
@@ -25,7 +26,8 @@ def records(args: argparse.Namespace) -> bool:
 
 def inspects(args: argparse.Namespace) -> bool:
     """Return whether an option needs more of a workload than its numbers."""
-    return bool(records(args) or args.explain or args.frames or args.svg or args.save)
+    wanted = (args.explain, args.frames, args.svg, args.save, args.energy, args.rates)
+    return bool(records(args) or any(wanted))
 
 
 def write_files(subject: Subject) -> None:
@@ -188,6 +190,38 @@ def _account(subject: Subject) -> StepAccount:
     return account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
 
 
+def _bill(subject: Subject) -> StepBill | None:
+    """Return the energy and cost of a step, if the options ask for it."""
+    args, step = subject.args, subject.inputs.step
+    if not args.energy and args.rates is None:
+        return None
+    from astranb.explore import bill, read_rates
+
+    assert step is not None  # noqa: S101 - what a model's inputs have
+    return bill(subject.sim, step, None if args.rates is None else read_rates(args.rates))
+
+
+def _bill_lines(found: StepBill | None, unit: str) -> list[str]:
+    """Write the energy and cost of a step."""
+    if found is None:
+        return []
+    parts = {
+        "GPUs": found.gpu_energy_J,
+        "links": found.link_energy_J,
+        "memory outside": found.memory_energy_J,
+    }
+    listed = ", ".join(f"{name} {part / found.energy_J:.1%}" for name, part in parts.items() if part)
+    prices = {"GPUs": found.gpu_dollars, "network": found.network_dollars, "memory": found.memory_dollars}
+    paid = ", ".join(f"{name} {price:,.0f}" for name, price in prices.items() if price)
+    each = f"{found.energy_per_token_J:.4g} J a {unit[:-1]}, {found.power_W / 1000:,.4g} kW"
+    million = f"${found.dollars_per_million_tokens:,.4g} for a million {unit}"
+    cluster = f"cluster: ${found.cluster_dollars:,.0f} ({paid})"
+    return [
+        f"energy of a step: {found.energy_J:,.4g} J ({listed}), {each}",
+        f"{cluster}; with electricity ${found.dollars_per_step:,.4g} a step, {million}",
+    ]
+
+
 def _model_document(subject: Subject) -> dict[str, Any]:
     step: Any = subject.inputs.step
     cluster: Any = subject.inputs.cluster
@@ -209,8 +243,9 @@ def _model_document(subject: Subject) -> dict[str, Any]:
         "model_flops_utilisation": figures["mfu"],
         **figures,
         "memory": [{**one.document(), "free": _limit_bytes(subject) - one.total} for one in step.memory()],
-        "memory_limit": _limit_bytes(subject) if step.plan else None,
+        "memory_limit": _limit_bytes(subject) if step.memory() else None,
         **_expanded_document(step),
+        **({} if (bill := _bill(subject)) is None else {"bill": bill.document()}),
         "messages": simulated.messages,
         "message_bytes": simulated.message_bytes,
         "assumed": cluster.assumed,
@@ -247,6 +282,7 @@ def _model_text(subject: Subject) -> str:
             f"${found.dollars_per_step:,.4g} a step, ${found.dollars_per_million_tokens:,.4g} "
             f"for a million {step.unit}"
         )
+    lines += _bill_lines(_bill(subject), step.unit)
     return "\n".join([*lines, *(f"assumed: {line}" for line in cluster.assumed)])
 
 
@@ -325,7 +361,13 @@ def _expanded_document(step: Any) -> dict[str, Any]:
 def _limit_bytes(subject: Subject) -> int:
     """Return the memory of a GPU that the step is held against."""
     # Not that of the engine: its description of all operations would be made for it.
-    return int(subject.inputs.what.footprint.limit_bytes)
+    footprint = subject.inputs.what.footprint
+    if footprint is not None:
+        return int(footprint.limit_bytes)
+    step: Any = subject.inputs.step
+    if subject.args.memory_limit in (None, "none"):
+        return int(step.times.memory_bytes)
+    return memory_limit_of(subject.args, step.times)
 
 
 def _shares(parts: dict[str, int], whole: int) -> str:

@@ -11,19 +11,20 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from .errors import InputError
 
-__all__ = ["FileFormat", "format_of", "names_format"]
+__all__ = ["TASK_GRAPHS", "FileFormat", "format_of", "is_task_graph", "names_format"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+TASK_GRAPHS: Final = ("FlexFlow task graph", "FlexFlow task graph, JSON")
+"""Keys of the forms of FlexFlow's task graphs: FlatBuffers, and what flatc prints."""
 
 _HEAD: Final = 1 << 14
 _DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), for --infra"
 _REPLAY = (
     "replay it: astranb traffic replay FILE; or describe the job as a collective, a model or Chakra traces"
 )
-_TASK_GRAPH = (
-    "give it as --workload, or convert it with 'astranb chakra convert'; as --infra it is its cluster"
-)
+_TASK_GRAPH = "give it as --workload or convert it ('astranb chakra convert'); its cluster: --infra"
 _UNPACK = "unpack it first"
 _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 
@@ -84,7 +85,7 @@ _FORMATS: Final = (
     _format(
         "ns-3 dimensions",
         "a file of logical dimensions for ASTRA-sim's ns-3",
-        "write npus_count, topology, bandwidth and latency of each dimension as --network FILE.yml",
+        "give it as --logical-topology, with --infra or a topology as --network",
         rb'"logical-dims"\s*:',
     ),
     _format(
@@ -166,14 +167,14 @@ _FORMATS: Final = (
         rb"\A[\x01-\x7f]\n[\x03-\x20]\d+\.\d+",
     ),
     _format(
-        "FlexFlow task graph",
+        TASK_GRAPHS[0],
         "a task graph of FlexFlow",
         _TASK_GRAPH,
         # The root table behind its vtable: FlatBuffers are written from the end.
         rb"\A[\x14-\x60]\x00{3}(?:\x00\x00){0,7}[\x16-\x40]\x00[\x0c-\x90]\x00",
     ),
     _format(
-        "FlexFlow task graph, JSON",
+        TASK_GRAPHS[1],
         "a task graph of FlexFlow",
         _TASK_GRAPH,
         rb"\A\s*\{\s*\"?(?:ngpupernode|nnode)\"?\s*:\s*\d",
@@ -217,6 +218,12 @@ def format_of(path: str | Path) -> FileFormat | None:
     except (OSError, ValueError):
         return None
     return next((one for one in _FORMATS if one.start.search(head)), None)
+
+
+def is_task_graph(path: str | Path) -> bool:
+    """Whether a file is, by its first bytes, a task graph of FlexFlow."""
+    found = format_of(path)
+    return found is not None and found.key in TASK_GRAPHS
 
 
 def names_format(*own: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

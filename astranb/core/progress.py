@@ -106,7 +106,7 @@ def notice(text: str) -> None:
     print(f"astranb: {text}", file=sys.stderr, flush=True)
 
 
-def bar(total: int | None, *, what: str, unit: str) -> Any:
+def bar(total: int | None, *, what: str, unit: str, quiet: bool = False) -> Any:
     """A progress bar with rate and time left (tqdm), silent where it is not visible.
 
     Parameters
@@ -117,6 +117,8 @@ def bar(total: int | None, *, what: str, unit: str) -> Any:
         What is done.
     unit : str
         What is counted.
+    quiet : bool
+        Whether it is not visible: something else shows the progress.
 
     Returns
     -------
@@ -125,7 +127,8 @@ def bar(total: int | None, *, what: str, unit: str) -> Any:
     """
     from tqdm.auto import tqdm
 
-    return tqdm(total=total, desc=what, unit=unit, disable=not visible(), leave=False, file=sys.stderr)
+    hidden = quiet or not visible()
+    return tqdm(total=total, desc=what, unit=unit, disable=hidden, leave=False, file=sys.stderr)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeVar
 
 from astranb.core.errors import InputError, near
+from astranb.core.units import time_ps
 
 __all__ = [
-    "RECORD", "Edit", "Parameter", "checked_edit", "last_of_each", "left_of", "parameters_of", "yes_or_no",
+    "RECORD", "REROUTE", "Edit", "Parameter", "checked_edit", "is_rerouted", "last_of_each", "left_of",
+    "parameters_of", "reroute_edit", "yes_or_no",
 ]  # fmt: skip
 
 RECORD: Final = "record"
 """Path of the edit that switches the recording."""
+
+
+REROUTE: Final = "reroute"
+"""Path of the edit that changes the routes, so that they avoid what is down."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,8 @@ class Edit:
     path, value : str
         As given; the path in full.
     kind : str
-        What kind of object is changed: ``rank``, ``layer``, ``dim``, ``link``, ``gpu`` or ``recorder``.
+        What kind of object is changed: ``rank``, ``layer``, ``dim``, ``link``, ``gpu``, ``routes`` or
+        ``recorder``.
     field : str
         What is changed of it; the unit is in the name.
     rows : tuple of int
@@ -153,6 +160,17 @@ def checked_edit(
     field = known[name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     return Edit(events, f"{part.path}.{name}", text, part.kind, field, part.rows, read(field, part), at_ps)
+
+
+def is_rerouted(edits: Iterable[Edit]) -> bool:
+    """Whether routes have changed: tables have grown, and a file's state is worked out again."""
+    return any(edit.path == REROUTE for edit in edits)
+
+
+def reroute_edit(events: int, value: object, at_ps: int) -> Edit:
+    """Make an edit of changing the routes; the value is when what waits goes on, if that is later."""
+    until_ps = time_ps(value, where=REROUTE)  # type: ignore[arg-type]  # checked there
+    return Edit(events, REROUTE, str(value), "routes", REROUTE, (0,), until_ps, at_ps)
 
 
 def parameters_of(

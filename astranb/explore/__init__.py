@@ -10,12 +10,17 @@ if TYPE_CHECKING:
     from ._accounts import StepAccount as StepAccount
     from ._accounts import account as account
     from ._best import best_algorithm as best_algorithm
+    from ._bill import StepBill as StepBill
+    from ._bill import bill as bill
+    from ._collective_times import CollectiveTimes as CollectiveTimes
     from ._diagnose import Diagnosis as Diagnosis
     from ._diagnose import Suspect as Suspect
     from ._diagnose import diagnose as diagnose
     from ._ensemble import Ensemble as Ensemble
     from ._ensemble import Interval as Interval
     from ._ensemble import ensemble as ensemble
+    from ._estimate import StepEstimate as StepEstimate
+    from ._estimate import estimate_step as estimate_step
     from ._fit import compare_to_measured as compare_to_measured
     from ._fit import preset_from as preset_from
     from ._log_fit import FittedNumber as FittedNumber
@@ -31,9 +36,12 @@ if TYPE_CHECKING:
     from ._plans import ModelPlan as ModelPlan
     from ._plans import PlanSearch as PlanSearch
     from ._plans import suggest as suggest
+    from ._rates import ClusterRates as ClusterRates
+    from ._rates import read_rates as read_rates
     from ._served import Iteration as Iteration
     from ._served import Served as Served
     from ._serving import serve as serve
+    from ._survive import survive as survive
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
     from .synthesis.condition import Condition as Condition
@@ -41,7 +49,9 @@ if TYPE_CHECKING:
     from .synthesis.synthesize import synthesize as synthesize
 
 __all__ = [
+    "ClusterRates",
     "CollectiveLog",
+    "CollectiveTimes",
     "Condition",
     "Diagnosis",
     "Ensemble",
@@ -55,23 +65,29 @@ __all__ = [
     "PlanSearch",
     "Served",
     "StepAccount",
+    "StepBill",
+    "StepEstimate",
     "Suspect",
     "Sweep",
     "SweepResult",
     "Synthesis",
     "account",
     "best_algorithm",
+    "bill",
     "compare_to_measured",
     "diagnose",
     "ensemble",
+    "estimate_step",
     "fit_log",
     "joined_logs",
     "microbenchmarks",
     "point_of_no_return",
     "preset_from",
     "read_log",
+    "read_rates",
     "serve",
     "suggest",
+    "survive",
     "synthesize",
 ]
 
@@ -79,7 +95,9 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "ClusterRates": "_rates",
         "CollectiveLog": "_logs",
+        "CollectiveTimes": "_collective_times",
         "Condition": "synthesis.condition",
         "Diagnosis": "_diagnose",
         "Ensemble": "_ensemble",
@@ -93,23 +111,29 @@ __getattr__, __dir__ = lazy(
         "PlanSearch": "_plans",
         "Served": "_served",
         "StepAccount": "_accounts",
+        "StepBill": "_bill",
+        "StepEstimate": "_estimate",
         "Suspect": "_diagnose",
         "Sweep": "sweeps.sweep",
         "SweepResult": "sweeps.result",
         "Synthesis": "synthesis.synthesize",
         "account": "_accounts",
         "best_algorithm": "_best",
+        "bill": "_bill",
         "compare_to_measured": "_fit",
         "diagnose": "_diagnose",
         "ensemble": "_ensemble",
+        "estimate_step": "_estimate",
         "fit_log": "_log_fit",
         "joined_logs": "_logs",
         "microbenchmarks": "_microbench",
         "point_of_no_return": "_no_return",
         "preset_from": "_fit",
         "read_log": "_logs",
+        "read_rates": "_rates",
         "serve": "_serving",
         "suggest": "_plans",
+        "survive": "_survive",
         "synthesize": "synthesis.synthesize",
     },
 )

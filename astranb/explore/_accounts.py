@@ -26,6 +26,7 @@ WAITS: Final = {
     "bubble": "other stages, which compute (the pipeline's bubble)",
     "pipeline": "messages of other stages, from when they are sent",
     "data": "gradients and parameters of data parallelism",
+    "memory": "loads from and stores to a memory outside the GPU",
     "start": "nothing is under way yet",
 }
 """What a rank waits for while it computes nothing, and what each means."""
@@ -312,4 +313,6 @@ def _kind(program: StageProgram, row: int) -> str:
     """Give what an operation that communicates is for."""
     if program.kind[row] == NodeType.COMM_COLL:
         return _OF_GROUP[GROUPS[program.group[row]]]
+    if program.kind[row] in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
+        return "memory"
     return "context" if "context" in PEERS[program.peer[row]] else "pipeline"

@@ -19,6 +19,7 @@ from astranb.workload.astrasim2 import (
     Operations,
     System,
     Workload,
+    spanned_dimensions,
 )
 
 __all__ = ["CollectiveTimes"]
@@ -97,17 +98,24 @@ class CollectiveTimes:
         network, system, first = self._spanned(ranks)
         ranks = tuple(rank - first for rank in ranks)
         operations = [Operations.of([])] * network.npus
+        along = 0
         if kind == "message":
             (source, target), about = ranks, {"tag": 1, "bytes": size}
             operations[source] = Operations.of([{"kind": SEND, "peer": target, **about}])
             operations[target] = Operations.of([{"kind": RECV, "peer": source, **about}])
         else:
-            group = -1 if whole else 1
-            row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[kind], "bytes": size, "group": group}
-            one = Operations.of([row])
-            inside = set(ranks)
-            operations = [one if rank in inside else nothing for rank, nothing in enumerate(operations)]
-        work = Workload(operations, network, system, groups={1: list(ranks)})
+            # Along dimensions all groups like this one do it at once, as in a step.
+            along = spanned_dimensions(ranks, network.npus_count) if system.group_dimensions else 0
+            row = {"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[kind], "bytes": size}
+            if along:
+                one = Operations.of([{**row, "involved": along}])
+                operations = [one] * network.npus
+            else:
+                one = Operations.of([{**row, "group": -1 if whole else 1}])
+                for rank in ranks:
+                    operations[rank] = one
+        groups = {} if along else {1: list(ranks)}
+        work = Workload(operations, network, system, groups=groups)
         return int(simulate(work).end_ns.max())
 
     def _spanned(self, ranks: tuple[int, ...]) -> tuple[DimensionNetwork | InfraNetwork, System, int]:

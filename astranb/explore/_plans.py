@@ -221,6 +221,11 @@ def suggest(
         what = "plans are searched for training steps of transformers on a GPU"
         raise InputError(what, where="suggest", hint="leave --suggest out")
     (model, job), times = step.plan, step.times
+    if step.moved_bytes:
+        what = "plans with loads from and stores to a memory outside the GPUs are not estimated"
+        raise InputError(
+            what, where="suggest", hint="leave --offload out, or offload to the host's optimizer"
+        )
     limit = times.memory_bytes if limit_bytes is None else limit_bytes
     on = machine(step) if cluster is None else cluster
     known = CollectiveTimes(on.network, on.system)

@@ -43,7 +43,8 @@ class _ServerGpus:
     times: KernelTimes | None
     precision: str
     spans_all: bool = False
-    offloads: bool = False
+    host_updates: bool = False
+    moved_bytes: int = 0
 
 
 def serve(

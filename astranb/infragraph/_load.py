@@ -8,7 +8,7 @@ from typing import Any
 
 from astranb.core.document import DocumentSource, Place, contents, parse_document, read_document
 from astranb.core.errors import InputError
-from astranb.core.file_formats import names_format
+from astranb.core.file_formats import TASK_GRAPHS, names_format
 from astranb.core.xml import xml_document
 
 from ._detected import DetectedServer
@@ -32,7 +32,7 @@ def load(source: Any, annotations: Any = None) -> Infra:
         A YAML or JSON file; text (with a line break, or beginning with ``{``); a dict; an object
         of the ``infragraph`` package (anything with ``serialize``); the combined form
         ``{infrastructure: …, annotations: …}``; a topology file of NCCL or lstopo (``.xml``), ns-3,
-        htsim or BookSim (see `convert`).
+        htsim or BookSim, or a task graph of FlexFlow (see `convert`).
     annotations : path, str, dict or object, optional
         Annotations that replace those in the document.
 
@@ -109,7 +109,9 @@ _OTHERS = {"graphs": "a graph of NCCL's (NCCL_GRAPH_DUMP_FILE)"}
 _HINT = "give a file of NCCL_TOPO_DUMP_FILE (<system>) or of 'lstopo FILE.xml' (<topology>)"
 
 
-@names_format("NCCL topology", "lstopo", *(form.key for form in TOPOLOGY_FORMATS.values() if form.key))
+@names_format(
+    "NCCL topology", "lstopo", *TASK_GRAPHS, *(form.key for form in TOPOLOGY_FORMATS.values() if form.key)
+)
 def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -> Infra:
     """Convert the topology file of a server or of a packet simulator to an infrastructure.
 
@@ -118,7 +120,8 @@ def convert(path: str | Path, name: str | None = None, gpu: str | None = None) -
     path : str or Path
         XML as NCCL and RCCL write it (``NCCL_TOPO_DUMP_FILE``) or read it (``NCCL_TOPO_FILE``), or
         hwloc's ``lstopo FILE.xml``; the topology of HPCC's or ASTRA-sim's ns-3; htsim's ``.topo``; the
-        network file of BookSim's ``anynet``. The format of a simulator's file follows from its contents.
+        network file of BookSim's ``anynet``; a task graph of FlexFlow, which has the cluster that it was
+        planned for. The format of a simulator's file follows from its contents.
     name : str, optional
         Name of the infrastructure; by default that of the product or file.
     gpu : str, optional

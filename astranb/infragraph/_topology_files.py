@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 
 from astranb.core.document import DocumentSource, contents
 from astranb.core.errors import InputError, near
-from astranb.core.file_formats import format_of
+from astranb.core.file_formats import format_of, is_task_graph
 from astranb.core.files import whole_file
 
 from ._anynet import read_anynet, write_anynet
 from ._flat import FlatNetwork, fabric_of, flattened
 from ._flat_document import document_of
+from ._flexflow import flexflow_network
 from ._graph import NodeGraph
 from ._htsim import htsim_hosts, read_htsim, write_htsim
 from ._infra import Infra
@@ -191,13 +192,17 @@ def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> l
 
 
 def is_topology_file(path: str | Path) -> bool:
-    """Whether a file is, by its first bytes, a topology of a packet simulator."""
+    """Whether a file is, by its first bytes, a topology of a packet simulator or a task graph of FlexFlow."""
+    return _form(path) is not None or is_task_graph(path)
+
+
+def _form(path: str | Path) -> TopologyFormat | None:
     found = format_of(path)
-    return found is not None and any(found.key == form.key for form in TOPOLOGY_FORMATS.values())
+    return next((one for one in TOPOLOGY_FORMATS.values() if found and one.key == found.key), None)
 
 
 def read_topology(path: str | Path, name: str | None = None) -> Infra:
-    """Read the topology file of a packet simulator: its hosts are GPUs.
+    """Read the topology file of a packet simulator: its hosts are GPUs; or the cluster of a task graph.
 
     Parameters
     ----------
@@ -208,11 +213,23 @@ def read_topology(path: str | Path, name: str | None = None) -> Infra:
     Raises
     ------
     InputError
-        It cannot be read, or is none of :data:`TOPOLOGY_FORMATS`.
+        It cannot be read, or is none of :data:`TOPOLOGY_FORMATS` and no task graph of FlexFlow.
     """
     file = Path(path)
-    found = format_of(file)
-    form = next((one for one in TOPOLOGY_FORMATS.values() if found and one.key == found.key), None)
+    if is_task_graph(file):
+        from astranb.chakra import read_task_graph  # the package needs compiled kernels
+
+        network, described = flexflow_network(read_task_graph(file)), "task graph of FlexFlow"
+    else:
+        network, described = _read_text(file)
+    document, annotations = document_of(network, f"read from a {described}")
+    document["name"] = name or document["name"]
+    return Infra(document, annotations, source=DocumentSource(str(file)), notes=network.remarks)
+
+
+def _read_text(file: Path) -> tuple[FlatNetwork, str]:
+    """Read the topology file of a packet simulator, and say what it is."""
+    form = _form(file)
     if form is None or form.read is None:
         raise InputError(
             "this is no topology of a packet simulator", where=str(file), hint="see infra convert"
@@ -221,7 +238,4 @@ def read_topology(path: str | Path, name: str | None = None) -> Infra:
         text = contents(file, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"byte {error.start} is no text", where=str(file), hint="is it whole?") from None
-    network = form.read(text, str(file))
-    document, annotations = document_of(network, f"read from a topology of {form.description}")
-    document["name"] = name or document["name"]
-    return Infra(document, annotations, source=DocumentSource(str(file)), notes=network.remarks)
+    return form.read(text, str(file)), f"topology of {form.description}"

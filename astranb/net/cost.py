@@ -1,13 +1,14 @@
 """Cost of a network: dollars per GB/s of links, switch ports and NICs.
 
 Source: ASTRA-sim 1.0's cost model (``CostModel.cc`` and ``HierarchicalTopology.cc`` of
-astra-network-analytical, tutorial ASPLOS 2022; MIT licence).
+astra-network-analytical, tutorial ASPLOS 2022; MIT licence). :data:`LIBRA` has the rates of Won et al., arXiv
+2109.11762 (``inputs/cost_model/4d_cost_model.yml`` of github.com/astra-sim/libra ff225aa).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -16,19 +17,33 @@ from astranb.core.errors import InputError, near
 if TYPE_CHECKING:
     from .fabric import Fabric
 
-__all__ = ["PLACES", "cost_dollars", "fabric_cost_dollars"]
+__all__ = ["LIBRA", "PLACES", "CostRates", "cost_dollars", "fabric_cost_dollars"]
 
-PLACES: Final = {
+CostRates: TypeAlias = Mapping[str, tuple[float, float | None, float | None]]
+"""Dollars per GB/s of a link, of a switch port and of a NIC, by the kind of a dimension."""
+
+PLACES: Final[CostRates] = {
     "Tile": (1.0, None, None),
     "Package": (4.0, 13.0, 0.0),
     "Node": (4.0, 13.0, 0.0),
     "Pod": (7.4, 23.7, 47.8),
 }
-"""Dollars per GB/s of a link, of a switch port and of a NIC, by the kind of a dimension."""
+"""Those of ASTRA-sim 1.0."""
+
+LIBRA: Final[CostRates] = {
+    "Tile": (2.0, None, None),
+    "Package": (4.0, 13.0, 0.0),
+    "Node": (4.0, 13.0, 0.0),
+    "Pod": (7.8, 18.0, 31.6),
+}
+"""Those of LIBRA: between chiplets, packages, nodes and pods."""
 
 
 def cost_dollars(
-    links: Sequence[tuple[str, Sequence[int]]], bandwidth: Sequence[float], places: Sequence[str] = ()
+    links: Sequence[tuple[str, Sequence[int]]],
+    bandwidth: Sequence[float],
+    places: Sequence[str] = (),
+    rates: CostRates = PLACES,
 ) -> float:
     """Return the cost of a hierarchical network.
 
@@ -42,6 +57,8 @@ def cost_dollars(
         Of one link of each dimension, in 10^9 bytes per second.
     places : sequence of str, optional
         ``Tile``, ``Package``, ``Node`` or ``Pod`` for each dimension (``Node``).
+    rates : mapping, optional
+        Dollars.
 
     Returns
     -------
@@ -66,9 +83,9 @@ def cost_dollars(
     up_to = 1
     for at, (kind, sides) in enumerate(links):
         place = places[at] if places else "Node"
-        if place not in PLACES:
-            raise InputError(f"unknown dimension type {place[:40]!r}", hint=near(place, PLACES))
-        link, port, nic = PLACES[place]
+        if place not in rates:
+            raise InputError(f"unknown dimension type {place[:40]!r}", hint=near(place, rates))
+        link, port, nic = rates[place]
         for nodes in sides:
             up_to *= nodes
             if kind == "Switch":
@@ -81,7 +98,7 @@ def cost_dollars(
     return total
 
 
-def fabric_cost_dollars(fabric: Fabric) -> float:
+def fabric_cost_dollars(fabric: Fabric, rates: CostRates = PLACES) -> float:
     """Return the cost of an infrastructure: ``Node`` within an instance, ``Pod`` between instances.
 
     Each lane costs a link, and a port of the switches at its ends; a lane from a NIC to another
@@ -90,6 +107,8 @@ def fabric_cost_dollars(fabric: Fabric) -> float:
     Parameters
     ----------
     fabric : Fabric
+    rates : mapping, optional
+        Dollars.
 
     Returns
     -------
@@ -106,7 +125,7 @@ def fabric_cost_dollars(fabric: Fabric) -> float:
     rate = lanes["bandwidth_Bps"] / 2e9
     between = graph.instance[lanes["src"]] != graph.instance[lanes["dst"]]
     total = np.zeros(len(lanes))
-    rows = np.array([PLACES["Node"], PLACES["Pod"]], float)[between.astype(np.int64)]
+    rows = np.array([rates["Node"], rates["Pod"]], float)[between.astype(np.int64)]
     link, port, nic = rows[:, 0], rows[:, 1], rows[:, 2]
     for end in ("src", "dst"):
         kind = graph.kind[lanes[end]]

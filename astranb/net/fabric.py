@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 
@@ -117,6 +117,8 @@ class Fabric:
         Node of each rank.
     edge : ndarray of int64, shape (links,)
         The edge of the graph that each lane belongs to.
+    closed : frozenset of int
+        Lanes that routes avoid, because they are down.
     """
 
     graph: NodeGraph
@@ -125,7 +127,7 @@ class Fabric:
     gpus: np.ndarray
     edge: np.ndarray
     assumed: list[str] = field(default_factory=list)
-    _names: dict[str, int] = field(default_factory=dict, repr=False)
+    closed: frozenset[int] = frozenset()
 
     def name(self, link: int) -> str:
         """Return a lane's name: ``dgx.0.xpu.0->dgx.0.nvsw.0#1`` (``#k`` if there are several)."""
@@ -188,13 +190,19 @@ class Fabric:
             rdma = bool(np.isin(self.links["dst"][far[0]], nics).any())
         return Shape(per_node, meshed, rdma)
 
-    def routes(self, pairs: Iterable[tuple[int, int]]) -> tuple[Routes, list[str]]:
+    def without(self, lanes: Iterable[int]) -> Fabric:
+        """Give the same lanes, of which some carry nothing: routes avoid them."""
+        return replace(self, closed=frozenset(lanes))
+
+    def routes(self, pairs: Iterable[tuple[int, int]], *, partial: bool = False) -> tuple[Routes, list[str]]:
         """Find all equal-cost routes for pairs of ranks.
 
         Parameters
         ----------
         pairs : iterable of (int, int)
             Source and target ranks.
+        partial : bool
+            Leave out pairs that have none.
 
         Returns
         -------
@@ -205,15 +213,18 @@ class Fabric:
         Raises
         ------
         InputError
-            A pair has no route; the error names both GPUs.
+            A pair has no route, and not ``partial``; the error names both GPUs.
         """
         found: list[tuple[list[tuple[int, int]], np.ndarray, np.ndarray, np.ndarray]] = []
         through = False
         by_target = self._by_target(pairs)
-        for done, (target, sources) in enumerate(by_target.items()):
+        for done, (target, every) in enumerate(by_target.items()):
             share(done, len(by_target))
-            end, starts = int(self.gpus[target]), self.gpus[sources]
+            end, sources, starts = int(self.gpus[target]), every, self.gpus[every]
             cost = costs_to(self._incoming, end, set(starts.tolist()), _THROUGH_GPU_PS)
+            if partial:
+                sources = [source for source in every if cost[int(self.gpus[source])] >= 0]
+                starts = self.gpus[sources]
             for source in np.flatnonzero(cost[starts] < 0)[:1].tolist():
                 self._start(sources[source], target, cost)
             through |= bool((cost[starts] >= _THROUGH_GPU_PS).any())
@@ -228,13 +239,33 @@ class Fabric:
         )
         return routes, [note] if through else []
 
-    def next_hops(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], NextHops]]:
+    def routes_from(self, node: int, target: int, seen: frozenset[int] = frozenset()) -> list[list[int]]:
+        """Find all equal-cost routes from a node, as a switch, to a rank; none where there is no way."""
+        end = int(self.gpus[target])
+        if node == end:
+            return []
+        cost = costs_to(self._incoming, end, {node}, _THROUGH_GPU_PS)
+        if cost[node] < 0:  # a node with one link left is a dead end of other routes
+            away = [(to, lanes) for to, lanes, _ in self._out.get(node, ()) if to not in seen]
+            for to, lanes in away[:1]:
+                onward = [[]] if to == end else self.routes_from(to, target, seen | {node})
+                return [[lane, *rest] for lane in lanes for rest in onward]
+            return []
+        _, hops, links = routes_to(self._outgoing, cost, end, np.array([node]), _THROUGH_GPU_PS)
+        last = np.cumsum(hops)
+        return [links[first:until].tolist() for first, until in pairwise([0, *last.tolist()])]
+
+    def next_hops(
+        self, pairs: Iterable[tuple[int, int]], *, partial: bool = False
+    ) -> Iterator[tuple[tuple[int, int], NextHops]]:
         """Find the nodes on all equal-cost routes of pairs of ranks.
 
         Parameters
         ----------
         pairs : iterable of (int, int)
             Source and target ranks.
+        partial : bool
+            Leave out pairs that have none.
 
         Yields
         ------
@@ -245,7 +276,7 @@ class Fabric:
         Raises
         ------
         InputError
-            A pair has no route; the error names both GPUs.
+            A pair has no route, and not ``partial``; the error names both GPUs.
         """
         by_target = self._by_target(pairs)
         for done, (target, sources) in enumerate(by_target.items()):
@@ -259,6 +290,8 @@ class Fabric:
                 cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
             next_hops = NextHops(self._outgoing, cost, end, _THROUGH_GPU_PS)
             for source in sources:
+                if partial and cost[int(self.gpus[source])] < 0:
+                    continue
                 self._start(source, target, cost)
                 yield (source, target), next_hops
 
@@ -266,12 +299,13 @@ class Fabric:
     def _bundles(self) -> Outgoing:
         """The lanes from one node to the next, in the order of their first lanes, with their costs."""
         links = self.links
-        ends = links["src"].astype(np.int64) * len(self.graph) + links["dst"]
+        open_ = np.setdiff1d(np.arange(len(links)), list(self.closed))
+        ends = links["src"][open_].astype(np.int64) * len(self.graph) + links["dst"][open_]
         _, first, bundle, lanes = np.unique(ends, return_index=True, return_inverse=True, return_counts=True)
         order = np.argsort(first)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
-        heads, lanes = first[order], lanes[order].astype(np.int64)
+        heads, lanes = open_[first[order]], lanes[order].astype(np.int64)
         wire_ps = (_PROBE_BYTES * 10**12 + links["bandwidth_Bps"][heads] - 1) // links["bandwidth_Bps"][heads]
         return Outgoing(
             first=np.zeros(0, np.int64),
@@ -281,7 +315,7 @@ class Fabric:
             ranked=np.zeros(0, np.int64),
             first_lane=np.cumsum(lanes) - lanes,
             lanes=lanes,
-            numbers=np.argsort(place[bundle], kind="stable"),
+            numbers=open_[np.argsort(place[bundle], kind="stable")],
         )
 
     @cached_property

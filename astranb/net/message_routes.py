@@ -26,6 +26,7 @@ __all__ = ["MessageRoutes", "message_routes"]
 _MOST_ROUTES: Final = 16
 """Number of equal-cost routes in use where a message takes one of them."""
 
+Ports = dict[int, dict[int, int]]
 _Edge = tuple[int, int]
 _Stage = frozenset[_Edge]
 
@@ -50,15 +51,21 @@ class MessageRoutes:
         The links.
     lanes : list of list of int
         The lanes of each link.
+    sends, receives : dict of int to dict of int to int
+        Of each rank the links that are its ports, with their numbers.
     """
 
     routes: Records
     hops: np.ndarray
     wires: Records
     lanes: list[list[int]]
+    sends: Ports
+    receives: Ports
 
 
-def message_routes(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) -> MessageRoutes:
+def message_routes(
+    fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int, known: MessageRoutes | None = None
+) -> MessageRoutes:
     """Find the routes of pairs of ranks.
 
     Parameters
@@ -67,6 +74,9 @@ def message_routes(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) 
     pairs : iterable of (int, int)
         Sources and targets.
     npus : int
+    known : MessageRoutes, optional
+        Of the same fabric when other lanes were closed: links and ports of the same lanes keep their
+        numbers, new hops and wires come behind those known; pairs without a route are left out.
 
     Returns
     -------
@@ -75,7 +85,7 @@ def message_routes(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) 
     Raises
     ------
     InputError
-        A pair has no route.
+        A pair has no route, and nothing is known.
 
     Examples
     --------
@@ -86,19 +96,10 @@ def message_routes(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) 
     >>> found.routes.hops.tolist(), found.routes["count"].tolist()
     ([1, 2, 2], [1, 2, 1])
     """
-    stages: dict[_Stage, _Stage] = {}
-    spread: dict[tuple[int, int], Sequence[_Stage]] = {}
-    single: dict[tuple[int, int], Sequence[Sequence[_Stage]]] = {}
-    to_one: _ToOne | None = None
-    for pair, next_hops in fabric.next_hops(pairs):
-        start, end = int(fabric.gpus[pair[0]]), int(fabric.gpus[pair[1]])
-        if to_one is None or to_one.next_hops is not next_hops:
-            to_one = _ToOne(next_hops, end, stages)
-        layers = to_one.layers(start)
-        if layers is None:
-            single[pair] = _single(next_hops, start, end)
-        else:
-            spread[pair] = layers
+    partial = known is not None
+    spread, single, cost = _found(fabric, pairs, partial=partial)
+    if fabric.closed or fabric.graph.failed:
+        spread, single = _narrowed(fabric, spread, single, cost)
     while conflicts := _conflicts(spread, single):
         for pair in conflicts:
             steps = _steps(spread.pop(pair), fabric.bundles)
@@ -107,7 +108,63 @@ def message_routes(fabric: Fabric, pairs: Iterable[tuple[int, int]], npus: int) 
     chosen |= {
         pair: [spread[pair]] if pair in spread else single[pair] for pair in sorted([*spread, *single])
     }
-    return _tables(fabric, chosen, npus)
+    return _tables(fabric, chosen, npus, known)
+
+
+_Spread = dict[tuple[int, int], Sequence[_Stage]]
+_Single = dict[tuple[int, int], Sequence[Sequence[_Stage]]]
+
+
+def _found(
+    fabric: Fabric, pairs: Iterable[tuple[int, int]], *, partial: bool
+) -> tuple[_Spread, _Single, dict[tuple[int, int], int]]:
+    """Find what pairs are spread over, the routes of those that are not, and the cost of each."""
+    stages: dict[_Stage, _Stage] = {}
+    spread: _Spread = {}
+    single: _Single = {}
+    cost: dict[tuple[int, int], int] = {}
+    to_one: _ToOne | None = None
+    for pair, next_hops in fabric.next_hops(pairs, partial=partial):
+        start, end = int(fabric.gpus[pair[0]]), int(fabric.gpus[pair[1]])
+        cost[pair] = next_hops.cost[start]
+        if to_one is None or to_one.next_hops is not next_hops:
+            to_one = _ToOne(next_hops, end, stages)
+        layers = to_one.layers(start)
+        if layers is None:
+            single[pair] = _single(next_hops, start, end)
+        else:
+            spread[pair] = layers
+    return spread, single, cost
+
+
+def _narrowed(
+    fabric: Fabric, spread: _Spread, single: _Single, cost: dict[tuple[int, int], int]
+) -> tuple[_Spread, _Single]:
+    """Leave out planes that a failure has left to some pairs only, where all have other routes as short.
+
+    A message is spread over planes as packets are, so that it must not take one of them alone instead.
+    """
+    now, routes, narrower = spread, single, fabric
+    while uneven := _uneven(now, routes):
+        lanes = {lane for edge in uneven for lane in fabric.bundles[edge]}
+        narrower = narrower.without(narrower.closed | lanes)
+        now, routes, costs = _found(narrower, cost, partial=True)
+        if costs != cost:
+            return spread, single
+    return now, routes
+
+
+def _uneven(spread: _Spread, single: _Single) -> set[_Edge]:
+    """Find the links that some, but not all, of the routes that overlap are spread over."""
+    used = {stage for layers in spread.values() for stage in layers}
+    used |= {stage for routes in single.values() for route in routes for stage in route}
+    owner: dict[_Edge, _Stage] = {}
+    found: set[_Edge] = set()
+    for stage in used:
+        for edge in stage:
+            if owner.setdefault(edge, stage) != stage:
+                found |= stage ^ owner[edge]
+    return found
 
 
 class _ToOne:
@@ -186,9 +243,7 @@ def _walk(steps: _Steps, node: int, end: int) -> Iterable[list[_Edge]]:
             yield [(node, to), *tail]
 
 
-def _conflicts(
-    spread: dict[tuple[int, int], Sequence[_Stage]], single: dict[tuple[int, int], Sequence[Sequence[_Stage]]]
-) -> list[tuple[int, int]]:
+def _conflicts(spread: _Spread, single: _Single) -> list[tuple[int, int]]:
     """Find pairs that are spread over links which another pair uses in a different set."""
     used = {stage for layers in spread.values() for stage in layers}
     used |= {stage for routes in single.values() for route in routes for stage in route}
@@ -205,26 +260,34 @@ def _tables(
     fabric: Fabric,
     chosen: dict[tuple[int, int], Sequence[Sequence[_Stage]]],
     npus: int,
+    known: MessageRoutes | None,
 ) -> MessageRoutes:
     """Number the links and make the tables."""
+    own = [] if known is None else list(known.lanes)
+    of_lanes = {tuple(lanes): number for number, lanes in enumerate(own)}
     numbers: dict[_Stage, int] = {}
     for found in chosen.values():
         for route in found:
             for stage in route:
-                numbers.setdefault(stage, len(numbers))
+                if stage in numbers:
+                    continue
+                lanes = [lane for edge in sorted(stage) for lane in fabric.bundles[edge]]
+                numbers[stage] = of_lanes.setdefault(tuple(lanes), len(own))
+                if numbers[stage] == len(own):
+                    own.append(lanes)
     fast, far, slow = (fabric.links[name].tolist() for name in ("bandwidth_Bps", "latency_ps", "forward_ps"))
     slots = fabric.links["gap_ps"].tolist()
-    own = [[lane for edge in sorted(stage) for lane in fabric.bundles[edge]] for stage in numbers]
     rate = [sum(fast[lane] for lane in each) / 1e9 for each in own]
     latency = [max(far[lane] + slow[lane] for lane in each) / 1000 for each in own]
     # Parallel NICs send at the sum of their packet rates.
     gap = [_together([slots[lane] for lane in each]) for each in own]
-    wires = allocate(max(len(numbers), 1), WIRE)
+    wires = allocate(max(len(own), 1), WIRE)
     wires.rate_Bpns[: len(own)], wires.latency_ns[: len(own)] = rate, latency
     wires.gap_ns[: len(own)] = gap
     rows: list[tuple[float, ...]] = []
-    hops: list[int] = []
-    sends, receives = _Ports(), _Ports()
+    hops: list[int] = [] if known is None else known.hops.tolist()
+    sends = _Ports(own, {} if known is None else known.sends)
+    receives = _Ports(own, {} if known is None else known.receives)
     for (source, target), found in chosen.items():
         for left, route in enumerate(found):
             numbered = [numbers[stage] for stage in route]
@@ -245,20 +308,31 @@ def _tables(
     routes = allocate(len(rows), MESSAGE_ROUTE)
     if rows:
         routes[:] = np.array(rows, MESSAGE_ROUTE)
-    return MessageRoutes(routes, np.array(hops, np.int64), wires, own)
+    return MessageRoutes(routes, np.array(hops, np.int64), wires, own, sends.numbers, receives.numbers)
 
 
 class _Ports:
-    """Numbers of links that are ports of their ranks, in the order in which they are asked for."""
+    """Numbers of links that are ports of their ranks, in the order in which they are asked for.
 
-    def __init__(self) -> None:
-        self._known: dict[int, dict[int, int]] = {}
+    A link that has some of the lanes of a known one is the same port.
+    """
+
+    def __init__(self, lanes: Sequence[Sequence[int]], known: Ports) -> None:
+        self._lanes = lanes
+        self.numbers: Ports = {rank: dict(mine) for rank, mine in known.items()}
+
+    def _number(self, mine: dict[int, int], link: int) -> int:
+        if link not in mine:
+            lanes = set(self._lanes[link])
+            same = (port for other, port in mine.items() if not lanes.isdisjoint(self._lanes[other]))
+            mine[link] = next(same, max(mine.values(), default=-1) + 1)
+        return mine[link]
 
     def two(self, rank: int, end: int, narrow: int) -> tuple[int, int]:
         """Return the ports of a route's end and of its narrowest link; -1 where that is the same."""
-        mine = self._known.setdefault(rank, {})
-        port = mine.setdefault(end, len(mine))
-        return port, -1 if narrow == end else mine.setdefault(narrow, len(mine))
+        mine = self.numbers.setdefault(rank, {})
+        port = self._number(mine, end)
+        return port, -1 if narrow == end else self._number(mine, narrow)
 
 
 def _together(gap_ps: list[int]) -> float:

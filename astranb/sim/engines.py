@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.file_formats import is_task_graph
 from astranb.core.progress import building, stage
 from astranb.core.units import format_bytes
 from astranb.engine.fidelity import fidelity_of
@@ -150,7 +151,7 @@ def read_files(workload: str | Path, system: str | Path, network: Any, **options
     """Read ASTRA-sim's files: 2.0's, or 1.0's where there is a layer table instead of traces."""
     from astranb.workload import astrasim2
 
-    if not Path(f"{workload}.0.et").exists():
+    if not Path(f"{workload}.0.et").exists() and not is_task_graph(workload):
         from astranb.workload import astrasim1
 
         if astrasim1.is_layer_table(workload):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from astranb.core.display import Displayed
-from astranb.core.errors import InputError, near
+from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.completion import complete
-from astranb.engine.edits import RECORD, Parameter, last_of_each, left_of
+from astranb.engine.edits import RECORD, REROUTE, Parameter, last_of_each, left_of
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
 from astranb.engine.what_if import Change, WhatIf
 from astranb.engine.why import Why
@@ -580,7 +581,7 @@ class Simulation(Displayed):
         """Take a link down from now on: ``set("<link>.up", False)``.
 
         What it has taken in still arrives; what comes later waits until the link is brought
-        back (:meth:`repair`). Routes are those of the start: messages are not rerouted,
+        back (:meth:`repair`) or the routes change (:meth:`reroute`); they do not by themselves,
         as in ASTRA-sim, whose networks do not change while a run lasts. When nothing
         else can happen any more, verbs raise :class:`~astranb.core.errors.Deadlock`, which
         names the link and how much waits for it.
@@ -610,6 +611,49 @@ class Simulation(Displayed):
         """Bring a link back up: what waited goes on, in the order in which it came."""
         for path in self.driver.engine.directions(link, both=both):
             self.set(f"{path}.up", "yes")
+
+    def reroute(self, at: int | str | None = None) -> Stop:
+        """Change the routes: what is sent from now on, and what waits, avoids the links that are down.
+
+        It is what a subnet manager or a routing protocol does some time after a failure; until then
+        messages wait. Routes never change by themselves. ``back`` past it undoes it; where a link
+        has come up again, another ``reroute`` uses it again. See ``docs/how-to/survive.md``.
+
+        Parameters
+        ----------
+        at : int or str, optional
+            When: the run goes on until then; now where not given.
+
+        Returns
+        -------
+        Stop
+            Earlier at a breakpoint or at the end; the routes are as they were then.
+
+        Raises
+        ------
+        InputError
+            Routes cannot change: links of a network of dimensions have none, or there is Ethernet's
+            flow control.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> sim.take_down("gpu[0]->dgx_h100.0.nvsw.0", both=True)
+        >>> sim.reroute(at="20 us").why
+        'edit'
+        >>> sim.run().why, sim.now_ps > 20_000_000
+        ('end', True)
+        """
+        when_ps = self.now_ps if at is None else time_ps(at, where="reroute")
+        self.driver.engine.read_edit(REROUTE, when_ps)  # refuses what has no routes before time moves
+        if when_ps > self.now_ps:
+            with suppress(Deadlock):  # then nothing happens until that time
+                stop = self.run(until=when_ps)
+                if stop.why != "time":
+                    return stop
+        self.driver.edit(self.driver.engine.read_edit(REROUTE, f"{max(when_ps, self.now_ps)} ps"))
+        return self._stop("edit")
 
     def record(self, on: bool = True) -> None:
         """Record line flights and activity from now on, or stop recording.

@@ -14,7 +14,6 @@ import anywidget
 import traitlets
 
 from astranb.core.errors import AstranbError, InputError
-from astranb.explore.sweeps.progress import SweepProgress
 from astranb.explore.sweeps.result import SweepResult
 from astranb.explore.sweeps.sensitivity import AxisEffect
 from astranb.explore.sweeps.sweep import Sweep
@@ -90,22 +89,21 @@ class Study(anywidget.AnyWidget):
             what = Sweep.of(what)
         super().__init__(_modules=STUDY_MODULES)
         self.spec = what.spec
-        self._state = SweepProgress(quiet=True)
+        self._result = SweepResult(what.spec, [], [], []) if isinstance(what, Sweep) else what
+        self._stopped = False
+        self._pace: tuple[str, int, float] | None = None  # when a stage was first seen, and how far it was
         self._error: AstranbError | None = None
         self._effects: dict[str, list[AxisEffect]] = {}
-        self._sent = (-1, False)
+        self._sent: tuple[SweepResult | None, bool] = (None, False)
         self._next_s = 0.0
         self._bench: Workbench | None = None
-        if isinstance(what, SweepResult):
-            self._state.points, self._state.rows = what.points, what.rows
-            self._state.stages, self._state.changes = what.stages, 1
         options = {"folder": folder, "workers": workers, "scheduler": scheduler, "retry": retry}
         run = what.run if isinstance(what, Sweep) else None
 
         def work() -> None:
             try:
                 if run is not None:
-                    run(client, progress=self._state, **options)
+                    self._result = run(client, on_result=self._found, **options)
                 self._analyse()
             except AstranbError as error:
                 self._error = error
@@ -117,6 +115,11 @@ class Study(anywidget.AnyWidget):
         with suppress(RuntimeError):  # outside of a notebook wait() reports
             self._task = asyncio.get_running_loop().create_task(self._follow())
 
+    def _found(self, result: SweepResult) -> bool:
+        """Take what has been found so far, in the sweep's thread; whether it is to go on."""
+        self._result = result
+        return not self._stopped
+
     def _analyse(self) -> None:
         """Compute the effects of axes on each objective."""
         result = self.result
@@ -126,7 +129,7 @@ class Study(anywidget.AnyWidget):
     @property
     def result(self) -> SweepResult:
         """What has been found so far."""
-        return self._state.result(self.spec)
+        return self._result
 
     @property
     def running(self) -> bool:
@@ -161,7 +164,7 @@ class Study(anywidget.AnyWidget):
 
     def stop(self) -> None:
         """End the sweep after the points that are under way; what has ended stays."""
-        self._state.stop()
+        self._stopped = True
 
     def choose(self, point: int) -> None:
         """Choose a point in all pictures."""
@@ -208,7 +211,7 @@ class Study(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Stop the sweep, and close the views."""
-        if "_state" in self.__dict__:  # else it was refused before it showed anything
+        if "_result" in self.__dict__:  # else it was refused before it showed anything
             self.stop()
             if self._bench is not None:
                 self._bench.close()
@@ -228,24 +231,33 @@ class Study(anywidget.AnyWidget):
 
     def _report(self) -> None:
         """Tell the browser how far the sweep is, and send points that it lacks, not too often."""
-        state, ended = self._state, not self.running
+        ended = not self.running
         if not ended and perf_counter() < self._next_s:
             return
-        began_s = perf_counter()
-        left_s = state.left_s
+        began_s, result = perf_counter(), self._result
+        stage, done, total = result.progress()
         self._progress = {
-            "stage": state.stage,
-            "done": state.done,
-            "total": state.total,
-            "left_s": None if left_s is None else round(left_s, 1),
+            "stage": stage,
+            "done": done,
+            "total": total,
+            "left_s": self._left_s(stage, done, total),
             "running": not ended,
-            "stopped": state.stopped,
+            "stopped": self._stopped,
             "error": "" if self._error is None else str(self._error),
         }
-        if self._sent != (state.changes, ended):
-            self._sent = (state.changes, ended)
+        if self._sent[0] is not result or self._sent[1] != ended:
+            self._sent = (result, ended)
             self._send_study()
         self._next_s = perf_counter() + max(_EVERY_S, _SPARED * (perf_counter() - began_s))
+
+    def _left_s(self, stage: str, done: int, total: int) -> float | None:
+        """Return how long the rest of a stage takes, at the pace so far; None: not known."""
+        now_s = perf_counter()
+        if self._pace is None or self._pace[0] != stage:
+            self._pace = (stage, done, now_s) if total else None
+            return None
+        _, before, began_s = self._pace
+        return None if done == before else round((now_s - began_s) / (done - before) * (total - done), 1)
 
     def _send_study(self) -> None:
         message, buffers = study_message(self.result, self._effects)
@@ -254,7 +266,7 @@ class Study(anywidget.AnyWidget):
     def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
         """Answer the browser."""
         kind, point = content.get("type"), content.get("point", -1)
-        known = isinstance(point, int) and 0 <= point < len(self._state.rows)
+        known = isinstance(point, int) and 0 <= point < len(self._result.rows)
         if kind == "ready":
             self._send_study()
         elif kind == "stop":

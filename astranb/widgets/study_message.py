@@ -13,14 +13,14 @@ from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.explore.sweeps.columns import AxisColumn, FigureColumn, axis_columns, figure_columns, unit_of
 from astranb.explore.sweeps.heat import heat_cells
 from astranb.explore.sweeps.points import DONE, FAILED
-from astranb.explore.sweeps.result import INFEASIBLE, WAITING, SweepResult
+from astranb.explore.sweeps.result import INFEASIBLE, NOT_RUN, SweepResult
 from astranb.explore.sweeps.sensitivity import AxisEffect
 
 from .feed import Message, pack
 
 __all__ = ["STATUSES", "PointDetails", "study_message", "written"]
 
-STATUSES: Final = (DONE, INFEASIBLE, FAILED, WAITING)
+STATUSES: Final = (DONE, INFEASIBLE, FAILED, NOT_RUN)
 """By their number in the column ``status``."""
 _MOST_HEAT_AXES: Final = 8
 _SEED: Final = 1

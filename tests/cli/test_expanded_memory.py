@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from astranb.chakra import NodeType, read_ranks
 from astranb.cli import main
 
 _SMALL = ["run", "--model", "gpt3-125m", "--gpu", "a100"]
@@ -81,3 +82,101 @@ def test_errors_are_one_line(more, said, capsys):
 def test_a_model_whose_memory_is_not_known_is_refused(capsys):
     assert main(["run", "--model", "vgg-16", "--expanded-memory", "1 GB, 1 GB/s"]) == 2
     assert "what a rank of vgg-16 holds is not known" in capsys.readouterr().err
+
+
+def _memory(tmp_path, **more):
+    file = tmp_path / "memory.json"
+    file.write_text(json.dumps({"remote-mem-latency": 500, "remote-mem-bw": 100, **more}))
+    return str(file)
+
+
+def test_offloaded_data_is_in_the_traces_and_comes_back(tmp_path, capsys):
+    """Loads and stores are nodes of the traces, which run as the model does, to the nanosecond."""
+    system = {
+        **{f"{name}-implementation": ["ring"] for name in ("all-reduce", "all-gather", "reduce-scatter")},
+        "preferred-dataset-splits": 1,
+    }
+    (tmp_path / "s.json").write_text(json.dumps(system))
+    (tmp_path / "n.yml").write_text("topology: [Ring]\nnpus_count: [2]\nbandwidth: [100]\nlatency: [500]\n")
+    memory = _memory(tmp_path, **{"memory-type": "PER_NODE_MEMORY_EXPANSION", "num-npus-per-node": 2})
+    model = [
+        "--model", "gpt3-125m", "--dp", "2", "--zero", "3", "--gpu", "a100", "--batch", "4",
+        "--microbatches", "2", "--offload", "optimizer,parameters,activations", "--update", "gpu",
+    ]  # fmt: skip
+    prefix = str(tmp_path / "t")
+    assert main(["chakra", "generate", *model, "--output", prefix, "--json"]) == 0
+    (trace, _) = read_ranks(prefix)
+    loads, stores = (trace.type == kind for kind in (NodeType.MEM_LOAD, NodeType.MEM_STORE))
+    assert loads.sum() > stores.sum() > 0
+    capsys.readouterr()
+    cluster = ["--system", str(tmp_path / "s.json"), "--network", str(tmp_path / "n.yml"), "--memory", memory]
+    groups = ["--comm-group", f"{prefix}.groups.json"]
+    found = []
+    for command in (["--workload", prefix, *groups], model):
+        assert main(["run", *command, *cluster, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    by_files, at_once = found
+    for name in ("time_ps", "per_rank", "message_bytes", "state_hash"):
+        assert at_once[name] == by_files[name]
+    assert at_once["exposed_ps"]["memory"] > 0
+    moved = int(trace.tensor_size[loads | stores].sum())
+    assert at_once["time_ps"] >= 2 * moved / 100e9 * 1e12  # two ranks, one memory
+
+
+def test_the_host_holds_what_is_offloaded(capsys):
+    command = [*_SMALL, "--offload", "parameters"]
+    assert main(command) == 0
+    assert "assumed: offloaded to the host, over 26 GB/s: PCIe 4 x16" in capsys.readouterr().out
+    assert main([*command, "--expanded-memory", "480 GB, 500 GB/s"]) == 0
+    assert "offloaded to the host" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        (["--offload", "optimiser"], "did you mean 'optimizer'"),
+        (["--offload", "parameters", "--dp", "2", "--zero", "1"], "ZeRO 1 keeps all parameters on every GPU"),
+        (["--offload", "optimizer", "--update", "cpu"], "unknown update 'cpu'"),
+        (["--offload", "parameters", "--suggest"], "are not estimated"),
+        (["--offload", "parameters", "--fidelity", "cacheline"], "has no memory outside the GPUs"),
+    ],
+)
+def test_errors_of_offloading_are_one_line(more, said, capsys):
+    assert main([*_SMALL, *more]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_energy_and_cost_are_printed_on_request(tmp_path, capsys):
+    assert main([*_SMALL, "--dp", "2"]) == 0
+    assert "energy" not in capsys.readouterr().out
+    assert main([*_SMALL, "--dp", "2", "--energy"]) == 0
+    out = capsys.readouterr().out
+    assert "energy of a step: " in out
+    assert "with electricity $" in out
+    rates = tmp_path / "rates.yaml"
+    rates.write_text("gpu_dollars: 1000\nmemory_dollars_per_GB: 0\nnetwork: {Node: {link: 0}}\n")
+    assert main([*_SMALL, "--dp", "2", "--rates", str(rates), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["bill"]
+    assert found["cluster_dollars"] == 2000
+    assert found["energy_J"] > found["gpu_energy_J"] > 0
+    rates.write_text("gpu_dolars: 1000\n")
+    assert main([*_SMALL, "--rates", str(rates)]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean 'gpu_dollars'" in error
+    assert error.count("\n") == 1
+
+
+def test_recommendation_models_are_held_against_the_memory_too(capsys):
+    command = ["run", "--model", "dlrm", "--dp", "2", "--batch", "4096", "--gpu", "a100"]
+    assert main([*command, "--json"]) == 0
+    (held,) = json.loads(capsys.readouterr().out)["memory"]
+    assert held["weights"] > 24e9 < held["total"] < held["total"] + held["free"] == 81_920 << 20
+    small = [*command, "--memory-limit", "20 GB"]
+    assert main(small) == 2
+    assert "needs 26.3 GB of the 20.0 GB of a100-sxm" in capsys.readouterr().err
+    assert main([*small, "--expanded-memory", "480 GB, 50 GB/s"]) == 0
+    assert "of a rank's 26.3 GB lie in expanded memory" in capsys.readouterr().out
+    assert main([*small, "--expanded-memory", "1 GB, 50 GB/s"]) == 2
+    assert "5.3 GB are missing; take more GPUs (--dp)" in capsys.readouterr().err

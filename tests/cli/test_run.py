@@ -281,6 +281,63 @@ def test_a_workload_by_cache_lines_is_saved_launched_and_reads_graphs(tmp_path, 
     assert anb.Simulation.load(tmp_path / "saved").result.time_ps == times[1]
 
 
+def test_logical_dimensions_of_ns3(tmp_path, capsys):
+    """Collectives go dimension by dimension over the physical topology, as ASTRA-sim's do with ns-3."""
+    for rank in range(4):
+        step = TraceBuilder()
+        step.collective("all_reduce", 1 << 20)
+        write(tmp_path / f"step.{rank}.et", step.build())
+    rings = {"all-reduce-implementation": ["ring", "ring"], "preferred-dataset-splits": 1}
+    rings["collective-optimization"] = "localBWAware"  # reduce-scatter, all-reduce, all-gather
+    (tmp_path / "s.json").write_text(json.dumps(rings))
+    links = "".join(f"{rank} 4 80Gbps 0.0005ms 0\n" for rank in range(4))
+    (tmp_path / "t.txt").write_text(f"5 1 4\n4\n{links}")
+    for name, dims in (
+        ("line", ["4", "1"]),
+        ("square", ["2", "2"]),
+        ("numbers", [2, 2]),
+        ("bad", ["4", "4"]),
+    ):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"logical-dims": dims}))
+    (tmp_path / "words.json").write_text(json.dumps({"logical-dims": ["two", "2"]}))
+    (tmp_path / "n.yml").write_text("topology: [Ring]\nnpus_count: [4]\nbandwidth: [10]\nlatency: [500]\n")
+    topology = str(tmp_path / "t.txt")
+    command = ["run", f"--workload={tmp_path / 'step'}", f"--system={tmp_path / 's.json'}"]
+
+    def time_ps(*more):
+        assert main([*command, "--json", *more]) == 0
+        return json.loads(capsys.readouterr().out)["time_ps"]
+
+    def logical(name):
+        return f"--logical-topology-configuration={tmp_path / name}.json"
+
+    line, square = (time_ps(f"--network={topology}", logical(name)) for name in ("line", "square"))
+    # 6 steps of a quarter, or 2 of a half and 2 of a quarter: the same bytes, two steps over two links less.
+    assert line - square == 2 * 2 * 500_000
+    assert square == time_ps(f"--infra={topology}", "--dimensions=2x2")
+    assert square == time_ps(f"--infra={topology}", f"--logical-topology={tmp_path / 'numbers.json'}")
+    files = [str(tmp_path / "step"), str(tmp_path / "s.json"), topology]
+    sim = anb.Simulation.of_files(*files, logical=tmp_path / "square.json")
+    sim.run()
+    assert sim.now_ps == square
+    for more, message in (
+        ([f"--network={topology}", logical("bad")], "bad.json: dimensions of 4 x 4 for 4 GPUs"),
+        (
+            [f"--network={topology}", logical("words")],
+            "words.json:1, logical-dims[0]: a whole number is expected",
+        ),
+        ([f"--network={tmp_path / 'n.yml'}", logical("line")], "--logical-topology needs --infra"),
+        (
+            [f"--infra={topology}", logical("line"), "--dimensions=2x2"],
+            "--logical-topology exclude each other",
+        ),
+    ):
+        assert main([*command, *more]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+
+
 def test_astrasim_files_on_an_infrastructure(tmp_path, capsys):
     step = TraceBuilder()
     step.collective("all_reduce", 1 << 20)

@@ -36,6 +36,8 @@ SAMPLES: dict[str, str | bytes] = {
     "MSCCL": '<!-- two\n ranks --><!-- by hand -->\n<algo name="a" ngpus="2"></algo>',
     "NCCL topology": '<system version="1"><cpu numaid="0"/></system>',
     "lstopo": '<?xml version="1.0"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0"/>',
+    "FlexFlow task graph": b"\x20\0\0\0\x1c\0\x30\0\x2c\0\x28\0" + bytes(60),
+    "FlexFlow task graph, JSON": "{\n  ngpupernode: 1,\n  nnode: 2\n}\n",
     "gzip": gzip.compress(b"x"),
     "zip": b"PK\x03\x04" + bytes(30),
     "SQLite": b"SQLite format 3\x00" + bytes(30),
@@ -46,17 +48,21 @@ SAMPLES: dict[str, str | bytes] = {
 INFRA = ["infra", "check"]
 TRACES = ["run", "--workload", "no/such", "--system", "no/such.json", "--network"]
 LAYERS = ["run", "--workload", "{layers}", "--system", "{system}", "--network"]
-SIMULATORS = {"ns-3 topology", "HTSim topology", "BookSim network"}
+TASK_GRAPHS = {"FlexFlow task graph", "FlexFlow task graph, JSON"}
+SIMULATORS = {"ns-3 topology", "HTSim topology", "BookSim network", *TASK_GRAPHS}
 BINARY = {"gzip", "zip", "SQLite"}  # as --workload no text, so a prefix of traces
 READERS = [
     (INFRA, {"InfraGraph", *SIMULATORS}),
     (["infra", "convert"], {"NCCL topology", "lstopo", *SIMULATORS}),
-    (TRACES, {"network"}),
+    (TRACES, {"network", *SIMULATORS}),
     (LAYERS, {"network", "network 1.0"}),
-    (["run", "--network", "{network}", "--system", "{system}", "--workload"], {"layer table", *BINARY}),
+    (
+        ["run", "--network", "{network}", "--system", "{system}", "--workload"],
+        {"layer table", *BINARY, *TASK_GRAPHS},
+    ),
     (["run", "--network", "{network}", "--workload", "{layers}", "--system"], {"system 1.0"}),
     (["collective", "import"], {"plan", "MSCCL"}),
-    (["chakra", "info"], {"gzip"}),
+    (["chakra", "info"], {"gzip", *TASK_GRAPHS}),
     (["traffic", "show"], {"HTSim traffic", "GOAL"}),
 ]
 

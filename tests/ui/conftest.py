@@ -6,9 +6,11 @@ lab : Lab
 browser : playwright Browser
     One Chromium for the whole session.
 page : playwright Page
-    A fresh tab for each test, without cookies or storage. At the end of the test it fails
-    where the page asked another host for anything, raised an error or logged one. A failing
-    test leaves ``build/ui/<test>.png`` and ``.log``.
+    A tab, without the notebooks, kernels and storage of other tests. As loading JupyterLab takes about as
+    long as a test, most have one tab, one after the other, and open their notebooks in it; those marked
+    ``fresh_tab`` have a tab of their own, and the one after a failure gets a new one. At the end of the test
+    it fails where the page asked another host for anything, raised an error or logged one. A failing test
+    leaves ``build/ui/<test>.png`` and ``.log``.
 record : Record
     What that tab asked for and logged so far.
 """
@@ -23,7 +25,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.harness import PICTURES, TIMEOUT_S, Lab, Record, chromium, end_kernels, serve
+from tests.ui.harness import (
+    PICTURES,
+    TIMEOUT_S,
+    Lab,
+    Record,
+    chromium,
+    close_notebooks,
+    end_kernels,
+    serve,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -71,22 +82,43 @@ def record() -> Record:
     return Record()
 
 
+@pytest.fixture(scope="session")
+def tabs() -> list[Page]:
+    """The tab of all tests that are not marked ``fresh_tab``, where there is one."""
+    return []
+
+
 @pytest.fixture
-def page(browser: Browser, lab: Lab, record: Record, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """Open a tab that is watched, and see at the end that it did nothing wrong."""
-    context = browser.new_context(viewport={"width": 1400, "height": 1000}, locale="en-US")
-    context.set_default_timeout(TIMEOUT_S * 1000)
-    context.on("page", record.watch)  # tabs that the page opens, too
-    page = context.new_page()
+def page(
+    browser: Browser, lab: Lab, record: Record, tabs: list[Page], request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """Give a tab that is watched, and see at the end that it did nothing wrong."""
+    shared = request.node.get_closest_marker("fresh_tab") is None
+    page = tabs.pop() if shared and tabs else _tab(browser)
+    page.context.on("page", record.watch)  # tabs that the page opens, too
+    record.watch(page)
+    good = False
     try:
         yield page
         wrong = [*record.errors, *(f"asked for {url}" for url in record.external)]
-        if wrong or request.node.stash.get(_failed, True):
+        good = not wrong and not request.node.stash.get(_failed, True)
+        if not good:
             PICTURES.mkdir(parents=True, exist_ok=True)
             name = PICTURES / re.sub(r"[^\w.-]+", "-", request.node.name)
             page.screenshot(path=f"{name}.png")
             Path(f"{name}.log").write_text("\n".join([*record.console, *wrong, ""]))
         assert not wrong, "\n".join(wrong)
     finally:
-        context.close()
+        if shared and good:
+            close_notebooks(page)
+            record.over = True
+            tabs.append(page)
+        else:
+            page.context.close()
         end_kernels(lab)  # what a test left running must not slow the next one
+
+
+def _tab(browser: Browser) -> Page:
+    context = browser.new_context(viewport={"width": 1400, "height": 1000}, locale="en-US")
+    context.set_default_timeout(TIMEOUT_S * 1000)
+    return context.new_page()

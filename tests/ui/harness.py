@@ -91,11 +91,14 @@ class Record:
         Errors among them that are not `HARMLESS`, and exceptions that nobody caught.
     external : list of str
         Addresses on other hosts that were asked for.
+    over : bool
+        Whether nothing is recorded any more.
     """
 
     console: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     external: list[str] = field(default_factory=list)
+    over: bool = False
 
     def watch(self, page: Page) -> None:
         """Record from now on what a page does."""
@@ -105,17 +108,19 @@ class Record:
         page.on("websocket", lambda socket: self._request(socket.url))
 
     def _console(self, kind: str, text: str) -> None:
+        if self.over:
+            return
         self.console.append(f"{kind}: {text}")
         if kind == "error":
             self._error(text)
 
     def _error(self, text: str) -> None:
-        if not any(re.search(pattern, text) for pattern in HARMLESS):
+        if not self.over and not any(re.search(pattern, text) for pattern in HARMLESS):
             self.errors.append(text)
 
     def _request(self, url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme in {"http", "https", "ws", "wss"} and parts.hostname != "127.0.0.1":
+        if not self.over and parts.scheme in {"http", "https", "ws", "wss"} and parts.hostname != "127.0.0.1":
             self.external.append(url)
 
 
@@ -186,10 +191,58 @@ def open_notebook(page: Page, lab: Lab, source: str | Path | Sequence[str]) -> s
         The notebook's path below the server's root.
     """
     path = str(source) if isinstance(source, str | Path) else _write_notebook(lab.root, source)
-    page.goto(f"{lab.url}/lab/tree/{quote(path)}?reset&token={lab.token}")
-    page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext?.isReady")
+    if page.evaluate("() => window.cleared === true"):  # by close_notebooks
+        page.evaluate(
+            """path => {
+                window.cleared = false
+                return window.jupyterapp.commands.execute('docmanager:open', { path }).then(() => null)
+            }""",
+            path,
+        )
+    else:
+        page.goto(f"{lab.url}/lab/tree/{quote(path)}?reset&token={lab.token}")
+    page.wait_for_function(
+        """path => {
+            const panel = window.jupyterapp?.shell.currentWidget
+            return panel?.context?.path === path && panel.sessionContext?.isReady
+        }""",
+        arg=path,
+    )
     wait_idle(page)
     return path
+
+
+def close_notebooks(page: Page) -> None:
+    """Leave nothing of what a test did in a tab with JupyterLab; its next notebook opens there.
+
+    Parameters
+    ----------
+    page : Page
+        A tab.
+    """
+    for other in page.context.pages:
+        if other != page:
+            other.close()
+    page.evaluate(
+        """async () => {
+            for (const panel of [...window.jupyterapp.shell.widgets('main')]) {
+                if (panel.sessionContext) {
+                    // Views go first: what they still send, somebody receives.
+                    for (const cell of panel.content.widgets) cell.model.outputs?.clear()
+                    await new Promise(resolve => setTimeout(resolve, 200))
+                    await panel.sessionContext.shutdown().catch(() => null)
+                    panel.context.model.dirty = false  // or it asks whether to save
+                }
+                panel.close()
+            }
+            window.localStorage.clear()
+            window.sessionStorage.clear()
+            window.running = 0
+            window.cleared = true
+        }"""
+    )
+    page.mouse.move(0, 0)
+    page.set_viewport_size({"width": 1400, "height": 1000})
 
 
 def run_all(page: Page, *, wait: bool = True) -> None:

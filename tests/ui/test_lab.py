@@ -29,6 +29,8 @@ from tests.ui.harness import (
 COUNTER = '''
 import anywidget, traitlets
 
+pytestmark = pytest.mark.fresh_tab
+
 class Counter(anywidget.AnyWidget):
     _esm = """
     export default {

@@ -8,6 +8,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme, wait_idle
 from tests.ui.test_workload import MAKE as WORKLOAD
 
+pytestmark = pytest.mark.fresh_tab
+
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\n" + "# a long cell\n" * 20 + "workbench"
 NOTEBOOK = ".jp-WindowedPanel-outer"

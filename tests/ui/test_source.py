@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+
+pytestmark = pytest.mark.fresh_tab
 
 EVIL = '<img src=x onerror="window.hurt=1">'
 EDITOR = (

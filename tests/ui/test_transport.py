@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import (
@@ -186,6 +187,7 @@ def test_a_window_is_recorded(page: Page, lab: Lab) -> None:
     becomes(page, "sim.unrecorded == []")
 
 
+@pytest.mark.fresh_tab
 def test_a_dead_kernel_is_reported(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     button(bench, "Event").click()
@@ -197,6 +199,7 @@ def test_a_dead_kernel_is_reported(page: Page, lab: Lab) -> None:
     screenshot(page, "dead-kernel")
 
 
+@pytest.mark.fresh_tab
 def test_a_busy_kernel_is_reported(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     execute(page, "import time; time.sleep(9)")
@@ -206,6 +209,7 @@ def test_a_busy_kernel_is_reported(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-status")).to_contain_text("stepped")
 
 
+@pytest.mark.fresh_tab
 def test_a_kept_session_survives_a_restart_of_the_kernel(page: Page, lab: Lab) -> None:
     page.set_viewport_size({"width": 1400, "height": 1200})
     make = "anb.Simulation('dgx-h100', anb.collectives.all_reduce('256 KiB', 'ring'))"

@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import (
@@ -337,6 +338,7 @@ def test_interrupting_the_kernel_while_it_plays_loses_nothing(page: Page, lab: L
     assert evaluate(page, "other.state_hash() == sim.state_hash()")
 
 
+@pytest.mark.fresh_tab
 def test_a_reloaded_page_shows_it_again(page: Page, lab: Lab) -> None:
     bench = start(page, lab)
     button(bench, "Phase").click()
@@ -450,6 +452,7 @@ def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
         inside(bench, part)
 
 
+@pytest.mark.fresh_tab
 def test_a_closed_view_leaves_nothing(page: Page, lab: Lab) -> None:
     """What remains is what JupyterLab keeps of any output (1,000 cycles in `make bench`)."""
     cycles, left = 60, []

@@ -15,7 +15,7 @@ from astranb.core.queue import arg_of, kind_of
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import Edit, Parameter
+from astranb.engine.edits import REROUTE, Edit, Parameter, reroute_edit
 from astranb.engine.protocol import Rows
 from astranb.engine.stops import TIME
 from astranb.engine.what_if import Change
@@ -39,6 +39,7 @@ from .lost_time import lost_time as lost_columns
 from .memory import memory as memory_of
 from .paths import FIELDS, PARTS, SUMMED, TABLES, object_names, part_names, resolve
 from .perfetto import trace_events
+from .reroute import check_reroute, rerouted
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
 from .state import CacheLineState
@@ -185,11 +186,17 @@ class CacheLineEngine(CacheLineState):
 
     def read_edit(self, path: str, value: Any) -> Edit:
         """Check a change and make an edit of it."""
+        if path == REROUTE:
+            check_reroute(self.machine)
+            return reroute_edit(self.events, value, self.now_ps)
         return read_edit(self.events, path, value, self.fabric, self.machine)
 
     def apply(self, edit: Edit) -> None:
         """Carry an edit out: services that have started keep their times."""
-        apply_edit(edit, self.machine)
+        if edit.path == REROUTE:
+            self.machine = rerouted(self.machine, self.fabric, int(edit.number))
+        else:
+            apply_edit(edit, self.machine)
 
     def parameters(self, path: str) -> list[Parameter]:
         """What can be changed of an object, as it is now."""

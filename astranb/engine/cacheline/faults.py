@@ -21,8 +21,8 @@ from .machine import CacheLineMachine
 from .recording import record_busy, record_flight
 
 __all__ = [
-    "LAST_PS", "any_down", "bring_up",
-    "events_of", "explain_stranded", "is_down", "queued_ps", "stranded",
+    "LAST_PS", "any_down", "bring_up", "entered",
+    "events_of", "explain_stranded", "is_down", "queued_ps", "starts_of", "stranded",
     "take_down", "waiting_at",
 ]  # fmt: skip
 
@@ -69,7 +69,7 @@ def bring_up(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
             continue
         starts_ps = max(now, int(row.resumes_ps))
         earlier_ps = NEVER - starts_ps
-        waiting = _entered(machine, link)
+        waiting = entered(machine, link)
         mine = set(waiting.tolist())
         events = [
             (
@@ -93,7 +93,7 @@ def _about(kind: int, arg: int, link: int, waiting: set[int]) -> bool:
     return arg in waiting if kind in _OF_A_REQUEST else kind == t.WIRE and arg == link
 
 
-def _entered(machine: CacheLineMachine, link: int) -> np.ndarray:
+def entered(machine: CacheLineMachine, link: int) -> np.ndarray:
     """Requests that have entered a link that is down, in their order; none where links have queues."""
     requests = machine.requests
     held = np.flatnonzero(
@@ -102,7 +102,7 @@ def _entered(machine: CacheLineMachine, link: int) -> np.ndarray:
     return held[np.argsort(requests["arrives_ps"][held], kind="stable")]
 
 
-def _starts(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> np.ndarray:
+def starts_of(machine: CacheLineMachine, link: int, waiting: np.ndarray, first_ps: int) -> np.ndarray:
     """When each message that has entered a link begins: each when the one before has ended."""
     ends = machine.requests["arrives_ps"][waiting].astype(np.int64) - int(machine.links[link].latency_ps)
     return np.append(first_ps, ends)[: len(ends)]
@@ -112,7 +112,7 @@ def _record_waited(machine: CacheLineMachine, link: int, waiting: np.ndarray, fi
     """Record the flights of waiting messages, which were not recorded when they entered the link."""
     if not machine.recording.recorder[0].on:
         return
-    starts = _starts(machine, link, waiting, first_ps).tolist()
+    starts = starts_of(machine, link, waiting, first_ps).tolist()
     ends = [*starts[1:], int(machine.links[link].free_at_ps)]
     for number, start, end in zip(waiting.tolist(), starts, ends, strict=False):
         request = machine.requests[number]
@@ -127,7 +127,7 @@ def _record_waited(machine: CacheLineMachine, link: int, waiting: np.ndarray, fi
 
 def waiting_at(machine: CacheLineMachine, link: int) -> np.ndarray:
     """Requests that wait for a link that is down, in it or in its queues."""
-    found = _entered(machine, link).tolist()
+    found = entered(machine, link).tolist()
     if machine.clock[0].managed:
         for queue in range(link * CLASSES, (link + 1) * CLASSES):
             found += machine.waiting(queue)
@@ -138,9 +138,9 @@ def queued_ps(machine: CacheLineMachine, now_ps: int) -> np.ndarray:
     """Time that messages have waited for each link, those before links that are down up to now."""
     queued = machine.links["queued_ps"].astype(np.int64)
     for link in np.flatnonzero(machine.links["free_at_ps"] >= NEVER):
-        taken = _entered(machine, int(link))
+        taken = entered(machine, int(link))
         # Each has counted as if the wire began at 0 (``net/link.py: cross``).
-        begins = _starts(machine, int(link), taken, NEVER) - NEVER
+        begins = starts_of(machine, int(link), taken, NEVER) - NEVER
         queued[link] += now_ps * len(taken) - int(begins.sum())
     return queued
 
@@ -234,6 +234,6 @@ def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since
     listed = "; ".join(text for _, text in found[:_MOST_NAMED])
     more = f"; {len(found) - _MOST_NAMED} more links are down" if len(found) > _MOST_NAMED else ""
     return (
-        f"{name}: the run cannot continue: {listed}{more}. Routes do not change: bring the link up with "
-        "set('<link>.up', True), or undo the edit with undo()"
+        f"{name}: the run cannot continue: {listed}{more}. Change the routes with reroute(), bring the "
+        "link up with set('<link>.up', True), or undo the edit with undo()"
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from astranb.core.jit import Records
 from astranb.core.queue import EventQueue, live
-from astranb.core.state import digest, own
+from astranb.core.state import allocate, digest, own
 from astranb.gpu.tables import Machine
 from astranb.net.link import NEVER
 
@@ -43,6 +43,7 @@ class CacheLineMachine(Machine):
         self, tables: dict[str, Records], control: Records, breaks: Records, recording: Recording
     ) -> None:
         self.tables, self.control, self.breaks, self.recording = tables, control, breaks, recording
+        self.first_routes: tuple[Records, Records] | None = None  # where routes have changed
         self._call: Callable[[], int] | None = None
 
     def waiting(self, queue: int) -> Iterator[int]:
@@ -66,7 +67,8 @@ class CacheLineMachine(Machine):
 
     def kept(self) -> dict[str, memoryview]:
         """Give what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
-        tables = {n: t for n, t in self.tables.items() if n not in ("routes", "route_links")}
+        unchanged = () if self.first_routes else ("routes", "route_links")
+        tables = {n: t for n, t in self.tables.items() if n not in unchanged}
         r = self.recording
         if r.recorder[0].on:
             tables |= {"recorder": r.recorder, "activity": r.activity, "current": r.current}
@@ -74,8 +76,28 @@ class CacheLineMachine(Machine):
             tables["landed"] = r.landed
         return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]
 
-    def resize(self, sizes: Mapping[str, int]) -> None:
-        """Do nothing: the tables never grow."""
+    def with_routes(self, routes: Records, route_links: Records) -> Self:
+        """The same machine with other tables of routes."""
+        other = type(self)(
+            {**self.tables, "routes": routes, "route_links": route_links},
+            self.control, self.breaks, self.recording,
+        )  # fmt: skip
+        other.first_routes = self.first_routes or (self.routes, self.route_links)
+        return other
+
+    def resized(self, sizes: Mapping[str, int]) -> Self:
+        """The machine with tables of the sizes of a checkpoint: only those of routes ever change."""
+        if self.first_routes is None:
+            return self
+        routes, links = self.first_routes
+        if "routes" not in sizes:
+            other = self.with_routes(routes, links)
+            other.first_routes = None
+            return other
+        own_sizes = (sizes["routes"] // routes.itemsize, sizes["route_links"] // links.itemsize)
+        if own_sizes == (len(self.routes), len(self.route_links)):
+            return self
+        return self.with_routes(allocate(own_sizes[0], routes.dtype), allocate(own_sizes[1], links.dtype))
 
     def copy(self, *, record: bool = True) -> Self:
         """An independent machine in the same state; without its recording where not wanted."""
@@ -89,7 +111,9 @@ class CacheLineMachine(Machine):
         )
         recording.recorder["on"] &= int(record)
         tables = {name: own(table) for name, table in self.tables.items()}
-        return type(self)(tables, own(self.control), own(self.breaks), recording)
+        other = type(self)(tables, own(self.control), own(self.breaks), recording)
+        other.first_routes = self.first_routes
+        return other
 
     @property
     def state_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,10 +14,19 @@ from astranb.core.state import allocate, own
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.net import Fabric
+from astranb.net.fabric import Routes
 from astranb.net.link import INJECTS, LINK
 from astranb.net.rate import FLOW, ONE
 
-__all__ = ["flows_of", "machine_links", "planes_of", "route_program"]
+__all__ = [
+    "RemoteOperands",
+    "enter_routes",
+    "flows_of",
+    "machine_links",
+    "planes_of",
+    "remote_operands",
+    "route_program",
+]
 
 
 def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, np.ndarray, list[str]]:
@@ -31,28 +41,89 @@ def route_program(fabric: Fabric, program: Lowered) -> tuple[Records, Records, n
         What had to be assumed.
     """
     operands = own(program.operands)
-    ops, ranks = program.ops, program.ranks
-    counts = ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)
-    issuer = np.repeat(program.blocks["gpu"][ops["block"]], counts)
-    remote = np.flatnonzero(operands["gpu"] != issuer)
-    here, there = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
-    pairs = np.unique(np.concatenate([here * ranks + there, there * ranks + here]))
-    # A queue pair has one path, on which nothing overtakes anything.
-    pair = np.where(program.blocks["engine"] == t.NIC, np.arange(len(program.blocks)), -1)
-    pair = np.repeat(pair[ops["block"]], counts)[remote]
-    found, notes = fabric.routes(zip(*(column.tolist() for column in divmod(pairs, ranks)), strict=True))
-    keys = found.pairs @ np.array([ranks, 1])
-    order = np.argsort(keys)
-    first, number = found.first_route[:-1], np.diff(found.first_route)
-    for way, wanted in (("out", here * ranks + there), ("back", there * ranks + here)):
-        row = order[np.searchsorted(keys, wanted, sorter=order)]
-        picked = np.where(pair >= 0, pair % number[row], 0)
-        operands[f"{way}_route"][remote] = first[row] + picked
-        operands[f"{way}_routes"][remote] = np.where(pair >= 0, 1, number[row])
+    sent = remote_operands(operands, program.ops, program.blocks, program.ranks)
+    found, notes = fabric.routes(sent.pairs)
+    for way in ("out", "back"):
+        enter_routes(operands, sent, found, way)
     table = allocate(max(1, len(found.first_link) - 1), t.ROUTE)
     if len(found.first_link) > 1:
         table["first"], table["last"], table["flow"] = found.first_link[:-1], found.first_link[1:], -1
     return operands, table, found.links, notes
+
+
+@dataclass(frozen=True)
+class RemoteOperands:
+    """Operands that are on another rank than the operation.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Which operands.
+    out, back : ndarray of int64
+        Source and target of their requests and of the responses: source * ranks + target.
+    queue_pair : ndarray of int64
+        Block of a NIC, which sends over one route; -1 for others.
+    ranks : int
+    """
+
+    rows: np.ndarray
+    out: np.ndarray
+    back: np.ndarray
+    queue_pair: np.ndarray
+    ranks: int
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Sources and targets."""
+        source, target = divmod(np.unique(np.concatenate([self.out, self.back])), self.ranks)
+        return list(zip(source.tolist(), target.tolist(), strict=True))
+
+
+def remote_operands(operands: Records, ops: Records, blocks: Records, ranks: int) -> RemoteOperands:
+    """Find the operands that are on another rank than the operation."""
+    counts = ops["sources"] + ops["targets"] + (ops["semaphore"] >= 0)
+    issuer = np.repeat(blocks["gpu"][ops["block"]], counts)
+    remote = np.flatnonzero(operands["gpu"] != issuer)
+    here, there = issuer[remote].astype(np.int64), operands["gpu"][remote].astype(np.int64)
+    # A queue pair has one path, on which nothing overtakes anything.
+    pair = np.where(blocks["engine"] == t.NIC, np.arange(len(blocks)), -1)
+    pair = np.repeat(pair[ops["block"]], counts)[remote]
+    return RemoteOperands(remote, here * ranks + there, there * ranks + here, pair, ranks)
+
+
+def enter_routes(
+    operands: Records,
+    sent: RemoteOperands,
+    found: Routes,
+    way: str,
+    *,
+    some: np.ndarray | None = None,
+    first_row: int = 0,
+) -> None:
+    """Enter the routes of pairs in the operands.
+
+    Parameters
+    ----------
+    operands : recarray of OPERAND
+    sent : RemoteOperands
+    found : Routes
+        Those of all pairs that are asked for.
+    way : str
+        ``"out"`` or ``"back"``.
+    some : ndarray of bool, optional
+        Which of the remote operands; all where not given.
+    first_row : int
+        Of these routes in the table.
+    """
+    some = np.ones(len(sent.rows), bool) if some is None else some
+    keys = found.pairs @ np.array([sent.ranks, 1])
+    order = np.argsort(keys)
+    first, number = found.first_route[:-1], np.diff(found.first_route)
+    row = order[np.searchsorted(keys, getattr(sent, way)[some], sorter=order)]
+    pair = sent.queue_pair[some]
+    picked = np.where(pair >= 0, pair % number[row], 0)
+    operands[f"{way}_route"][sent.rows[some]] = first_row + first[row] + picked
+    operands[f"{way}_routes"][sent.rows[some]] = np.where(pair >= 0, 1, number[row])
 
 
 def planes_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ from astranb.net.astrasim2 import DOWN, FULLY_CONNECTED, ROUTED
 
 from . import tables as t
 from .link_ends import ends_of, waiting_for
-from .paths import RunPart, resolve
+from .paths import RunPart
 from .transport import free_link
 
-__all__ = ["apply_edit", "check_links", "links_down", "parameters", "read_edit", "value_of"]
+__all__ = ["apply_edit", "check_links", "links_down", "parameters", "read_edit", "set_up", "value_of"]
 
 _EFFECTS = {
     "speed": "now, for computations that have not begun",
@@ -31,7 +31,12 @@ _EFFECTS = {
 
 
 def read_edit(
-    events: int, now_ps: int, path: str, value: float | str | bool, about: About, machine: t.MessageMachine
+    events: int,
+    now_ps: int,
+    path: str,
+    value: float | str | bool,
+    find: Callable[[str], RunPart],
+    machine: t.MessageMachine,
 ) -> Edit:
     """Check a change and make an edit of it.
 
@@ -45,6 +50,9 @@ def read_edit(
         if _routed(part, machine):
             hint = "change link[N], which exists with congestion (--fidelity congestion)"
             raise InputError("the links of an infrastructure have no dimension", where=path, hint=hint)
+        if "->" in part.path and field != "up":
+            hint = f"change link[{part.rows[0]}]" if part.rows else "no message takes it"
+            raise InputError("a link of several lanes may stand for it", where=path, hint=hint)
         if field == "outage_ns" and not machine.config[0].cut_through:
             raise InputError("ASTRA-sim 2.0's links have no outage", where=path, hint="leave compat out")
         return read_value(field, value, path)
@@ -53,7 +61,7 @@ def read_edit(
         path,
         value,
         CHANGEABLE,
-        lambda name: resolve(name, about, machine),
+        find,
         read,
         hint="change rank[N].speed, dim[N].bandwidth or dim[N].latency",
         events=events,
@@ -74,8 +82,7 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
         mine = np.flatnonzero(np.isin(table.npu, rows) & (table.kind == t.COMPUTE) & (table.start_ns < 0))
         table["duration_ns"][mine] = np.minimum(np.floor(base_ns[mine] / edit.number), NEVER).astype(np.int64)
     elif edit.field == "up":
-        for row in rows:
-            (_bring_up if edit.number else _take_down)(machine, row)
+        set_up(machine, rows, [not edit.number] * len(rows))
     elif edit.field == "outage_ns":
         if edit.number:  # what is not sent until then begins to cross then
             until = machine.queue[0].now + edit.number
@@ -98,6 +105,12 @@ def _set_dimension(machine: t.MessageMachine, dim: int, field: str, number: floa
         row = machine.dims[dim]
         whole = max(1, int(row.nodes) - 1) if row.kind == FULLY_CONNECTED else 1  # all links of an NPU
         machine.schedule["rate"][machine.schedule.links == dim] = number * whole
+
+
+def set_up(machine: t.MessageMachine, links: Iterable[int], down: Iterable[bool]) -> None:
+    """Take links down, or bring them up."""
+    for link, off in zip(links, down, strict=True):
+        (_take_down if off else _bring_up)(machine, link)
 
 
 def _take_down(machine: t.MessageMachine, link: int) -> None:

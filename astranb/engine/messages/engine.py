@@ -11,7 +11,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
-from astranb.engine.edits import Edit, Parameter
+from astranb.engine.edits import REROUTE, Edit, Parameter, reroute_edit
 from astranb.engine.operations.about import ABOUT, About
 from astranb.engine.operations.footprint import loaded_footprint, saved_footprint
 from astranb.engine.operations.parts import load_part_rows, save_part_rows
@@ -22,12 +22,14 @@ from astranb.workload.astrasim2 import read_placed_jobs, saved_placed_jobs
 from . import flights, flows, inspection, ready_times, traffic
 from . import tables as t
 from .breakpoints import EVENTS, on_event
+from .build import margins
 from .critical_path import critical_path
-from .edits import apply_edit, check_links, parameters, read_edit, value_of
+from .edits import apply_edit, check_links, parameters, read_edit, set_up, value_of
 from .instances import pairs
 from .link_ends import reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import READERS, RECORDED_WORDS
+from .reroute import RoutedLinks, closed_lanes, renamed, rerouted
 from .rules import check, check_about
 from .run import Run
 from .state import MessageState
@@ -40,7 +42,7 @@ _CONFIG = {
     "splits": "chunks of a collective", "concurrent": "chunks at once", "congestion": "congestion",
     "endpoint_ns": "endpoint delay", "queues": "queues", "rendezvous": "rendezvous",
 }  # fmt: skip
-_PLACES = ("CPU", "GPU", "network", "network, in the background", "receives")
+_PLACES = ("CPU", "GPU", "network", "network, in the background", "receives", "loads and stores")
 
 
 class MessageEngine(MessageState):
@@ -95,8 +97,9 @@ class MessageEngine(MessageState):
         """An independent engine in the same state."""
         del record  # what is recorded is small
         return type(self)(
-            self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits
-        )
+            self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits,
+            None if self.routed is None else self.routed.copy(),
+        )  # fmt: skip
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
         """Handle events up to the limits."""
@@ -128,7 +131,17 @@ class MessageEngine(MessageState):
 
     def resolve(self, path: str) -> RunPart:
         """Find what a path names."""
-        return resolve(path, self.about, self.machine)
+        part = self._named(path)
+        if not part.rows:
+            raise InputError("no message takes this link", where=path, hint="name another one")
+        return part
+
+    def _named(self, path: str) -> RunPart:
+        """Find what a path names; of an infrastructure's link those that messages take, maybe none."""
+        if "->" not in path or self.routed is None:
+            return resolve(path, self.about, self.machine)
+        lanes = self.routed.lanes_of(path)
+        return RunPart("link", self.routed.fabric.graph.full(path), self.routed.over(self.machine, lanes))
 
     def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
         """Stop after an event of a kind that concerns an object."""
@@ -156,18 +169,29 @@ class MessageEngine(MessageState):
 
     def directions(self, link: str, *, both: bool) -> list[str]:
         """A link's full path, and, if wanted, that of its other direction."""
-        place = self.resolve(link)
+        place = self._named(link)
         if place.kind != "link":
             raise InputError(f"{place.path} is not a link", where="take_down", hint="write link[7]")
+        if "->" in place.path:
+            ends, hash_, lane = place.path.partition("#")
+            a, _, b = ends.partition("->")
+            return [place.path, f"{b}->{a}{hash_}{lane}"] if both else [place.path]
         back = reverse_link(self.machine, place.rows[0]) if both else -1
         if both and back < 0:
-            hint = "take down each of the two; links of an infrastructure are named one by one"
+            hint = "name both ends: A->B; or take down each of the two"
             raise InputError("its other direction is not known", where=place.path, hint=hint)
         return [place.path, f"link[{back}]"] if both else [place.path]
 
     def read_edit(self, path: str, value: float | str | bool) -> Edit:
         """Check a change and make an edit of it."""
-        return read_edit(self.count("events"), self.now_ps, path, value, self.about, self.machine)
+        if path == REROUTE:
+            if self.routed is None:
+                what = "links of a network of dimensions have no other routes"
+                raise InputError(
+                    what, where=REROUTE, hint="take an infrastructure, or change their bandwidth"
+                )
+            return reroute_edit(self.count("events"), value, self.now_ps)
+        return read_edit(self.count("events"), self.now_ps, path, value, self._named, self.machine)
 
     def number(self, edit: Edit) -> float:
         """The present value of what an edit changes, in the unit of its field."""
@@ -175,7 +199,18 @@ class MessageEngine(MessageState):
 
     def apply(self, edit: Edit) -> None:
         """Carry an edit out."""
-        apply_edit(edit, self.machine, self.base_ns)
+        if edit.path == REROUTE:
+            assert self.routed is not None  # noqa: S101 - read_edit has checked it
+            closed = closed_lanes(self.routed, self.machine, self.edits)
+            margin = margins(self.machine)
+            self.run.machine = rerouted(self.machine, self.routed, closed, int(edit.number), margin)
+            self._about = renamed(self.about, self.routed, self.machine)
+        elif edit.field == "up" and "->" in edit.path and self.routed is not None:
+            # A link of several lanes is up where all of them are.
+            closed = closed_lanes(self.routed, self.machine, [*self.edits, edit])
+            set_up(self.machine, edit.rows, self.routed.down_of(self.machine, edit.rows, closed))
+        else:
+            apply_edit(edit, self.machine, self.base_ns)
 
     def happened(self, watch: Any) -> str:
         """Describe what was reported last."""
@@ -237,7 +272,11 @@ class MessageEngine(MessageState):
     def trace_tracks(self) -> tuple[Spans, np.ndarray, Sequence[str]]:
         """Spans of operations, the place of each, and the places' names."""
         spans = spans_of(self)
-        return spans, np.asarray(self.machine.operations.place)[spans.row], _PLACES
+        rows = self.machine.operations
+        place = np.asarray(rows.place)
+        # Loads and stores that occupy nothing are done one after another all the same.
+        copies = (place == t.ON_NOTHING) & (np.asarray(rows.kind) == t.MEMORY)
+        return spans, np.where(copies, len(_PLACES) - 1, place)[spans.row], _PLACES
 
     def track_spans(self) -> Spans:
         """The operations: a track is what they do."""
@@ -264,6 +303,7 @@ class MessageEngine(MessageState):
             "own": about.own,
             "links": about.links,
             "infra": about.infra,
+            "network": self.routed and self.routed.document(),
             "title": self.title,
             "collective": self.collective,
             "footprint": footprint,
@@ -304,7 +344,9 @@ class MessageEngine(MessageState):
                 raise TypeError("the title is no text")
             collective = _collective(inputs["collective"])
             run = Run.of_machine(cast("t.MessageMachine", machine))
-            return cls(run, inputs["title"], collective, about, data["base_ns"])
+            network = inputs.get("network")
+            links = None if network is None else RoutedLinks.of(network)
+            return cls(run, inputs["title"], collective, about, data["base_ns"], routed=links)
         except KeyError as error:
             raise InputError(f"{error} is missing") from error
 

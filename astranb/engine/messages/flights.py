@@ -49,7 +49,8 @@ def link_graph(engine: MessageState) -> LinkGraph:
     npus = len(m.npus)
     # A rank is where its routes begin; one without any is a node of its own.
     gpus = np.full(npus, -1)
-    gpus[m.routes.key // npus] = src[np.asarray(m.hops.value)[m.routes.first_hop]] if len(src) else -1
+    taken = m.routes[m.routes.key >= 0]  # others are left
+    gpus[taken.key // npus] = src[np.asarray(m.hops.value)[taken.first_hop]] if len(src) else -1
     for rank in np.flatnonzero(gpus < 0).tolist():
         gpus[rank] = len(names)
         names.append(f"gpu.{rank}")

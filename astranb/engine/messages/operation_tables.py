@@ -214,7 +214,8 @@ class _Maker:
             [
                 rows["on_cpu"] != 0,
                 rows["kind"] == t.COMPUTE,
-                np.isin(rows["kind"], (t.RECV, t.DELAY)),
+                np.isin(rows["kind"], (t.RECV, t.DELAY))
+                | ((rows["kind"] == t.MEMORY) & (rows["stream"] > 0)),
                 (rows["kind"] == t.COLLECTIVE) & (rows["stream"] > 0),
             ],
             [t.ON_CPU, t.ON_GPU, t.ON_NOTHING, t.ON_BACKGROUND],

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from astranb.core.arrays import reversed_lists
-from astranb.core.jit import Records
-from astranb.core.state import allocate
+from astranb.core.state import allocate, own
 from astranb.engine.edits import Edit
 from astranb.engine.operations.about import About
 from astranb.engine.operations.engine import OperationEngine
@@ -19,6 +18,7 @@ from astranb.engine.operations.run import EVERY, OperationRun
 from astranb.workload.astrasim2 import InfraNetwork, RankOperations, Workload
 
 from . import tables as t
+from .reroute import RoutedLinks, link_names, renamed
 from .run import Run
 
 __all__ = ["UNITS", "MessageState"]
@@ -43,6 +43,8 @@ class MessageState(OperationEngine):
         Durations of operations before any edit: as they are now unless given.
     edits : sequence of Edit
         The changes so far.
+    routed : RoutedLinks, optional
+        Of an infrastructure, where there is no workload that has it.
     """
 
     dtypes: ClassVar = t.DTYPES
@@ -65,8 +67,11 @@ class MessageState(OperationEngine):
         about: About | None = None,
         base_ns: Any = None,
         edits: Sequence[Edit] = (),
+        routed: RoutedLinks | None = None,
     ) -> None:
         self.run, self.title, self.collective = run, title, collective
+        network = None if run.workload is None else run.workload.network
+        self.routed = RoutedLinks(network) if routed is None and isinstance(network, InfraNetwork) else routed
         self._about, self._base_ns = about, base_ns
         self.edits = list(edits)
         self.fidelity = "congestion" if run.congestion else "analytical"
@@ -109,7 +114,10 @@ class MessageState(OperationEngine):
 
     def begin_anew(self) -> None:
         """Go back to the start of the run."""
+        rerouted = self.run.made and (self.machine.routes.key < 0).any()
         self.run.restart()
+        if rerouted:
+            self._about = None
 
     @property
     def recording(self) -> bool:
@@ -159,8 +167,18 @@ class MessageState(OperationEngine):
             table = getattr(self.machine, name)
             if table.nbytes != size:
                 changed[name] = allocate(size // table.itemsize, table.dtype)
+        if "ports" in changed:  # there are as many as routes have taken
+            changed["config"] = own(self.machine.config)
+            changed["config"].ports = len(changed["ports"]) // (2 * len(self.machine.npus))
         if changed:
             self.run.machine = self.machine._replace(**changed)
+        if "routes" in changed:  # recorded messages of the future that is left go nowhere
+            m = self.machine
+            stale = (m.flights.route >= len(m.routes)) | (m.flights.link >= len(m.links))
+            for name in ("number", "route", "link"):
+                m.flights[name][stale] = -1
+        if "routes" in changed and self.routed is not None:
+            self._about = renamed(self.about, self.routed, self.machine)
 
     def digest(self) -> str:
         """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""
@@ -222,7 +240,7 @@ def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> Abo
         children = children[np.arange(lengths.sum()) + np.repeat(away, lengths)]
     first, parents = reversed_lists(lengths, children[: lengths.sum()])
     network = workload.network
-    name_links = partial(_link_names, network, m.routes) if isinstance(network, InfraNetwork) else list
+    name_links = partial(_link_names, network, m) if isinstance(network, InfraNetwork) else list
     about = About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
         list(network.link_topology), first, parents, int((rows.owner < 0).sum()), name_links,
@@ -256,14 +274,6 @@ def _set_parts(about: About, operations: RankOperations, ranks: np.ndarray) -> N
     about.collective[parts.first] = parts.collective
 
 
-def _link_names(network: InfraNetwork, routes: Records) -> list[str]:
+def _link_names(network: InfraNetwork, machine: t.MessageMachine) -> list[str]:
     """Find the routes of the same pairs of ranks again: their links have the same numbers."""
-    from astranb.net.message_routes import message_routes
-
-    pairs = {divmod(key, network.npus) for key in routes.key.tolist()}
-    fabric = network.fabric
-    names = []
-    for lanes in message_routes(fabric, pairs, network.npus).lanes:
-        name = fabric.name(lanes[0]).partition("#")[0]
-        names.append(name if len(lanes) == 1 else f"{name} (of {len(lanes)} lanes)")
-    return names
+    return link_names(network.fabric, RoutedLinks(network).known(machine).lanes)

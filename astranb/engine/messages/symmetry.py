@@ -19,8 +19,8 @@ What a class needs beside:
   the ranks of a collective that order differs; where it could matter the run is given up (:mod:`.ties`).
 
 Collectives of all ranks, and those that name dimensions, go along the dimensions of the network, and are
-folded if there is one class: then the network has to look the same from each rank, and all begin the chunks of
-a dimension in one order, which is any rank's.
+folded if there is one class: then the network has to look the same from each rank, and all begin the chunks
+of a dimension in one order, which is any rank's.
 """
 
 from __future__ import annotations

@@ -632,7 +632,7 @@ def in_use(m: MessageMachine, name: str) -> np.ndarray:
     return np.flatnonzero(used)
 
 
-def _events(m: MessageMachine) -> np.ndarray:
+def events_of(m: MessageMachine) -> np.ndarray:
     """Give the pending events, each with its time, in the order in which they will be handled."""
     queue, timesteps = m.queue[0], m.timesteps
     rows = timesteps.heap[: int(queue.heaped)].tolist()
@@ -665,7 +665,7 @@ def simulated(m: MessageMachine) -> dict[str, np.ndarray]:
     state["clock"] = m.clock.copy()
     for name in scratch:
         state["clock"][name] = 0
-    state["queue"], state["events"] = np.array([m.queue[0].now, m.queue[0].turns]), _events(m)
+    state["queue"], state["events"] = np.array([m.queue[0].now, m.queue[0].turns]), events_of(m)
     # Of a heap of ready operations only its first rows are in use.
     counts = m.places.ready
     starts = np.repeat(m.places["first"] - np.cumsum(counts) + counts, counts)

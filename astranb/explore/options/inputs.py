@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import is_task_graph
 from astranb.engine.fidelity import fidelity_of
 
 from .arguments import algorithm_of, flag_of, given
@@ -139,8 +140,8 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
 
 
 def _kind_of_files(args: argparse.Namespace) -> str:
-    """Distinguish a layer table of 1.0 from a prefix of 2.0's traces by content."""
-    if Path(f"{args.workload}.0.et").exists():
+    """Distinguish a layer table of 1.0 from a prefix of 2.0's traces and from a task graph by content."""
+    if Path(f"{args.workload}.0.et").exists() or is_task_graph(args.workload):
         return TRACES  # without the layer table's modules, which take time to import
     from astranb.workload.astrasim1 import is_layer_table
 
@@ -179,13 +180,17 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
         if args.compat is not None:
             what = "ASTRA-sim 2.0 reads no infrastructures"
             raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
-    if args.down is not None and args.infra is None and kind != JOBS:
+    if args.down is not None and args.infra is None and kind != JOBS and not _is_topology(args.network):
         what = "--down names links of an infrastructure"
         raise InputError(
             what, where="run", hint="give --infra; links of a network's dimensions have no names"
         )
-    if args.dimensions is not None and args.infra is None:
-        what = "--dimensions needs --infra"
+    chosen = [name for name in ("dimensions", "logical_topology") if getattr(args, name) is not None]
+    if len(chosen) == 2:
+        what = "--dimensions and --logical-topology exclude each other"
+        raise InputError(what, where="run", hint="leave one of them out")
+    if chosen and args.infra is None and not _is_topology(args.network):
+        what = f"{flag_of(chosen[0])} needs --infra"
         raise InputError(what, where="run", hint="set npus_count in the network file instead")
 
 
@@ -251,19 +256,22 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
 
 
 def _model(args: argparse.Namespace) -> _Inputs:
-    from astranb.workload.astrasim2 import Memory, Workload, read_memory
-    from astranb.workload.models.fits import require_memory
+    from astranb.workload.astrasim2 import Workload
+    from astranb.workload.models.fits import does_not_fit, require_memory
 
     step, cluster = _step(args)
-    if step.plan is not None and step.times is not None and args.memory_limit != "none":
+    if step.times is not None and args.memory_limit != "none":
         more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
-        own = memory_limit_of(args, step.times) - more
-        require_memory(*step.plan, own, step.times.gpu.name, more)
-    memory = Memory() if args.memory is None else read_memory(args.memory)
+        own, name = memory_limit_of(args, step.times) - more, step.times.gpu.name
+        if step.plan is not None:
+            require_memory(*step.plan, own, name, more)
+        for one in step.memory():
+            if one.total > own + more:
+                raise does_not_fit(one, own, name, more, "take more GPUs (--dp)")
     operations = step.operations(by_lines=args.fidelity == "cacheline")
     limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
     what = Workload(
-        operations, cluster.network, cluster.system, memory, step.groups, title=step.title,
+        operations, cluster.network, cluster.system, cluster.memory, step.groups, title=step.title,
         footprint=step.footprint(limit),
     )  # fmt: skip
     return _Inputs(what, _network_options(args), step, cluster)
@@ -308,15 +316,24 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
 
 def _step(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     """Make a model's step, and the cluster that it runs on."""
+    from astranb.workload.astrasim2 import read_memory
     from astranb.workload.kernels import DEFAULT_GPU
     from astranb.workload.models import machine
 
-    step = workload_of(args, args.gpu or DEFAULT_GPU)
-    cluster = machine(
-        step, args.system, network_of(args), all_reduce=step.all_reduce, message_bytes=step.message_bytes,
-        **_system_options(args),
-    )  # fmt: skip
-    return step.expanded(expanded_memory_of(args, cluster.network.npus_count[0])), cluster
+    step, network = workload_of(args, args.gpu or DEFAULT_GPU), network_of(args)
+    memory = None if args.memory is None else read_memory(args.memory)
+
+    def cluster(one: ModelStep) -> Cluster:
+        return machine(
+            one, args.system, network, all_reduce=one.all_reduce, message_bytes=one.message_bytes,
+            memory=memory, **_system_options(args),
+        )  # fmt: skip
+
+    def per_node() -> int:
+        return cluster(step).network.npus_count[0]
+
+    made = step.expanded(expanded_memory_of(args, per_node))
+    return made, cluster(made)
 
 
 def _traces(args: argparse.Namespace) -> _Inputs:
@@ -370,22 +387,34 @@ def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
     """Return the infrastructure, without its failed links."""
     from astranb.infragraph import resolve
 
-    infra = resolve(args.infra or default)
+    infra = resolve(str(args.infra or default))
     down = getattr(args, "down", None)
     return infra.without(*down) if down else infra
 
 
+def _is_topology(file: str | None) -> bool:
+    """Whether a network's file is that of a packet simulator."""
+    from astranb.infragraph import is_topology_file
+
+    return file is not None and is_topology_file(file)
+
+
 def network_of(args: argparse.Namespace) -> Any:
     """Return the network's file, or make a network of an infrastructure with the given dimensions."""
-    if args.infra is None or args.network is not None:
+    infra = args.network if _is_topology(args.network) else args.infra if args.network is None else None
+    if infra is None:
         return args.network
-    from astranb.workload.astrasim2 import InfraNetwork
+    from astranb.workload.astrasim2 import InfraNetwork, read_logical_dimensions
 
+    made = _infra_of(args, infra).completed(args.gpu)
+    logical = getattr(args, "logical_topology", None)  # serving has none
+    if logical is not None:
+        return InfraNetwork(made, read_logical_dimensions(logical), logical)
     counts = [] if args.dimensions is None else args.dimensions.split("x")
     if any(not (count.isascii() and count.isdecimal() and int(count[:9]) > 0) for count in counts):
         what = f"{args.dimensions[:40]!r} is not a list of dimensions"
         raise InputError(what, where="--dimensions", hint="write 8x4")
-    return InfraNetwork(_infra_of(args).completed(args.gpu), tuple(map(int, counts)), args.infra)
+    return InfraNetwork(made, tuple(map(int, counts)), infra)
 
 
 def _run_file(file: str) -> None:

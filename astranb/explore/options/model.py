@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEGREES",
     "MODEL_OPTIONS",
+    "NETWORK_OPTIONS",
     "add_model_options",
     "degrees_of",
     "expanded_memory_of",
@@ -58,7 +59,8 @@ _CHOICES: Final = {
     "library": ("megatron (fused kernels) or pytorch (not compiled) (default: megatron)", None),
     "attention": ("flash (one kernel), flash1 (its first version) or unfused (default: flash)", None),
     "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
-    "offload": ("what the host's memory holds: none or optimizer (default: none)", None),
+    "offload": ("to the host, --memory or --expanded-memory: optimizer,parameters,activations or some", None),
+    "update": ("who updates an offloaded optimizer: host or gpu (default: gpu with a memory given)", None),
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
@@ -153,6 +155,8 @@ def _made(args: argparse.Namespace, gpu: str | None) -> ModelStep:
     )  # fmt: skip
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
+    if any(getattr(args, name, None) is not None for name in ("memory", "expanded_memory")):
+        numbers.setdefault("update", "gpu")
     times = None
     if gpu is None and args.kernels is not None:
         raise InputError("--kernels needs --gpu", where="kernels", hint="name the GPU that is most like it")
@@ -179,12 +183,20 @@ _sharing: list[bool] = []
 _shared: dict[tuple[Any, ...], ModelStep] = {}
 
 
+NETWORK_OPTIONS: Final = (
+    "infra", "network", "system", "dimensions", "num_queues_per_dim", "injection_scale",
+    "rendezvous_protocol", "fidelity", "price",
+    "expanded_memory", "expanded_shared", "expanded_streaming", "expanded_placement",
+)  # fmt: skip
+"""Options that :func:`workload_of` does not read; all others may decide the step."""
+
+
 def _identity(args: argparse.Namespace, gpu: str | None) -> tuple[Any, ...]:
     """Return what decides a step: its options, and the state of files that they name."""
-    values = [getattr(args, flags[0][2:].replace("-", "_")) for flags, _, _ in MODEL_OPTIONS]
-    files = [Path(value) for value in values if isinstance(value, str)]
+    values = {name: value for name, value in vars(args).items() if name not in NETWORK_OPTIONS}
+    files = [Path(value) for value in values.values() if isinstance(value, str)]
     about = [(one.stat().st_mtime_ns, one.stat().st_size) for one in files if one.is_file()]
-    return (gpu, getattr(args, "launch", None), *values, *about)
+    return gpu, repr(sorted(values.items(), key=lambda item: item[0])), *about
 
 
 def degrees_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -204,14 +216,14 @@ def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:
     return KernelTimes(device, args.precision or "bf16", efficiency=efficiency, launch=launch)
 
 
-def expanded_memory_of(args: argparse.Namespace, per_node: int) -> HybridMemory | None:
+def expanded_memory_of(args: argparse.Namespace, per_node: Callable[[], int]) -> HybridMemory | None:
     """Return the expansion of the GPUs' memory that the options describe.
 
     Parameters
     ----------
     args : Namespace
-    per_node : int
-        GPUs of a node, which share it with ``--expanded-shared node``.
+    per_node : callable
+        Gives the GPUs of a node, which share it with ``--expanded-shared node``.
     """
     more = given(args, "expanded_shared", "expanded_streaming", "expanded_placement")
     if args.expanded_memory is None:
@@ -232,7 +244,7 @@ def expanded_memory_of(args: argparse.Namespace, per_node: int) -> HybridMemory 
     return HybridMemory(
         MemoryTier.of(args.expanded_memory, "--expanded-memory"),
         local,
-        shared_by=per_node if shared == "node" else 1,
+        shared_by=per_node() if shared == "node" else 1,
         **{name.removeprefix("expanded_"): value for name, value in more.items()},
     )
 

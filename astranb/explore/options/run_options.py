@@ -20,7 +20,6 @@ __all__ = [
     "JOBS",
     "LAYERS",
     "MODEL",
-    "MODEL_WORDS",
     "TRACES",
     "add_options",
     "check_options",
@@ -308,12 +307,27 @@ _GROUPS: Final = (
                 _for(MODEL, TRACES, at=_MESSAGES),
                 metavar="8x4",
             ),
+            _file(
+                "--logical-topology --logical-topology-configuration",
+                "the same as a file of ASTRA-sim's ns-3, whose topology --network or --infra is",
+                _for(MODEL, TRACES, at=_MESSAGES),
+            ),
             _option(
                 "--price",
                 "dollars for a GPU and hour: what a step and a million tokens cost",
                 _for(MODEL, at=_MESSAGES),
                 type=positive,
                 metavar="X",
+            ),
+            _flag(
+                "--energy",
+                "energy of a step, and what the cluster, a step and a million tokens cost",
+                _for(MODEL, at=_MESSAGES),
+            ),
+            _file(
+                "--rates",
+                "powers and prices for --energy, YAML (default: assumed)",
+                _for(MODEL, at=_MESSAGES),
             ),
             _option(
                 "--memory-limit",
@@ -505,9 +519,6 @@ def _given(args: argparse.Namespace) -> Iterator[_Option]:
 FILE_WORDS: Final = ("infra", "jobs", "workload", "system", "network", "memory", "comm_group", "algorithm",
                      "routing", "model", "gpu", "kernels", "root", "training_loops")  # fmt: skip
 """Options that may name a file or folder that is read."""
-
-MODEL_WORDS: Final = ("gpu", *(flags[0][2:].replace("-", "_") for flags, _, _ in MODEL_OPTIONS))
-"""Options that decide the step of a model."""
 
 _OUTPUTS: Final = (
     *(option.name for option in _GROUPS[-1].options),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import signal
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing import resource_tracker
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -147,6 +151,7 @@ def executor(
     with needs_extra("a sweep on several processes"):
         import dask
         from distributed import Client, LocalCluster
+        from distributed.utils import LoopRunner
     if scheduler is not None:
         try:
             there = Client(scheduler, timeout=10, set_as_default=False)
@@ -166,16 +171,43 @@ def executor(
         "distributed.comm.timeouts.connect": "60s",
         "distributed.admin.system-monitor.gil.enabled": False,
     }
+    loops = LoopRunner(asynchronous=False)
+    with _started_quietly():
+        loops.start()
     with (
+        tempfile.TemporaryDirectory() as folder,
         dask.config.set(options),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            local_directory=folder,
             silence_logs=50,
+            loop=loops.loop,
         ) as cluster,
         Client(cluster, set_as_default=False) as local,
     ):
         yield _OnDask(local)
+
+
+@contextmanager
+def _started_quietly() -> Iterator[None]:
+    """Let the thread that is started inside start processes that Ctrl-C does not reach.
+
+    A terminal sends it to them too, and each would print a traceback. They end with this process. A thread
+    inherits which signals are blocked, and a process those of the thread that starts it.
+    """
+    options = list(sys.warnoptions)
+    sys.warnoptions.append("ignore::UserWarning")
+    try:
+        resource_tracker.ensure_running()  # else it prints what an interrupted process has left
+    finally:
+        sys.warnoptions[:] = options
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -20,8 +20,8 @@ from astranb import __version__
 from astranb.core.document import read_document
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.explore.options.inputs import Subject, simulation_of
-from astranb.explore.options.model import sharing_steps
-from astranb.explore.options.run_options import FILE_WORDS, MODEL_WORDS, options_of
+from astranb.explore.options.model import NETWORK_OPTIONS, sharing_steps
+from astranb.explore.options.run_options import FILE_WORDS, options_of
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
@@ -72,7 +72,7 @@ def content_hash(words: Words) -> str:
 
 def model_words(words: Words) -> str:
     """Return what decides the step of a model: runs that agree in it share the step."""
-    return repr([(name, words[name]) for name in MODEL_WORDS if name in words])
+    return repr([item for item in sorted(words.items()) if item[0].partition(".")[0] not in NETWORK_OPTIONS])
 
 
 def _content(name: str, value: Any) -> Any:
@@ -201,16 +201,7 @@ def _row(digest: str, words: Words) -> dict[str, Any]:
     row: dict[str, Any] = {"hash": digest, "status": DONE, "error": ""}
     try:
         row |= _figures(words)
-    except (
-        AstranbError,
-        ArithmeticError,
-        LookupError,
-        MemoryError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:  # noqa: BLE001 - a point must not end the sweep, whatever is wrong with it
         what = str(error) if isinstance(error, AstranbError) else f"{type(error).__name__}: {error}"
         row |= {"status": FAILED, "error": " ".join(what.split())[:500]}
     return {**row, "seconds": perf_counter() - began}

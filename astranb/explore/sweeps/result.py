@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from astranb.sim import Simulation
 
-__all__ = ["INFEASIBLE", "WAITING", "SweepResult", "pareto_rows"]
+__all__ = ["INFEASIBLE", "NOT_RUN", "SweepResult", "pareto_rows"]
 
+NOT_RUN = "not run"
+"""The status of a point that a sweep has not reached."""
 INFEASIBLE = "infeasible"
 """The status of a point that ran, and does not satisfy a constraint."""
-WAITING = "not run"
-"""The status of a point that a sweep has not reached."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,20 @@ class SweepResult:
         effects = axis_effects(axes, figure, ended)
         return with_distances(effects, axes, figure, ended) if distance else effects
 
+    def progress(self) -> tuple[str, int, int]:
+        """Return the fidelity that is run, how many of its points have ended, and how many it has."""
+        stages, search = self.spec.stages, self.spec.search
+        ended = [row for row in self.rows if row["status"] != NOT_RUN]
+        total = search.count if search.kind == "optuna" else len(self.points)
+        found = (stages[0].fidelity or "", len(ended), total)
+        order = [stage.fidelity for stage in stages]
+        for place, stage in enumerate(stages[1:], 1):
+            here = sum(row.get("fidelity") in order[place:] for row in ended)
+            if found[1] < found[2] or not here:
+                break
+            found = (stage.fidelity or "", here, min(stage.keep, len(ended)))
+        return found
+
     def counts(self) -> dict[str, int]:
         """Return how many points have each status."""
         found: dict[str, int] = {}
@@ -224,6 +238,8 @@ def _written(name: str, value: Any) -> str:
         return ""
     if name.endswith("_ps") and isinstance(value, int | float):
         return format_time(round(value))
+    if name.endswith("bytes") and isinstance(value, int | float):
+        return f"{value / 1e9:,.1f} GB"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

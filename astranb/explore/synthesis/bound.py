@@ -35,7 +35,8 @@ class SpeedLimit:
     Attributes
     ----------
     bandwidth_ps : int
-        By what links carry: of sums that several ranks need, the time of the sums and then of the copies.
+        By what links carry, and the latency of one link, which the last byte has to pass: of sums that
+        several ranks need, the time of the sums and then of the copies.
     latency_ps : int
         By the latency of the longest way that a chunk has to go.
     cut : tuple of int
@@ -67,13 +68,13 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
 
     Examples
     --------
-    Each rank of a ring of four gets three chunks over two links of 50 GB/s:
+    Each rank of a ring of four gets three chunks over two links of 50 GB/s, whose latency is 500 ns:
 
-    >>> from .condition import condition_of
-    >>> from .network import rank_network
+    >>> from astranb.explore.synthesis.condition import condition_of
+    >>> from astranb.explore.synthesis.network import rank_network
     >>> network = rank_network("ring:gpus=4")
     >>> speed_limit(network, condition_of("all_gather", 4), 10**6).bandwidth_ps
-    30000000
+    30500000
     """
     before, after = (condition.matrix(side, network.ranks) for side in ("before", "after"))
     if condition.reduces:
@@ -84,15 +85,22 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
     else:
         parts = [(False, before, after)]
     every = network.ranks <= _MOST_RANKS
-    bandwidth_ps, latency_ps, cut, longest_ps = 0, 0, (), -1
+    bandwidth_ps, latency_ps, longest_ps = 0, 0, -1
+    cut: tuple[int, ...] = ()
     for backward, held, needed in parts:
         worst, ranks = _worst_cut(network, held, needed, backward=backward, every=every)
-        time_ps = int(worst * chunk_bytes * 10**12)
+        time_ps = int(worst * chunk_bytes * 10**12) + (_least_latency_ps(network) if worst else 0)
         bandwidth_ps += time_ps
         if time_ps > longest_ps:
             longest_ps, cut = time_ps, ranks
         latency_ps += _latency_ps(network.reversed() if backward else network, held, needed)
     return SpeedLimit(bandwidth_ps, latency_ps, cut, "all" if every else "around ranks")
+
+
+def _least_latency_ps(network: RankNetwork) -> int:
+    """Return the least latency of a link that edges use: what crosses a cut takes it."""
+    used = [lane for lanes in network.lanes for lane in lanes]
+    return int(network.fabric.links["latency_ps"][used].min())
 
 
 def _latency_ps(network: RankNetwork, held: np.ndarray, needed: np.ndarray) -> int:
@@ -125,10 +133,10 @@ def _worst_cut(
                 worst, cut = Fraction(count, rate), (rank,) if inside else others
     if not every:
         return worst, cut
-    into = _Flows(links, network.fabric.gpus.tolist())
+    into = _MaximumFlows(links, network.fabric.gpus.tolist())
     for rank in range(network.ranks):
         worst, cut = into.worse(worst, cut, *_classes(held[:, missing[rank]]), rank)
-    back = _Flows(_Links(network, backward=not backward), network.fabric.gpus.tolist())
+    back = _MaximumFlows(_Links(network, backward=not backward), network.fabric.gpus.tolist())
     for rank in range(network.ranks):
         unicast = missing[:, alone[rank]]
         unicast = unicast[:, unicast.any(axis=0)]
@@ -175,7 +183,7 @@ class _Links:
         return int(self._out[rank])
 
 
-class _Flows:
+class _MaximumFlows:
     """Maximum flows to ranks, with capacities in whole numbers."""
 
     def __init__(self, links: _Links, gpus: list[int]) -> None:

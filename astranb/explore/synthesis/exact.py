@@ -8,6 +8,7 @@ whether a number of steps is enough; the first one that is, from below, is the l
 from __future__ import annotations
 
 from itertools import count
+from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -73,7 +74,10 @@ def least_steps(
     fewest = 1
     for rank in range(network.ranks):
         if wanted[rank].any():
-            fewest = max(fewest, int(takes[incoming[rank]].min()))
+            # No port into the rank carries more than a slice in each of its intervals.
+            last = {int(network.ports(edge)[-1]) for edge in incoming[rank]}
+            rate = sum(1 / int(busy[port]) for port in last)
+            fewest = max(fewest, int(takes[incoming[rank]].min()), ceil(wanted[rank].sum() / rate - 1e-9))
     for steps in count(fewest):
         size = len(network.source) * before.shape[1] * steps
         if size > _MOST_VARIABLES:
@@ -155,6 +159,6 @@ def _solve(
             where="exact",
             hint="use fewer ranks or slices, or leave exact out",
         )
-    edge, chunk, step = np.nonzero(np.rint(found.x).astype(int).reshape(number.shape))
-    order = np.argsort(step, kind="stable")
-    return edge[order], chunk[order]
+    carriers, carried, started = np.nonzero(np.rint(found.x).astype(int).reshape(number.shape))
+    order = np.argsort(started, kind="stable")
+    return carriers[order], carried[order]

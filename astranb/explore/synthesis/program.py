@@ -19,6 +19,7 @@ import numpy as np
 from astranb.collectives import Block, Chunk, Program, Semaphore
 from astranb.collectives.language.fifo import Cut
 from astranb.collectives.language.layout import ChunkLayout
+from astranb.core.arrays import numbered
 from astranb.core.errors import InputError
 
 from .schedule import Schedule
@@ -29,8 +30,16 @@ _Place = tuple[int, int]  # a rank and the port of one of its blocks, or a rank 
 
 _KEEPER: Final = -1  # the port of the block that sends nothing
 _SUM, _END = -1, -2
+_BLOCKS_OF_PORT: Final = 2
+"""Thread blocks that make the transfers of a port by turns: one sends while the other waits for answers."""
 _CUSTOM_PARTS: Final = 8
 """Sets of thread blocks of a collective that is a condition: it has one channel, whose chunks are cut."""
+
+_BLOCK_BPS: Final = 16 * 10**9
+"""Bytes per second of a thread block: 32 KiB under way (the default GPU's) in a round trip of 2 µs."""
+_SMS: Final = 128
+"""Thread blocks of a rank at most: an A100 has 108 SMs, which take two of them, an H100 132."""
+_LEAST_BYTES: Final = 2048  # of a chunk for each channel, as for the library's algorithms
 
 
 @dataclass
@@ -62,7 +71,7 @@ class SynthesizedAlgorithm:
         self.schedule, self.root = schedule, root
         self.__name__ = "synthesized"
         self.custom = schedule.condition.name == "custom"
-        self.channels = 1 if self.custom else None
+        self.channels = 1 if self.custom else _channels(schedule, len(self.steps))
 
     @cached_property
     def steps(self) -> dict[_Place, list[_BlockStep]]:
@@ -89,16 +98,27 @@ class SynthesizedAlgorithm:
                 raise InputError("a condition has one channel", where="channels", hint="leave it out")
             _lay_out(self.schedule, program)
             for part in range(_CUSTOM_PARTS):
-                _BlockWriter(self, program, part).write()
+                _ScheduleWriter(self, program, part).write()
             return
         program.cut = Cut(rounds=self.schedule.slices)
-        _BlockWriter(self, program).write()
+        _ScheduleWriter(self, program).write()
+
+
+def _channels(schedule: Schedule, blocks: int) -> int:
+    """Return how many sets of blocks there are: enough for the fastest port, and no more than SMs."""
+    fastest = -(-int(schedule.network.rate_Bps.max()) // (_BLOCK_BPS * _BLOCKS_OF_PORT))
+    each = -(-blocks // schedule.network.ranks)
+    lines = max(1, schedule.slice_bytes * schedule.slices // _LEAST_BYTES)
+    return max(1, min(4 * fastest, _SMS // each, lines))
 
 
 def _planned(schedule: Schedule) -> dict[_Place, list[_BlockStep]]:
     """Return what each block does."""
     network, condition, slices = schedule.network, schedule.condition, schedule.slices
-    ports = network.port[network.first_port[:-1]][schedule.edge].tolist()
+    ports = network.port[network.first_port[:-1]][schedule.edge]
+    turn = np.zeros(len(ports), np.int64)  # of each port's transfers, by turns for its blocks
+    order = np.argsort(ports, kind="stable")
+    turn[order] = numbered(np.bincount(ports, minlength=1)) % _BLOCKS_OF_PORT
     steps: dict[_Place, list[_BlockStep]] = {}
     arrived: dict[_Place, list[int]] = defaultdict(list)  # transfers that nobody waits for yet
     first: dict[_Place, tuple[int, _BlockStep]] = {}  # the block and step after which a chunk is there
@@ -120,7 +140,13 @@ def _planned(schedule: Schedule) -> dict[_Place, list[_BlockStep]]:
             first[place] = port, step
         steps.setdefault((rank, port), []).append(step)
 
-    columns = (ports, schedule.source, schedule.target, schedule.chunk, schedule.adds)
+    columns = (
+        ports * _BLOCKS_OF_PORT + turn,
+        schedule.source,
+        schedule.target,
+        schedule.chunk,
+        schedule.adds,
+    )
     rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
     for number, (port, source, target, chunk, adds) in enumerate(rows):
         if not adds and chunk not in summed and owners.get(chunk // slices) == source:
@@ -165,7 +191,7 @@ def _lay_out(schedule: Schedule, program: Program) -> None:
     program.layout = ChunkLayout(chunk_bytes, inputs, outputs, times, outputs[1].copy())
 
 
-class _BlockWriter:
+class _ScheduleWriter:
     """Writes the blocks of one channel of a program, or of a part of it."""
 
     def __init__(self, algorithm: SynthesizedAlgorithm, program: Program, part: int = 0) -> None:

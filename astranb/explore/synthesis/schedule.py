@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Schedule", "drawn_schedule", "finished"]
 
 Ints = NDArray[np.int64]
+
+_SIGNAL_PS: Final = 1_700_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,27 @@ class Schedule:
     def time_ps(self) -> int:
         """When the last slice has arrived."""
         return int(self.end_ps.max(initial=0))
+
+    @cached_property
+    def expected_ps(self) -> int:
+        """Time that is to be expected by cache lines, where lines have headers and blocks wait for answers.
+
+        Assumptions: a line of 128 B has a header of 16 B and an acknowledgement of 16 B, which shares the
+        links the other way; a block that has stored a slice waits for acknowledgements, twice the latency,
+        and 1.7 µs pass besides until the other rank sees the signal (measured: what a transfer of 128 B
+        takes by cache lines with the default GPU). Two blocks of a port do so by turns.
+        """
+        tables = self.network.edges(self.slice_bytes)
+        busy_ps = tables.busy_ps * 5 // 4
+        answer_ps = 2 * self.network.latency_ps + _SIGNAL_PS
+        wire_ps = np.maximum.reduceat(busy_ps[tables.port], tables.first_port[:-1])
+        first = tables.port[tables.first_port[:-1]]
+        np.maximum.at(busy_ps, first, answer_ps // 2)
+        slowed = tables._replace(busy_ps=busy_ps, took_ps=self.network.latency_ps + wire_ps + answer_ps)
+        total = self.condition.chunks * self.slices
+        ready_ps = np.zeros(self.network.ranks * total, np.int64)
+        start_ps = retime(slowed, self.edge, self.chunk, ready_ps, chunks=total)
+        return int((start_ps + slowed.took_ps[self.edge]).max(initial=0))
 
     @property
     def source(self) -> Ints:
@@ -92,8 +116,8 @@ def drawn_schedule(
         found = _matched(network, before, after, slice_bytes, seed, looked)
         return finished(network, condition, slices, slice_bytes, [], [found[:2]])
     owned = np.zeros_like(after)
-    for chunk, rank in condition.owners.items():
-        owned[rank, chunk * slices : (chunk + 1) * slices] = True
+    for number, rank in condition.owners.items():
+        owned[rank, number * slices : (number + 1) * slices] = True
     edge, chunk, start_ps = _matched(
         network.reversed(), owned, before & owned.any(axis=0), slice_bytes, seed, looked
     )
@@ -161,7 +185,7 @@ def _matched(
         closer = _closer(distance, nearest, wanted) & ~before
         useful = _packed(closer, words)
     else:
-        distance = nearest = np.zeros(0, np.int64)
+        distance = nearest = np.zeros((0, 0), np.int64)
         useful = _packed(wanted, words)
         for edge in range(len(tables.source)):
             supply[tables.target[edge], before[tables.source[edge]]] += tables.weight[edge]
@@ -187,4 +211,5 @@ def _packed(chunks: np.ndarray, words: int) -> Ints:
     padded = np.zeros((len(chunks), words * WORD_BITS), np.int64)
     padded[:, : chunks.shape[1]] = chunks
     bits = np.int64(1) << np.arange(WORD_BITS, dtype=np.int64)
-    return (padded.reshape(len(chunks), words, WORD_BITS) * bits).sum(axis=2).ravel()
+    packed: Ints = (padded.reshape(len(chunks), words, WORD_BITS) * bits).sum(axis=2).ravel()
+    return packed

@@ -86,7 +86,7 @@ export function createSweep(model, host, signal) {
     const all = message ? `${formatCount(message.points)} points` : "";
     const waiting = message?.counts["not run"];
     if (running && stopped) settle(counts, `stopping: ${formatCount(done)} of ${formatCount(total)}${failures}`);
-    else if (running && total && done < total) settle(counts, `${stage}: ${formatCount(done)} of ${formatCount(total)}${failures}${left}`);
+    else if (running && total && done < total) settle(counts, `${stage ? `${stage}: ` : ""}${formatCount(done)} of ${formatCount(total)}${failures}${left}`);
     else if (running) settle(counts, total ? `${all}${failures}: analysing` : "starting");
     else settle(counts, `${all}${failures}${waiting ? `, ${formatCount(waiting)} not run` : ""}${stopped ? ": stopped" : ""}`);
     meter.hidden = stop.hidden = !running;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .documents import read_memory, read_network, read_system
+from .documents import read_logical_dimensions, read_memory, read_network, read_system
 from .footprint import Footprint
 from .kinds import COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND
 from .memory import Memory
@@ -11,7 +11,7 @@ from .operations import COLLECTIVE_NAMES, Operations, RankOperations
 from .parts import Label, RecordedParts
 from .placed_job import PlacedJob, read_placed_jobs, saved_placed_jobs
 from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
-from .whole_dimensions import along_dimensions
+from .whole_dimensions import along_dimensions, spanned_dimensions
 from .workload import Workload, load
 
 __all__ = [
@@ -38,9 +38,11 @@ __all__ = [
     "Workload",
     "along_dimensions",
     "load",
+    "read_logical_dimensions",
     "read_memory",
     "read_network",
     "read_placed_jobs",
     "read_system",
     "saved_placed_jobs",
+    "spanned_dimensions",
 ]

@@ -12,7 +12,7 @@ from astranb.core.file_formats import names_format
 from astranb.net.cost import PLACES
 
 from .memory import Memory
-from .network import TOPOLOGIES, DimensionNetwork
+from .network import TOPOLOGIES, DimensionNetwork, InfraNetwork
 from .operations import COLLECTIVE_NAMES
 from .system import System
 
@@ -21,6 +21,7 @@ __all__ = [
     "per_node_graphs",
     "read_groups",
     "read_json",
+    "read_logical_dimensions",
     "read_memory",
     "read_network",
     "read_system",
@@ -142,15 +143,61 @@ def _read_yaml(path: str | Path) -> DocumentNode:
 
 
 @names_format("network")
-def read_network(path: str | Path) -> DimensionNetwork:
-    """Read ``network.yml``.
+def read_network(path: str | Path, logical: str | Path | None = None) -> DimensionNetwork | InfraNetwork:
+    """Read ``network.yml``, or the physical topology that ASTRA-sim's ns-3 takes.
+
+    Parameters
+    ----------
+    path : str or Path
+        Also any other topology file that :func:`astranb.infragraph.convert` reads.
+    logical : str or Path, optional
+        Of a topology, the file of its logical dimensions.
 
     Raises
     ------
     InputError
         It cannot be read, or a key or value is not valid.
     """
+    from astranb.infragraph import convert, is_topology_file
+
+    if is_topology_file(path):
+        dimensions = () if logical is None else read_logical_dimensions(logical)
+        return InfraNetwork(convert(path), dimensions, str(path if logical is None else logical))
     return DimensionNetwork.from_document(_document(_read_yaml(path), _NETWORK), str(path))
+
+
+@names_format("ns-3 dimensions")
+def read_logical_dimensions(path: str | Path) -> tuple[int, ...]:
+    """Read the logical dimensions of ASTRA-sim's ns-3, the first of which joins neighbouring ranks.
+
+    Parameters
+    ----------
+    path : str or Path
+        As ``{"logical-dims": ["8", "4"]}``; ASTRA-sim takes strings, here numbers do too.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or has no list of whole numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "logical.json")
+    ...     _ = file.write_text('{"logical-dims": ["8", "4"]}')
+    ...     read_logical_dimensions(file)
+    (8, 4)
+    """
+    listed = read_json(path).get("logical-dims")
+    return tuple(_dimension(one) for one in listed.items())
+
+
+def _dimension(node: DocumentNode) -> int:
+    word = node.value
+    if isinstance(word, str) and word.isascii() and word.isdecimal() and len(word) < 10:
+        node = DocumentNode(int(word), node.source, node.place)
+    return _count(node)
 
 
 @names_format("system")

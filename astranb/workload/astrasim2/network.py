@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError, near
 from astranb.net.astrasim2 import FULLY_CONNECTED, MESH, RING, SWITCH
-from astranb.net.cost import cost_dollars
+from astranb.net.cost import PLACES, CostRates, cost_dollars, fabric_cost_dollars
 
 if TYPE_CHECKING:
     from astranb.infragraph import Infra
@@ -126,8 +128,13 @@ class DimensionNetwork:
         """The topology of each dimension of links: a torus has several."""
         return [shape for shape, (_, sides) in zip(self.topology, self.sides, strict=True) for _ in sides]
 
-    def cost_dollars(self) -> float:
-        """Give the cost of its links and switches at the rates of ASTRA-sim 1.0.
+    @property
+    def places(self) -> Sequence[str]:
+        """The kind of each dimension; ``Node`` where it is not given."""
+        return self.dimension_type or ["Node"] * len(self.topology)
+
+    def cost_dollars(self, rates: CostRates = PLACES) -> float:
+        """Give the cost of its links and switches at some rates (ASTRA-sim 1.0's).
 
         Examples
         --------
@@ -136,7 +143,7 @@ class DimensionNetwork:
         """
         names = {RING: "Ring", MESH: "Mesh", SWITCH: "Switch", FULLY_CONNECTED: "FullyConnected"}
         links = [(names[kind], sides) for kind, sides in self.sides]
-        return cost_dollars(links, self.bandwidth, self.dimension_type)
+        return cost_dollars(links, self.bandwidth, self.dimension_type, rates)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], where: str = "network") -> DimensionNetwork:
@@ -218,11 +225,15 @@ class InfraNetwork:
         """The same names: its links have no dimensions."""
         return self.topology
 
-    def cost_dollars(self) -> float:
-        """Give the cost of its links, switches and NICs at the rates of ASTRA-sim 1.0."""
-        from astranb.net.cost import fabric_cost_dollars
+    @property
+    def places(self) -> list[str]:
+        """The kind of each dimension: ``Node`` within an instance, else ``Pod``."""
+        inside = accumulate(self.npus_count, mul)
+        return ["Node" if count <= self.fabric.per_node else "Pod" for count in inside]
 
-        return fabric_cost_dollars(self.fabric)
+    def cost_dollars(self, rates: CostRates = PLACES) -> float:
+        """Give the cost of its links, switches and NICs at some rates (ASTRA-sim 1.0's)."""
+        return fabric_cost_dollars(self.fabric, rates)
 
     @property
     def npus(self) -> int:

@@ -163,6 +163,7 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
         known = {kind: number for kind, number in known.items() if number <= BROADCAST}
     collective[list(known)] = list(known.values())
     is_collective = trace.type == NodeType.COMM_COLL
+    copies = np.isin(trace.type, (NodeType.MEM_LOAD, NodeType.MEM_STORE)) & (not compat)
     # The collective of a node that is not one is ignored.
     named = np.where(is_collective, trace.comm_type, 0)
     which = np.where(is_collective, collective[named], 0)
@@ -195,7 +196,7 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
         "group": np.where(is_collective, _groups(trace, groups), -1),
         "involved": _involved(trace),
         "priority": trace.comm_priority,
-        "stream": np.clip(trace.integers("comm_stream"), 0, 1) * is_collective,
+        "stream": np.clip(trace.integers("comm_stream"), 0, 1) * (is_collective | copies),
     }
 
 

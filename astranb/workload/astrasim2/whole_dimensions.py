@@ -15,20 +15,22 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
-from .kinds import COLLECTIVE
+from .kinds import COLLECTIVE, INTER, THEMIS
 from .operations import RankOperations
+from .system import System
 from .workload import Workload
 
-__all__ = ["along_dimensions"]
+__all__ = ["along_dimensions", "spanned_dimensions"]
 
-_SAME = ("collective", "bytes", "involved", "stream", "priority")
+_SAME = ("collective", "involved", "stream", "priority")
 """What all ranks have to do alike: they number the chunks of these collectives alike."""
 
 
 def along_dimensions(workload: Workload) -> Workload:
     """Give the same workload with collectives of groups along the dimensions of the network.
 
-    Groups that are not whole dimensions keep their ring.
+    Groups that are not whole dimensions keep their ring. Groups may have other sizes than others, as where
+    160 heads are divided over 128 ranks, if these make as many chunks.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ def along_dimensions(workload: Workload) -> Workload:
         raise InputError("ASTRA-sim 2.0 does collectives of groups as rings", where="system", hint=hint)
     counts = list(workload.network.npus_count)
     ranks = RankOperations.of(workload.operations)
-    masks = {number: _dimensions(members, counts) for number, members in workload.groups.items()}
+    masks = {number: spanned_dimensions(members, counts) for number, members in workload.groups.items()}
     patterns, found = [], set()
     for number, one in enumerate(ranks.patterns):
         rows = one.rows.copy()
@@ -68,19 +70,31 @@ def along_dimensions(workload: Workload) -> Workload:
                 rows["group"][those], rows["involved"][those] = -1, named.pop()
         patterns.append(replace(one, rows=rows))
         whole = rows[(rows["kind"] == COLLECTIVE) & (rows["group"] < 0)]
-        found.add(tuple(whole[name].tobytes() for name in _SAME))
+        chunks = _chunks(whole, workload.system, workload.network.npus)
+        found.add((chunks.tobytes(), *(whole[name].tobytes() for name in _SAME)))
     if len(found) > 1:
         what = "ranks do not have the same collectives along dimensions, as in a pipeline"
         raise InputError(what, where="system", hint=hint)
     return replace(workload, operations=replace(ranks, patterns=patterns))
 
 
-def _dimensions(members: Sequence[int], counts: Sequence[int]) -> int:
+def _chunks(rows: np.ndarray, system: System, npus: int) -> np.ndarray:
+    """Give what of a collective's size decides on its chunks: their number, or the size.
+
+    Themis orders the dimensions of each chunk by sizes, if there are several.
+    """
+    sizes = rows["bytes"]
+    count = -(-sizes // np.maximum(-(-sizes // system.splits), npus))
+    several = rows["involved"] & (rows["involved"] - 1) != 0
+    return np.where(several & (INTER[system.inter] >= THEMIS), -sizes, count)
+
+
+def spanned_dimensions(members: Sequence[int], counts: Sequence[int]) -> int:
     """Give a bit for each dimension in which ranks have all places; 0 if they are anything else.
 
     Examples
     --------
-    >>> [_dimensions(ranks, [2, 3]) for ranks in ([0, 1], [1, 3, 5], range(6), [0, 2], [0, 3])]
+    >>> [spanned_dimensions(ranks, [2, 3]) for ranks in ([0, 1], [1, 3, 5], range(6), [0, 2], [0, 3])]
     [1, 2, 3, 0, 0]
     """
     ranks, mask, size = np.asarray(members), 0, 1

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from astranb.chakra import NO_DURATIONS, Trace, is_task_graph, read_ranks, read_task_graph, task_graph_traces
+from astranb.chakra import NO_DURATIONS, Trace, read_ranks, read_task_graph, task_graph_traces
 from astranb.core.errors import InputError
+from astranb.core.file_formats import is_task_graph
 
 from .custom_collectives import read_custom_collectives
 from .documents import read_groups, read_json, read_memory, read_network, read_system
@@ -83,6 +84,7 @@ def load(
     *,
     memory: str | Path | None = None,
     groups: str | Path | None = None,
+    logical: str | Path | None = None,
     compat: bool = False,
     queues: int = 1,
     injection_scale: float = 1.0,
@@ -98,9 +100,11 @@ def load(
     system : str or Path
         ``system.json``.
     network : str, Path or InfraNetwork
-        ``network.yml``, or an infrastructure.
+        ``network.yml``; the physical topology of ASTRA-sim's ns-3; or an infrastructure.
     memory, groups : str or Path, optional
         The remote memory and the communicator groups, JSON.
+    logical : str or Path, optional
+        Of a topology, the file of its logical dimensions, JSON.
     compat : bool
         Whether to keep ASTRA-sim 2.0's peculiarities.
     queues : int
@@ -122,11 +126,13 @@ def load(
     InputError
         A file cannot be read or used; the text names it, the place and a hint.
     """
-    described = network if isinstance(network, InfraNetwork) else read_network(network)
+    described = network if isinstance(network, InfraNetwork) else read_network(network, logical)
     npus = described.npus
     document = read_json(system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
     traces, members = _traces(workload, groups, npus)
+    if is_task_graph(workload):
+        settings = replace(settings, roofline=False)  # its computations have durations and no operations
     custom = read_custom_collectives(document, root)
     known: dict[bytes, Operations] = {}
     operations = []

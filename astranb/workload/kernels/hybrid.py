@@ -144,7 +144,7 @@ class HybridMemory:
         """What a GPU has of its bandwidth."""
         return self.expanded.bandwidth_Bps / self.shared_by
 
-    def split(self, held: Mapping[str, int], memory_bytes: int) -> MemorySplit | None:
+    def split(self, held: Mapping[str, int], memory_bytes: int, offloaded: int = 0) -> MemorySplit | None:
         """Divide what a rank holds; None if its own memory is enough.
 
         Parameters
@@ -153,6 +153,8 @@ class HybridMemory:
             Bytes by what they are for.
         memory_bytes : int
             A GPU's own memory.
+        offloaded : int
+            Bytes in the expansion besides, which kernels do not stream from.
 
         Raises
         ------
@@ -160,16 +162,15 @@ class HybridMemory:
             It does not fit in both.
         """
         local, total = self.local_bytes or memory_bytes, sum(held.values())
-        out = total - local
-        if out <= 0:
-            return None
-        if out > self.capacity_bytes:
+        out, room = max(0, total - local), self.capacity_bytes - offloaded
+        if out > room:
             needed, own, more, missing = (
-                f"{size / 1e9:,.1f}"
-                for size in (total, local, self.capacity_bytes, out - self.capacity_bytes)
+                f"{size / 1e9:,.1f}" for size in (total + offloaded, local, self.capacity_bytes, out - room)
             )
             what = f"a rank needs {needed} GB: {own} of the GPU and {more} expanded are {missing} too few"
             raise InputError(what, where="memory", hint="take more expanded memory, or divide the model more")
+        if not out:
+            return None
         if self.placement == "evenly":
             return MemorySplit(self, dict.fromkeys(held, out / total), total, out)
         left, fractions = out, {}
@@ -203,6 +204,10 @@ class MemorySplit:
         """The part of all data that lies in the expansion."""
         return self.expanded_bytes / self.total_bytes
 
+    def expanded_of(self, moved: Mapping[str, float]) -> float:
+        """Give how many bytes of those that are moved lie in the expansion."""
+        return sum(size * self.fractions.get(name, self.fraction) for name, size in moved.items())
+
     def streamed_ns(self, moved: Mapping[str, float], local_Bps: float, part: float = 1.0) -> float:  # noqa: N803
         """Give the time to move bytes of each sort of data.
 
@@ -214,7 +219,7 @@ class MemorySplit:
         part : float
             What kernels achieve of both bandwidths.
         """
-        far = sum(size * self.fractions.get(name, self.fraction) for name, size in moved.items())
+        far = self.expanded_of(moved)
         near_ns = (sum(moved.values()) - far) * 1e9 / (local_Bps * part)
         far_ns = 0.0
         if far > 0:

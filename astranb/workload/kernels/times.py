@@ -195,13 +195,15 @@ class KernelTimes:
         """Give the times on the same GPU with an expansion of its memory, or without."""
         return self if memory == self.expanded else self._with(memory, None)
 
-    def holding(self, held: Mapping[str, int]) -> KernelTimes:
+    def holding(self, held: Mapping[str, int], offloaded: int = 0) -> KernelTimes:
         """Give the times of a rank that holds some data.
 
         Parameters
         ----------
         held : mapping of str to int
             Bytes by what they are for, as :data:`astranb.workload.models.MEMORY_PARTS`.
+        offloaded : int
+            Bytes in the expansion that are only loaded and stored.
 
         Raises
         ------
@@ -219,7 +221,7 @@ class KernelTimes:
         """
         if self.expanded is None:
             return self
-        split = self.expanded.split(held, self.gpu.memory_bytes)
+        split = self.expanded.split(held, self.gpu.memory_bytes, offloaded)
         return self if split is None else self._with(self.expanded, split)
 
     @property
@@ -364,7 +366,7 @@ class KernelTimes:
         """
         moved = self.moved(kernel)
         if isinstance(kernel, Stream):
-            return {_STREAMED.get(kernel.sort, "activations"): moved}
+            return {kernel.data or _STREAMED.get(kernel.sort, "activations"): moved}
         if isinstance(kernel, Attention) and kernel.queries == 1:
             kept = 2 * kernel.kept_numbers
             return {"cache": kept, "activations": moved - kept}

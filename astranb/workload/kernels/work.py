@@ -171,12 +171,15 @@ class Stream:
         Bytes of the backward pass relative to those.
     sort : str
         One of :data:`SORTS`.
+    data : str
+        What it moves (:data:`astranb.workload.models.MEMORY_PARTS`), where its sort does not say so.
     """
 
     size: int
     launches: int = 1
     back: float = 1.5
     sort: str = "element-wise"
+    data: str = ""
 
     flops = 0
 

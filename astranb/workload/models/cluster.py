@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from astranb.core.errors import InputError
-from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, System, read_network, read_system
+from astranb.workload.astrasim2 import (
+    DimensionNetwork,
+    InfraNetwork,
+    Memory,
+    System,
+    read_network,
+    read_system,
+)
 from astranb.workload.kernels import DEFAULT_GPU, HOSTS, KernelTimes, gpu_named
 
 from .interconnect import INTERCONNECTS, Interconnect
@@ -29,12 +36,15 @@ class Cluster:
         FLOP/s of a rank, the reference of utilisation.
     assumed : list of str
         The assumptions, one line each.
+    memory : Memory
+        What holds offloaded data, outside the GPUs.
     """
 
     network: DimensionNetwork | InfraNetwork
     system: System
     peak_flops: float
     assumed: list[str] = field(default_factory=list)
+    memory: Memory = field(default_factory=Memory)
 
 
 class _Placed(Protocol):
@@ -50,7 +60,10 @@ class _Placed(Protocol):
     def spans_all(self) -> bool: ...
 
     @property
-    def offloads(self) -> bool: ...
+    def host_updates(self) -> bool: ...
+
+    @property
+    def moved_bytes(self) -> int: ...
 
 
 def machine(
@@ -60,6 +73,7 @@ def machine(
     *,
     all_reduce: str = "ring",
     message_bytes: int = 0,
+    memory: Memory | None = None,
     **options: Any,
 ) -> Cluster:
     """Return the cluster that a model runs on: described by files, or that of its GPU.
@@ -77,6 +91,8 @@ def machine(
     message_bytes : int
         Bytes that most of those all-reduces have, where the network is that of the GPU: small ones begin
         sooner, large ones achieve more bandwidth (:meth:`Interconnect.all_reduce`).
+    memory : Memory, optional
+        What holds offloaded data. Default: the GPUs' expansion, or else their host's memory.
     **options
         Those of :meth:`System.from_document`: ``queues``, ``injection_scale``, ``rendezvous``.
 
@@ -110,18 +126,19 @@ def machine(
             where=described.where,
             hint="make the product of the degrees of parallelism equal npus_count",
         )
+    outside = memory or (_outside(times) if step.moved_bytes else Memory())
     if system is not None:
         settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
-        return Cluster(described, settings, peak or times.peak_flops, assumed)
+        return Cluster(described, settings, peak or times.peak_flops, assumed, outside)
     settings = assumed_system(step, described, all_reduce, **options)
-    if step.offloads:
+    if step.host_updates or (step.moved_bytes and memory is None and times.expanded is None):
         host = HOSTS[times.gpu.name]
-        assumed.append(f"the host updates parameters over {host.link_Bps / 1e9:g} GB/s: {host.text}")
+        assumed.append(f"offloaded to the host, over {host.link_Bps / 1e9:g} GB/s: {host.text}")
     split = f"{settings.splits} chunk{'s' if settings.splits > 1 else ''} per collective"
     names = "ring algorithms" if all_reduce == "ring" else "all-reduces of few steps"
     assumed.append(f"{times.text}; {names}, {split}; replace with --system FILE")
-    return Cluster(described, settings, times.peak_flops, assumed)
+    return Cluster(described, settings, times.peak_flops, assumed, outside)
 
 
 def assumed_system(
@@ -157,6 +174,16 @@ def assumed_system(
     )
 
 
+def _outside(times: KernelTimes) -> Memory:
+    """Return the memory that holds what is offloaded: the GPU's expansion, or else its host's."""
+    found = times.expanded
+    if found is None:
+        return Memory("PER_NPU_MEMORY_EXPANSION", 0, HOSTS[times.gpu.name].link_Bps / 1e9)
+    kind = "PER_NPU_MEMORY_EXPANSION" if found.shared_by == 1 else "PER_NODE_MEMORY_EXPANSION"
+    tier = found.expanded
+    return Memory(kind, -(-tier.latency_ps // 1000), tier.bandwidth_Bps / 1e9, found.shared_by)
+
+
 def _node(ranks: int, links: Interconnect) -> int:
     """Return the number of GPUs of each node."""
     return next(count for count in range(min(links.per_node, ranks), 0, -1) if ranks % count == 0)
@@ -172,10 +199,11 @@ def _two_tiers(ranks: int, links: Interconnect) -> tuple[DimensionNetwork, str]:
     )
     where = "the assumed network"
     if node == ranks:
-        return DimensionNetwork(["Switch"], [ranks], [inside], [links.inside_ns // 2], where), text
+        return DimensionNetwork(["Switch"], [ranks], [inside], [links.inside_ns // 2], where, ["Node"]), text
     text += (
         f", {ranks // node} nodes at {between:g} GB/s of {links.between_peak_Bps / 1e9:g} and "
         f"{links.between_ns:,} ns per GPU ({links.between_text})"
     )
     counts, latencies = [node, ranks // node], [links.inside_ns // 2, links.between_ns // 2]
-    return DimensionNetwork(["Switch", "Switch"], counts, [inside, between], latencies, where), text
+    tiers = ["Node", "Pod"]
+    return DimensionNetwork(["Switch"] * 2, counts, [inside, between], latencies, where, tiers), text

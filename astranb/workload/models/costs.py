@@ -97,19 +97,19 @@ class Costs:
     job: Job
     part: int = 0
 
-    def _share(self, width: int) -> int:
+    def share_of(self, width: int) -> int:
         """The rank's share of a width that tensor parallelism divides."""
         return share(width, self.job.parallelism.tensor, self.part)
 
     @property
     def heads(self) -> int:
         """Heads of queries of the rank."""
-        return self.model.heads // self.model.head_groups * self._share(self.model.head_groups)
+        return self.model.heads // self.model.head_groups * self.share_of(self.model.head_groups)
 
     @property
     def kv_heads(self) -> int:
         """Its heads of keys and values."""
-        return self._share(self.model.kv_heads)
+        return self.share_of(self.model.kv_heads)
 
     @property
     def tokens(self) -> int:
@@ -241,7 +241,7 @@ class Costs:
         return self._mlp(self.model.ffn)
 
     def _mlp(self, width: int) -> tuple[Cost, Cost]:
-        m, part = self.model, self._share(width)
+        m, part = self.model, self.share_of(width)
         matrices = 2 if m.gated else 1
         shape = (m.hidden, matrices * part)
         opening = self._products(
@@ -264,7 +264,7 @@ class Costs:
         It computes the number of tokens that it sends to experts, times :attr:`load`.
         """
         m = self.model
-        count, part = self.used_experts, self._share(m.expert_ffn)
+        count, part = self.used_experts, self.share_of(m.expert_ffn)
         each = m.expert // m.expert_ffn * part
         numbers = count * each
         tokens = int(self.load * m.top_k * self.tokens)

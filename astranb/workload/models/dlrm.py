@@ -10,9 +10,10 @@ from astranb.workload.kernels import Product, Stream
 
 from .convolutional import backward, check_data_only, forward, full, update
 from .job import Job
+from .memory import RUNTIME_BYTES, RankMemory
 from .program import Cost, StageProgram
 
-__all__ = ["DLRM", "Dlrm", "recommendation"]
+__all__ = ["DLRM", "Dlrm", "recommendation", "recommendation_memory"]
 
 _CRITEO = (
     39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10, 2208, 11938,
@@ -62,8 +63,12 @@ class Dlrm:
     @property
     def interaction_flops(self) -> int:
         """Operations of the products of pairs for one sample: all are computed, and half of them used."""
-        vectors = len(self.tables) + 1
-        return 2 * vectors * vectors * self.width
+        return 2 * self.vectors * self.vectors * self.width
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a sample of which pairs are multiplied: embeddings, and the bottom MLP's output."""
+        return len(self.tables) + 1
 
 
 DLRM: Final = {
@@ -97,11 +102,11 @@ def recommendation(model: Dlrm, job: Job) -> StageProgram:
         [full(f"{name}{layer}", into, out) for layer, (into, out) in enumerate(pairwise(widths))]
         for name, widths in (("bottom", model.bottom), ("top", model.top))
     )
-    vectors = len(model.tables) + 1
+    vectors = model.vectors
     products = Product(vectors, vectors, model.width, copies=micro, weights=False)
     pairs = Cost(micro * model.interaction_flops, 2 * rows, kernels=(products,))
     for number in range(job.microbatches):
-        lookup = Cost(rows // size, 2 * rows, vector=True, kernels=(Stream(2 * rows),))
+        lookup = Cost(rows // size, 2 * rows, vector=True, kernels=(Stream(2 * rows, data="weights"),))
         found = program.compute(f"lookup {number}", lookup)
         there = program.collect("all_to_all", "data", rows, f"embeddings {number}", [found])
         done = forward(program, job, bottom, number)
@@ -115,9 +120,43 @@ def recommendation(model: Dlrm, job: Job) -> StageProgram:
         backward(program, job, bottom, number, reduced, bottom[0])
         program.compute(
             f"lookup update {number}",
-            Cost(2 * rows // size, 3 * rows, vector=True, kernels=(Stream(3 * rows),)),
+            Cost(2 * rows // size, 3 * rows, vector=True, kernels=(Stream(3 * rows, data="weights"),)),
             home,
         )
     if job.mode == "training":
         update(program, job, model.dense_parameters, reduced)
     return program
+
+
+def recommendation_memory(model: Dlrm, job: Job) -> RankMemory:
+    """Give the memory of a rank, with its share of the tables.
+
+    The MLPs have gradients and an optimizer's state; rows of tables are updated where they are, by stochastic
+    gradient descent, which keeps nothing. A layer's input is kept from its forward to its backward pass.
+
+    Parameters
+    ----------
+    model : Dlrm
+    job : Job
+
+    Examples
+    --------
+    >>> from astranb.workload.models import Parallelism
+    >>> found = recommendation_memory(DLRM["dlrm"], Job(Parallelism(data=8), 1, 8 * 2048))
+    >>> found.weights // 10**6, found.optimizer // 10**6
+    (6013, 28)
+    """
+    degrees, size = job.parallelism, job.bytes_each
+    dense, training = model.dense_parameters, job.mode == "training"
+    tables = -(-sum(model.tables) // degrees.data) * model.width
+    states = -(-dense // degrees.size("data")) if degrees.zero else dense
+    inputs = sum(model.bottom[:-1] + model.top[:-1]) + model.vectors * model.width
+    rows = job.micro * len(model.tables) * model.width * size
+    return RankMemory(
+        0,
+        weights=(tables + dense) * size,
+        gradients=dense * job.gradient_bytes * training,
+        optimizer=states * job.optimizer_bytes * training,
+        activations=job.micro * inputs * size * training,
+        buffers=RUNTIME_BYTES + 2 * rows,
+    )

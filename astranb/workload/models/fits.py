@@ -15,7 +15,7 @@ from .pipeline import check
 from .transformer import Transformer
 from .weights import shares
 
-__all__ = ["fullest", "options_of", "require_memory", "what_fits"]
+__all__ = ["does_not_fit", "fullest", "options_of", "require_memory", "what_fits"]
 
 _MOST_STAGES: Final = 64
 _FLAGS: Final = {
@@ -61,6 +61,21 @@ def require_memory(
     both_bytes = limit_bytes + expanded_bytes
     if found.total <= both_bytes:
         return found
+    better = what_fits(model, job, both_bytes)
+    hint = "take a GPU with more memory" if better is None else f"take {options_of(better)}"
+    raise does_not_fit(found, limit_bytes, gpu, expanded_bytes, hint)
+
+
+def does_not_fit(found: RankMemory, limit_bytes: int, gpu: str, expanded_bytes: int, hint: str) -> InputError:
+    """Return the error for a rank that does not fit: what it needs, and what is missing.
+
+    Parameters
+    ----------
+    found : RankMemory
+    limit_bytes, gpu, expanded_bytes
+        As of :func:`require_memory`.
+    hint : str
+    """
     parts = sorted(found.parts.items(), key=lambda one: -one[1])[:3]
     largest = ", ".join(f"{name} {size / 1e9:,.1f}" for name, size in parts)
     what = (
@@ -68,15 +83,10 @@ def require_memory(
         f"{limit_bytes / 1e9:,.1f} GB of {gpu} ({largest})"
     )
     if expanded_bytes:
-        missing = (found.total - both_bytes) / 1e9
+        missing = (found.total - limit_bytes - expanded_bytes) / 1e9
         what += f"; with {expanded_bytes / 1e9:,.1f} GB of expanded memory {missing:,.1f} GB are missing"
-    better = what_fits(model, job, both_bytes)
-    hint = "take a GPU with more memory" if better is None else f"take {options_of(better)}"
-    raise InputError(
-        what,
-        where="memory",
-        hint=f"{hint}; or {'more expanded memory' if expanded_bytes else '--memory-limit none'}",
-    )
+    other = "more expanded memory" if expanded_bytes else "--memory-limit none"
+    return InputError(what, where="memory", hint=f"{hint}; or {other}")
 
 
 def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = 8) -> Job | None:

@@ -10,7 +10,7 @@ from astranb.workload.kernels import PRECISIONS
 
 from .parallelism import Parallelism
 
-__all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "Job"]
+__all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "UPDATES", "Job"]
 
 _MOST_NODES: Final = 4_000_000
 _LIMITS: Final = {
@@ -22,7 +22,8 @@ RECOMPUTE: Final = ("none", "selective", "full")
 ATTENTION: Final = ("flash", "flash1", "unfused")
 LIBRARIES: Final = ("megatron", "pytorch")
 OVERLAPS: Final = ("tensor", "gradients", "parameters")
-OFFLOADS: Final = ("none", "optimizer")
+OFFLOADS: Final = ("optimizer", "parameters", "activations")
+UPDATES: Final = ("host", "gpu")
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,16 @@ class Job:
         makes or needs their data, a part at a time), ``gradients`` (backward passes), ``parameters`` (the
         first forward passes of the next step).
     offload : str
-        What the host's memory holds: ``none``, or ``optimizer``: its state, which the host's cores update.
-        Gradients go there and parameters come back over the host's link, after the last backward pass and
-        before the step ends, nothing of it overlapped (:mod:`astranb.workload.kernels.host`).
+        What a memory outside the GPU holds: ``none``, or some of ``optimizer``, ``parameters`` and
+        ``activations``, separated by commas (ZeRO-Infinity; Rajbhandari et al. 2021, arXiv 2104.07857).
+        Parameters of a layer are loaded before each of its passes, while the layer before computes, and
+        stored after the update; what a layer's backward pass needs is stored after its forward pass and
+        loaded again while the layer behind computes. Loads and stores of a rank are done one after another.
+    update : str
+        Who updates an offloaded optimizer's state: the ``host``'s cores, or the ``gpu``. For the host's
+        cores gradients go there and parameters come back over the host's link, after the last backward pass
+        and before the step ends, nothing of it overlapped (:mod:`astranb.workload.kernels.host`). The GPU
+        loads the state of a layer while it updates that of the one before, and stores it.
     library : str
         Whose kernels are around the matrices: ``megatron`` (Megatron-LM with Transformer Engine, and compiled
         PyTorch: one for a norm, an activation, positions) or ``pytorch`` (PyTorch without compilation: one
@@ -114,6 +122,7 @@ class Job:
     cache_bytes: int = 2
     library: str = "megatron"
     dispatch_node: int = 0
+    update: str = "host"
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -121,7 +130,7 @@ class Job:
         if isinstance(self.recompute, bool):
             object.__setattr__(self, "recompute", "full" if self.recompute else "none")
         for name, known in (
-            ("mode", MODES), ("recompute", RECOMPUTE), ("attention", ATTENTION), ("offload", OFFLOADS),
+            ("mode", MODES), ("recompute", RECOMPUTE), ("attention", ATTENTION), ("update", UPDATES),
             ("precision", PRECISIONS), ("library", LIBRARIES),
         ):  # fmt: skip
             value = str(getattr(self, name))
@@ -130,6 +139,13 @@ class Job:
         for one in self.overlap:
             if one not in OVERLAPS:
                 raise InputError(f"no overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
+        for one in self.offload.split(","):
+            if one not in OFFLOADS and self.offload != "none":
+                hint = near(one, ("none", *OFFLOADS))
+                raise InputError(f"no offload {one[:40]!r}", where="offload", hint=hint)
+        if self.offloads("parameters") and degrees.zero in (1, 2):
+            what = f"ZeRO {degrees.zero} keeps all parameters on every GPU"
+            raise InputError(what, where="offload", hint="offload parameters with ZeRO 3, or without")
         for name, most in _LIMITS.items():
             value = getattr(self, name)
             least = 0 if name == "dispatch_node" else 1
@@ -156,6 +172,7 @@ class Job:
                 ("zero", degrees.zero),
                 ("recompute", self.recompute != "none"),
                 ("dropout", self.dropout),
+                ("offload", self.offload not in ("none", "parameters")),
             )
             for name, used in options:
                 if used:
@@ -171,6 +188,27 @@ class Job:
     def micro(self) -> int:
         """Sequences of a microbatch of one replica."""
         return self.batch // (self.parallelism.data * self.microbatches)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of a parameter of a layer in memory: in fp8 by rows and columns, or for inference once."""
+        if self.precision == "fp8":
+            return 2 if self.mode == "training" else 1
+        return self.bytes_each
+
+    def offloads(self, what: str) -> bool:
+        """Whether a memory outside the GPU holds one of :data:`OFFLOADS`."""
+        return what in self.offload.split(",")
+
+    @property
+    def updates_by_units(self) -> bool:
+        """Whether the GPU loads the optimizer's state, a unit at a time."""
+        return self.offloads("optimizer") and self.update == "gpu"
+
+    @property
+    def host_updates(self) -> bool:
+        """Whether the host's cores update the optimizer's state."""
+        return self.offloads("optimizer") and self.update == "host"
 
     def require(self, nodes: int) -> None:
         """Refuse a rank with too many operations.

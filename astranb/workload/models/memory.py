@@ -28,15 +28,15 @@ stages, and :data:`RUNTIME_BYTES`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from astranb.core.text_table import aligned
 
+from .activations import LayerActivations
 from .costs import Costs
 from .job import Job
-from .parallelism import share
 from .pipeline import Pass, one_forward_one_backward
 from .transformer import Transformer
 from .weights import HEAD, Held, cached_width, of_unit, units
@@ -212,6 +212,7 @@ class StageMemory:
     def __init__(self, model: Transformer, job: Job, stage: int, part: int = 0) -> None:
         self.model, self.job, self.stage, self.part = model, job, stage, part
         self.degrees, self.costs = job.parallelism, Costs(model, job, part)
+        self.of_layers = LayerActivations(model, job, part)
         self._keys = units(model, self.degrees, stage)
         self._divided = self.degrees.tensor if self.degrees.sequence else 1
         self._known: dict[int, Held] = {}
@@ -246,12 +247,13 @@ class StageMemory:
 
     @property
     def weights(self) -> int:
-        """Bytes of parameters."""
+        """Bytes of parameters on the GPU."""
+        return 0 if self.job.offloads("parameters") else self._parameters
+
+    @property
+    def _parameters(self) -> int:
         job = self.job
-        each = job.bytes_each
-        if job.precision == "fp8":
-            each = 2 if job.mode == "training" else 1
-        return each * self._share(self._layers, 3) + job.bytes_each * self._share(self._ends, 3)
+        return job.weight_bytes * self._share(self._layers, 3) + job.bytes_each * self._share(self._ends, 3)
 
     @property
     def gradients(self) -> int:
@@ -262,9 +264,21 @@ class StageMemory:
     @property
     def optimizer(self) -> int:
         """Bytes of the optimizer's state on the GPU."""
-        if self.job.mode != "training" or self.job.offload == "optimizer":
-            return 0
-        return self.job.optimizer_bytes * self._share(self._layers.plus(self._ends), 1)
+        return 0 if self.job.offloads("optimizer") else self._state
+
+    @property
+    def _state(self) -> int:
+        training = self.job.mode == "training"
+        return self.job.optimizer_bytes * self._share(self._layers.plus(self._ends), 1) if training else 0
+
+    @property
+    def offloaded(self) -> int:
+        """Bytes outside the GPU at the fullest moment."""
+        found = self._parameters - self.weights + self._state - self.optimizer
+        if self.job.offloads("activations"):
+            inside = StageMemory(self.model, replace(self.job, offload="none"), self.stage, self.part)
+            found += max(0, inside.fullest()[0] - self.fullest()[0])
+        return found
 
     @property
     def cached(self) -> int:
@@ -281,49 +295,6 @@ class StageMemory:
 
     # Activations
 
-    def _scores(self) -> int:
-        """Bytes of unfused attention's scores."""
-        job = self.job
-        if job.attention != "unfused" or job.mode == "decode":
-            return 0
-        numbers = self.costs.tokens * job.sequence * self.costs.heads
-        return numbers * (job.bytes_each + ((1 + job.bytes_each) if job.dropout else 0))
-
-    def _layer(self, *, experts: bool) -> int:
-        """Bytes that a layer's backward pass needs of a microbatch, with nothing computed again."""
-        m, job = self.model, self.job
-        tokens, each = self.costs.tokens, job.bytes_each
-        fed = 1 if job.precision == "fp8" else each
-        between = m.hidden * (2 * each + 2 * fed + (2 if job.dropout else 0)) // self._divided
-        # Attention's output is kept for attention, and as the input of the projection.
-        second = self.costs.heads * m.value_size * (fed if fed < each else 0)
-        heads = self.costs.heads * (m.key_size + m.value_size) * each
-        if m.is_latent:
-            latent = (m.q_rank + m.kv_rank) * each
-            heads *= 2
-        else:
-            latent = 0
-            heads += cached_width(m, self.degrees.tensor, self.part) * each
-        inside = (2 if m.gated else 1) * each + fed
-        found = tokens * (between + heads + second + latent) + self._scores()
-        if not experts:
-            return found + tokens * inside * self._share_of(m.ffn)
-        wide = inside * self._share_of(m.expert_ffn)
-        copies = int(self.costs.load * m.top_k * tokens) * (m.hidden * (each + fed) // self._divided + wide)
-        router = 4 * tokens * m.experts // self._divided
-        shared = inside * self._share_of(m.shared_experts * m.expert_ffn)
-        return found + tokens * shared + copies + router
-
-    def _share_of(self, width: int) -> int:
-        return share(width, self.degrees.tensor, self.part)
-
-    def _kept(self, *, experts: bool) -> int:
-        """Bytes of them that are kept until the backward pass."""
-        if self.job.recompute == "full":
-            return self.costs.activation // self._divided
-        less = self._scores() if self.job.recompute == "selective" else 0
-        return self._layer(experts=experts) - less
-
     def _unit(self, key: int) -> UnitMemory:
         """Give what a unit holds without its parameters and their gradients."""
         m, job, tokens = self.model, self.job, self.costs.tokens
@@ -334,14 +305,21 @@ class StageMemory:
             )
         if key < 0:
             return UnitMemory(0, 0, 0)
-        whole = self._layer(experts=m.has_experts(key))
-        kept = self._kept(experts=m.has_experts(key)) if training else 0
+        whole = self.of_layers.layer(experts=m.has_experts(key))
+        kept = self.of_layers.kept(experts=m.has_experts(key)) if training else 0
+        if self.job.offloads("activations"):
+            # Those of this layer, and of the one whose activations come or go meanwhile.
+            return UnitMemory(0, 0, whole + kept)
         return UnitMemory(kept, 0 if training else self._cache_of(tokens), whole - kept)
 
     @property
     def around(self) -> int:
         """Bytes of buffers all the time."""
         found = RUNTIME_BYTES + 2 * self.costs.activation
+        if self.job.updates_by_units:
+            # The state of one unit is updated while that of the next one comes.
+            shares = [self._share(self._of(key), 1) for keys in self._keys for key in keys]
+            found += 2 * self.job.optimizer_bytes * max(shares)
         if self.degrees.pipeline > 1:
             found += 4 * self.costs.message
         if self.degrees.context > 1:
@@ -358,7 +336,8 @@ class StageMemory:
         return self._pass(self._keys[chunk][::-1], bucket=bucket)
 
     def _pass(self, keys: list[int], *, bucket: int) -> list[UnitMemory]:
-        gathered = self.job.bytes_each if self.degrees.zero > 2 else 0
+        comes = self.degrees.zero > 2 or self.job.offloads("parameters")
+        gathered = self.job.bytes_each if comes else 0
         sizes = [0, *(sum(self._of(key)) for key in keys), 0]
         for key in keys:
             kind = self._kind(key)
@@ -367,7 +346,7 @@ class StageMemory:
         found = []
         for at, key in enumerate(keys, 1):
             one = self._units[self._kind(key)]
-            # Parameters of the next unit are gathered meanwhile, gradients of the one before summed.
+            # Parameters of the next unit come meanwhile, gradients of the one before summed.
             more = gathered * (sizes[at] + sizes[at + 1]) + bucket * (sizes[at - 1] + sizes[at])
             found.append(one._replace(working=one.working + more))
         return found

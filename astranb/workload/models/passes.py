@@ -57,6 +57,8 @@ class PassWriter(ABC):
         self._ready: list[tuple[int, int, tuple[int, ...]]] = []
         self._reduced: list[int] = []
         self._late: tuple[int, ...] = ()
+        self._stored: list[tuple[int, ...]] = []
+        self._kept_at: dict[tuple[int, int], tuple[int, ...]] = {}
         if self._gathers_first:
             # The parameters that the optimizer of the step before has changed.
             for keys in self._passes:
@@ -85,6 +87,10 @@ class PassWriter(ABC):
     @abstractmethod
     def backward_unit(self, key: int, micro: int, g: tuple[int, ...]) -> tuple[int, ...]:
         """Add the backward pass of a unit."""
+
+    def kept_bytes(self, key: int) -> int:  # noqa: ARG002 - of units of a known size
+        """Give the bytes of activations that a unit's backward pass needs, of a layer whose size is known."""
+        return 0
 
     def is_first(self, chunk: int) -> bool:
         """Whether a chunk is the first of the model."""
@@ -123,8 +129,12 @@ class PassWriter(ABC):
         for at, key in enumerate(keys):
             self._gather(keys[at + 1 : at + 2])
             since = len(self.program)
+            if self._stored[-2:-1]:
+                # The memory of the activations before the last ones is free when these are stored.
+                x = (*x, *self._stored[-2])
             x = self.forward_unit(key, micro, x, seen=seen or self.job.sequence)
             self._mark(key, chunk, since, is_forward=True)
+            self._store(key, micro)
         if not self.is_last(chunk):
             after_stage = self.stage + 1 == self.degrees.pipeline
             tag = self._tag(micro, chunk + after_stage, 0, stage=(self.stage + 1) % self.degrees.pipeline)
@@ -147,9 +157,9 @@ class PassWriter(ABC):
             tag = self._tag(micro, chunk, 1)
             g = (self.program.receive(NEXT_STAGE, self.sent_bytes(chunk), tag, f"recv g{micro}"),)
         keys = self._passes[chunk][::-1]
-        self._gather(keys[:1])
+        self._gather(keys[:1], micro)
         for at, key in enumerate(keys):
-            self._gather(keys[at + 1 : at + 2])
+            self._gather(keys[at + 1 : at + 2], micro)
             since = len(self.program)
             g = self.backward_unit(key, micro, g)
             self._mark(key, chunk, since, is_forward=False)
@@ -182,16 +192,67 @@ class PassWriter(ABC):
         if self.job.library == "pytorch":
             touched = count * _FOREACH_BYTES
         wait = [*self._reduced, *self._late]
-        cost = Cost(_OPTIMIZER_FLOPS * count, touched, vector=True, kernels=(optimizer_pass(touched),))
-        if self.job.offload == "optimizer":
-            update = HostUpdate((self.job.gradient_bytes + size) * count, touched)
-            cost = Cost(0, 0, vector=True, kernels=(update,))
-        done = p.compute("optimizer", cost, wait)
+        if self.job.updates_by_units:
+            done = self._update_by_units(touched / count, wait)
+        else:
+            cost = Cost(_OPTIMIZER_FLOPS * count, touched, vector=True, kernels=(optimizer_pass(touched),))
+            if self.job.host_updates:
+                # Parameters come back, unless they stay there.
+                back = 0 if self.job.offloads("parameters") else size
+                update = HostUpdate((self.job.gradient_bytes + back) * count, touched)
+                cost = Cost(0, 0, vector=True, kernels=(update,))
+            done = p.compute("optimizer", cost, wait)
+            if self.job.offloads("parameters") and not self.job.host_updates:
+                for key in self._held:
+                    p.move(NodeType.MEM_STORE, self._share_bytes(key), f"store params {key}", [done])
         if degrees.zero in (1, 2) and not self._gathers_first:
             p.collect("all_gather", "data", part.shared * size, "params", [done], background=True)
             p.collect(
                 "all_gather", "expert data", part.experts * size, "expert params", [done], background=True
             )
+
+    def _update_by_units(self, touched: float, wait: list[int]) -> int:
+        """Add updates of the units' states, which are loaded one ahead, and stored; gives the last one."""
+        p, job, keys = self.program, self.job, list(self._held)
+        counts = [self._share(key, zero=1) for key in keys]
+
+        def load(at: int) -> tuple[int, ...]:
+            size = job.optimizer_bytes * counts[at]
+            return p.move(NodeType.MEM_LOAD, size, f"load states {keys[at]}", [p.computed])
+
+        coming, done = load(0), p.computed
+        for at, (key, count) in enumerate(zip(keys, counts, strict=True)):
+            there = coming
+            if at + 1 < len(keys):
+                coming = load(at + 1)
+            moved = round(touched * count)
+            cost = Cost(_OPTIMIZER_FLOPS * count, moved, vector=True, kernels=(optimizer_pass(moved),))
+            done = p.compute(f"optimizer {key}", cost, [*wait, *there])
+            p.move(NodeType.MEM_STORE, job.optimizer_bytes * count, f"store states {key}", [done])
+            if job.offloads("parameters"):
+                p.move(NodeType.MEM_STORE, self._share_bytes(key), f"store params {key}", [done])
+        return done
+
+    def _share(self, key: int, zero: int) -> int:
+        """Give a rank's parameters of a unit, if ZeRO divides them from a stage on."""
+        held, degrees = self._held[key], self.degrees
+        if degrees.zero < zero:
+            return held.shared + held.experts
+        return -(-held.shared // degrees.size("data")) - (-held.experts // degrees.size("expert data"))
+
+    def _share_bytes(self, key: int) -> int:
+        """Give the bytes of a unit's parameters that a rank keeps."""
+        each = self.job.weight_bytes if key >= 0 else self.job.bytes_each
+        return each * self._share(key, zero=3)
+
+    def _store(self, key: int, micro: int) -> None:
+        """Add the store of what a layer's backward pass needs, if it is offloaded."""
+        if not self.job.offloads("activations") or not (size := self.kept_bytes(key)):
+            return
+        name = f"store L{key} {micro}"
+        found = self.program.move(NodeType.MEM_STORE, size, name, [self.program.computed])
+        self._kept_at[key, micro] = found
+        self._stored.append(found)
 
     @property
     def _gathers_first(self) -> bool:
@@ -207,12 +268,28 @@ class PassWriter(ABC):
 
     # Parameters and gradients
 
-    def _gather(self, keys: list[int]) -> None:
-        """Add ZeRO 3's all-gathers of the next parameters, which overlap with computations."""
-        if self.degrees.zero < 3:
-            return
+    def _gather(self, keys: list[int], micro: int = -1) -> None:
+        """Add what brings the next unit's data, and overlaps with computations.
+
+        That are loads of offloaded parameters, ZeRO 3's all-gathers, and before a backward pass (of a
+        microbatch) loads of activations.
+        """
+        p = self.program
         for key in keys:
-            self._gather_one(key, [self.program.computed])
+            after = [p.computed]
+            found: tuple[int, ...] = ()
+            if self.job.offloads("parameters"):
+                after = list(p.move(NodeType.MEM_LOAD, self._share_bytes(key), f"load params {key}", after))
+                found = tuple(after)
+            if self.degrees.zero > 2:
+                self._gather_one(key, after)
+                found = (*found, *self._gathered[key])
+            if stored := self._kept_at.pop((key, micro), ()):
+                size = self.kept_bytes(key)
+                name = f"load L{key} {micro}"
+                found += p.move(NodeType.MEM_LOAD, size, name, [*stored, p.computed])
+            if found:
+                self._gathered[key] = found
 
     def _gather_one(self, key: int, after: list[int]) -> None:
         """Add the all-gathers of a layer's parameters."""

@@ -126,7 +126,8 @@ class StageProgram:
     kernels : list of tuple of Kernel
         What computations launch.
     background : list of bool
-        Whether a collective is one that the others do not wait for: sums of gradients, parameters.
+        Whether a collective is one that the others do not wait for: sums of gradients, parameters; or it is
+        a load or store, which collectives do not wait for.
     deps : list of tuple of int
         The dependencies of each.
     computed : int
@@ -152,6 +153,7 @@ class StageProgram:
         self.deps: list[tuple[int, ...]] = []
         self.computed = -1
         self.units: list[Unit] = []
+        self._moved = -1  # the last load from or store to the memory outside
         self._sent = [-1, -1]  # the last message or collective, and the last one in the background
         self._received: dict[int, int] = {}
 
@@ -230,6 +232,32 @@ class StageProgram:
         self.peer[number], self.tag[number] = peer, tag
         self._sent[0] = number
         return number
+
+    def move(self, kind: NodeType, size: int, name: str, after: Iterable[int]) -> tuple[int, ...]:
+        """Add a load from the memory outside the GPU, or a store to it, unless it has no bytes.
+
+        It waits for the previous one: copies of a rank are done one after another, in this order.
+
+        Parameters
+        ----------
+        kind : NodeType
+            ``MEM_LOAD`` or ``MEM_STORE``.
+        size : int
+            Bytes.
+        name : str
+        after : iterable of int
+
+        Returns
+        -------
+        tuple of int
+            The operations to wait for: this one, or its dependencies if there is none.
+        """
+        wanted = tuple(one for one in after if one >= 0)
+        if not size:
+            return wanted
+        number = self._moved = self.add(kind, name, size, (*wanted, self._moved))
+        self.background[number] = True
+        return (number,)
 
     def receive(self, peer: int, size: int, tag: int, name: str) -> int:
         """Add a receive; it waits only for the previous one from the same peer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from .activations import LayerActivations
 from .costs import Costs
 from .job import Job
 from .parallelism import NEXT_STAGE, PEERS
@@ -36,6 +37,7 @@ class Stage(PassWriter):
         self.model, self.costs = model, Costs(model, job, part)
         passes = units(model, job.parallelism, stage)
         self._ring = 0
+        self._activations = LayerActivations(model, job, part)
         super().__init__(
             job,
             stage,
@@ -56,6 +58,10 @@ class Stage(PassWriter):
         """Bytes of gradients of the words that both ends of the pipeline hold."""
         ends = self.model.tied and {EMBEDDING, HEAD} & set(self._held)
         return self.costs.words * self.model.hidden * self.job.gradient_bytes if ends else 0
+
+    def kept_bytes(self, key: int) -> int:
+        """Give the bytes of activations that a layer's backward pass needs."""
+        return self._activations.kept(experts=self.model.has_experts(key)) if key >= 0 else 0
 
     # One layer, the embedding or the head
 

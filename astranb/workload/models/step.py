@@ -28,11 +28,13 @@ from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
     COMPUTE,
+    MEMORY,
     RECV,
     SEND,
     DimensionNetwork,
     Footprint,
     InfraNetwork,
+    Memory,
     Operations,
     RankOperations,
     Workload,
@@ -53,11 +55,11 @@ from astranb.workload.kernels import (
 from .cluster import machine
 from .convolutional import data_parallel
 from .costs import Costs
-from .dlrm import Dlrm, recommendation
+from .dlrm import Dlrm, recommendation, recommendation_memory
 from .footprint import step_footprint
 from .job import Job
 from .library import Model, find_model
-from .memory import RankMemory, step_memory
+from .memory import RankMemory, StageMemory, step_memory
 from .parallelism import GROUPS, PEERS, Parallelism
 from .pipeline import check, stage_programs
 from .program import StageProgram
@@ -71,6 +73,8 @@ _KINDS: Final = {
     int(NodeType.COMM_SEND): SEND,
     int(NodeType.COMM_RECV): RECV,
     int(NodeType.COMM_COLL): COLLECTIVE,
+    int(NodeType.MEM_LOAD): MEMORY,
+    int(NodeType.MEM_STORE): MEMORY,
 }
 _COLLECTIVES: Final = {-1: 0} | {
     int(CollectiveType[name.upper()]): number for name, number in COLLECTIVE_NAMES.items()
@@ -103,6 +107,8 @@ class ModelStep:
         What the stages are made from; other models have none.
     shares : sequence of int, optional
         The number of each tensor rank's share, from 0. Default: all have the same.
+    held : sequence of RankMemory, optional
+        What the fullest rank of each stage holds, where there is no plan to count it from.
 
     Examples
     --------
@@ -125,11 +131,12 @@ class ModelStep:
         precision: str = "bf16",
         plan: tuple[Transformer, Job] | None = None,
         shares: Sequence[int] | None = None,
+        held: Sequence[RankMemory] = (),
     ) -> None:
         self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
         self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
-        self.plan = plan
+        self.plan, self._held = plan, tuple(held)
         self.shares = tuple(shares or [0] * parallelism.tensor)
         self.share_count = 1 + max(self.shares)
 
@@ -225,17 +232,42 @@ class ModelStep:
     def _times(self) -> list[KernelTimes | None]:
         if self.times is None or self.times.expanded is None:
             return [self.times] * len(self.stages)
-        each = [self.times.holding(one.parts) for one in self.memory()]
+        each = [
+            self.times.holding(
+                one.parts, 0 if self.plan is None else StageMemory(*self.plan, one.stage).offloaded
+            )
+            for one in self.memory()
+        ]
         return [one for one in each for _ in range(self.share_count)]
 
+    @cached_property
+    def moved_bytes(self) -> int:
+        """Bytes that all ranks load from and store to the memory outside the GPUs."""
+        return self._summed(
+            sum(size for kind, size in zip(one.kind, one.size, strict=True) if _KINDS[kind] == MEMORY)
+            for one in self.stages
+        )
+
+    @cached_property
+    def expanded_bytes(self) -> int:
+        """Bytes that the kernels of all ranks read from and write to expanded memory."""
+
+        def of(program: StageProgram, times: KernelTimes | None) -> int:
+            if times is None or times.split is None:
+                return 0
+            launched = (one for kernels in program.kernels for one in kernels)
+            return round(sum(times.split.expanded_of(times.moved_parts(one)) for one in launched))
+
+        return self._summed(map(of, self.stages, self._times))
+
     @property
-    def offloads(self) -> bool:
-        """Whether the host's memory holds the optimizer's state."""
-        return self.plan is not None and self.plan[1].offload != "none"
+    def host_updates(self) -> bool:
+        """Whether the host updates the optimizer's state."""
+        return self.plan is not None and self.plan[1].host_updates
 
     def memory(self) -> list[RankMemory]:
-        """Give the memory of the fullest rank of each stage; of other models than transformers nothing."""
-        return [] if self.plan is None else step_memory(*self.plan)
+        """Give the memory of the fullest rank of each stage; of convolutional models it is not counted."""
+        return list(self._held) if self.plan is None else step_memory(*self.plan)
 
     def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
         """Give what ranks hold in memory as the step goes on; of other models than transformers None.
@@ -302,6 +334,9 @@ class ModelStep:
         if by_lines and self.times is not None and self.times.expanded is not None:
             what = "a run by cache lines has no expanded memory"
             raise InputError(what, where="expanded memory", hint="use --fidelity analytical or congestion")
+        if by_lines and self.moved_bytes:
+            what = "a run by cache lines has no memory outside the GPUs"
+            raise InputError(what, where="offload", hint="use --fidelity analytical or congestion")
         patterns = [
             _pattern(one, self._durations(at), self._grids(one) if by_lines else ())
             for at, one in enumerate(self.stages)
@@ -321,6 +356,7 @@ class ModelStep:
         gpu: str | None = None,
         *,
         by_lines: bool = False,
+        memory: Memory | None = None,
     ) -> Workload:
         """Put the step on a cluster, as ``astranb run --model`` does.
 
@@ -334,6 +370,8 @@ class ModelStep:
             Default: the step's own, or :data:`DEFAULT_GPU`.
         by_lines : bool
             As of :meth:`operations`.
+        memory : Memory, optional
+            As of :func:`machine`.
 
         Raises
         ------
@@ -341,11 +379,13 @@ class ModelStep:
             The network has another number of NPUs.
         """
         step = self.timed(gpu)
-        cluster = machine(step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes)
+        cluster = machine(
+            step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes, memory=memory
+        )
         operations = step.operations(by_lines=by_lines)
         return Workload(
-            operations, cluster.network, cluster.system, groups=self.groups, title=self.title,
-            footprint=step.footprint(),
+            operations, cluster.network, cluster.system, cluster.memory,
+            self.groups, title=self.title, footprint=step.footprint(),
         )  # fmt: skip
 
     def timed(self, gpu: str | None = None) -> ModelStep:
@@ -385,9 +425,9 @@ class ModelStep:
             memory = HybridMemory(MemoryTier.of(memory))
         if memory == (None if self.times is None else self.times.expanded):
             return self
-        if self.plan is None:
+        if not self.memory():
             what = f"what a rank of {self.title} holds is not known"
-            raise InputError(what, where="expanded memory", hint="take a transformer")
+            raise InputError(what, where="expanded memory", hint="take a transformer or dlrm")
         times = self.times or KernelTimes(gpu_named(DEFAULT_GPU), self.precision)
         return self._on(times.expanded_by(memory))
 
@@ -402,6 +442,7 @@ class ModelStep:
             self.precision,
             self.plan,
             self.shares,
+            self._held,
         )
 
     def durations_ns(self) -> list[np.ndarray]:
@@ -462,6 +503,9 @@ class ModelStep:
                 if durations[number]:
                     attributes["duration_ns"] = Attribute(durations[number], "int64_val")
                 attributes["tensor_size"] = Attribute(size, "uint64_val")
+            elif _KINDS[kind] == MEMORY:
+                attributes["tensor_size"] = Attribute(size, "uint64_val")
+                attributes["comm_stream"] = Attribute(1, "int64_val")
             else:
                 attributes["comm_size"] = Attribute(size, "int64_val")
             if kind == NodeType.COMM_COLL:
@@ -471,7 +515,7 @@ class ModelStep:
                 group = GROUPS[program.group[number]]
                 if self.parallelism.size(group) < self.ranks:
                     holes["pg_name"] = Hole(group, digits, is_text=True)
-            elif kind != NodeType.COMP:
+            elif _KINDS[kind] in (SEND, RECV):
                 attributes["comm_tag"] = Attribute(program.tag[number], "int32_val")
                 ends = [_OWN, PEERS[program.peer[number]]]
                 if kind == NodeType.COMM_RECV:
@@ -529,6 +573,7 @@ def workload(
     library: str = "megatron",
     gradient_bytes: int = 2,
     dispatch_node: int = 0,
+    update: str | None = None,
     gpu: str | KernelTimes | None = None,
     expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
@@ -561,6 +606,8 @@ def workload(
         Load of the busiest expert of a layer, relative to the mean.
     attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node
         As :class:`Job` describes them.
+    update : str, optional
+        Who updates an offloaded optimizer's state. Default: the GPU with an expanded memory, else the host.
     gpu : str or KernelTimes, optional
         The GPU whose kernels give computations their durations; by default they have none.
     expanded_memory : HybridMemory or str, optional
@@ -586,6 +633,7 @@ def workload(
     each = None if batch is None else batch // degrees.data
     micro = microbatches or _microbatches(degrees, each)
     times = KernelTimes(gpu_named(gpu), precision) if isinstance(gpu, str) else gpu
+    by = update or ("host" if expanded_memory is None else "gpu")
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
@@ -597,16 +645,14 @@ def workload(
         each = batch or degrees.data * micro * _SAMPLES
         job = Job(
             degrees, 1, each, micro, mode=mode, tokens=tokens, recompute=recompute, precision=precision,
-            offload=offload,
+            offload=offload, update=by,
         )  # fmt: skip
-        stage, unit = (
-            (recommendation(known, job), "samples")
-            if isinstance(known, Dlrm)
-            else (data_parallel(known, job), "pictures")
-        )
-        return ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision).expanded(
-            expanded_memory
-        )
+        if isinstance(known, Dlrm):
+            stage, unit, held = recommendation(known, job), "samples", [recommendation_memory(known, job)]
+        else:
+            stage, unit, held = data_parallel(known, job), "pictures", []
+        step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision, held=held)
+        return step.expanded(expanded_memory)
     job = Job(
         degrees,
         sequence or known.sequence,
@@ -626,6 +672,7 @@ def workload(
         library=library,
         gradient_bytes=gradient_bytes,
         dispatch_node=dispatch_node,
+        update=by,
     )
     check(known, job)
     stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]

@@ -28,7 +28,8 @@ def killed(batch):
     if len(batches) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return run(batch)
-points.run_points = killed
+if run.__name__ == "run_points":  # Dask loads this twice
+    points.run_points = killed
 """
 """What a worker loads that is killed while it runs its third batch."""
 ENDS_ITS_WORKER = """
@@ -36,10 +37,11 @@ import os
 from astranb.explore.sweeps import points
 run = points.run_points
 def ends(batch):
-    if any((words["gpus"], words["size"]) == (4, "3145728 B") for _, words in batch):
+    if any((words["infra"], words["size"]) == ("switch:gpus=4", "3145728 B") for _, words in batch):
         os._exit(1)
     return run(batch)
-points.run_points = ends
+if run.__name__ == "run_points":  # Dask loads this twice
+    points.run_points = ends
 """
 
 

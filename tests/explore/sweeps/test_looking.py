@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +15,10 @@ import astranb as anb
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.explore import Sweep, SweepResult
+from astranb.explore.sweeps import running
 from astranb.explore.sweeps.columns import AxisColumn, FigureColumn, axis_columns, figure_columns
 from astranb.explore.sweeps.heat import heat_cells
 from astranb.explore.sweeps.limits import shares_of
-from astranb.explore.sweeps.progress import SweepProgress
 from astranb.explore.sweeps.sensitivity import axis_effects, with_distances
 
 RUN = {"infra": "switch:gpus={gpus}", "collective": "all_reduce", "fidelity": "analytical"}
@@ -127,44 +125,14 @@ def test_the_command_of_a_point_runs_it(found: SweepResult, capsys: pytest.Captu
         found.command(99)
 
 
-def test_progress_is_seen_from_another_thread_and_stops_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    progress = SweepProgress(quiet=True)
-    seen: list[tuple[int, int]] = []
-    third, go_on = threading.Event(), threading.Event()
-    add = progress.add
-
-    def watched(rows: dict[int, dict[str, Any]], **more: Any) -> None:
-        add(rows, **more)
-        if progress.done == 3:
-            third.set()
-            go_on.wait(30)
-
-    monkeypatch.setattr(progress, "add", watched)
-    sweep = Sweep.of({"run": RUN, "axes": {"gpus": [2], "size": "1 MiB..8 MiB by 1 MiB"}})
-    found: list[SweepResult] = []
-    thread = threading.Thread(target=lambda: found.append(sweep.run(workers=0, progress=progress)))
-    thread.start()
-    assert third.wait(30)
-    seen.append((progress.done, progress.total))
-    assert progress.result(sweep.spec).counts() == {"done": 3, "not run": 5}
-    assert progress.left_s is not None
-    progress.stop()
-    go_on.set()
-    thread.join(30)
-    assert seen == [(3, 8)]
-    assert found[0].counts() == {"done": 3, "not run": 5}
-    assert set(found[0].best(8)) == {0, 1, 2}
-
-
-def test_a_stopped_sweep_goes_on_where_it_was(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow")
-    sweep = Sweep.of({"run": RUN, "axes": {"gpus": [2, 4], "size": ["1 MiB", "2 MiB"]}})
-    progress = SweepProgress(quiet=True)
-    progress.stop()
-    assert sweep.run(workers=0, folder=tmp_path, progress=progress).counts() == {"done": 1, "not run": 3}
-    again = SweepProgress(quiet=True)
-    assert sweep.run(workers=0, folder=tmp_path, progress=again).counts() == {"done": 4}
-    assert (again.done, again.total) == (4, 4)
+def test_progress_counts_the_points_of_the_stage_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_SHOWN_S", 0)
+    seen: list[tuple[str, int, int]] = []
+    run = {"infra": RUN["infra"], "collective": "all_reduce", "size": "1 MiB"}
+    stages = [{"fidelity": "analytical"}, {"fidelity": "congestion", "keep": 2}]
+    sweep = Sweep.of({"run": run, "axes": {"gpus": [2, 4, 8]}, "stages": stages})
+    sweep.run(workers=0, on_result=lambda result: seen.append(result.progress()) or True)
+    assert seen == [("analytical", k, 3) for k in (1, 2, 3)] + [("congestion", k, 2) for k in (1, 2)]
 
 
 def test_values_are_named_as_people_write_them() -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from astranb.core.errors import InputError
+from astranb.engine.messages import simulate
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     DimensionNetwork,
@@ -52,10 +53,21 @@ def test_a_part_of_a_dimension_keeps_its_ring():
     assert moved(of_groups(one)) == {(1, (1 << 62) - 1), (2, (1 << 62) - 1)}
 
 
-def test_a_pipeline_is_refused():
-    """Two halves with other sizes: they would number their chunks alike."""
-    groups = {1 + at: range(2 * at, 2 * at + 2) for at in range(12)}
+def test_sizes_may_differ_and_the_run_ends():
+    """As of uneven tensor parallelism: the ranks of a group have one size, and other groups another."""
+    groups = {1 + at: range(at, 24, 6) for at in range(6)}
     work, other = of_groups(groups), of_groups(groups, bytes=8192)
+    mixed = [(other if rank % 6 == 5 else work).operations[rank] for rank in range(24)]
+    system = dataclasses.replace(SYSTEM, splits=4, group_dimensions=True, inter="themis")
+    ends = simulate(dataclasses.replace(work, operations=mixed, system=system)).end_ns
+    assert ends.tolist() == [ends[5] if rank % 6 == 5 else ends[0] for rank in range(24)]
+    assert ends[5] > ends[0]
+
+
+def test_a_pipeline_is_refused():
+    """Two halves with other collectives: they would number their chunks alike."""
+    groups = {1 + at: range(2 * at, 2 * at + 2) for at in range(12)}
+    work, other = of_groups(groups), of_groups(groups, collective=1)
     mixed = dataclasses.replace(work, operations=[*work.operations[:12], *other.operations[12:]])
     with pytest.raises(InputError, match="do not have the same collectives"):
         along_dimensions(mixed)

@@ -40,12 +40,17 @@ def jobs(draw: st.DrawFn) -> tuple[Transformer, Job]:
         interleave=draw(st.sampled_from([1, 2])) if training and pipeline > 1 else 1,
     )  # fmt: skip
     micro = pipeline * draw(st.integers(1, 3))
+    offloads = ["none"]
+    if training:
+        offloads += ["optimizer", "activations", "optimizer,activations"]
+    if degrees.zero in (0, 3):
+        offloads += ["parameters", *(["optimizer,parameters,activations"] if training else [])]
     job = Job(
         degrees, 128, data * micro * draw(st.integers(1, 2)), micro, mode=mode,
         tokens=draw(st.integers(1, 4)),
         recompute=draw(st.sampled_from(["none", "selective", "full"])) if training else "none",
         attention=draw(st.sampled_from(["flash", "unfused"])),
-        offload=draw(st.sampled_from(["none", "optimizer"])) if training else "none",
+        offload=draw(st.sampled_from(offloads)), update=draw(st.sampled_from(["host", "gpu"])),
     )  # fmt: skip
     return model, job
 
@@ -101,7 +106,7 @@ def test_a_simulated_step_holds_that_at_its_times(drawn):
     step = workload(
         model, degrees, batch=job.batch, microbatches=job.microbatches, sequence=128, mode=job.mode,
         tokens=job.tokens, recompute=job.recompute, attention=job.attention, offload=job.offload,
-        gpu="h100-sxm",
+        update=job.update, gpu="h100-sxm",
     )  # fmt: skip
     sim = anb.Simulation(None, step)
     sim.run()

@@ -9,7 +9,9 @@ import pytest
 from astranb.chakra import NodeType, check, read_ranks
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import DimensionNetwork
-from astranb.workload.models import CONVOLUTIONAL, DLRM, Parallelism, machine, read_model, workload
+from astranb.workload.kernels import GPUS, HybridMemory, MemoryTier
+from astranb.workload.models import CONVOLUTIONAL, DLRM, Job, Parallelism, machine, read_model, workload
+from astranb.workload.models.dlrm import recommendation_memory
 from tests.workload.models.support import collected, tiny, waiting_ranks
 
 
@@ -86,7 +88,7 @@ def test_a_model_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     "degrees, more, message",
     [
-        ({"tensor": 3}, {}, "does not divide heads"),
+        ({"tensor": 300}, {}, "tensor parallelism 300 of an MLP of 256"),
         ({"tensor": 2, "sequence": True, "context": 3}, {}, "do not divide"),
         ({"pipeline": 16}, {}, "16 stages and chunks of 8 layers"),
         ({"pipeline": 2, "interleave": 2}, {"microbatches": 3}, "take a multiple of 2"),
@@ -133,3 +135,31 @@ def test_the_network_has_as_many_npus_as_there_are_ranks(tmp_path):
     assert network.npus_count == [6, 2]
     with pytest.raises(InputError, match="known: a100-sxm"):
         workload("vgg-16", gpu="h10")
+
+
+@pytest.mark.parametrize("zero, parts", [(0, 1), (1, 4)])
+def test_dlrms_memory_is_tables_and_layers(zero, parts):
+    """Tables over ranks; 2 + 2 + 12 bytes for each parameter of the layers, the last divided by ZeRO 1."""
+    model, ranks = DLRM["dlrm"], 4
+    job = Job(Parallelism(data=ranks, zero=zero), 1, 4096)
+    held = recommendation_memory(model, job)
+    dense = model.dense_parameters
+    assert held.weights == 2 * -(-sum(model.tables) // ranks) * 128 + 2 * dense
+    assert held.gradients == 2 * dense
+    assert held.optimizer == 12 * -(-dense // parts)
+    assert held.activations == 2 * 1024 * (13 + 512 + 256 + 480 + 1024 + 1024 + 512 + 256 + 27 * 128)
+
+
+def test_dlrm_looks_up_slower_in_expanded_memory():
+    memory = HybridMemory(MemoryTier.of("480 GB, 50 GB/s"), local_bytes=10 * 10**9)
+    slow = workload("dlrm", Parallelism(data=2), batch=4096, gpu="a100-sxm", expanded_memory=memory)
+    alone = slow.expanded(None)
+    times = slow.times_of(0)
+    assert times is not None
+    assert times.split is not None
+    lookup = slow.stages[0].names.index("lookup 0")
+    took, own = (int(one.durations_ns()[0][lookup]) for one in (slow, alone))
+    (kernel,) = slow.stages[0].kernels[lookup]
+    far = times.split.fraction * times.moved(kernel) / (50e9 * GPUS["a100-sxm"].stream) * 1e9
+    near = (1 - times.split.fraction) * (own - GPUS["a100-sxm"].kernel_ns)
+    assert took == pytest.approx(near + far + GPUS["a100-sxm"].kernel_ns, abs=2)

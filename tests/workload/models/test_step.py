@@ -34,6 +34,7 @@ ROUNDED = {
     "gpt3-13b": (12.85, 1e9),
     "gpt3-175b": (174.6, 1e9),
     "deepseek-v3": (671.0, 1e9),
+    "transformer-1t": (1008.0, 1e9),
 }
 
 

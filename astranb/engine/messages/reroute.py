@@ -1,0 +1,271 @@
+"""Routes over an infrastructure that change while messages are sent.
+
+Whole messages that wait for a link that is down, or have yet to come to one, are sent again by their
+source; those under way before it turn round at the next node, as their source learns of the failure
+then. What is being sent over a link arrives. Without congestion no message waits for a link: only those
+sent from now on take other routes.
+
+A link is all parallel lanes between the same nodes, so that one without some of them is another link. Tables
+only grow: links, hops and routes keep their numbers, and routes that are left have no key.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from astranb.core.arrays import distinct
+from astranb.core.jit import Records
+from astranb.core.state import allocate, own
+from astranb.core.timesteps import put_event
+from astranb.engine.edits import Edit
+from astranb.engine.operations.about import About
+from astranb.infragraph import load
+from astranb.net import Fabric
+from astranb.net.astrasim2 import DOWN, MESSAGE_ROUTE, WIRE, route_of
+from astranb.net.message_routes import MessageRoutes, message_routes
+from astranb.workload.astrasim2 import InfraNetwork
+
+from . import tables as t
+
+__all__ = ["RoutedLinks", "closed_lanes", "link_names", "renamed", "rerouted"]
+
+_LEFT = -1
+"""Key of a route that no new message takes."""
+
+
+class RoutedLinks:
+    """The links of an infrastructure, as routes over it have changed.
+
+    Parameters
+    ----------
+    network : InfraNetwork
+    """
+
+    def __init__(self, network: InfraNetwork) -> None:
+        self.network = network
+        self._known: dict[int, MessageRoutes] = {}  # by the length of the table of routes
+
+    @property
+    def fabric(self) -> Fabric:
+        """All lanes of the infrastructure."""
+        return self.network.fabric
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> RoutedLinks:
+        """Make them of what :meth:`document` gave."""
+        infra, counts = load(document["infra"]), tuple(document["npus_count"])
+        if not all(type(count) is int for count in counts):
+            raise TypeError("dimensions are no numbers")
+        return cls(InfraNetwork(infra, counts))
+
+    def document(self) -> dict[str, Any]:
+        """What a file has to hold."""
+        return {"infra": self.network.infra.to_dict(), "npus_count": list(self.network.npus_count)}
+
+    def copy(self) -> RoutedLinks:
+        """Those of a run with another future."""
+        other = RoutedLinks(self.network)
+        other._known = dict(self._known)
+        return other
+
+    def known(self, machine: t.MessageMachine) -> MessageRoutes:
+        """The routes that are in a machine's tables."""
+        if len(machine.routes) not in self._known:  # those of its start
+            self._known[len(machine.routes)] = message_routes(
+                self.fabric, _pairs(machine.routes, self.network.npus), self.network.npus
+            )
+        return self._known[len(machine.routes)]
+
+    def remember(self, machine: t.MessageMachine, found: MessageRoutes) -> None:
+        """Keep what the tables of a machine were made of."""
+        self._known[len(machine.routes)] = found
+
+    def lanes_of(self, path: str) -> list[int]:
+        """The lanes of ``A->B`` or ``A->B#k``; ``gpu[3]`` is short for a name."""
+        return self.fabric.find(self.fabric.graph.full(path))
+
+    def over(self, machine: t.MessageMachine, lanes: Iterable[int]) -> tuple[int, ...]:
+        """The links that have some of these lanes."""
+        wanted = set(lanes)
+        known = self.known(machine).lanes
+        return tuple(link for link, own_lanes in enumerate(known) if not wanted.isdisjoint(own_lanes))
+
+    def down_of(self, machine: t.MessageMachine, rows: Iterable[int], closed: frozenset[int]) -> list[bool]:
+        """Whether some links have lanes that are closed."""
+        known = self.known(machine).lanes
+        return [not closed.isdisjoint(known[row]) for row in rows]
+
+
+def link_names(fabric: Fabric, lanes: Sequence[Sequence[int]]) -> list[str]:
+    """Name links by their first lanes."""
+    names = []
+    for each in lanes:
+        name = fabric.name(each[0]).partition("#")[0]
+        names.append(name if len(each) == 1 else f"{name} (of {len(each)} lanes)")
+    return names
+
+
+def renamed(about: About, links: RoutedLinks, machine: t.MessageMachine) -> About:
+    """The same with the names of all links that there are now."""
+    other = copy.copy(about)
+    other.links = link_names(links.fabric, links.known(machine).lanes)
+    return other
+
+
+def closed_lanes(links: RoutedLinks, machine: t.MessageMachine, edits: Iterable[Edit]) -> frozenset[int]:
+    """The lanes that are down after some edits."""
+    closed: set[int] = set()
+    lanes = links.known(machine).lanes
+    for edit in edits:
+        if edit.field == "up" and edit.kind == "link":
+            path = edit.path.removesuffix(".up")
+            some = (
+                links.lanes_of(path) if "->" in path else [lane for row in edit.rows for lane in lanes[row]]
+            )
+            closed = closed - set(some) if edit.number else closed | set(some)
+    return frozenset(closed)
+
+
+def rerouted(
+    machine: t.MessageMachine, links: RoutedLinks, closed: frozenset[int], at_ps: int, margin: tuple[int, int]
+) -> t.MessageMachine:
+    """Change the routes of a run.
+
+    Parameters
+    ----------
+    machine : MessageMachine
+        Its tables are changed, but for those that grow.
+    links : RoutedLinks
+    closed : frozenset of int
+        Lanes that are down.
+    at_ps : int
+        When what waited goes on: now, or later where nothing else happens until then.
+    margin : (int, int)
+        The least number of unused rows of tables, as for :func:`.tables.enlarge`.
+    """
+    npus, before = links.network.npus, links.known(machine)
+    found = message_routes(links.fabric.without(closed), _pairs(machine.routes, npus), npus, before)
+    broken = np.array([not closed.isdisjoint(lanes) for lanes in found.lanes], bool)
+    moved, turned = _affected(machine, broken)
+    m = _grown(machine, found, len(before.lanes))
+    m = t.enlarge(m, max(margin[0], len(moved)), margin[1])
+    links.remember(m, found)
+    # A link of which a lane is down takes in nothing.
+    m.links.busy[: len(broken)] |= np.where(broken, DOWN, 0)
+    at_ns = max(int(m.queue[0].now), -(-at_ps // 1000))
+    for link, row in moved:
+        route = _route(m, row, broken)
+        if route is None:
+            continue
+        _leave(m, link, row)
+        message = m.messages[row]
+        message.heading, message.at = route.first_hop - 1, route.hops + 1
+        message.first_ns = message.last_ns = at_ns
+        put_event(m.queue, m.timesteps, m.pending, at_ns, (row << t.KIND_BITS) | t.HOP)
+    for row in turned:
+        route, message = _route(m, row, broken), m.messages[row]
+        if route is not None:
+            message.heading, message.at = route.first_hop - 1, route.hops + 1
+            message.last_ns = message.first_ns
+    return m
+
+
+def _pairs(routes: Records, npus: int) -> set[tuple[int, int]]:
+    keys = distinct(np.asarray(routes.key)[(routes.key >= 0) & (routes["count"] > 0)])
+    return {divmod(key, npus) for key in keys.tolist()}
+
+
+def _affected(m: t.MessageMachine, broken: np.ndarray) -> tuple[list[tuple[int, int]], list[int]]:
+    """Messages that wait for broken links, each with its link, and those that would come to one later."""
+    moved: list[tuple[int, int]] = []
+    turned: list[int] = []
+    if not m.config[0].congestion:
+        return moved, turned
+    hops = np.asarray(m.hops.value)
+
+    def later(row: int) -> bool:
+        first, left = int(m.messages[row].heading), int(m.messages[row].at)
+        return bool(broken[hops[first + 1 : first + left]].any())
+
+    for link in np.flatnonzero(m.links["head"] >= 0).tolist():
+        row = int(m.links[link].head)
+        while row >= 0:
+            if broken[link]:
+                moved.append((link, row))
+            elif later(row):
+                turned.append(row)
+            row = int(m.messages[row].behind)
+    for _, what in t.events_of(m).tolist():
+        row = what >> t.KIND_BITS
+        if (
+            what & ((1 << t.KIND_BITS) - 1) == t.HOP
+            and m.messages[row].src != m.messages[row].dst
+            and later(row)
+        ):
+            turned.append(row)
+    return moved, turned
+
+
+def _route(m: t.MessageMachine, row: int, broken: np.ndarray) -> np.record | None:
+    """The route of a message from its source; None where it is broken, too."""
+    message = m.messages[row]
+    number = route_of(m.routes, int(message.src) * int(m.config[0].npus) + int(message.dst), int(message.tag))
+    route = m.routes[number]
+    hops = np.asarray(m.hops.value)[route.first_hop : route.first_hop + route.hops]
+    return None if broken[hops].any() else route
+
+
+def _leave(m: t.MessageMachine, link: int, row: int) -> None:
+    """Take a message out of the queue of a link."""
+    before, at = -1, int(m.links[link].head)
+    while at != row:
+        before, at = at, int(m.messages[at].behind)
+    following = int(m.messages[row].behind)
+    if before < 0:
+        m.links[link].head = following
+    else:
+        m.messages[before].behind = following
+    if following < 0:
+        m.links[link].tail = before
+
+
+def _grown(m: t.MessageMachine, found: MessageRoutes, had: int) -> t.MessageMachine:
+    """Append routes, hops and links; the routes of pairs that have new ones lose their keys."""
+    kept = np.flatnonzero((m.routes.key >= 0) & ~np.isin(m.routes.key, found.routes.key))
+    new = np.concatenate([np.asarray(m.routes)[kept], np.asarray(found.routes)])
+    routes = allocate(len(m.routes) + len(new), MESSAGE_ROUTE)
+    routes[: len(m.routes)] = m.routes
+    routes.key[: len(m.routes)] = _LEFT
+    routes[len(m.routes) :] = new[np.argsort(new["key"], kind="stable")]
+    hops = allocate(max(len(found.hops), 1), t.COUNTER)
+    hops.value[: len(found.hops)] = found.hops
+    changed = {"routes": routes, "hops": hops}
+    count = len(found.lanes)
+    if count > had:
+        wires = allocate(count, WIRE)
+        wires[:] = found.wires
+        wires[:had] = m.wires[:had]
+        changed["wires"] = wires
+        changed["links"] = _longer(m.links, count)
+        changed["links"].head[had:] = changed["links"].tail[had:] = -1
+        if len(m.used) > 1 or m.watch[0].recording:
+            changed["used"] = _longer(m.used, count)
+    each = int(m.config[0].ports)
+    most = 1 + max((number for of in (found.sends, found.receives) for mine in of.values()
+                    for number in mine.values()), default=0)  # fmt: skip
+    if each and most > each:
+        ports = allocate(len(m.ports) // each * most, m.ports.dtype)
+        ports.reshape(-1, most)[:, :each] = m.ports.reshape(-1, each)
+        changed["ports"], changed["config"] = ports, own(m.config)
+        changed["config"].ports = most
+    return m._replace(**changed)
+
+
+def _longer(table: Records, count: int) -> Records:
+    longer = allocate(count, table.dtype)
+    longer[: len(table)] = table
+    return longer

@@ -1,0 +1,73 @@
+"""The activations that a layer's backward pass needs, as :mod:`.memory` counts them."""
+
+from __future__ import annotations
+
+from .costs import Costs
+from .job import Job
+from .transformer import Transformer
+from .weights import cached_width
+
+__all__ = ["LayerActivations"]
+
+
+class LayerActivations:
+    """What a rank keeps of a microbatch in a layer, in bytes.
+
+    Parameters
+    ----------
+    model : Transformer
+    job : Job
+    part : int
+        The rank's number in its tensor group.
+
+    Examples
+    --------
+    >>> from astranb.workload.models import MODELS, Parallelism
+    >>> one = LayerActivations(MODELS["gpt3-1.3b"], Job(Parallelism(), 2048, 1, recompute="full"))
+    >>> one.kept(experts=False) == 2 * 2048 * MODELS["gpt3-1.3b"].hidden
+    True
+    """
+
+    def __init__(self, model: Transformer, job: Job, part: int = 0) -> None:
+        self.model, self.job, self.costs, self.part = model, job, Costs(model, job, part), part
+        self._divided = job.parallelism.tensor if job.parallelism.sequence else 1
+
+    def scores(self) -> int:
+        """Bytes of unfused attention's scores."""
+        job = self.job
+        if job.attention != "unfused" or job.mode == "decode":
+            return 0
+        numbers = self.costs.tokens * job.sequence * self.costs.heads
+        return numbers * (job.bytes_each + ((1 + job.bytes_each) if job.dropout else 0))
+
+    def layer(self, *, experts: bool) -> int:
+        """Bytes that a layer's backward pass needs of a microbatch, with nothing computed again."""
+        m, job, costs = self.model, self.job, self.costs
+        tokens, each = costs.tokens, job.bytes_each
+        fed = 1 if job.precision == "fp8" else each
+        between = m.hidden * (2 * each + 2 * fed + (2 if job.dropout else 0)) // self._divided
+        # Attention's output is kept for attention, and as the input of the projection.
+        second = costs.heads * m.value_size * (fed if fed < each else 0)
+        heads = costs.heads * (m.key_size + m.value_size) * each
+        if m.is_latent:
+            latent = (m.q_rank + m.kv_rank) * each
+            heads *= 2
+        else:
+            latent = 0
+            heads += cached_width(m, job.parallelism.tensor, self.part) * each
+        inside = (2 if m.gated else 1) * each + fed
+        found = tokens * (between + heads + second + latent) + self.scores()
+        if not experts:
+            return found + tokens * inside * costs.share_of(m.ffn)
+        wide = inside * costs.share_of(m.expert_ffn)
+        shared = inside * costs.share_of(m.shared_experts * m.expert_ffn)
+        copies = int(costs.load * m.top_k * tokens) * (m.hidden * (each + fed) // self._divided + wide)
+        router = 4 * tokens * m.experts // self._divided
+        return found + tokens * shared + copies + router
+
+    def kept(self, *, experts: bool) -> int:
+        """Bytes of them that are kept until the backward pass."""
+        if self.job.recompute == "full":
+            return self.costs.activation // self._divided
+        less = self.scores() if self.job.recompute == "selective" else 0
+        return self.layer(experts=experts) - less
