@@ -101,6 +101,7 @@ class _OnDask:
                     raise InputError("all Dask workers have ended", where="scheduler", hint=_AGAIN) from None
                 yield []
                 continue
+            alone_s = 0.0
             batch = under_way.pop(future.key)
             if future.status == "finished":
                 yield future.result()
