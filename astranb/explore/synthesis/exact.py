@@ -75,7 +75,7 @@ def least_steps(
     for rank in range(network.ranks):
         if wanted[rank].any():
             # No port into the rank carries more than a slice in each of its intervals.
-            last = {int(network.ports(edge)[-1]) for edge in incoming[rank]}
+            last = {int(network.ports(int(edge))[-1]) for edge in incoming[rank]}
             rate = sum(1 / int(busy[port]) for port in last)
             fewest = max(fewest, int(takes[incoming[rank]].min()), ceil(wanted[rank].sum() / rate - 1e-9))
     for steps in count(fewest):
