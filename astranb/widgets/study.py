@@ -19,7 +19,7 @@ from astranb.explore.sweeps.sensitivity import AxisEffect
 from astranb.explore.sweeps.sweep import Sweep
 
 from .assets import STUDY, STUDY_MODULES, STYLES
-from .study_message import PointDetails, study_message
+from .study_message import PointDetails, effects_of, study_message
 from .study_page import write_study
 from .workbench import Workbench
 
@@ -93,18 +93,23 @@ class Study(anywidget.AnyWidget):
         self._stopped = False
         self._pace: tuple[str, int, float] | None = None  # when a stage was first seen, and how far it was
         self._error: AstranbError | None = None
-        self._effects: dict[str, list[AxisEffect]] = {}
+        self._effects: dict[str, list[AxisEffect]] | None = None
         self._sent: tuple[SweepResult | None, bool] = (None, False)
         self._next_s = 0.0
         self._bench: Workbench | None = None
-        options = {"folder": folder, "workers": workers, "scheduler": scheduler, "retry": retry}
+        options: dict[str, Any] = {
+            "folder": folder,
+            "workers": workers,
+            "scheduler": scheduler,
+            "retry": retry,
+        }
         run = what.run if isinstance(what, Sweep) else None
 
         def work() -> None:
             try:
                 if run is not None:
                     self._result = run(client, on_result=self._found, **options)
-                self._analyse()
+                self._effects = effects_of(self._result)
             except AstranbError as error:
                 self._error = error
 
@@ -119,12 +124,6 @@ class Study(anywidget.AnyWidget):
         """Take what has been found so far, in the sweep's thread; whether it is to go on."""
         self._result = result
         return not self._stopped
-
-    def _analyse(self) -> None:
-        """Compute the effects of axes on each objective."""
-        result = self.result
-        for goal in self.spec.objectives:
-            self._effects[goal.name] = result.sensitivity(goal.name)
 
     @property
     def result(self) -> SweepResult:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from astranb.core.errors import InputError
 from astranb.core.units import format_bandwidth, format_bytes, format_time
 from astranb.explore.sweeps.columns import AxisColumn, FigureColumn, axis_columns, figure_columns, unit_of
 from astranb.explore.sweeps.heat import heat_cells
@@ -18,7 +19,7 @@ from astranb.explore.sweeps.sensitivity import AxisEffect
 
 from .feed import Message, pack
 
-__all__ = ["STATUSES", "PointDetails", "study_message", "written"]
+__all__ = ["STATUSES", "PointDetails", "effects_of", "study_message", "written"]
 
 STATUSES: Final = (DONE, INFEASIBLE, FAILED, NOT_RUN)
 """By their number in the column ``status``."""
@@ -138,6 +139,17 @@ def _effects(
         for one in effects
     ]
     return {"objective": objective, "points": points, "coarse": points < 10 * cells, "rows": rows}
+
+
+def effects_of(result: SweepResult) -> dict[str, list[AxisEffect]]:
+    """Return the effects of axes on each objective; distances only where SALib is installed."""
+    found = {}
+    for goal in result.spec.objectives:
+        try:
+            found[goal.name] = result.sensitivity(goal.name)
+        except InputError:
+            found[goal.name] = result.sensitivity(goal.name, distance=False)
+    return found
 
 
 def _stage_words(stage: Mapping[str, Any]) -> str:

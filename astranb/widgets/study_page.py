@@ -17,7 +17,7 @@ from .assets import STUDY, STUDY_MODULES, STUDY_PLAYER
 from .feed import unpack
 from .page import wrapped
 from .recording import Columns
-from .study_message import PointDetails, study_message
+from .study_message import PointDetails, effects_of, study_message
 
 __all__ = ["write_study"]
 
@@ -42,12 +42,8 @@ def write_study(
     """
     if most < 1:
         raise InputError(f"most must be at least 1, got {most}", where="to_html")
-    known = dict(effects or {})
-    for goal in result.spec.objectives:
-        if goal.name not in known:
-            known[goal.name] = result.sensitivity(goal.name)
     columns = Columns()
-    message = study_message(result, known, most=most)
+    message = study_message(result, effects or effects_of(result), most=most)
     shown: Any = unpack("study", message[1])["number"].tolist()
     details = PointDetails(result)
     header: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anywidget  # noqa: F401 - the page is that of a widget
 import pytest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.ui.harness import Lab
 
-SWEEP = {
+SWEEP: dict[str, Any] = {
     "name": "All-reduce, <b>sizes</b> and algorithms",
     "run": {"infra": "switch:gpus={gpus}", "collective": "all_reduce", "fidelity": "analytical"},
     "axes": {"gpus": [2, 4, 8], "size": "1 MiB..16 MiB by x2", "algorithm": ["ring", "allpairs", "nonsense"]},

@@ -20,7 +20,7 @@ from astranb.explore import Sweep, SweepResult
 from astranb.widgets.feed import unpack
 from astranb.widgets.study_message import STATUSES, PointDetails, study_message
 
-SPEC = {
+SPEC: dict[str, Any] = {
     "name": "</script><b>sizes</b>",
     "run": {"infra": "switch:gpus=4", "collective": "all_reduce", "fidelity": "analytical"},
     "axes": {"size": ["1 MiB", "2 MiB", "4 MiB"], "algorithm": ["ring", "nonsense"], "seed": [0, 1]},

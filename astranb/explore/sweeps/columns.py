@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,10 +23,10 @@ __all__ = ["AxisColumn", "FigureColumn", "axis_columns", "figure_columns", "unit
 Row = Mapping[str, Any]
 
 _NO_FIGURES: Final = frozenset({"seconds"})
-_FORMATS: Final = {
-    " B": lambda number: format_bytes(round(number)),
+_FORMATS: Final[dict[str, Callable[[int], str]]] = {
+    " B": format_bytes,
     " B/s": format_bandwidth,
-    " ps": lambda number: format_time(round(number)),
+    " ps": format_time,
 }
 """By the suffix that a range gives its values."""
 

@@ -62,11 +62,12 @@ def test_points_that_failed_are_in_no_cell(found: SweepResult) -> None:
 def test_the_shares_of_a_full_grid_without_interaction_add_up_to_one() -> None:
     a, b = np.meshgrid(np.arange(4), np.arange(3))
     first, second = (column(codes.ravel().tolist(), name) for codes, name in ((a, "a"), (b, "b")))
-    figure = FigureColumn("t", "", "min", (10.0 * a + b**2).ravel())
+    figure = FigureColumn("t", "", "min", (10.0 * a + b**2).ravel().astype(np.float64))
     effects = axis_effects([second, first], figure, np.ones(12, np.bool_))
     assert [one.axis for one in effects] == ["a", "b"]
     assert sum(one.share for one in effects) == pytest.approx(1)
-    assert (effects[0].least, effects[0].most, effects[0].least_mean) == ("0", "3", pytest.approx(5 / 3))
+    assert (effects[0].least, effects[0].most) == ("0", "3")
+    assert effects[0].least_mean == pytest.approx(5 / 3)
 
 
 def test_a_distance_is_seen_without_a_shift_of_the_mean_and_is_by_chance_for_an_idle_axis() -> None:
@@ -131,7 +132,12 @@ def test_progress_counts_the_points_of_the_stage_that_runs(monkeypatch: pytest.M
     run = {"infra": RUN["infra"], "collective": "all_reduce", "size": "1 MiB"}
     stages = [{"fidelity": "analytical"}, {"fidelity": "congestion", "keep": 2}]
     sweep = Sweep.of({"run": run, "axes": {"gpus": [2, 4, 8]}, "stages": stages})
-    sweep.run(workers=0, on_result=lambda result: seen.append(result.progress()) or True)
+
+    def go_on(result: SweepResult) -> bool:
+        seen.append(result.progress())
+        return True
+
+    sweep.run(workers=0, on_result=go_on)
     assert seen == [("analytical", k, 3) for k in (1, 2, 3)] + [("congestion", k, 2) for k in (1, 2)]
 
 
