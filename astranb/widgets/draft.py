@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from astranb.collectives import Collective, Problem, check_text, text_algorithm
 from astranb.core.errors import InputError
@@ -11,9 +12,12 @@ from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, compile_fabric
 from astranb.sim import Simulation
 
-__all__ = ["Draft", "Unfit"]
+if TYPE_CHECKING:
+    from astranb.explore import Synthesis
 
-_MOST_RANKS = 16
+__all__ = ["MOST_RANKS", "Draft", "Unfit"]
+
+MOST_RANKS = 16
 """A program is verified as it is typed: for more ranks that takes too long, and shows little more."""
 
 
@@ -54,6 +58,8 @@ class Draft:
     channels: int | None = None
     protocol: str = "Simple"
     root: int = 0
+    made: Synthesis | None = None
+    """What runs instead of the text: a synthesised algorithm that is too long to be written as one."""
 
     @property
     def ranks(self) -> int:
@@ -63,7 +69,7 @@ class Draft:
     @property
     def checked_ranks(self) -> int:
         """For how many ranks it is verified."""
-        return self.ranks if self.ranks <= _MOST_RANKS else 8
+        return self.ranks if self.ranks <= MOST_RANKS else 8
 
     @property
     def _fabric(self) -> Fabric:
@@ -78,6 +84,8 @@ class Draft:
             The infrastructure, the size or the collective is wrong.
         """
         per_node = self._fabric.per_node
+        if self.made is not None:
+            return self._fit(self.made)
         return check_text(
             self.text,
             collective=self.collective,
@@ -90,8 +98,16 @@ class Draft:
             name=self.name,
         )
 
-    def simulation(self) -> Simulation:
-        """Make a simulation of it.
+    def _fit(self, made: Synthesis) -> list[Problem]:
+        """Find the problems of a synthesised algorithm: of its own, or that it is for something else."""
+        what, ranks = made.schedule.condition.name, made.network.ranks
+        if (what, ranks) != (self.collective, self.ranks):
+            text = f"it was synthesised for {what} of {ranks} ranks"
+            return [Problem(1, 1, "error", text, "synthesise again, or go back to the previous text")]
+        return [Problem(1, 1, flaw.severity, flaw.message) for flaw in made.verify()]
+
+    def simulation(self, **options: Any) -> Simulation:
+        """Make a simulation of it, with options of :class:`.Simulation`.
 
         Raises
         ------
@@ -101,7 +117,7 @@ class Draft:
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:
             raise Unfit(self.name, errors, self.text)
-        algorithm = text_algorithm(self.text, self.name)
+        algorithm = text_algorithm(self.text, self.name) if self.made is None else self.made.algorithm
         what = Collective.of(
             self.collective,
             self.size,
@@ -110,7 +126,7 @@ class Draft:
             root=self.root,
             protocol=self.protocol,
         )
-        return Simulation(self.infra, what)
+        return Simulation(self.infra, what, **options)
 
 
 @lru_cache(maxsize=4)

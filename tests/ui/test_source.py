@@ -153,3 +153,42 @@ def test_data_and_lines_are_of_the_cursor(page: Page, lab: Lab) -> None:
     set_theme(page, "dark")
     page.wait_for_timeout(500)
     screenshot(page, "data-dark")
+
+
+SYNTHESISED = "import astranb as anb\neditor = anb.Editor(infra='torus2d', size='64 KiB', name='mine')\neditor"
+
+
+def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
+    start(page, lab, SYNTHESISED)
+    editor = page.locator(".anb-editor")
+    text = editor.get_by_label("Program", exact=True)
+    mine = text.input_value()
+    place = editor.get_by_label("Infrastructure")
+    place.fill("torus2d:rows=2,columns=4")
+    place.press("Enter")
+    expect(editor.get_by_role("status")).to_contain_text("correct for 8 ranks")
+    editor.get_by_role("button", name="Synthesise").click()
+    report = editor.get_by_role("log", name="Synthesis")
+    expect(report).to_contain_text("times the bound", timeout=60_000)
+    expect(report).to_contain_text("the library's best", timeout=60_000)
+    expect(editor).to_have_attribute("data-synthesis", "done")
+    expect(text).to_have_value(re.compile(r"^# all_reduce on torus2d, 8 ranks: .*\n.*\n(.*\n)*copies = \["))
+    expect(editor.get_by_role("status")).to_contain_text("correct for 8 ranks")
+    screenshot(page, "synthesised")
+
+    # It is watched to its end, which is when the page says that it ends.
+    bench = page.locator(WATCHED)
+    expect(bench).to_have_attribute("data-events", "0")
+    evaluate(page, "editor.workbench.to_end()")
+    becomes(page, "editor.sim.finished")
+    assert evaluate(page, "f'by cache lines {anb.core.units.format_time(editor.sim.now_ps)}'") in (
+        report.text_content() or ""
+    )
+    screenshot(page, "synthesised-ended")
+
+    # What cannot be synthesised is one line, and the text from before is not lost.
+    editor.get_by_label("Collective").select_option("barrier")
+    editor.get_by_role("button", name="Synthesise").click()
+    expect(report).to_contain_text("no algorithm can be synthesised for 'barrier'")
+    editor.get_by_role("button", name="Previous text").click()
+    expect(text).to_have_value(mine)

@@ -1,5 +1,5 @@
 // @ts-check
-// A program's text with line numbers, its problems at their lines, and the button that simulates it.
+// A program's text with line numbers, its problems at their lines, and the buttons that simulate it or make one.
 
 import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 
@@ -8,7 +8,8 @@ import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 /** @typedef {{ type: string, seq: number, problems: Problem[], good: string, ranks: number, ms: number, error?: string }} Checked */
 /** @typedef {Record<Field, string> & { name: string }} Chosen */
 /** @typedef {"collective" | "size" | "infra" | "protocol"} Field */
-/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[] } }} Traits */
+/** @typedef {{ state: "none" | "working" | "done" | "failed", what?: string, part?: number | null, error?: string, lines?: string[], locked?: boolean, previous?: boolean }} Synthesis */
+/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[] }, synthesis: Synthesis }} Traits */
 
 const QUIET_MS = 300; // after the last key
 const INDENT = "    ";
@@ -28,6 +29,12 @@ function render({ model, el }) {
   const status = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
   const run = makeButton("Simulate", simulate, { class: "anb-button anb-play", title: "simulate the program and show it below (Ctrl+Enter)" });
   const restore = makeButton("Last correct text", () => replace(good), { title: "restore the last text without an error" });
+  const synthesise = makeButton("Synthesise", () => command("synthesize"), { title: "make an algorithm for this infrastructure and collective; it takes the place of the text" });
+  const stop = makeButton("Stop", () => command("stop"), { title: "stop synthesising" });
+  const previous = makeButton("Previous text", () => command("previous"), { title: "bring back the text from before the synthesis" });
+  const doing = make("span", { class: "anb-source-about" });
+  const bar = make("progress", { class: "anb-synthesis-bar", max: "1", "aria-label": "Progress of the synthesis" });
+  const report = make("div", { class: "anb-synthesis", role: "log", "aria-label": "Synthesis" });
   /** @param {Field} name @param {string} label @param {number} width */
   const field = (name, label, width) => {
     const input = make("input", { type: "text", class: "anb-path", "aria-label": label, title: label, value: chosen[name], style: `flex: 0 1 ${width}px`, spellcheck: "false" });
@@ -51,7 +58,8 @@ function render({ model, el }) {
   root.append(
     make("div", { class: "anb-row" }, title, fields.collective, fields.size, fields.infra, fields.protocol),
     make("div", { class: "anb-paper" }, gutter, make("div", { class: "anb-sheet" }, bands, text)),
-    make("div", { class: "anb-row" }, run, restore, status),
+    make("div", { class: "anb-row" }, run, synthesise, stop, previous, restore, bar, doing, status),
+    report,
     list,
   );
   el.append(root);
@@ -88,6 +96,11 @@ function render({ model, el }) {
     sent = text.value;
     status.textContent = "simulating …";
     ask({ type: "simulate", text: sent });
+  }
+  /** What is not about the text. @param {"synthesize" | "stop" | "previous"} type */
+  function command(type) {
+    clearTimeout(timer);
+    ask({ type });
   }
   /** @param {Field} name @param {string} value */
   function choose(name, value) {
@@ -232,12 +245,31 @@ function render({ model, el }) {
     for (const name of /** @type {Field[]} */ (Object.keys(fields))) fields[name].value = now[name];
     title.textContent = now.name;
   }
+  function synthesisSet() {
+    const now = model.get("synthesis");
+    const working = now.state === "working";
+    const failed = now.state === "failed";
+    root.dataset.synthesis = now.state;
+    stop.hidden = bar.hidden = doing.hidden = !working;
+    synthesise.disabled = working;
+    previous.hidden = working || !now.previous;
+    if (typeof now.part === "number") bar.value = now.part;
+    else bar.removeAttribute("value");
+    doing.textContent = `${now.what ?? ""} …`;
+    report.classList.toggle("anb-failed", failed);
+    const lines = failed ? [now.error ?? ""] : (now.lines ?? []);
+    report.replaceChildren(...lines.map((line) => make("div", { text: line })));
+    report.hidden = !lines.length;
+    text.readOnly = Boolean(now.locked);
+  }
   text.addEventListener("input", typed);
   text.addEventListener("scroll", follow);
   root.addEventListener("keydown", (event) => (event.target === text ? key(event) : event.stopPropagation()));
   model.on("msg:custom", received);
   model.on("change:text", textSet);
   model.on("change:chosen", chosenSet);
+  model.on("change:synthesis", synthesisSet);
+  synthesisSet();
   paint();
   check();
   return () => {
@@ -245,6 +277,7 @@ function render({ model, el }) {
     model.off("msg:custom", received);
     model.off("change:text", textSet);
     model.off("change:chosen", chosenSet);
+    model.off("change:synthesis", synthesisSet);
     root.remove();
   };
 }

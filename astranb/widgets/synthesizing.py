@@ -1,0 +1,158 @@
+"""*Synthesise*: an algorithm is made for what is chosen, away from the thread that answers the page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+from typing import Final
+
+from astranb.core.errors import AstranbError
+from astranb.core.progress import told
+from astranb.core.units import format_time
+from astranb.explore import Synthesis, best_algorithm, synthesize
+from astranb.explore.synthesis.text import MOST_SENDS, channels_of_text, program_text
+from astranb.sim import Simulation
+
+from .draft import MOST_RANKS, Draft
+
+__all__ = ["Press", "drafted", "schedule_line"]
+
+_OFTEN_S: Final = 0.1
+_ALIKE: Final = 1.02  # times that differ less are not told apart
+_EVENTS: Final = 100_000  # between two looks at whether it was stopped
+_MOST_EVENTS: Final = 4_000_000  # of a library's algorithm once it is slower than the best so far
+
+
+class _Stopped(BaseException):
+    """Nobody waits for it any more; no ``Exception``, so that nothing goes on after it."""
+
+
+def drafted(found: Synthesis, draft: Draft) -> Draft:
+    """Return what is to be simulated: the algorithm as a text, or as it is where that would be too long."""
+    short = len(found.schedule.edge) <= MOST_SENDS and found.network.ranks <= MOST_RANKS
+    new = replace(draft, protocol="Simple", made=None, channels=channels_of_text(found))
+    if short:
+        new.text = program_text(found)
+        if not any(problem.severity == "error" for problem in new.check()):
+            return new
+    schedule = found.schedule
+    text = (
+        f"# {schedule.condition.name} on {found.network.title}, {found.network.ranks} ranks: "
+        f"{len(schedule.edge):,} sends, too many to be read and changed here.\n"
+        "# Simulate runs the algorithm itself. In a cell, editor.found.steps is the schedule as a table,\n"
+        '# editor.found.write("FILE.xml") writes it to a file, and Previous text brings back yours.\n'
+    )
+    found.verify()  # remembered: it takes long
+    return replace(new, text=text, made=found, channels=None)
+
+
+class Press:
+    """One press of the button: a synthesis, its time by cache lines, and the library's best.
+
+    Parameters
+    ----------
+    draft : Draft
+        Where it runs, and what it is for.
+    show : callable
+        Takes what is done and the part of it (None: not known), in the thread that works.
+    use : callable
+        Takes the synthesis, the draft that holds it, and its simulation, once it is found.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        show: Callable[[str, float | None], None],
+        use: Callable[[Synthesis, Draft, Simulation], None],
+    ) -> None:
+        self._draft, self._show, self._use = replace(draft), show, use
+        self._stopped = threading.Event()
+        self._shown = ("", -1.0)
+
+    def stop(self) -> None:
+        """Let it end at the next look; it says nothing more from now on."""
+        self._stopped.set()
+
+    def work(self) -> list[str]:
+        """Do it; returns lines about what was found.
+
+        Raises
+        ------
+        AstranbError
+            It cannot be synthesised, or simulated.
+        """
+        draft = self._draft
+        with told(self._tell):
+            found = synthesize(draft.infra, draft.collective, draft.size, root=draft.root)
+            new = drafted(found, draft)
+            self._use(found, new, new.simulation())
+            lines = [schedule_line(found)]
+            time_ps = self._time_ps(new)
+            times = f"by cache lines {format_time(time_ps)}"
+            if new.made is None:  # the text is simpler, and mostly as fast
+                best_ps = self._time_ps(replace(new, made=found, channels=None))
+                if best_ps * _ALIKE < time_ps:
+                    times += f" as this text ({format_time(best_ps)} as editor.found.collective)"
+            lines.append(f"{times}; {self._library(time_ps)}")
+        return lines
+
+    def _time_ps(self, draft: Draft) -> int:
+        """Simulate a draft to its end."""
+        sim = draft.simulation(record=False, checkpoint_bytes=0)
+        while not sim.finished:
+            self._tell("simulating by cache lines", 0, None)
+            sim.step(_EVENTS)
+        return sim.now_ps
+
+    def _library(self, ours_ps: int) -> str:
+        """Say how long the library's best takes for the same."""
+        draft = self._draft
+        try:
+            best = best_algorithm(
+                draft.infra, draft.collective, draft.size, root=draft.root, most_events=_MOST_EVENTS
+            ).iloc[0]
+        except AstranbError as error:  # it may have nothing for this
+            return str(error)
+        best_ps = int(best["time_ps"])
+        ratio = best_ps / ours_ps
+        times = f"{ratio:.2f} times as long" if ratio >= 1 else f"{1 / ratio:.2f} times faster"
+        return f"the library's best, {best['algorithm']}/{best['protocol']}, {format_time(best_ps)}: {times}"
+
+    def start(self, ended: Callable[[list[str], str], None]) -> None:
+        """Do it in a thread of its own; then the lines, or an error, are given to a function there."""
+
+        def run() -> None:
+            lines, error = [], ""
+            try:
+                lines = self.work()
+            except _Stopped:
+                return
+            except (AstranbError, MemoryError) as wrong:
+                error = str(wrong) or type(wrong).__name__
+            if not self._stopped.is_set():
+                ended(lines, error)
+
+        threading.Thread(target=run, name="astranb-synthesize", daemon=True).start()
+
+    def _look(self) -> None:
+        if self._stopped.is_set():
+            raise _Stopped
+
+    def _tell(self, what: str, done: int, total: int | None) -> None:
+        self._look()
+        now = perf_counter()
+        if what != self._shown[0] or now - self._shown[1] > _OFTEN_S:
+            self._shown = what, now
+            self._show(what, done / total if total else None)
+
+
+def schedule_line(found: Synthesis) -> str:
+    """Say how far a schedule is from the bound."""
+    bound = "latency" if found.limit.latency_ps > found.limit.bandwidth_ps else "links"
+    steps = len(set(found.schedule.start_ps.tolist()))
+    return (
+        f"schedule {format_time(found.time_ps)} in {steps} steps, {found.slower:.2f} times the bound by "
+        f"{bound} of {format_time(found.bound_ps)}"
+    )
