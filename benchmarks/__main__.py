@@ -27,6 +27,7 @@ from .hostile import hostile
 from .kernels import kernels
 from .large import large
 from .suggestions import suggestions
+from .sweeps import sweeps
 from .synthesis import synthesis
 from .timelines import lod
 from .traffic import traffic
@@ -217,6 +218,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "astrasim2": lambda row, _: astrasim2(row),
     "suggestions": suggestions,
     "synthesis": synthesis,
+    "sweeps": lambda row, _: sweeps(row),
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,
     "traffic": traffic,
@@ -225,7 +227,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("kernels", "traffic", "large", "hostile")
+_LARGE = ("kernels", "traffic", "large", "hostile", "sweeps")
 
 
 if __name__ == "__main__":

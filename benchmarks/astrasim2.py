@@ -24,7 +24,7 @@ from astranb.workload.astrasim2 import (
     System,
     Workload,
 )
-from astranb.workload.models import MODELS, Parallelism, machine
+from astranb.workload.models import MODELS, Parallelism, Transformer, machine
 from astranb.workload.models import workload as model_step
 
 __all__ = ["astrasim2"]
@@ -144,7 +144,9 @@ def model(row: Row) -> None:
 
 def wafer(row: Row) -> None:
     """Measure four layers of Transformer-1T (with heads for 128 ranks) on 512 NPUs in four dimensions."""
-    layers = replace(MODELS["transformer-1t"], layers=4, heads=128, kv_heads=128, head_size=200)
+    whole = MODELS["transformer-1t"]
+    assert isinstance(whole, Transformer)
+    layers = replace(whole, layers=4, heads=128, kv_heads=128, head_size=200)
     step = model_step(layers, Parallelism(tensor=128, data=4), gpu="a100-sxm")
     shapes = ["Ring", "FullyConnected", "Ring", "Switch"]
     network = DimensionNetwork(shapes, [2, 8, 8, 4], [250.0, 200 / 7, 100.0, 50.0], [500.0] * 4)

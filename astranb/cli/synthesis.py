@@ -156,4 +156,4 @@ def _condition_of(file: str) -> Condition:
             if not rank.isdecimal() or len(rank) > 9:
                 raise node.error(f"{rank[:40]!r} is not a rank", "use numbers from 0")
             ranks[int(rank)] = [chunk.number(0, 2**20) for chunk in node.get(rank).items()]
-    return Condition(**sides, reduces=root.get("reduces", default=False).truth())
+    return Condition(sides["before"], sides["after"], reduces=root.get("reduces", default=False).truth())

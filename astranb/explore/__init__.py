@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ._served import Iteration as Iteration
     from ._served import Served as Served
     from ._serving import serve as serve
+    from ._survive import survive as survive
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
     from .synthesis.condition import Condition as Condition
@@ -86,6 +87,7 @@ __all__ = [
     "read_rates",
     "serve",
     "suggest",
+    "survive",
     "synthesize",
 ]
 
@@ -109,8 +111,8 @@ __getattr__, __dir__ = lazy(
         "PlanSearch": "_plans",
         "Served": "_served",
         "StepAccount": "_accounts",
-        "StepEstimate": "_estimate",
         "StepBill": "_bill",
+        "StepEstimate": "_estimate",
         "Suspect": "_diagnose",
         "Sweep": "sweeps.sweep",
         "SweepResult": "sweeps.result",
@@ -131,6 +133,7 @@ __getattr__, __dir__ = lazy(
         "read_rates": "_rates",
         "serve": "_serving",
         "suggest": "_plans",
+        "survive": "_survive",
         "synthesize": "synthesis.synthesize",
     },
 )

@@ -67,6 +67,7 @@ def test_an_estimate_is_of_the_rank_with_the_largest_share():
     assert not step.is_even
     cluster = machine(step)
     assert step.times is not None
+    assert step.plan is not None
     found = estimate_step(*step.plan, step.times, CollectiveTimes(cluster.network, cluster.system))
     sim = anb.Simulation(None, step, fidelity="analytical", record=False)
     sim.run()

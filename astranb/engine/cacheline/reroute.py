@@ -3,7 +3,8 @@
 It is what a subnet manager does, or a routing protocol when its forwarding tables have converged:
 
 - What is issued from now on takes the shortest routes that are left.
-- What waits for a link that is down, or would come to one, goes on from the node where it is.
+- What waits for a link that is down, or would come to one, goes on from the node where it is; where there
+  is no way from there (a switch that has failed), its source sends it again.
 - A queue pair of a NIC has one path. Where this is broken, what has not passed the failure is sent again
   by its source, in order, as reliable connections do; other queue pairs keep their paths.
 - What is added up in switches (multimem) keeps its plane, and waits.
@@ -138,12 +139,15 @@ class _Reroute:
                 again.append(number)
             elif broken and self._detour(number):
                 moved[number] = None
+            elif broken and self._from_its_source(number) >= 0:
+                again.append(number)
             elif changed:
                 self._follow(number, self._links[hop:last])
-        again.sort(key=lambda number: (int(m.requests[number].issued_ps), int(m.requests[number].line)))
+        columns = (m.requests["issued_ps"], m.requests["line"])
+        again.sort(key=lambda number: tuple(int(column[number]) for column in columns))
         for number in again:
             request = m.requests[number]
-            request.route = m.operands[int(request.operand)].out_route
+            request.route = self._from_its_source(number)
             request.hop, request.leg, request.link = self._ends[int(request.route)][0], t.ON_FABRIC, -1
             request.arrives_ps = self._at_ps
         self._queue([*moved], again, waiting)
@@ -154,6 +158,16 @@ class _Reroute:
     def _is_queue_pair(self, number: int) -> bool:
         m = self._machine
         return bool(m.blocks[int(m.warps[int(m.requests[number].warp)].block)].engine == t.NIC)
+
+    def _from_its_source(self, number: int) -> int:
+        """The route of a request from its source, or of a response from its; -1 where it is broken, too."""
+        request = self._machine.requests[number]
+        way = "back" if request.returning else "out"
+        operand = self._machine.operands[int(request.operand)]
+        count = max(1, int(operand[f"{way}_routes"]))
+        row = int(operand[f"{way}_route"]) + int(request.line) % count
+        links = self._links[slice(*self._ends[row])]
+        return -1 if any(self._down[link] for link in links) else row
 
     def _detour(self, number: int) -> bool:
         """Let a request go on from where it is; false where there is no way."""

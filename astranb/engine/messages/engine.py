@@ -98,7 +98,7 @@ class MessageEngine(MessageState):
         del record  # what is recorded is small
         return type(self)(
             self.run.copy(), self.title, self.collective, self._about, self._base_ns, self.edits,
-            None if self.links is None else self.links.copy(),
+            None if self.routed is None else self.routed.copy(),
         )  # fmt: skip
 
     def go(self, *, steps: int, closely: bool, until_ps: int | None = None, **most: int) -> int:
@@ -138,10 +138,10 @@ class MessageEngine(MessageState):
 
     def _named(self, path: str) -> RunPart:
         """Find what a path names; of an infrastructure's link those that messages take, maybe none."""
-        if "->" not in path or self.links is None:
+        if "->" not in path or self.routed is None:
             return resolve(path, self.about, self.machine)
-        lanes = self.links.lanes_of(path)
-        return RunPart("link", self.links.fabric.graph.full(path), self.links.over(self.machine, lanes))
+        lanes = self.routed.lanes_of(path)
+        return RunPart("link", self.routed.fabric.graph.full(path), self.routed.over(self.machine, lanes))
 
     def on_event(self, kind: str | None, path: str | None) -> Breakpoint:
         """Stop after an event of a kind that concerns an object."""
@@ -185,7 +185,7 @@ class MessageEngine(MessageState):
     def read_edit(self, path: str, value: float | str | bool) -> Edit:
         """Check a change and make an edit of it."""
         if path == REROUTE:
-            if self.links is None:
+            if self.routed is None:
                 what = "links of a network of dimensions have no other routes"
                 raise InputError(
                     what, where=REROUTE, hint="take an infrastructure, or change their bandwidth"
@@ -200,15 +200,15 @@ class MessageEngine(MessageState):
     def apply(self, edit: Edit) -> None:
         """Carry an edit out."""
         if edit.path == REROUTE:
-            assert self.links is not None  # noqa: S101 - read_edit has checked it
-            closed = closed_lanes(self.links, self.machine, self.edits)
+            assert self.routed is not None  # noqa: S101 - read_edit has checked it
+            closed = closed_lanes(self.routed, self.machine, self.edits)
             margin = margins(self.machine)
-            self.run.machine = rerouted(self.machine, self.links, closed, int(edit.number), margin)
-            self._about = renamed(self.about, self.links, self.machine)
-        elif edit.field == "up" and "->" in edit.path and self.links is not None:
+            self.run.machine = rerouted(self.machine, self.routed, closed, int(edit.number), margin)
+            self._about = renamed(self.about, self.routed, self.machine)
+        elif edit.field == "up" and "->" in edit.path and self.routed is not None:
             # A link of several lanes is up where all of them are.
-            closed = closed_lanes(self.links, self.machine, [*self.edits, edit])
-            set_up(self.machine, edit.rows, self.links.down_of(self.machine, edit.rows, closed))
+            closed = closed_lanes(self.routed, self.machine, [*self.edits, edit])
+            set_up(self.machine, edit.rows, self.routed.down_of(self.machine, edit.rows, closed))
         else:
             apply_edit(edit, self.machine, self.base_ns)
 
@@ -303,7 +303,7 @@ class MessageEngine(MessageState):
             "own": about.own,
             "links": about.links,
             "infra": about.infra,
-            "network": self.links and self.links.document(),
+            "network": self.routed and self.routed.document(),
             "title": self.title,
             "collective": self.collective,
             "footprint": footprint,
@@ -346,7 +346,7 @@ class MessageEngine(MessageState):
             run = Run.of_machine(cast("t.MessageMachine", machine))
             network = inputs.get("network")
             links = None if network is None else RoutedLinks.of(network)
-            return cls(run, inputs["title"], collective, about, data["base_ns"], links=links)
+            return cls(run, inputs["title"], collective, about, data["base_ns"], routed=links)
         except KeyError as error:
             raise InputError(f"{error} is missing") from error
 

@@ -43,7 +43,7 @@ class MessageState(OperationEngine):
         Durations of operations before any edit: as they are now unless given.
     edits : sequence of Edit
         The changes so far.
-    links : RoutedLinks, optional
+    routed : RoutedLinks, optional
         Of an infrastructure, where there is no workload that has it.
     """
 
@@ -67,11 +67,11 @@ class MessageState(OperationEngine):
         about: About | None = None,
         base_ns: Any = None,
         edits: Sequence[Edit] = (),
-        links: RoutedLinks | None = None,
+        routed: RoutedLinks | None = None,
     ) -> None:
         self.run, self.title, self.collective = run, title, collective
         network = None if run.workload is None else run.workload.network
-        self.links = RoutedLinks(network) if links is None and isinstance(network, InfraNetwork) else links
+        self.routed = RoutedLinks(network) if routed is None and isinstance(network, InfraNetwork) else routed
         self._about, self._base_ns = about, base_ns
         self.edits = list(edits)
         self.fidelity = "congestion" if run.congestion else "analytical"
@@ -177,8 +177,8 @@ class MessageState(OperationEngine):
             stale = (m.flights.route >= len(m.routes)) | (m.flights.link >= len(m.links))
             for name in ("number", "route", "link"):
                 m.flights[name][stale] = -1
-        if "routes" in changed and self.links is not None:
-            self._about = renamed(self.about, self.links, self.machine)
+        if "routes" in changed and self.routed is not None:
+            self._about = renamed(self.about, self.routed, self.machine)
 
     def digest(self) -> str:
         """Hash everything simulated, and nothing that is only recorded (32 hex digits)."""

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from astranb.sim import Simulation
 
-__all__ = ["INFEASIBLE", "SweepResult", "pareto_rows"]
+__all__ = ["INFEASIBLE", "NOT_RUN", "SweepResult", "pareto_rows"]
 
+NOT_RUN = "not run"
 INFEASIBLE = "infeasible"
 """The status of a point that ran, and does not satisfy a constraint."""
 

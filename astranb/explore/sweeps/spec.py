@@ -284,7 +284,7 @@ def _stages(top: DocumentNode) -> list[SweepStage]:
         return [SweepStage(None if given.value is None else given.choice(_FIDELITIES))]
     if top.has("fidelity"):
         raise top.get("fidelity").error("stages have fidelities of their own", "leave it out")
-    stages = []
+    stages: list[SweepStage] = []
     for node in top.get("stages").items():
         _known(node, ("fidelity", "keep"))
         keep = node.get("keep").number(1, _MOST) if stages or node.has("keep") else 0

@@ -133,10 +133,10 @@ def _worst_cut(
                 worst, cut = Fraction(count, rate), (rank,) if inside else others
     if not every:
         return worst, cut
-    into = _Flows(links, network.fabric.gpus.tolist())
+    into = _MaximumFlows(links, network.fabric.gpus.tolist())
     for rank in range(network.ranks):
         worst, cut = into.worse(worst, cut, *_classes(held[:, missing[rank]]), rank)
-    back = _Flows(_Links(network, backward=not backward), network.fabric.gpus.tolist())
+    back = _MaximumFlows(_Links(network, backward=not backward), network.fabric.gpus.tolist())
     for rank in range(network.ranks):
         unicast = missing[:, alone[rank]]
         unicast = unicast[:, unicast.any(axis=0)]
@@ -183,7 +183,7 @@ class _Links:
         return int(self._out[rank])
 
 
-class _Flows:
+class _MaximumFlows:
     """Maximum flows to ranks, with capacities in whole numbers."""
 
     def __init__(self, links: _Links, gpus: list[int]) -> None:

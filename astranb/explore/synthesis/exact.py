@@ -8,6 +8,7 @@ whether a number of steps is enough; the first one that is, from below, is the l
 from __future__ import annotations
 
 from itertools import count
+from math import ceil
 from typing import Any, Final
 
 import numpy as np
@@ -73,7 +74,10 @@ def least_steps(
     fewest = 1
     for rank in range(network.ranks):
         if wanted[rank].any():
-            fewest = max(fewest, int(takes[incoming[rank]].min()))
+            # No port into the rank carries more than a slice in each of its intervals.
+            last = {int(network.ports(int(edge))[-1]) for edge in incoming[rank]}
+            rate = sum(1 / int(busy[port]) for port in last)
+            fewest = max(fewest, int(takes[incoming[rank]].min()), ceil(wanted[rank].sum() / rate - 1e-9))
     for steps in count(fewest):
         size = len(network.source) * before.shape[1] * steps
         if size > _MOST_VARIABLES:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,13 +190,7 @@ def rank_network(infra: Infra | str | Path, down: Sequence[str] = ()) -> RankNet
     [(0, 3), (1, 0), (1, 2), (2, 1), (2, 3), (3, 0), (3, 2)]
     """
     where = infra if isinstance(infra, Infra) else resolve(str(infra))
-    fabric = compile_fabric(where.expand())
-    if down:
-        kept = np.ones(len(fabric.links), bool)
-        for name in down:
-            kept[fabric.find(fabric.full(name))] = False
-        links: Any = fabric.links[kept]
-        fabric = Fabric(fabric.graph, links, fabric.lane[kept], fabric.gpus, fabric.edge[kept])
+    fabric = compile_fabric((where.without(*down) if down else where).expand())
     found = message_routes(fabric, _direct(fabric), len(fabric.gpus))
     hops = found.routes.hops.astype(np.int64)
     first = np.concatenate([[0], np.cumsum(hops)]).astype(np.int64)

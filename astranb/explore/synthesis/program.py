@@ -98,10 +98,10 @@ class SynthesizedAlgorithm:
                 raise InputError("a condition has one channel", where="channels", hint="leave it out")
             _lay_out(self.schedule, program)
             for part in range(_CUSTOM_PARTS):
-                _BlockWriter(self, program, part).write()
+                _ScheduleWriter(self, program, part).write()
             return
         program.cut = Cut(rounds=self.schedule.slices)
-        _BlockWriter(self, program).write()
+        _ScheduleWriter(self, program).write()
 
 
 def _channels(schedule: Schedule, blocks: int) -> int:
@@ -191,7 +191,7 @@ def _lay_out(schedule: Schedule, program: Program) -> None:
     program.layout = ChunkLayout(chunk_bytes, inputs, outputs, times, outputs[1].copy())
 
 
-class _BlockWriter:
+class _ScheduleWriter:
     """Writes the blocks of one channel of a program, or of a part of it."""
 
     def __init__(self, algorithm: SynthesizedAlgorithm, program: Program, part: int = 0) -> None:

@@ -66,7 +66,9 @@ class Roofline:
             return int(self._time_ns(operations, min(self._slope(intensity), self.peak_GFLOPS)))
         slanted = math.floor(self.bandwidth_GBps * intensity) - self.intercept_GFLOPS
         rate = math.floor(min(slanted, self.peak_GFLOPS))
-        return int(self._time_ns(np.float32(operations), np.float32(rate)))
+        if not rate > 0:
+            return int(self._time_ns(operations, rate))  # raises, or nothing is computed
+        return int(np.float32(operations) / np.float32(rate))
 
     def _slope(self, intensity: float) -> float:
         return self.bandwidth_GBps * intensity - self.intercept_GFLOPS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from astranb.net.port import CLASSES
 NVSW = "dgx_h100.0.nvsw.0"
 
 
-def ring(size: str = "8 KiB", **more: object) -> anb.Simulation:
+def ring(size: str = "8 KiB", **more: Any) -> anb.Simulation:
     return anb.Simulation("ring:gpus=4", anb.collectives.all_reduce(size, "ring"), record=False, **more)
 
 

@@ -283,5 +283,5 @@ def test_links_of_an_infrastructure_have_its_names(tmp_path):
     assert sim.parameters("dim[0]") == []
     with pytest.raises(InputError, match="change link"):
         sim.set("dim[0].bandwidth", "1 GB/s")
-    with pytest.raises(InputError, match="one by one"):
+    with pytest.raises(InputError, match="name both ends"):
         sim.take_down("link[0]", both=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ NVSW = "dgx_h100.0.nvsw.0"
 UPLINK = "host.0.cx7.0->leafsw.0.port.0"
 
 
-def make(infra: str = "ring:gpus=4", fidelity: str = "congestion", **more: object) -> anb.Simulation:
+def make(infra: Any = "ring:gpus=4", fidelity: str = "congestion", **more: Any) -> anb.Simulation:
     what = anb.collectives.all_reduce(str(more.pop("size", "1 MiB")), str(more.pop("algorithm", "ring")))
     return anb.Simulation(infra, what, fidelity=fidelity, **more)
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.explore import Sweep, SweepResult
-from astranb.explore.sweeps import driver, points
+from astranb.explore.sweeps import driver, points, running
 from astranb.explore.sweeps.result import pareto_rows
 
 REPOSITORY = Path(__file__).parents[3]
@@ -234,12 +234,40 @@ def test_what_ended_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(KeyboardInterrupt):
             run(folder=tmp_path)
     hashes: list[str] = []
-    monkeypatch.setattr(
-        driver, "run_points", lambda batch: hashes.extend(one for one, _ in batch) or points.run_points(batch)
-    )
+
+    def counted(batch: Any) -> Any:
+        hashes.extend(one for one, _ in batch)
+        return points.run_points(batch)
+
+    monkeypatch.setattr(driver, "run_points", counted)
     found = run(folder=tmp_path)
     assert len(hashes) == 12 - 5
     pd.testing.assert_frame_equal(without_seconds(found.frame()), without_seconds(run().frame()))
+
+
+@pytest.mark.parametrize(
+    "given", [{"constraints": ["memry_bytes < 8 GB"]}, {"objectives": {"stepp_ps": "min"}}]
+)
+def test_a_figure_that_no_point_has_is_one_line(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"no figure and no option is called .*; did you mean"):
+        run({"dp": [1]}, shared=MODEL, **given)
+
+
+def test_a_sweep_that_is_stopped_says_what_was_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(running, "_SHOWN_S", 0)
+    seen: list[SweepResult] = []
+
+    def watch(found: SweepResult) -> bool:
+        seen.append(found)
+        return len(seen) < 5
+
+    sweep = Sweep.of({"run": RUN, "axes": AXES})
+    found = sweep.run(workers=0, folder=tmp_path, on_result=watch)
+    assert found.counts() == {"done": 5, "not run": 7}
+    assert [one.counts()["done"] for one in seen] == [1, 2, 3, 4, 5]
+    assert sweep.run(workers=0, folder=tmp_path).counts() == {"done": 12}
 
 
 def test_files_that_are_no_results_are_refused(tmp_path: Path) -> None:

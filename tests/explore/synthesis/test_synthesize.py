@@ -65,7 +65,9 @@ def test_a_wrong_schedule_of_a_condition_is_found():
     condition = Condition({0: [0], 1: [1]}, {1: [0, 1], 0: [0, 1]})
     found = synthesize("ring:gpus=2", condition, "8 KiB", slices=1, trials=1)
     program = found.program
-    program.layout = dataclasses.replace(program.layout, item=program.layout.item[::-1].copy())
+    layout = program.layout
+    assert layout is not None
+    program.layout = dataclasses.replace(layout, item=layout.item[::-1].copy())
     assert verify(program, "custom")[0].kind == "result"
 
 
