@@ -13,7 +13,7 @@ import traitlets
 
 from astranb.collectives import COLLECTIVES, PROTOCOLS, Problem
 from astranb.core.errors import AstranbError, InputError
-from astranb.infragraph import Infra
+from astranb.infragraph import Infra, blueprints
 from astranb.sim import Simulation
 
 from .assets import EDITOR, STYLES
@@ -134,7 +134,11 @@ class Editor(ipywidgets.VBox):
             text=self._draft.text,
             chosen={"infra": _infra_name(infra), "size": str(size), "collective": collective}
             | {"protocol": protocol, "name": name},
-            choices={"collective": list(COLLECTIVES), "protocol": list(PROTOCOLS)},
+            choices={
+                "collective": list(COLLECTIVES),
+                "protocol": list(PROTOCOLS),
+                "infra": [list(known) for known in blueprints()],
+            },
         )
         super().__init__([self._page])
         self._page.observe(lambda _: self.check(), "text")

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import THEMES, Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 pytestmark = pytest.mark.fresh_tab
 
@@ -155,11 +155,11 @@ def test_data_and_lines_are_of_the_cursor(page: Page, lab: Lab) -> None:
     screenshot(page, "data-dark")
 
 
-SYNTHESISED = "import astranb as anb\neditor = anb.Editor(infra='torus2d', size='64 KiB', name='mine')\neditor"
+PRESSED = "import astranb as anb\neditor = anb.Editor(infra='switch:gpus=4', size='64 KiB')\neditor"
 
 
 def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
-    start(page, lab, SYNTHESISED)
+    start(page, lab, PRESSED)
     editor = page.locator(".anb-editor")
     text = editor.get_by_label("Program", exact=True)
     mine = text.input_value()
@@ -184,7 +184,12 @@ def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
     assert evaluate(page, "f'by cache lines {anb.core.units.format_time(editor.sim.now_ps)}'") in (
         report.text_content() or ""
     )
-    screenshot(page, "synthesised-ended")
+    bench.get_by_role("region", name="Links").or_(bench).first.scroll_into_view_if_needed()
+    for theme in THEMES:
+        set_theme(page, theme)
+        page.set_viewport_size({"width": 1280, "height": 720})
+        page.wait_for_timeout(800)
+        screenshot(page, f"synthesised-{theme}")
 
     # What cannot be synthesised is one line, and the text from before is not lost.
     editor.get_by_label("Collective").select_option("barrier")

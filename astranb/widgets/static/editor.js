@@ -9,14 +9,17 @@ import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 /** @typedef {Record<Field, string> & { name: string }} Chosen */
 /** @typedef {"collective" | "size" | "infra" | "protocol"} Field */
 /** @typedef {{ state: "none" | "working" | "done" | "failed", what?: string, part?: number | null, error?: string, lines?: string[], locked?: boolean, previous?: boolean }} Synthesis */
-/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[] }, synthesis: Synthesis }} Traits */
+/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[], infra: [string, string][] }, synthesis: Synthesis }} Traits */
 
 const QUIET_MS = 300; // after the last key
 const INDENT = "    ";
+const MOST_ROWS = 40; // of the text, before it scrolls
+const FEW_ROWS = 16; // where what runs is to be watched below
+let lists = 0; // of suggestions on the page
 
 /** @param {{ model: Model<Traits>, el: HTMLElement }} widget */
 function render({ model, el }) {
-  const { collective: kinds, protocol: protocols } = model.get("choices");
+  const { collective: kinds, protocol: protocols, infra: known } = model.get("choices");
   const chosen = model.get("chosen");
   const root = make("div", { class: "anb-workbench anb-editor", "data-lm-suppress-shortcuts": "true", role: "group", "aria-label": "Editor" });
   const text = make("textarea", {
@@ -51,12 +54,15 @@ function render({ model, el }) {
   const fields = {
     collective: pick("collective", "Collective", kinds),
     size: field("size", "Size", 80),
-    infra: field("infra", "Infrastructure", 150),
+    infra: field("infra", "Infrastructure", 220),
     protocol: pick("protocol", "Protocol", protocols),
   };
+  lists += 1;
+  const places = make("datalist", { id: `anb-places-${lists}` }, ...known.map(([place, about]) => make("option", { value: place, text: about })));
+  fields.infra.setAttribute("list", places.id);
   const title = make("h3", { class: "anb-title", text: chosen.name });
   root.append(
-    make("div", { class: "anb-row" }, title, fields.collective, fields.size, fields.infra, fields.protocol),
+    make("div", { class: "anb-row" }, title, fields.collective, fields.size, fields.infra, places, fields.protocol),
     make("div", { class: "anb-paper" }, gutter, make("div", { class: "anb-sheet" }, bands, text)),
     make("div", { class: "anb-row" }, run, synthesise, stop, previous, restore, bar, doing, status),
     report,
@@ -167,7 +173,7 @@ function render({ model, el }) {
   /** Line numbers, icons, and a band behind each line with a problem. */
   function paint() {
     const count = text.value.split("\n").length;
-    text.rows = Math.min(40, Math.max(6, count + 1));
+    text.rows = Math.min(model.get("synthesis").previous ? FEW_ROWS : MOST_ROWS, Math.max(6, count + 1));
     /** @type {Map<number, { rank: number, severity: string, text: string, first: boolean }>} */
     const at = new Map();
     for (const problem of problems) {
@@ -261,6 +267,7 @@ function render({ model, el }) {
     report.replaceChildren(...lines.map((line) => make("div", { text: line })));
     report.hidden = !lines.length;
     text.readOnly = Boolean(now.locked);
+    paint(); // it may have fewer rows now
   }
   text.addEventListener("input", typed);
   text.addEventListener("scroll", follow);
@@ -270,7 +277,6 @@ function render({ model, el }) {
   model.on("change:chosen", chosenSet);
   model.on("change:synthesis", synthesisSet);
   synthesisSet();
-  paint();
   check();
   return () => {
     clearTimeout(timer);
