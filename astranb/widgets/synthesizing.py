@@ -59,6 +59,11 @@ class Press:
         Takes what is done and the part of it (None: not known), in the thread that works.
     use : callable
         Takes the synthesis, the draft that holds it, and its simulation, once it is found.
+
+    Attributes
+    ----------
+    ended : threading.Event
+        Set once a thread that was started has done everything, or has stopped.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Press:
     ) -> None:
         self._draft, self._show, self._use = replace(draft), show, use
         self._stopped = threading.Event()
+        self.ended = threading.Event()
         self._shown = ("", -1.0)
 
     def stop(self) -> None:
@@ -128,9 +134,10 @@ class Press:
             try:
                 lines = self.work()
             except _Stopped:
-                return
+                pass
             except (AstranbError, MemoryError) as wrong:
                 error = str(wrong) or type(wrong).__name__
+            self.ended.set()
             if not self._stopped.is_set():
                 ended(lines, error)
 

@@ -180,6 +180,8 @@ def _rows(found: Synthesis, side: str) -> str:
     chunk, part = np.divmod(schedule.chunk, schedule.slices)
     wanted = schedule.adds == (side == "sums")
     columns = np.stack([step, schedule.source, schedule.target, chunk])
+    order = np.lexsort((schedule.target, schedule.source, step))  # those of a step are independent
+    columns, wanted, part = columns[:, order], wanted[order], part[order]
     if schedule.slices == 1:
         return f"{side} = [\n{_filled(columns[:, wanted], 4)}]\n"
     lists = (
