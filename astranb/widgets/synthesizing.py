@@ -12,7 +12,7 @@ from astranb.core.errors import AstranbError
 from astranb.core.progress import told
 from astranb.core.units import format_time
 from astranb.explore import Synthesis, best_algorithm, synthesize
-from astranb.explore.synthesis.text import MOST_SENDS, channels_of_text, program_text
+from astranb.explore.synthesis.text import MOST_SENDS
 from astranb.sim import Simulation
 
 from .draft import MOST_RANKS, Draft
@@ -32,9 +32,9 @@ class _Stopped(BaseException):
 def drafted(found: Synthesis, draft: Draft) -> Draft:
     """Return what is to be simulated: the algorithm as a text, or as it is where that would be too long."""
     short = len(found.schedule.edge) <= MOST_SENDS and found.network.ranks <= MOST_RANKS
-    new = replace(draft, protocol="Simple", made=None, channels=channels_of_text(found))
+    new = replace(draft, protocol="Simple", made=None, channels=found.text_channels)
     if short:
-        new.text = program_text(found)
+        new.text = found.text
         if not any(problem.severity == "error" for problem in new.check()):
             return new
     schedule = found.schedule

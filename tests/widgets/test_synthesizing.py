@@ -95,7 +95,8 @@ def test_what_cannot_be_synthesised_is_one_line_and_changes_nothing(
     assert says in state(editor)["error"]
     assert "\n" not in state(editor)["error"]
     assert editor.text == before
-    assert editor.found is editor.sim is None
+    assert editor.found is None
+    assert editor.sim is None
 
 
 def test_ranks_that_are_not_connected_are_named() -> None:

@@ -20,7 +20,7 @@ from .exact import exact_schedule
 from .network import RankNetwork, rank_network
 from .program import SynthesizedAlgorithm
 from .schedule import Schedule, drawn_schedule
-from .text import program_text
+from .text import channels_of_text, program_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,8 +109,13 @@ class Synthesis:
 
     @property
     def text(self) -> str:
-        """The schedule as the text of a program, to be read and changed: see :func:`.program_text`."""
-        return program_text(self)
+        """The schedule as the text of a program, to be read and changed."""
+        return program_text(self.schedule, self.slower)
+
+    @property
+    def text_channels(self) -> int:
+        """The channels with which the text is to be run."""
+        return channels_of_text(self.schedule, self.algorithm.channels)
 
     @cached_property
     def program(self) -> Program:

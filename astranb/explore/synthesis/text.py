@@ -14,7 +14,7 @@ import numpy as np
 from astranb.core.units import format_time
 
 if TYPE_CHECKING:
-    from .synthesize import Synthesis
+    from .schedule import Schedule
 
 __all__ = ["MOST_SENDS", "channels_of_text", "program_text"]
 
@@ -109,22 +109,22 @@ _COPIES: Final = """\
 """
 
 
-def channels_of_text(found: Synthesis) -> int:
-    """Return the channels with which a text is to be run: as many as keep its links busy."""
-    schedule = found.schedule
+def channels_of_text(schedule: Schedule, channels: int) -> int:
+    """Return the channels with which a text is to be run, from those of the algorithm that is no text."""
     links = len(np.unique(schedule.edge))
-    each = 1 + -(-links // found.network.ranks)
+    each = 1 + -(-links // schedule.network.ranks)
     sends = len(schedule.edge) // schedule.slices
-    # Blocks of the algorithm that is no text take turns at a port; here each link has one.
-    most = min(2 * found.algorithm.channels, _BLOCKS // each, _OPERATIONS // (4 * sends or 1))
+    # Its blocks take turns at a port; here each link has one.
+    most = min(2 * channels, _BLOCKS // each, _OPERATIONS // (4 * sends or 1))
     parts = schedule.slices
     return max(1, most // parts) * parts
 
 
-def program_text(found: Synthesis) -> str:
+def program_text(schedule: Schedule, slower: float) -> str:
     """Write a schedule as a program: rows of sends, and what makes thread blocks of them.
 
     The text is one for :func:`astranb.collectives.text_algorithm`, for as many ranks and the same root.
+    ``slower`` is how many times the bound the schedule takes.
 
     Examples
     --------
@@ -133,12 +133,12 @@ def program_text(found: Synthesis) -> str:
     >>> print(text.splitlines()[5].strip())
     (0, 0, 1, 0), (0, 0, 2, 0), (0, 1, 0, 1), (0, 1, 2, 1), (0, 2, 0, 2), (0, 2, 1, 2),
     """
-    name = found.schedule.condition.name
-    sides = ["sums"] * found.schedule.condition.reduces
+    name = schedule.condition.name
+    sides = ["sums"] * schedule.condition.reduces
     if name not in ("reduce", "reduce_scatter"):
         sides.append("copies")
-    text = _head(found) + "".join(_rows(found, side) for side in sides) + _BEGIN
-    part = "[p.channel % len({})]" if found.schedule.slices > 1 else ""
+    text = _head(schedule, slower) + "".join(_rows(schedule, side) for side in sides) + _BEGIN
+    part = "[p.channel % len({})]" if schedule.slices > 1 else ""
     needs, there = _NEEDS.get(name, ("", "chunk"))
     if "sums" in sides:
         text += _SUMS.format(
@@ -162,20 +162,18 @@ def program_text(found: Synthesis) -> str:
     return text
 
 
-def _head(found: Synthesis) -> str:
-    schedule = found.schedule
+def _head(schedule: Schedule, slower: float) -> str:
     sliced = f" of {schedule.slices} slices" if schedule.slices > 1 else ""
     return (
-        f"# {schedule.condition.name} on {found.network.title}, {found.network.ranks} ranks: "
-        f"{format_time(found.time_ps)}, {found.slower:.2f} times the bound.\n"
+        f"# {schedule.condition.name} on {schedule.network.title}, {schedule.network.ranks} ranks: "
+        f"{format_time(schedule.time_ps)}, {slower:.2f} times the bound.\n"
         f"# Rows are (step, from, to, chunk{sliced}), made in this order. Change some: they are verified.\n"
         "from collections import defaultdict\n\n"
     )
 
 
-def _rows(found: Synthesis, side: str) -> str:
+def _rows(schedule: Schedule, side: str) -> str:
     """Write the sends of sums, or of copies, slice by slice if there are several."""
-    schedule = found.schedule
     step = np.unique(schedule.start_ps, return_inverse=True)[1]
     chunk, part = np.divmod(schedule.chunk, schedule.slices)
     wanted = schedule.adds == (side == "sums")

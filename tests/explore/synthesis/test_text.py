@@ -13,7 +13,6 @@ from astranb.collectives import Collective, check_text, text_algorithm
 from astranb.core.errors import InputError
 from astranb.explore import synthesize
 from astranb.explore.synthesis.condition import SYNTHESIZED
-from astranb.explore.synthesis.text import channels_of_text
 
 from .support import networks
 
@@ -26,7 +25,7 @@ def test_the_text_is_right_in_every_network(drawn, collective, slices):
         found = synthesize(infra, collective, "48 KiB", slices=slices, trials=1, down=down)
     except InputError:  # not connected
         return
-    channels = channels_of_text(found)
+    channels = found.text_channels
     ranks = found.network.ranks
     assert channels % slices == 0
     assert (
@@ -55,9 +54,7 @@ def test_rows_are_the_sends_of_the_schedule_in_their_order():
 
 def test_nics_carry_what_leaves_a_server():
     found = synthesize("rails:servers=2", "gather", "64 KiB", trials=1)
-    what = Collective.of(
-        "gather", "64 KiB", text_algorithm(found.text, "mine"), channels=channels_of_text(found)
-    )
+    what = Collective.of("gather", "64 KiB", text_algorithm(found.text, "mine"), channels=found.text_channels)
     sim = anb.Simulation("rails:servers=2", what)
     sim.run()  # the result is checked
     assert sim.finished
