@@ -8,7 +8,7 @@ from pathlib import Path
 __all__ = ["EDITOR", "ENTRY", "MODULES", "PAIR", "PANELS", "PLAYER", "RUNS", "STYLES"]
 
 _FOLDER = Path(__file__).parent / "static"
-_ALONE = frozenset({"editor", "loader", "offline", "pair", "replayed", "runs", "workbench"})
+_ALONE = frozenset({"editor", "loader", "offline", "pair", "replayed", "runs", "schedule", "workbench"})
 """Modules that are part of an entry, and of nothing that an entry loads."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
 
@@ -34,7 +34,7 @@ PAIR = _joined("loader", "pair")
 RUNS = _joined("loader", "runs")
 """That of several runs to switch between."""
 
-EDITOR = _joined("theme", "editor")
+EDITOR = _joined("theme", "format", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
 PLAYER = _joined("messages", "format", "replayed", "offline")

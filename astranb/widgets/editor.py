@@ -19,7 +19,7 @@ from astranb.sim import Simulation
 from .assets import EDITOR, STYLES
 from .draft import Draft
 from .session import Owner
-from .synthesizing import Press, schedule_line
+from .synthesizing import Press, picture, schedule_line
 from .workbench import Workbench
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class _Page(anywidget.AnyWidget):
     choices = traitlets.Dict().tag(sync=True)
     # Of a synthesis: its state, what is done, lines about what was found, whether the text is locked.
     synthesis = traitlets.Dict({"state": "none"}).tag(sync=True)
+    schedule = traitlets.Dict().tag(sync=True)  # as a picture
 
 
 class Editor(ipywidgets.VBox):
@@ -267,7 +268,7 @@ class Editor(ipywidgets.VBox):
             self._draft, made=None, text=kept.text, channels=kept.channels, protocol=kept.protocol
         )
         self._page.chosen = {**self._page.chosen, "protocol": kept.protocol}
-        self._page.synthesis = {"state": "none"}
+        self._page.synthesis, self._page.schedule = {"state": "none"}, {}
         self._write(kept.text)
 
     def _write(self, text: str) -> None:
@@ -289,6 +290,7 @@ class Editor(ipywidgets.VBox):
             self._previous = self._draft
         self.found, self._draft = found, draft
         self._say(lines=[schedule_line(found)], locked=draft.made is not None, previous=True)
+        self._page.schedule = picture(found)
         self._page.chosen = {**self._page.chosen, "protocol": draft.protocol}
         self._write(draft.text)
         self._watch(sim)

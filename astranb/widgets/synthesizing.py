@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from astranb.core.errors import AstranbError
 from astranb.core.progress import told
@@ -17,7 +19,7 @@ from astranb.sim import Simulation
 
 from .draft import MOST_RANKS, Draft
 
-__all__ = ["Press", "drafted", "schedule_line"]
+__all__ = ["Press", "drafted", "picture", "schedule_line"]
 
 _OFTEN_S: Final = 0.1
 _ALIKE: Final = 1.02  # times that differ less are not told apart
@@ -163,3 +165,23 @@ def schedule_line(found: Synthesis) -> str:
         f"schedule {format_time(found.time_ps)} in {steps} steps, {found.slower:.2f} times the bound by "
         f"{bound} of {format_time(found.bound_ps)}"
     )
+
+
+def picture(found: Synthesis) -> dict[str, Any]:
+    """Return what ``static/schedule.js`` draws: links, and what each sends when; nothing of too many."""
+    schedule = found.schedule
+    if len(schedule.edge) > MOST_SENDS:
+        return {}
+    ends = list(zip(schedule.source.tolist(), schedule.target.tolist(), strict=True))
+    links = sorted(set(ends))
+    row = {link: number for number, link in enumerate(links)}
+    sent_ps = schedule.end_ps - found.network.latency_ps[schedule.edge]
+    chunk, part = np.divmod(schedule.chunk, schedule.slices)
+    columns = (schedule.start_ps, sent_ps, schedule.end_ps, chunk, part, schedule.adds)
+    return {
+        "end": schedule.time_ps,
+        "bound": found.bound_ps,
+        "slices": schedule.slices,
+        "links": [list(link) for link in links],
+        "sends": list(zip((row[one] for one in ends), *(c.tolist() for c in columns), strict=True)),
+    }

@@ -174,6 +174,11 @@ def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
     expect(editor).to_have_attribute("data-synthesis", "done")
     expect(text).to_have_value(re.compile(r"^# all_reduce on torus2d, 8 ranks: .*\n.*\n(.*\n)*copies = \["))
     expect(editor.get_by_role("status")).to_contain_text("correct for 8 ranks")
+    sends = editor.locator(".anb-schedule-send")
+    expect(sends).to_have_count(evaluate(page, "len(editor.found.steps)"))
+    expect(sends.first).to_have_attribute(
+        "title", re.compile(r"^GPU0 to GPU1: .*chunk \d, sent from 0 ps to ")
+    )
     screenshot(page, "synthesised")
 
     # It is watched to its end, which is when the page says that it ends.
@@ -197,3 +202,4 @@ def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
     expect(report).to_contain_text("no algorithm can be synthesised for 'barrier'")
     editor.get_by_role("button", name="Previous text").click()
     expect(text).to_have_value(mine)
+    expect(sends).to_have_count(0)

@@ -37,6 +37,12 @@ def test_what_is_found_is_a_text_that_is_right_and_takes_the_time_that_is_told(e
     assert editor.workbench.sim is editor.sim
     schedule, times = state(editor)["lines"]
     assert f"{found.slower:.2f} times the bound" in schedule
+    picture = editor._page.schedule
+    assert [tuple(picture["links"][send[0]]) for send in picture["sends"]] == list(
+        zip(found.steps.source, found.steps.target, strict=True)
+    )
+    assert max(send[3] for send in picture["sends"]) == picture["end"] == found.time_ps
+    assert all(start < sent < there for _, start, sent, there, *_ in picture["sends"])
     editor.sim.run()
     assert times.startswith(f"by cache lines {format_time(editor.sim.now_ps)}")
     best = anb.explore.best_algorithm("ring:gpus=4", "all_reduce", "16 KiB").iloc[0]
@@ -65,6 +71,7 @@ def test_what_is_too_long_to_be_read_runs_as_it_is(
     sends = len(found.schedule.edge)
     assert f"{sends} sends, too many to be read" in editor.text
     assert state(editor)["locked"]
+    assert editor._page.schedule == {}
     assert editor.problems == []
     assert editor.simulate().run().why == "end"
     editor.choose(size="32 KiB")

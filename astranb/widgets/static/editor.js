@@ -1,15 +1,17 @@
 // @ts-check
 // A program's text with line numbers, its problems at their lines, and the buttons that simulate it or make one.
 
+import { createSchedule } from "./schedule.js";
 import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 
+/** @import { Schedule } from "./schedule.js" */
 /** @import { Model } from "./types" */
 /** @typedef {{ severity: "error" | "warning", line: number, column: number, text: string, hint: string, also: number[] }} Problem */
 /** @typedef {{ type: string, seq: number, problems: Problem[], good: string, ranks: number, ms: number, error?: string }} Checked */
 /** @typedef {Record<Field, string> & { name: string }} Chosen */
 /** @typedef {"collective" | "size" | "infra" | "protocol"} Field */
 /** @typedef {{ state: "none" | "working" | "done" | "failed", what?: string, part?: number | null, error?: string, lines?: string[], locked?: boolean, previous?: boolean }} Synthesis */
-/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[], infra: [string, string][] }, synthesis: Synthesis }} Traits */
+/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[], infra: [string, string][] }, synthesis: Synthesis, schedule: Schedule | Record<string, never> }} Traits */
 
 const QUIET_MS = 300; // after the last key
 const INDENT = "    ";
@@ -38,6 +40,7 @@ function render({ model, el }) {
   const doing = make("span", { class: "anb-source-about" });
   const bar = make("progress", { class: "anb-synthesis-bar", max: "1", "aria-label": "Progress of the synthesis" });
   const report = make("div", { class: "anb-synthesis", role: "log", "aria-label": "Synthesis" });
+  const schedule = createSchedule();
   /** @param {Field} name @param {string} label @param {number} width */
   const field = (name, label, width) => {
     const input = make("input", { type: "text", class: "anb-path", "aria-label": label, title: label, value: chosen[name], style: `flex: 0 1 ${width}px`, spellcheck: "false" });
@@ -66,6 +69,7 @@ function render({ model, el }) {
     make("div", { class: "anb-paper" }, gutter, make("div", { class: "anb-sheet" }, bands, text)),
     make("div", { class: "anb-row" }, run, synthesise, stop, previous, restore, bar, doing, status),
     report,
+    schedule.element,
     list,
   );
   el.append(root);
@@ -269,6 +273,7 @@ function render({ model, el }) {
     text.readOnly = Boolean(now.locked);
     paint(); // it may have fewer rows now
   }
+  const scheduleSet = () => schedule.draw(model.get("schedule"));
   text.addEventListener("input", typed);
   text.addEventListener("scroll", follow);
   root.addEventListener("keydown", (event) => (event.target === text ? key(event) : event.stopPropagation()));
@@ -276,7 +281,9 @@ function render({ model, el }) {
   model.on("change:text", textSet);
   model.on("change:chosen", chosenSet);
   model.on("change:synthesis", synthesisSet);
+  model.on("change:schedule", scheduleSet);
   synthesisSet();
+  scheduleSet();
   check();
   return () => {
     clearTimeout(timer);
@@ -284,6 +291,7 @@ function render({ model, el }) {
     model.off("change:text", textSet);
     model.off("change:chosen", chosenSet);
     model.off("change:synthesis", synthesisSet);
+    model.off("change:schedule", scheduleSet);
     root.remove();
   };
 }
