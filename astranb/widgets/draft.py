@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_RANKS", "Draft", "Unfit"]
 
+_SECONDS = 2.0
 MOST_RANKS = 16
 """A program is verified as it is typed: for more ranks that takes too long, and shows little more."""
 
@@ -75,8 +76,11 @@ class Draft:
     def _fabric(self) -> Fabric:
         return _of_name(self.infra) if isinstance(self.infra, str) else compile_fabric(self.infra.expand())
 
-    def check(self) -> list[Problem]:
-        """Find the problems of the text, which is executed (see :func:`check_text`).
+    right: tuple[Any, ...] | None = None
+    """What was found to be right last: it is not verified again, as that may take a second."""
+
+    def check(self, seconds: float = _SECONDS) -> list[Problem]:
+        """Find the problems of the text, which is executed (see :func:`check_text`) for so long.
 
         Raises
         ------
@@ -86,7 +90,11 @@ class Draft:
         per_node = self._fabric.per_node
         if self.made is not None:
             return self._fit(self.made)
-        return check_text(
+        key = (self.text, self.name, self.infra, self.size, self.collective)
+        key += (self.channels, self.protocol, self.root)
+        if key == self.right:
+            return []
+        found = check_text(
             self.text,
             collective=self.collective,
             ranks=self.checked_ranks,
@@ -96,7 +104,10 @@ class Draft:
             protocol=self.protocol,
             per_node=per_node if per_node <= self.checked_ranks else None,
             name=self.name,
+            seconds=seconds,
         )
+        self.right = None if found else key
+        return found
 
     def _fit(self, made: Synthesis) -> list[Problem]:
         """Find the problems of a synthesised algorithm: of its own, or that it is for something else."""

@@ -19,7 +19,7 @@ from astranb.sim import Simulation
 from .assets import EDITOR, STYLES
 from .draft import Draft
 from .session import Owner
-from .synthesizing import Press, picture, schedule_line
+from .synthesizing import Press, picture
 from .workbench import Workbench
 
 if TYPE_CHECKING:
@@ -220,16 +220,16 @@ class Editor(ipywidgets.VBox):
             The infrastructure is not connected, or the collective cannot be synthesised.
         """
         self.stop_synthesis()
-        press = Press(self._draft, self._working, self._use)
+        press = Press(self._draft, self._working, self._use, self._known)
         try:
-            lines = press.work()
+            press.work()
         except AstranbError as error:
-            self._ended([], str(error))
+            self._ended(str(error))
             raise
         except BaseException:
             self.stop_synthesis()
             raise
-        self._ended(lines, "")
+        self._ended("")
         assert self.found is not None  # noqa: S101 - as it has ended
         return self.found
 
@@ -245,7 +245,7 @@ class Editor(ipywidgets.VBox):
 
             return handed
 
-        press = Press(self._draft, here(self._working), here(self._use))
+        press = Press(self._draft, here(self._working), here(self._use), here(self._known))
         self._press = press
         self._working("synthesising", None)
         press.start(here(self._ended))
@@ -289,18 +289,18 @@ class Editor(ipywidgets.VBox):
         if self._previous is None:
             self._previous = self._draft
         self.found, self._draft = found, draft
-        self._say(lines=[schedule_line(found)], locked=draft.made is not None, previous=True)
+        self._say(locked=draft.made is not None, previous=True)
         self._page.schedule = picture(found)
         self._page.chosen = {**self._page.chosen, "protocol": draft.protocol}
         self._write(draft.text)
         self._watch(sim)
 
-    def _ended(self, lines: list[str], error: str) -> None:
+    def _known(self, lines: list[str]) -> None:
+        self._say(lines=lines)
+
+    def _ended(self, error: str) -> None:
         self._press = None
-        if error:
-            self._say(state="failed", error=error)
-        else:
-            self._say(state="done", lines=lines)
+        self._say(state="failed" if error else "done", error=error)
 
     # The wire -----------------------------------------------------------------
 

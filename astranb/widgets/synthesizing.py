@@ -19,9 +19,11 @@ from astranb.sim import Simulation
 
 from .draft import MOST_RANKS, Draft
 
-__all__ = ["Press", "drafted", "picture", "schedule_line"]
+__all__ = ["Press", "drafted", "picture"]
 
 _OFTEN_S: Final = 0.1
+_SECONDS: Final = 30.0
+"""For the first check of a text, which shares the processor with the page."""
 _ALIKE: Final = 1.02  # times that differ less are not told apart
 _EVENTS: Final = 100_000  # between two looks at whether it was stopped
 _MOST_EVENTS: Final = 4_000_000  # of a library's algorithm once it is slower than the best so far
@@ -37,7 +39,7 @@ def drafted(found: Synthesis, draft: Draft) -> Draft:
     new = replace(draft, protocol="Simple", made=None, channels=found.text_channels)
     if short:
         new.text = found.text
-        if not any(problem.severity == "error" for problem in new.check()):
+        if not any(problem.severity == "error" for problem in new.check(_SECONDS)):
             return new
     schedule = found.schedule
     text = (
@@ -61,6 +63,8 @@ class Press:
         Takes what is done and the part of it (None: not known), in the thread that works.
     use : callable
         Takes the synthesis, the draft that holds it, and its simulation, once it is found.
+    say : callable
+        Takes lines about what was found, as more is known.
 
     Attributes
     ----------
@@ -73,8 +77,9 @@ class Press:
         draft: Draft,
         show: Callable[[str, float | None], None],
         use: Callable[[Synthesis, Draft, Simulation], None],
+        say: Callable[[list[str]], None],
     ) -> None:
-        self._draft, self._show, self._use = replace(draft), show, use
+        self._draft, self._show, self._use, self._say = replace(draft), show, use, say
         self._stopped = threading.Event()
         self.ended = threading.Event()
         self._shown = ("", -1.0)
@@ -83,8 +88,8 @@ class Press:
         """Let it end at the next look; it says nothing more from now on."""
         self._stopped.set()
 
-    def work(self) -> list[str]:
-        """Do it; returns lines about what was found.
+    def work(self) -> None:
+        """Do it.
 
         Raises
         ------
@@ -94,17 +99,19 @@ class Press:
         draft = self._draft
         with told(self._tell):
             found = synthesize(draft.infra, draft.collective, draft.size, root=draft.root)
+            self._tell("verifying", 0, None)
             new = drafted(found, draft)
             self._use(found, new, new.simulation())
-            lines = [schedule_line(found)]
+            line = _schedule_line(found)
+            self._say([line])
             time_ps = self._time_ps(new)
             times = f"by cache lines {format_time(time_ps)}"
             if new.made is None:  # the text is simpler, and mostly as fast
                 best_ps = self._time_ps(replace(new, made=found, channels=None))
                 if best_ps * _ALIKE < time_ps:
                     times += f" as this text ({format_time(best_ps)} as editor.found.collective)"
-            lines.append(f"{times}; {self._library(time_ps)}")
-        return lines
+            self._say([line, times])
+            self._say([line, f"{times}; {self._library(time_ps)}"])
 
     def _time_ps(self, draft: Draft) -> int:
         """Simulate a draft to its end."""
@@ -128,20 +135,20 @@ class Press:
         times = f"{ratio:.2f} times as long" if ratio >= 1 else f"{1 / ratio:.2f} times faster"
         return f"the library's best, {best['algorithm']}/{best['protocol']}, {format_time(best_ps)}: {times}"
 
-    def start(self, ended: Callable[[list[str], str], None]) -> None:
-        """Do it in a thread of its own; then the lines, or an error, are given to a function there."""
+    def start(self, ended: Callable[[str], None]) -> None:
+        """Do it in a thread of its own; then an error, or "", is given to a function there."""
 
         def run() -> None:
-            lines, error = [], ""
+            error = ""
             try:
-                lines = self.work()
+                self.work()
             except _Stopped:
                 pass
             except (AstranbError, MemoryError) as wrong:
                 error = str(wrong) or type(wrong).__name__
             self.ended.set()
             if not self._stopped.is_set():
-                ended(lines, error)
+                ended(error)
 
         threading.Thread(target=run, name="astranb-synthesize", daemon=True).start()
 
@@ -157,7 +164,7 @@ class Press:
             self._show(what, done / total if total else None)
 
 
-def schedule_line(found: Synthesis) -> str:
+def _schedule_line(found: Synthesis) -> str:
     """Say how far a schedule is from the bound."""
     bound = "latency" if found.limit.latency_ps > found.limit.bandwidth_ps else "links"
     steps = len(set(found.schedule.start_ps.tolist()))

@@ -84,6 +84,7 @@ function render({ model, el }) {
   let timer = 0;
   let leaving = false; // Esc was pressed: Tab goes on to the next control
   text.value = sent;
+  restore.hidden = true; // until something is known
 
   /** @param {import("./types").ToKernel} message */
   function ask(message) {
@@ -248,6 +249,7 @@ function render({ model, el }) {
     if (now === sent || now === text.value) return;
     sent = now;
     text.value = now;
+    paint();
     check();
   }
   function chosenSet() {

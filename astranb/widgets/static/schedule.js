@@ -38,10 +38,17 @@ export function createSchedule() {
         }),
       );
     }
-    const bound = make("div", { class: "anb-schedule-bound", style: `left: ${at(Math.min(schedule.bound, schedule.end))}`, text: `bound ${formatTime(schedule.bound, 3)}` });
+    const late = schedule.bound > 0.75 * schedule.end; // no room for both labels
+    const times = [`bound ${formatTime(schedule.bound, 3)}`, ...(late ? [`end ${formatTime(schedule.end, 3)}`] : [])];
     axis.replaceChildren(
       make("span", { class: "anb-schedule-link", text: "from → to" }),
-      make("div", { class: "anb-schedule-track" }, make("span", { text: "0" }), bound, make("span", { class: "anb-schedule-end", text: formatTime(schedule.end, 3) })),
+      make(
+        "div",
+        { class: "anb-schedule-track" },
+        make("span", { text: "0" }),
+        make("div", { class: "anb-schedule-bound", style: `left: ${at(Math.min(schedule.bound, schedule.end))}`, text: times.join(", ") }),
+        make("span", { class: "anb-schedule-end", text: late ? "" : `end ${formatTime(schedule.end, 3)}` }),
+      ),
     );
     rows.replaceChildren(
       ...schedule.links.map(([from, to], k) => make("div", { class: "anb-schedule-row" }, make("span", { class: "anb-schedule-link", text: `${from} → ${to}` }), tracks[k])),
