@@ -70,6 +70,8 @@ class Draft:
     @property
     def checked_ranks(self) -> int:
         """For how many ranks it is verified."""
+        if self.made is not None:
+            return self.made.network.ranks
         return self.ranks if self.ranks <= MOST_RANKS else 8
 
     @property
@@ -90,8 +92,8 @@ class Draft:
         per_node = self._fabric.per_node
         if self.made is not None:
             return self._fit(self.made)
-        key = (self.text, self.name, self.infra, self.size, self.collective)
-        key += (self.channels, self.protocol, self.root)
+        what = (self.size, self.collective, self.channels, self.protocol, self.root)
+        key = (self.text, self.name, self.infra, *what)
         if key == self.right:
             return []
         found = check_text(

@@ -72,6 +72,7 @@ def test_what_is_too_long_to_be_read_runs_as_it_is(
     assert f"{sends} sends, too many to be read" in editor.text
     assert state(editor)["locked"]
     assert editor._page.schedule == {}
+    assert editor._draft.checked_ranks == 4
     assert editor.problems == []
     assert editor.simulate().run().why == "end"
     editor.choose(size="32 KiB")
