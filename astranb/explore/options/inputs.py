@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from astranb.traffic import Pattern
     from astranb.workload.models import Cluster, ModelStep
 
-__all__ = ["Subject", "ensemble_of", "network_of", "search_of", "simulation_of", "table_row"]
+__all__ = ["Subject", "ensemble_of", "network_of", "search_of", "simulation_of", "step_of", "table_row"]
 
 _COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
 _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
@@ -255,8 +255,23 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
         return None
 
 
-def _model(args: argparse.Namespace) -> _Inputs:
-    from astranb.workload.astrasim2 import Workload
+def step_of(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
+    """Make a model's step, and the cluster that it runs on, without a simulation.
+
+    Raises
+    ------
+    InputError
+        Options do not fit together, an input cannot be used, or the step does not fit in memory.
+    """
+    fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
+    kind = kind_of(args)[0]
+    _check_network(args, kind, fidelity)
+    check_options(args, kind, fidelity)
+    return _fitting(args)
+
+
+def _fitting(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
+    """Make a model's step and its cluster; refuse what does not fit in memory."""
     from astranb.workload.models.fits import does_not_fit, require_memory
 
     step, cluster = _step(args)
@@ -268,6 +283,13 @@ def _model(args: argparse.Namespace) -> _Inputs:
         for one in step.memory():
             if one.total > own + more:
                 raise does_not_fit(one, own, name, more, "take more GPUs (--dp)")
+    return step, cluster
+
+
+def _model(args: argparse.Namespace) -> _Inputs:
+    from astranb.workload.astrasim2 import Workload
+
+    step, cluster = _fitting(args)
     operations = step.operations(by_lines=args.fidelity == "cacheline")
     limit = None if args.memory_limit == "none" else memory_limit_of(args, step.times)
     what = Workload(

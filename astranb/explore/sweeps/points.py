@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from glob import escape
@@ -19,7 +21,7 @@ import yaml
 from astranb import __version__
 from astranb.core.document import read_document
 from astranb.core.errors import AstranbError, InputError, near
-from astranb.explore.options.inputs import Subject, simulation_of
+from astranb.explore.options.inputs import Subject, simulation_of, step_of
 from astranb.explore.options.model import NETWORK_OPTIONS, sharing_steps
 from astranb.explore.options.run_options import FILE_WORDS, options_of
 
@@ -135,16 +137,23 @@ def subject_of(words: Words, *, record: bool = False) -> Subject:
     InputError
         The words do not fit together, or an input cannot be used.
     """
+    with _options(words) as args:
+        subject = simulation_of(args, record=record, inspected=record)
+    for name, value in words.items():
+        if _is_path(name) and not is_document_key(name):
+            subject.sim.set(name, value)
+    return subject
+
+
+@contextmanager
+def _options(words: Words) -> Iterator[argparse.Namespace]:
+    """Give the options of a point; their files with other values exist in this context."""
     options = {name: value for name, value in words.items() if not _is_path(name)}
     with tempfile.TemporaryDirectory() as folder:
         for name, value in words.items():
             if is_document_key(name):
                 _change(options, name, value, Path(folder))
-        subject = simulation_of(options_of(options), record=record, inspected=record)
-    for name, value in words.items():
-        if _is_path(name) and not is_document_key(name):
-            subject.sim.set(name, value)
-    return subject
+        yield options_of(options)
 
 
 def simulation_of_words(words: Words) -> Simulation:
@@ -253,18 +262,19 @@ def _estimated(words: Words) -> dict[str, Any]:
     from astranb.explore._collective_times import CollectiveTimes
     from astranb.explore._estimate import estimate_step
 
-    subject = subject_of({**words, "fidelity": "analytical"})
-    step, cluster = subject.inputs.step, subject.inputs.cluster
-    if (
-        step is None
-        or cluster is None
-        or step.plan is None
-        or step.times is None
-        or step.plan[1].mode != "training"
-    ):
-        hint = "use analytical"
-        raise InputError("only training steps of transformers are estimated", where="fidelity", hint=hint)
-    (model, job) = step.plan
+    what, hint = "only training steps of transformers are estimated", "use analytical"
+    if "model" not in words:
+        raise InputError(what, where="fidelity", hint=hint)
+    for name in words:
+        if _is_path(name) and not is_document_key(name):
+            raise InputError(
+                f"{name} is changed in a simulation, which an estimate is not", where=name, hint=hint
+            )
+    with _options({**words, "fidelity": "analytical"}) as args:
+        step, cluster = step_of(args)
+    if step.plan is None or step.times is None or step.plan[1].mode != "training":
+        raise InputError(what, where="fidelity", hint=hint)
+    model, job = step.plan
     found = estimate_step(model, job, step.times, CollectiveTimes(cluster.network, cluster.system))
     return {
         "fidelity": ESTIMATE,
