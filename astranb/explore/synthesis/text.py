@@ -167,7 +167,7 @@ def _head(schedule: Schedule, slower: float) -> str:
     return (
         f"# {schedule.condition.name} on {schedule.network.title}, {schedule.network.ranks} ranks: "
         f"{format_time(schedule.time_ps)}, {slower:.2f} times the bound.\n"
-        f"# Rows are (step, from, to, chunk{sliced}), made in this order. Change some: they are verified.\n"
+        f"# Rows are (step, from, to, chunk{sliced}), in order. Change some: they are verified.\n"
         "from collections import defaultdict\n\n"
     )
 
