@@ -216,7 +216,8 @@ class SweepResult:
     def _table(self, numbers: Sequence[int]) -> list[str]:
         names = list(dict.fromkeys(name for axis in self.spec.axes for name in axis.sets))
         goals = [one.name for one in self.spec.objectives]
-        more = [name for name in ("limit",) if any(name in self.rows[number] for number in numbers)]
+        last = ("fidelity", "limit") if len(self.spec.stages) > 1 else ("limit",)
+        more = [name for name in last if any(name in self.rows[number] for number in numbers)]
         heads = ["point", *names, *goals, *more]
         cells = [
             [str(number), *(_written(name, self.rows[number].get(name)) for name in heads[1:])]

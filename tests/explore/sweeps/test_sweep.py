@@ -198,6 +198,7 @@ def test_stages_confirm_the_best(ran: list[str]) -> None:
     ]  # fmt: skip
     assert 1 <= found.stages[0]["worst_ratio"] < 1.2
     assert "analytical against estimate: 3 points" in found.text()
+    assert found.text().splitlines()[3].split()[-3:-1] == ["step_ps", "fidelity"]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
