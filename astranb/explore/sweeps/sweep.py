@@ -40,7 +40,7 @@ class Sweep:
     >>> found.frame()[["size", "algorithm", "status"]].shape
     (6, 3)
     >>> found.simulation(found.best()[0]).title
-    'all_reduce, 1 MiB'
+    'all_reduce/ring, 1 MiB'
     """
 
     def __init__(self, spec: SweepSpec) -> None:
