@@ -114,16 +114,17 @@ def _compared(args: argparse.Namespace, found: Synthesis, document: dict[str, An
     """Simulate the algorithm and those of the library by cache lines; returns what to print."""
     from astranb.core.units import format_time
     from astranb.explore import best_algorithm
-    from astranb.net import Fault, Network
+    from astranb.infragraph import resolve
+    from astranb.net import Network
     from astranb.sim import Simulation
 
     together = max(1, min(64, found.size // _FEW_BYTES))
-    faults = tuple(Fault(link, until="1 s", down=True) for link in args.down)
-    network = Network(coalesce=together, faults=faults)
-    sim = Simulation(args.infra, found.collective, network=network, record=False, checkpoint_bytes=0)
+    network = Network(coalesce=together)
+    infra = resolve(args.infra).without(*args.down) if args.down else resolve(args.infra)
+    sim = Simulation(infra, found.collective, network=network, record=False, checkpoint_bytes=0)
     ours_ps = sim.run().now_ps
     table = best_algorithm(
-        args.infra, found.collective.name, found.size, root=found.root, network=network,
+        infra, found.collective.name, found.size, root=found.root, network=network,
         most_events=_MOST_EVENTS,
     )  # fmt: skip
     best = table.iloc[0]

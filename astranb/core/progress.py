@@ -8,13 +8,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread, local
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Self
 
-__all__ = ["Interrupted", "announce", "bar", "building", "heard", "notice", "share", "stage", "visible"]
+__all__ = [
+    "Interrupted",
+    "announce",
+    "bar",
+    "building",
+    "heard",
+    "notice",
+    "share",
+    "stage",
+    "told",
+    "visible",
+]
 
 _SHOWN_AFTER_S: Final = 1.0
 _OFTEN_S: Final = 0.1
 _hearers: list[Callable[[str], None]] = []
+
+
+class _Current(local):
+    """What this thread does."""
+
+    building: _Building | None = None
+    show: Callable[[str, int, int | None], None] | None = None
+
+
+_current = _Current()
 
 
 def visible() -> bool:
@@ -23,7 +44,7 @@ def visible() -> bool:
     ``TQDM_DISABLE``, the variable of tqdm, hides it: outputs of a notebook then do not depend on how
     fast the machine is.
     """
-    if os.environ.get("TQDM_DISABLE"):
+    if os.environ.get("TQDM_DISABLE") or _current.show is not None:
         return False
     ipython = sys.modules.get("IPython")
     return sys.stderr.isatty() or (ipython is not None and ipython.get_ipython() is not None)
@@ -52,6 +73,59 @@ def heard(show: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
+def told(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
+    """Give the progress of this thread's work to a function, instead of printing it.
+
+    Parameters
+    ----------
+    show : callable
+        Takes what is done, how much of it is done, and how much it is in all if that is known. What it
+        raises ends the work.
+
+    Examples
+    --------
+    >>> with told(print), bar(2, what="trying", unit="things") as shown:
+    ...     shown.update(1)
+    trying 0 2
+    trying 1 2
+    """
+    _current.show = show
+    try:
+        yield
+    finally:
+        _current.show = None
+
+
+class _ToldBar:
+    """What :func:`bar` gives where a function is told."""
+
+    def __init__(self, what: str, total: int | None, show: Callable[[str, int, int | None], None]) -> None:
+        self.what, self.total, self.n, self._show = what, total, 0, show
+        self.refresh()
+
+    def update(self, n: int = 1) -> None:
+        self.n += n
+        self.refresh()
+
+    def refresh(self) -> None:
+        self._show(self.what, self.n, self.total)
+
+    def set_description_str(self, text: str, refresh: bool = True) -> None:
+        self.what = text
+        if refresh:
+            self.refresh()
+
+    def close(self) -> None:
+        """Say nothing more."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
 def announce(text: str, seconds: float | None = None) -> Iterator[None]:
     """Announce work while it is done.
 
@@ -69,6 +143,8 @@ def announce(text: str, seconds: float | None = None) -> Iterator[None]:
     """
     for show in tuple(_hearers):
         show(text if seconds is None else f"{text}: about {seconds:.0f} s")
+    if _current.show is not None:
+        _current.show(text, 0, None)
     if not visible():
         yield
         return
@@ -125,6 +201,8 @@ def bar(total: int | None, *, what: str, unit: str, quiet: bool = False) -> Any:
     tqdm
         Call ``update(n)`` and ``close()``, or use it in a ``with``.
     """
+    if _current.show is not None:
+        return _ToldBar(what, total, _current.show)
     from tqdm.auto import tqdm
 
     hidden = quiet or not visible()
@@ -162,13 +240,6 @@ class _Building:
         if self.bar is not None:
             self.bar.n = self.bar.total  # else a notebook keeps it, in red
             self.bar.close()
-
-
-class _Current(local):
-    building: _Building | None = None
-
-
-_current = _Current()
 
 
 @contextmanager

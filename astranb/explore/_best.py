@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from astranb.collectives import Collective, algorithms, library_choice
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.progress import bar
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
@@ -95,30 +96,32 @@ def best_algorithm(
         asked.append((choice.to_run(root=root), library))
     rows: list[dict[str, Any]] = []
     best_ps: int | None = None
-    for wanted, chooser in asked:
-        row: dict[str, Any] = {"algorithm": wanted.algorithm_name, "protocol": wanted.protocol, "reason": ""}
-        row |= {"size_bytes": wanted.size, "library": chooser}
-        rows.append(row)
-        try:
-            sim = Simulation(
-                where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
-            )
-            sim.step(most_events)
-            if not sim.finished and best_ps is not None and sim.now_ps > best_ps and not chooser:
-                row["reason"] = f"stopped after {sim.events:,} events: slower than the best"
+    with bar(len(asked), what="trying the library's algorithms", unit="run") as shown:
+        for number, (wanted, chooser) in enumerate(asked):
+            shown.update(int(number > 0))
+            row: dict[str, Any] = {"algorithm": wanted.algorithm_name, "protocol": wanted.protocol}
+            row |= {"reason": "", "size_bytes": wanted.size, "library": chooser}
+            rows.append(row)
+            try:
+                sim = Simulation(
+                    where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
+                )
+                sim.step(most_events)
+                if not sim.finished and best_ps is not None and sim.now_ps > best_ps and not chooser:
+                    row["reason"] = f"stopped after {sim.events:,} events: slower than the best"
+                    continue
+                sim.run()
+            except AstranbError as error:
+                row["reason"] = str(error)
                 continue
-            sim.run()
-        except AstranbError as error:
-            row["reason"] = str(error)
-            continue
-        result = sim.result
-        best_ps = min(best_ps or result.time_ps, result.time_ps)
-        row |= {
-            "time_ps": result.time_ps,
-            "algbw_Bps": result.algbw_Bps,
-            "busbw_Bps": result.busbw_Bps,
-            "events": sim.events,
-        }
+            result = sim.result
+            best_ps = min(best_ps or result.time_ps, result.time_ps)
+            row |= {
+                "time_ps": result.time_ps,
+                "algbw_Bps": result.algbw_Bps,
+                "busbw_Bps": result.busbw_Bps,
+                "events": sim.events,
+            }
     if best_ps is None:
         raise InputError(f"no algorithm of {collective} can run: {rows[0]['reason']}", where=where.name)
     first = ["algorithm", "protocol", *(["library"] if library else []), "size_bytes", "time_ps", "slower"]

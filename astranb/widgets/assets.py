@@ -21,8 +21,11 @@ __all__ = [
 
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
-    {"editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "study", "workbench"}
-)
+    {
+        "editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "schedule", "study",
+        "workbench",
+    }
+)  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
 
@@ -51,7 +54,7 @@ RUNS = _joined("loader", "runs")
 STUDY = _joined("loader", "study")
 """That of a sweep."""
 
-EDITOR = _joined("theme", "editor")
+EDITOR = _joined("theme", "format", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
 PLAYER = _joined("messages", "format", "packed", "replayed", "offline")

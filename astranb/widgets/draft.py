@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from astranb.collectives import Collective, Problem, check_text, text_algorithm
 from astranb.core.errors import InputError
@@ -11,9 +12,13 @@ from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, compile_fabric
 from astranb.sim import Simulation
 
-__all__ = ["Draft", "Unfit"]
+if TYPE_CHECKING:
+    from astranb.explore import Synthesis
 
-_MOST_RANKS = 16
+__all__ = ["MOST_RANKS", "Draft", "Unfit"]
+
+_SECONDS = 2.0
+MOST_RANKS = 16
 """A program is verified as it is typed: for more ranks that takes too long, and shows little more."""
 
 
@@ -54,6 +59,8 @@ class Draft:
     channels: int | None = None
     protocol: str = "Simple"
     root: int = 0
+    made: Synthesis | None = None
+    """What runs instead of the text: a synthesised algorithm that is too long to be written as one."""
 
     @property
     def ranks(self) -> int:
@@ -63,14 +70,19 @@ class Draft:
     @property
     def checked_ranks(self) -> int:
         """For how many ranks it is verified."""
-        return self.ranks if self.ranks <= _MOST_RANKS else 8
+        if self.made is not None:
+            return self.made.network.ranks
+        return self.ranks if self.ranks <= MOST_RANKS else 8
 
     @property
     def _fabric(self) -> Fabric:
         return _of_name(self.infra) if isinstance(self.infra, str) else compile_fabric(self.infra.expand())
 
-    def check(self) -> list[Problem]:
-        """Find the problems of the text, which is executed (see :func:`check_text`).
+    right: tuple[Any, ...] | None = None
+    """What was found to be right last: it is not verified again, as that may take a second."""
+
+    def check(self, seconds: float = _SECONDS) -> list[Problem]:
+        """Find the problems of the text, which is executed (see :func:`check_text`) for so long.
 
         Raises
         ------
@@ -78,7 +90,13 @@ class Draft:
             The infrastructure, the size or the collective is wrong.
         """
         per_node = self._fabric.per_node
-        return check_text(
+        if self.made is not None:
+            return self._fit(self.made)
+        what = (self.size, self.collective, self.channels, self.protocol, self.root)
+        key = (self.text, self.name, self.infra, *what)
+        if key == self.right:
+            return []
+        found = check_text(
             self.text,
             collective=self.collective,
             ranks=self.checked_ranks,
@@ -88,10 +106,21 @@ class Draft:
             protocol=self.protocol,
             per_node=per_node if per_node <= self.checked_ranks else None,
             name=self.name,
+            seconds=seconds,
         )
+        self.right = None if found else key
+        return found
 
-    def simulation(self) -> Simulation:
-        """Make a simulation of it.
+    def _fit(self, made: Synthesis) -> list[Problem]:
+        """Find the problems of a synthesised algorithm: of its own, or that it is for something else."""
+        what, ranks = made.schedule.condition.name, made.network.ranks
+        if (what, ranks) != (self.collective, self.ranks):
+            text = f"it was synthesised for {what} of {ranks} ranks"
+            return [Problem(1, 1, "error", text, "synthesise again, or go back to the previous text")]
+        return [Problem(1, 1, flaw.severity, flaw.message) for flaw in made.verify()]
+
+    def simulation(self, **options: Any) -> Simulation:
+        """Make a simulation of it, with options of :class:`.Simulation`.
 
         Raises
         ------
@@ -101,7 +130,7 @@ class Draft:
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:
             raise Unfit(self.name, errors, self.text)
-        algorithm = text_algorithm(self.text, self.name)
+        algorithm = text_algorithm(self.text, self.name) if self.made is None else self.made.algorithm
         what = Collective.of(
             self.collective,
             self.size,
@@ -110,7 +139,7 @@ class Draft:
             root=self.root,
             protocol=self.protocol,
         )
-        return Simulation(self.infra, what)
+        return Simulation(self.infra, what, **options)
 
 
 @lru_cache(maxsize=4)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import ipywidgets
@@ -11,13 +13,17 @@ import traitlets
 
 from astranb.collectives import COLLECTIVES, PROTOCOLS, Problem
 from astranb.core.errors import AstranbError, InputError
-from astranb.infragraph import Infra
+from astranb.infragraph import Infra, blueprints
 from astranb.sim import Simulation
 
 from .assets import EDITOR, STYLES
 from .draft import Draft
 from .session import Owner
+from .synthesizing import Press, picture
 from .workbench import Workbench
+
+if TYPE_CHECKING:
+    from astranb.explore import Synthesis
 
 __all__ = ["EXAMPLE", "Editor"]
 
@@ -49,6 +55,9 @@ class _Page(anywidget.AnyWidget):
     text = traitlets.Unicode("").tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
+    # Of a synthesis: its state, what is done, lines about what was found, whether the text is locked.
+    synthesis = traitlets.Dict({"state": "none"}).tag(sync=True)
+    schedule = traitlets.Dict().tag(sync=True)  # as a picture
 
 
 class Editor(ipywidgets.VBox):
@@ -80,6 +89,8 @@ class Editor(ipywidgets.VBox):
         That shows it.
     good : str
         The last text without an error.
+    found : Synthesis or None
+        What was synthesised last.
 
     Examples
     --------
@@ -97,6 +108,7 @@ class Editor(ipywidgets.VBox):
 
     sim: Simulation | None = None
     workbench: Workbench | None = None
+    found: Synthesis | None = None
 
     def __init__(
         self,
@@ -117,11 +129,17 @@ class Editor(ipywidgets.VBox):
         self.problems: list[Problem] = []
         self.good = ""
         self._owner = Owner()
+        self._press: Press | None = None
+        self._previous: Draft | None = None  # from before the synthesis
         self._page = _Page(
             text=self._draft.text,
             chosen={"infra": _infra_name(infra), "size": str(size), "collective": collective}
             | {"protocol": protocol, "name": name},
-            choices={"collective": list(COLLECTIVES), "protocol": list(PROTOCOLS)},
+            choices={
+                "collective": list(COLLECTIVES),
+                "protocol": list(PROTOCOLS),
+                "infra": [list(known) for known in blueprints()],
+            },
         )
         super().__init__([self._page])
         self._page.observe(lambda _: self.check(), "text")
@@ -179,13 +197,110 @@ class Editor(ipywidgets.VBox):
         """
         self._draft.text = self.text
         sim = self._draft.simulation()
+        self._watch(sim)
+        return sim
+
+    def _watch(self, sim: Simulation) -> None:
         workbench = Workbench(sim)
         workbench._panels = {"side": "source"}  # noqa: SLF001 - what its own tabs do
         if self.workbench is not None:
             self.workbench.close()
         self.sim, self.workbench = sim, workbench
         self.children = [self._page, workbench]
-        return sim
+
+    def synthesize(self) -> Synthesis:
+        """Make an algorithm for the infrastructure and the collective, and simulate it below.
+
+        It becomes the text if it is short enough to be read; :meth:`previous` brings the one before back.
+        How good it is stands in the page, and in what is returned.
+
+        Raises
+        ------
+        InputError
+            The infrastructure is not connected, or the collective cannot be synthesised.
+        """
+        self.stop_synthesis()
+        press = Press(self._draft, self._working, self._use, self._known)
+        try:
+            press.work()
+        except AstranbError as error:
+            self._ended(str(error))
+            raise
+        except BaseException:
+            self.stop_synthesis()
+            raise
+        self._ended("")
+        assert self.found is not None  # noqa: S101 - as it has ended
+        return self.found
+
+    def start_synthesis(self) -> None:
+        """Begin :meth:`synthesize` in a thread of its own: other cells, and the page, can go on."""
+        self.stop_synthesis()
+
+        def here(call: Callable[..., None]) -> Callable[..., None]:
+            """Call in the owner's thread, unless it was stopped meanwhile."""
+
+            def handed(*what: Any) -> None:
+                self._owner.hand(lambda: call(*what) if self._press is press else None)
+
+            return handed
+
+        press = Press(self._draft, here(self._working), here(self._use), here(self._known))
+        self._press = press
+        self._working("synthesising", None)
+        press.start(here(self._ended))
+
+    def stop_synthesis(self) -> None:
+        """Stop what :meth:`start_synthesis` has begun; an algorithm that was found stays."""
+        if self._press is not None:
+            self._press.stop()
+            self._press = None
+            self._say(state="done" if self._page.synthesis.get("lines") else "none")
+
+    def previous(self) -> None:
+        """Bring back the program from before the synthesis."""
+        if self._previous is None:
+            return
+        self.stop_synthesis()
+        kept = self._previous
+        self._previous = None
+        self._draft = replace(
+            self._draft, made=None, text=kept.text, channels=kept.channels, protocol=kept.protocol
+        )
+        self._page.chosen = {**self._page.chosen, "protocol": kept.protocol}
+        self._page.synthesis, self._page.schedule = {"state": "none"}, {}
+        self._write(kept.text)
+
+    def _write(self, text: str) -> None:
+        """Set the text, and check it once."""
+        if text == self.text:
+            self.check()
+        else:
+            self.text = text  # which checks it
+
+    def _say(self, **what: Any) -> None:
+        self._page.synthesis = {**self._page.synthesis, **what}
+
+    def _working(self, what: str, part: float | None) -> None:
+        self._say(state="working", what=what, part=part)
+
+    def _use(self, found: Synthesis, draft: Draft, sim: Simulation) -> None:
+        """Show what was found, and its simulation."""
+        if self._previous is None:
+            self._previous = self._draft
+        self.found, self._draft = found, draft
+        self._say(locked=draft.made is not None, previous=True)
+        self._page.schedule = picture(found)
+        self._page.chosen = {**self._page.chosen, "protocol": draft.protocol}
+        self._write(draft.text)
+        self._watch(sim)
+
+    def _known(self, lines: list[str]) -> None:
+        self._say(lines=lines)
+
+    def _ended(self, error: str) -> None:
+        self._press = None
+        self._say(state="failed" if error else "done", error=error)
 
     # The wire -----------------------------------------------------------------
 
@@ -218,21 +333,25 @@ class Editor(ipywidgets.VBox):
     def _answer(self, content: dict[str, Any]) -> None:
         kind = content["type"]
         if kind == "check":
-            text = str(content["text"])
-            if text == self.text:
-                self.check()
-            else:
-                self.text = text  # which checks it
+            self._write(str(content["text"]))
         elif kind == "choose":
             self.choose(**{str(k): str(v) for k, v in content["what"].items()})
         elif kind == "simulate":
             self.text = str(content["text"])
             self.simulate()
+        elif kind == "synthesize":
+            self.start_synthesis()
+        elif kind == "stop":
+            self.stop_synthesis()
+        elif kind == "previous":
+            self.previous()
         else:
             raise InputError(f"unknown message {kind!r}", where="editor")
 
     def close(self) -> None:
         """Take the editor away, and the workbench below it; the simulation stays."""
+        if "_page" in self.__dict__:
+            self.stop_synthesis()
         if self.workbench is not None:
             self.workbench.close()
         if "_page" in self.__dict__:  # else it was refused before there was one

@@ -112,7 +112,7 @@ def test_an_algorithm_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[
     "arguments, error",
     [
         (["record", *_MODEL], "nothing to write"),
-        (["record", "--model", "gpt3-125m", "--tp", "5", "-o", "x.parquet"], "5"),
+        (["record", "--model", "gpt3-125m", "--dp", "2", "--ep", "3", "-o", "x.parquet"], "3"),
         (["record", "--model", "gpt3-175b", "-o", "x.parquet"], "memory"),
         (["record", *_MODEL, "--use", "all_reduce", "-o", "x.parquet"], "--use"),
         (["record", *_MODEL, "--use", "all_reduce=rings", "-o", "x.parquet"], "rings"),

@@ -2,7 +2,7 @@ from time import sleep
 
 import pytest
 
-from astranb.core.progress import Interrupted, announce, bar, building, notice, share, stage
+from astranb.core.progress import Interrupted, announce, bar, building, notice, share, stage, told
 
 
 def test_nothing_is_printed_where_nobody_sees_it(capsys):
@@ -70,3 +70,25 @@ def test_an_interrupt_of_building_is_one_line(capsys):
     stage("nothing is built", 1.0)
     share(1, 1)
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_told_is_not_printed_and_can_be_ended(capsys, monkeypatch):
+    monkeypatch.setenv("TQDM_DISABLE", "")
+    heard = []
+    with told(lambda *what: heard.append(what)):
+        with announce("compiling", 3), bar(2, what="trying", unit="runs") as shown:
+            shown.update()
+        monkeypatch.setattr("astranb.core.progress._SHOWN_AFTER_S", 0.0)
+        monkeypatch.setattr("astranb.core.progress._OFTEN_S", 0.0)
+        build(0.01)
+    assert heard[:3] == [("compiling", 0, None), ("trying", 0, 2), ("trying", 1, 2)]
+    assert ("a run: walls", 25, 100) in heard
+    assert capsys.readouterr().err == ""
+
+    def enough(*what):
+        raise StopIteration(what[0])
+
+    with pytest.raises(StopIteration, match="trying"), told(enough), bar(2, what="trying", unit="runs"):
+        pass
+    with bar(2, what="trying", unit="runs") as shown:
+        shown.update()  # nobody ends this

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import THEMES, Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
 
 pytestmark = pytest.mark.fresh_tab
 
@@ -153,3 +153,53 @@ def test_data_and_lines_are_of_the_cursor(page: Page, lab: Lab) -> None:
     set_theme(page, "dark")
     page.wait_for_timeout(500)
     screenshot(page, "data-dark")
+
+
+PRESSED = "import astranb as anb\neditor = anb.Editor(infra='switch:gpus=4', size='64 KiB')\neditor"
+
+
+def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
+    start(page, lab, PRESSED)
+    editor = page.locator(".anb-editor")
+    text = editor.get_by_label("Program", exact=True)
+    mine = text.input_value()
+    place = editor.get_by_label("Infrastructure")
+    place.fill("torus2d:rows=2,columns=4")
+    place.press("Enter")
+    expect(editor.get_by_role("status")).to_contain_text("correct for 8 ranks")
+    editor.get_by_role("button", name="Synthesise").click()
+    report = editor.get_by_role("log", name="Synthesis")
+    expect(report).to_contain_text("times the bound", timeout=60_000)
+    expect(report).to_contain_text("the library's best", timeout=60_000)
+    expect(editor).to_have_attribute("data-synthesis", "done")
+    expect(text).to_have_value(re.compile(r"^# all_reduce on torus2d, 8 ranks: .*\n.*\n(.*\n)*copies = \["))
+    expect(editor.get_by_role("status")).to_contain_text("correct for 8 ranks")
+    sends = editor.locator(".anb-schedule-send")
+    expect(sends).to_have_count(evaluate(page, "len(editor.found.steps)"))
+    expect(sends.first).to_have_attribute(
+        "title", re.compile(r"^GPU0 to GPU1: .*chunk \d, sent from 0 ps to ")
+    )
+    screenshot(page, "synthesised")
+
+    # It is watched to its end, which is when the page says that it ends.
+    bench = page.locator(WATCHED)
+    expect(bench).to_have_attribute("data-events", "0")
+    evaluate(page, "editor.workbench.to_end()")
+    becomes(page, "editor.sim.finished")
+    assert evaluate(page, "f'by cache lines {anb.core.units.format_time(editor.sim.now_ps)}'") in (
+        report.text_content() or ""
+    )
+    bench.get_by_role("region", name="Links").or_(bench).first.scroll_into_view_if_needed()
+    for theme in THEMES:
+        set_theme(page, theme)
+        page.set_viewport_size({"width": 1280, "height": 720})
+        page.wait_for_timeout(800)
+        screenshot(page, f"synthesised-{theme}")
+
+    # What cannot be synthesised is one line, and the text from before is not lost.
+    editor.get_by_label("Collective").select_option("barrier")
+    editor.get_by_role("button", name="Synthesise").click()
+    expect(report).to_contain_text("no algorithm can be synthesised for 'barrier'")
+    editor.get_by_role("button", name="Previous text").click()
+    expect(text).to_have_value(mine)
+    expect(sends).to_have_count(0)

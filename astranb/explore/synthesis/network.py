@@ -187,7 +187,7 @@ def rank_network(infra: Infra | str | Path, down: Sequence[str] = ()) -> RankNet
     --------
     >>> network = rank_network("ring:gpus=4", down=["gpu[0]->gpu[1]"])
     >>> sorted(zip(network.source.tolist(), network.target.tolist()))
-    [(0, 3), (1, 0), (1, 2), (2, 1), (2, 3), (3, 0), (3, 2)]
+    [(0, 3), (1, 2), (2, 1), (2, 3), (3, 0), (3, 2)]
     """
     where = infra if isinstance(infra, Infra) else resolve(str(infra))
     fabric = compile_fabric((where.without(*down) if down else where).expand())

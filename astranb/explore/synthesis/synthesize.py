@@ -20,6 +20,7 @@ from .exact import exact_schedule
 from .network import RankNetwork, rank_network
 from .program import SynthesizedAlgorithm
 from .schedule import Schedule, drawn_schedule
+from .text import channels_of_text, program_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,6 +107,16 @@ class Synthesis:
         """The collective with this algorithm, to be simulated."""
         return Collective.of(self.schedule.condition.name, self.size, self.algorithm, root=self.root)
 
+    @property
+    def text(self) -> str:
+        """The schedule as the text of a program, to be read and changed."""
+        return program_text(self.schedule, self.slower)
+
+    @property
+    def text_channels(self) -> int:
+        """The channels with which the text is to be run."""
+        return channels_of_text(self.schedule, self.algorithm.channels)
+
     @cached_property
     def program(self) -> Program:
         """The program of one channel, without NICs: what is verified and written to files."""
@@ -115,6 +126,10 @@ class Synthesis:
 
     def verify(self) -> list[Flaw]:
         """Return what is wrong with the program at any timing: nothing."""
+        return list(self._flaws)
+
+    @cached_property
+    def _flaws(self) -> list[Flaw]:
         return verify(self.program, self.schedule.condition.name, root=self.root)
 
     def write(self, path: str | Path) -> list[str]:

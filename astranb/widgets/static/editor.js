@@ -1,21 +1,27 @@
 // @ts-check
-// A program's text with line numbers, its problems at their lines, and the button that simulates it.
+// A program's text with line numbers, its problems at their lines, and the buttons that simulate it or make one.
 
+import { createSchedule } from "./schedule.js";
 import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 
+/** @import { Schedule } from "./schedule.js" */
 /** @import { Model } from "./types" */
 /** @typedef {{ severity: "error" | "warning", line: number, column: number, text: string, hint: string, also: number[] }} Problem */
 /** @typedef {{ type: string, seq: number, problems: Problem[], good: string, ranks: number, ms: number, error?: string }} Checked */
 /** @typedef {Record<Field, string> & { name: string }} Chosen */
 /** @typedef {"collective" | "size" | "infra" | "protocol"} Field */
-/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[] } }} Traits */
+/** @typedef {{ state: "none" | "working" | "done" | "failed", what?: string, part?: number | null, error?: string, lines?: string[], locked?: boolean, previous?: boolean }} Synthesis */
+/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[], infra: [string, string][] }, synthesis: Synthesis, schedule: Schedule | Record<string, never> }} Traits */
 
 const QUIET_MS = 300; // after the last key
 const INDENT = "    ";
+const MOST_ROWS = 40; // of the text, before it scrolls
+const FEW_ROWS = 16; // where what runs is to be watched below
+let lists = 0; // of suggestions on the page
 
 /** @param {{ model: Model<Traits>, el: HTMLElement }} widget */
 function render({ model, el }) {
-  const { collective: kinds, protocol: protocols } = model.get("choices");
+  const { collective: kinds, protocol: protocols, infra: known } = model.get("choices");
   const chosen = model.get("chosen");
   const root = make("div", { class: "anb-workbench anb-editor", "data-lm-suppress-shortcuts": "true", role: "group", "aria-label": "Editor" });
   const text = make("textarea", {
@@ -28,6 +34,13 @@ function render({ model, el }) {
   const status = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
   const run = makeButton("Simulate", simulate, { class: "anb-button anb-play", title: "simulate the program and show it below (Ctrl+Enter)" });
   const restore = makeButton("Last correct text", () => replace(good), { title: "restore the last text without an error" });
+  const synthesise = makeButton("Synthesise", () => command("synthesize"), { title: "make an algorithm for this infrastructure and collective; it takes the place of the text" });
+  const stop = makeButton("Stop", () => command("stop"), { title: "stop synthesising" });
+  const previous = makeButton("Previous text", () => command("previous"), { title: "bring back the text from before the synthesis" });
+  const doing = make("span", { class: "anb-source-about" });
+  const bar = make("progress", { class: "anb-synthesis-bar", max: "1", "aria-label": "Progress of the synthesis" });
+  const report = make("div", { class: "anb-synthesis", role: "log", "aria-label": "Synthesis" });
+  const schedule = createSchedule();
   /** @param {Field} name @param {string} label @param {number} width */
   const field = (name, label, width) => {
     const input = make("input", { type: "text", class: "anb-path", "aria-label": label, title: label, value: chosen[name], style: `flex: 0 1 ${width}px`, spellcheck: "false" });
@@ -44,14 +57,19 @@ function render({ model, el }) {
   const fields = {
     collective: pick("collective", "Collective", kinds),
     size: field("size", "Size", 80),
-    infra: field("infra", "Infrastructure", 150),
+    infra: field("infra", "Infrastructure", 220),
     protocol: pick("protocol", "Protocol", protocols),
   };
+  lists += 1;
+  const places = make("datalist", { id: `anb-places-${lists}` }, ...known.map(([place, about]) => make("option", { value: place, text: about })));
+  fields.infra.setAttribute("list", places.id);
   const title = make("h3", { class: "anb-title", text: chosen.name });
   root.append(
-    make("div", { class: "anb-row" }, title, fields.collective, fields.size, fields.infra, fields.protocol),
+    make("div", { class: "anb-row" }, title, fields.collective, fields.size, fields.infra, places, fields.protocol),
     make("div", { class: "anb-paper" }, gutter, make("div", { class: "anb-sheet" }, bands, text)),
-    make("div", { class: "anb-row" }, run, restore, status),
+    make("div", { class: "anb-row" }, run, synthesise, stop, previous, restore, bar, doing, status),
+    report,
+    schedule.element,
     list,
   );
   el.append(root);
@@ -66,6 +84,7 @@ function render({ model, el }) {
   let timer = 0;
   let leaving = false; // Esc was pressed: Tab goes on to the next control
   text.value = sent;
+  restore.hidden = true; // until something is known
 
   /** @param {import("./types").ToKernel} message */
   function ask(message) {
@@ -88,6 +107,11 @@ function render({ model, el }) {
     sent = text.value;
     status.textContent = "simulating …";
     ask({ type: "simulate", text: sent });
+  }
+  /** What is not about the text. @param {"synthesize" | "stop" | "previous"} type */
+  function command(type) {
+    clearTimeout(timer);
+    ask({ type });
   }
   /** @param {Field} name @param {string} value */
   function choose(name, value) {
@@ -154,7 +178,7 @@ function render({ model, el }) {
   /** Line numbers, icons, and a band behind each line with a problem. */
   function paint() {
     const count = text.value.split("\n").length;
-    text.rows = Math.min(40, Math.max(6, count + 1));
+    text.rows = Math.min(model.get("synthesis").previous ? FEW_ROWS : MOST_ROWS, Math.max(6, count + 1));
     /** @type {Map<number, { rank: number, severity: string, text: string, first: boolean }>} */
     const at = new Map();
     for (const problem of problems) {
@@ -225,6 +249,7 @@ function render({ model, el }) {
     if (now === sent || now === text.value) return;
     sent = now;
     text.value = now;
+    paint();
     check();
   }
   function chosenSet() {
@@ -232,19 +257,43 @@ function render({ model, el }) {
     for (const name of /** @type {Field[]} */ (Object.keys(fields))) fields[name].value = now[name];
     title.textContent = now.name;
   }
+  function synthesisSet() {
+    const now = model.get("synthesis");
+    const working = now.state === "working";
+    const failed = now.state === "failed";
+    root.dataset.synthesis = now.state;
+    stop.hidden = bar.hidden = doing.hidden = !working;
+    synthesise.disabled = working;
+    previous.hidden = working || !now.previous;
+    if (typeof now.part === "number") bar.value = now.part;
+    else bar.removeAttribute("value");
+    doing.textContent = `${now.what ?? ""} …`;
+    report.classList.toggle("anb-failed", failed);
+    const lines = failed ? [now.error ?? ""] : (now.lines ?? []);
+    report.replaceChildren(...lines.map((line) => make("div", { text: line })));
+    report.hidden = !lines.length;
+    text.readOnly = Boolean(now.locked);
+    paint(); // it may have fewer rows now
+  }
+  const scheduleSet = () => schedule.draw(model.get("schedule"));
   text.addEventListener("input", typed);
   text.addEventListener("scroll", follow);
   root.addEventListener("keydown", (event) => (event.target === text ? key(event) : event.stopPropagation()));
   model.on("msg:custom", received);
   model.on("change:text", textSet);
   model.on("change:chosen", chosenSet);
-  paint();
+  model.on("change:synthesis", synthesisSet);
+  model.on("change:schedule", scheduleSet);
+  synthesisSet();
+  scheduleSet();
   check();
   return () => {
     clearTimeout(timer);
     model.off("msg:custom", received);
     model.off("change:text", textSet);
     model.off("change:chosen", chosenSet);
+    model.off("change:synthesis", synthesisSet);
+    model.off("change:schedule", scheduleSet);
     root.remove();
   };
 }

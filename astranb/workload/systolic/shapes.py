@@ -122,7 +122,7 @@ def layer_table(
     --------
     >>> table = layer_table([MatrixProduct("a", Gemm(1024, 512, 128))], "DATA", 8)
     >>> table.layers[0].forward.compute_ns, table.layers[0].weight_gradient
-    (1788, Part(compute_ns=1278, collective='ALLREDUCE', size=131072))
+    (1788, Part(compute_ns=1278, collective='ALLREDUCE', size=131072, work=None))
     """
     known = (*POLICIES, "HYBRID_CUSTOMIZED")
     if policy not in known:

@@ -38,12 +38,12 @@ def test_bounds_by_hand(infra, collective, chunks, links_GBps, latency_ns):  # n
     assert latency_ns * 1000 == least
 
 
-def test_the_bottleneck_may_be_between_two_halves():
-    # Ranks 0 to 3 and 4 to 7 are joined by the links 3-4 and 7-0; what remains of one is 50 GB/s.
+def test_the_end_of_a_line_is_a_bottleneck():
+    # A ring without one of its links is a line, at whose ends are ranks 3 and 4.
     network = rank_network("ring:gpus=8", down=["gpu[3]->gpu[4]"])
     limit = speed_limit(network, condition_of("all_gather", 8), 10**6)
-    assert limit.bandwidth_ps == 7 * 20 * US + 500_000  # rank 4 gets all over one link
-    assert limit.cut == (0, 1, 2, 3, 5, 6, 7)
+    assert limit.bandwidth_ps == 7 * 20 * US + 500_000  # an end gets all over one link
+    assert limit.cut in ((0, 1, 2, 3, 5, 6, 7), (0, 1, 2, 4, 5, 6, 7))
 
 
 def test_an_all_reduce_takes_both_halves():

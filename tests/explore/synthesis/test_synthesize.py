@@ -125,17 +125,15 @@ def test_a_condition_is_simulated_and_its_result_checked(reduces):
 
 
 def test_a_failed_link_is_left_alone():
-    link = "box.0.gpu.0->box.0.gpu.1"
     found = synthesize("ring:gpus=4", "all_gather", "1 MiB", down=["gpu[0]->gpu[1]"])
     sends = set(zip(found.schedule.source.tolist(), found.schedule.target.tolist(), strict=True))
-    assert (0, 1) not in sends
-    assert (1, 0) in sends
+    assert not {(0, 1), (1, 0)} & sends
     assert found.verify() == []
-    fault = anb.net.Fault(link, until="1 s", down=True)
-    sim = anb.Simulation("ring:gpus=4", found.collective, network=anb.net.Network(faults=(fault,)))
+    ring = anb.infragraph.blueprint("ring:gpus=4").without("gpu[0]->gpu[1]")
+    sim = anb.Simulation(ring, found.collective)
     sim.run()
     assert sim.finished
-    assert sim.now_ps < 10**12  # the link is up again only after a second
+    assert sim.now_ps < 2 * found.expected_ps
 
 
 def test_conditions_of_collectives_are_what_the_library_promises():
@@ -156,7 +154,7 @@ def test_conditions_of_collectives_are_what_the_library_promises():
         (lambda: synthesize("ring:gpus=4", "all_gather", trials=0), "trials must be a whole number from 1"),
         (lambda: synthesize("ring:gpus=4", "all_gather", "0 B"), "size must be at least 1 B"),
         (lambda: synthesize("switch:gpus=1", "all_gather"), "one rank has nobody to send to"),
-        (lambda: synthesize("ring:gpus=4", "all_gather", down=["a->b"]), "there is no link 'a->b'"),
+        (lambda: synthesize("ring:gpus=4", "all_gather", down=["a->b"]), "there is no node 'a'"),
         (lambda: Condition({0: [0]}, {}), "no rank needs a chunk"),
         (lambda: Condition({0: [0]}, {1: [1]}), "rank 1 needs chunk 1, which no rank has"),
         (lambda: Condition({0: [-1]}, {1: [1]}), "-1 in before is no number from 0"),
