@@ -26,10 +26,10 @@ from tests.ui.harness import (
     wait_idle,
 )
 
+pytestmark = pytest.mark.fresh_tab
+
 COUNTER = '''
 import anywidget, traitlets
-
-pytestmark = pytest.mark.fresh_tab
 
 class Counter(anywidget.AnyWidget):
     _esm = """
