@@ -66,6 +66,7 @@ def rows(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [{name: row[name] for name in row if name != "seconds"} for row in document["points"]]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     """A scheduler and two workers as processes; one is killed in the middle."""
     preload = tmp_path / "killed.py"
