@@ -8,7 +8,7 @@ message takes one of them, chosen by its tag.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
@@ -156,15 +156,18 @@ def _narrowed(
 
 def _uneven(spread: _Spread, single: _Single) -> set[_Edge]:
     """Find the links that some, but not all, of the routes that overlap are spread over."""
+    return {edge for one, other in _overlaps(spread, single) for edge in one ^ other}
+
+
+def _overlaps(spread: _Spread, single: _Single) -> Iterator[tuple[_Stage, _Stage]]:
+    """Yield pairs of different sets of links that have a link in common."""
     used = {stage for layers in spread.values() for stage in layers}
     used |= {stage for routes in single.values() for route in routes for stage in route}
     owner: dict[_Edge, _Stage] = {}
-    found: set[_Edge] = set()
     for stage in used:
         for edge in stage:
             if owner.setdefault(edge, stage) != stage:
-                found |= stage ^ owner[edge]
-    return found
+                yield stage, owner[edge]
 
 
 class _ToOne:
@@ -245,14 +248,7 @@ def _walk(steps: _Steps, node: int, end: int) -> Iterable[list[_Edge]]:
 
 def _conflicts(spread: _Spread, single: _Single) -> list[tuple[int, int]]:
     """Find pairs that are spread over links which another pair uses in a different set."""
-    used = {stage for layers in spread.values() for stage in layers}
-    used |= {stage for routes in single.values() for route in routes for stage in route}
-    owner: dict[_Edge, _Stage] = {}
-    conflicting: set[_Stage] = set()
-    for stage in used:
-        for edge in stage:
-            if owner.setdefault(edge, stage) != stage:
-                conflicting |= {stage, owner[edge]}
+    conflicting = {stage for both in _overlaps(spread, single) for stage in both}
     return [pair for pair, layers in spread.items() if any(len(s) > 1 and s in conflicting for s in layers)]
 
 
