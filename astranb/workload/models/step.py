@@ -267,7 +267,11 @@ class ModelStep:
 
     def memory(self) -> list[RankMemory]:
         """Give the memory of the fullest rank of each stage; of convolutional models it is not counted."""
-        return list(self._held) if self.plan is None else step_memory(*self.plan)
+        return list(self._fullest)
+
+    @cached_property
+    def _fullest(self) -> Sequence[RankMemory]:
+        return self._held if self.plan is None else step_memory(*self.plan)
 
     def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
         """Give what ranks hold in memory as the step goes on; of other models than transformers None.
