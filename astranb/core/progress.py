@@ -17,9 +17,9 @@ __all__ = [
     "building",
     "heard",
     "notice",
+    "reported_to",
     "share",
     "stage",
-    "told",
     "visible",
 ]
 
@@ -73,7 +73,7 @@ def heard(show: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def told(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
+def reported_to(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
     """Give the progress of this thread's work to a function, instead of printing it.
 
     Parameters
@@ -84,7 +84,7 @@ def told(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
 
     Examples
     --------
-    >>> with told(print), bar(2, what="trying", unit="things") as shown:
+    >>> with reported_to(print), bar(2, what="trying", unit="things") as shown:
     ...     shown.update(1)
     trying 0 2
     trying 1 2
@@ -96,8 +96,8 @@ def told(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
         _current.show = None
 
 
-class _ToldBar:
-    """What :func:`bar` gives where a function is told."""
+class _ReportedBar:
+    """What :func:`bar` gives where progress is reported to a function."""
 
     def __init__(self, what: str, total: int | None, show: Callable[[str, int, int | None], None]) -> None:
         self.what, self.total, self.n, self._show = what, total, 0, show
@@ -202,7 +202,7 @@ def bar(total: int | None, *, what: str, unit: str, quiet: bool = False) -> Any:
         Call ``update(n)`` and ``close()``, or use it in a ``with``.
     """
     if _current.show is not None:
-        return _ToldBar(what, total, _current.show)
+        return _ReportedBar(what, total, _current.show)
     from tqdm.auto import tqdm
 
     hidden = quiet or not visible()

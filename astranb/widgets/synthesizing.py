@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.errors import AstranbError
-from astranb.core.progress import told
+from astranb.core.progress import reported_to
 from astranb.core.units import format_time
 from astranb.explore import Synthesis, best_algorithm, synthesize
 from astranb.explore.synthesis.text import MOST_SENDS
@@ -97,7 +97,7 @@ class Press:
             It cannot be synthesised, or simulated.
         """
         draft = self._draft
-        with told(self._tell):
+        with reported_to(self._tell):
             found = synthesize(draft.infra, draft.collective, draft.size, root=draft.root)
             self._tell("verifying", 0, None)
             new = drafted(found, draft)

@@ -2,7 +2,7 @@ from time import sleep
 
 import pytest
 
-from astranb.core.progress import Interrupted, announce, bar, building, notice, share, stage, told
+from astranb.core.progress import Interrupted, announce, bar, building, notice, reported_to, share, stage
 
 
 def test_nothing_is_printed_where_nobody_sees_it(capsys):
@@ -75,7 +75,7 @@ def test_an_interrupt_of_building_is_one_line(capsys):
 def test_what_is_told_is_not_printed_and_can_be_ended(capsys, monkeypatch):
     monkeypatch.setenv("TQDM_DISABLE", "")
     heard = []
-    with told(lambda *what: heard.append(what)):
+    with reported_to(lambda *what: heard.append(what)):
         with announce("compiling", 3), bar(2, what="trying", unit="runs") as shown:
             shown.update()
         monkeypatch.setattr("astranb.core.progress._SHOWN_AFTER_S", 0.0)
@@ -88,7 +88,11 @@ def test_what_is_told_is_not_printed_and_can_be_ended(capsys, monkeypatch):
     def enough(*what):
         raise StopIteration(what[0])
 
-    with pytest.raises(StopIteration, match="trying"), told(enough), bar(2, what="trying", unit="runs"):
+    with (
+        pytest.raises(StopIteration, match="trying"),
+        reported_to(enough),
+        bar(2, what="trying", unit="runs"),
+    ):
         pass
     with bar(2, what="trying", unit="runs") as shown:
         shown.update()  # nobody ends this

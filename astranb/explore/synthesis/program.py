@@ -46,15 +46,15 @@ _LEAST_BYTES: Final = 2048  # of a chunk for each channel, as for the library's 
 class _BlockStep:
     """A transfer that a block makes by its number, the sum at an owner, or only a wait at the end.
 
-    It waits for transfers (``got``) and for a block of its rank (``hears``), and then signals blocks of its
-    rank (``tells``).
+    It waits for transfers (``got``) and a block of its rank (``waits_for``), and then signals blocks of its
+    rank (``signals``).
     """
 
     does: int
     chunk: int
     got: list[int] = field(default_factory=list)
-    hears: int | None = None
-    tells: list[int] = field(default_factory=list)
+    waits_for: int | None = None
+    signals: list[int] = field(default_factory=list)
 
 
 class SynthesizedAlgorithm:
@@ -131,11 +131,11 @@ def _planned(schedule: Schedule) -> dict[_Place, list[_BlockStep]]:
         if arrived.get(place):
             step.got = arrived.pop(place)
         elif place in first and first[place][0] != port:
-            step.hears, earlier = first[place]
-            if port in earlier.tells:
-                step.hears = None  # it has been told before
+            step.waits_for, earlier = first[place]
+            if port in earlier.signals:
+                step.waits_for = None  # it has been signalled before
             else:
-                earlier.tells.append(port)
+                earlier.signals.append(port)
         if step.got or does == _SUM:
             first[place] = port, step
         steps.setdefault((rank, port), []).append(step)
@@ -216,7 +216,7 @@ class _ScheduleWriter:
             for step in steps:
                 if step.does >= 0:
                     self._number((place, self.receiver[step.does]), step.does)
-                for other in step.tells:
+                for other in step.signals:
                     self._number((place, (place[0], other)), (place, other, step.chunk))
         self.waited: dict[tuple[_Place, _Place], int] = {}
 
@@ -250,8 +250,8 @@ class _ScheduleWriter:
         block.phase("reduce" if sums else "copy")
         for number in step.got:
             self._wait(block, (self.sender[number], place), number)
-        if step.hears is not None:
-            here = (rank, step.hears)
+        if step.waits_for is not None:
+            here = (rank, step.waits_for)
             self._wait(block, (here, place), (here, port, step.chunk))
         if sums:
             source = [self._input(rank, step.chunk)] if self._has(rank, step.chunk) else []
@@ -266,7 +266,7 @@ class _ScheduleWriter:
         if step.does >= 0:
             ends = (place, self.receiver[step.does])
             block.signal(self._semaphore(ends))
-        for other in step.tells:
+        for other in step.signals:
             block.signal(self._semaphore((place, (rank, other))))
 
     def _wait(self, block: Block, ends: tuple[_Place, _Place], what: object) -> None:
