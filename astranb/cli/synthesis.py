@@ -120,7 +120,7 @@ def _compared(args: argparse.Namespace, found: Synthesis, document: dict[str, An
 
     together = max(1, min(64, found.size // _FEW_BYTES))
     network = Network(coalesce=together)
-    infra = resolve(args.infra).without(*args.down) if args.down else resolve(args.infra)
+    infra = resolve(args.infra).without(*args.down)
     sim = Simulation(infra, found.collective, network=network, record=False, checkpoint_bytes=0)
     ours_ps = sim.run().now_ps
     table = best_algorithm(

@@ -85,7 +85,7 @@ def best_algorithm(
     if not known:
         names = sorted({a.collective for a in algorithms()})
         raise InputError(f"unknown collective {collective!r}", hint=near(collective, names))
-    where = infra if isinstance(infra, Infra) else resolve(str(infra))
+    where = resolve(infra)
     asked: list[tuple[Collective, str]] = [
         (Collective.of(collective, size, one.name, channels=channels, root=root, protocol=protocol), "")
         for one in known

@@ -51,7 +51,7 @@ class LogRuns:
         channels: int | None = None,
     ) -> None:
         self.log, self._algorithm, self._channels = log, algorithm, channels
-        self.infra = infra if isinstance(infra, Infra) else resolve(str(infra))
+        self.infra = resolve(infra)
         self._given = gpu if gpu is None or isinstance(gpu, Preset) else find_preset(gpu)
         self._protocol = protocol
         self._chosen: dict[tuple[str, int, int], str] = {}

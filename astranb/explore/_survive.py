@@ -73,7 +73,7 @@ def survive(
     """
     import pandas as pd
 
-    machine = infra if isinstance(infra, Infra) else resolve(str(infra))
+    machine = resolve(infra)
     at_ps = None if at is None else time_ps(at, where="at")
     wait_ps = time_ps(detection, where="detection")
 

@@ -70,7 +70,7 @@ def draw(infra: Infra | str | Path, path: str | Path | None = None, *, dark: boo
     >>> text[:4], text.count("<rect"), "per direction" in text
     ('<svg', 5, True)
     """
-    known = infra if isinstance(infra, Infra) else resolve(str(infra))
+    known = resolve(infra)
     if path is not None and Path(path).suffix.lower() == ".html":
         return pyvis(known, path, dark=dark)
     return svg_of(map_of(known, dark=dark), path, "export.draw", hint="use .svg or .html")
@@ -102,7 +102,7 @@ def pyvis(infra: Infra | str | Path, path: str | Path, *, dark: bool = False) ->
     with needs_extra("export.pyvis"):
         from pyvis.network import Network
 
-    fabric = compile_fabric((infra if isinstance(infra, Infra) else resolve(str(infra))).expand())
+    fabric = compile_fabric(resolve(infra).expand())
     layout = lay_out(fabric, np.arange(len(fabric.links)))
     if len(layout.boxes) > _MOST_NODES:
         raise InputError(

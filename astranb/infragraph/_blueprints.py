@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from astranb.core.document import DocumentSource
@@ -410,13 +411,14 @@ def blueprint(name: str) -> Infra:
     return Infra(document, source=DocumentSource(kind), notes=(*notes, *(NOTES["switch"] if fabric else ())))
 
 
-def resolve(text: str) -> Infra:
+def resolve(infra: Infra | str | Path) -> Infra:
     """Find the infrastructure that ``--infra`` names: a file if it exists, else a blueprint.
 
     Parameters
     ----------
-    text : str
-        Path of an InfraGraph file or of a topology file that `convert` reads, or a blueprint's name.
+    infra : Infra or str or Path
+        Path of an InfraGraph file or of a topology file that `convert` reads, or a blueprint's name; an
+        infrastructure is returned as it is.
 
     Raises
     ------
@@ -428,6 +430,9 @@ def resolve(text: str) -> Infra:
     >>> resolve("dgx-a100").name
     'dgx_a100-infra'
     """
+    if isinstance(infra, Infra):
+        return infra
+    text = str(infra)
     looks_like_file = (
         text.lower().endswith((".yaml", ".yml", ".json", ".xml", ".topo", ".anynet")) or os.sep in text
     )

@@ -159,6 +159,8 @@ class Infra:
         >>> len(ring.expand().a), ring.expand().failed
         (3, ('box.0.gpu.0->box.0.gpu.1',))
         """
+        if not paths:
+            return self
         annotated = copy.deepcopy(self._annotated or {})
         annotated["edges"] = [*(annotated.get("edges") or []), *failed_edges(self.expand(), paths)]
         notes = (*self.notes, *(f"{path} is down" for path in paths))

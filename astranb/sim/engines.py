@@ -160,11 +160,11 @@ def read_files(workload: str | Path, system: str | Path, network: Any, **options
 
 
 def _infra(infra: Any) -> Infra:
-    from astranb.infragraph import Infra, resolve
+    from astranb.infragraph import resolve
 
     if infra is None:
         raise InputError("an infrastructure is needed", where="infra", hint="for example 'dgx-h100'")
-    return infra if isinstance(infra, Infra) else resolve(str(infra))
+    return resolve(infra)
 
 
 def _network(infra: Any, gpu: str | None = None) -> DimensionNetwork | InfraNetwork | None:

@@ -72,7 +72,7 @@ def library_choice(
     count = size_bytes(size)
     if count < 1:
         raise InputError("size must be at least 1 B", where="size")
-    where = infra if isinstance(infra, Infra) else resolve(str(infra))
+    where = resolve(infra)
     view = library_view(where, _one_gpu(where, gpu))
     if view.ranks < 2:
         raise InputError("a library chooses for two GPUs or more", where="library", hint="give an algorithm")

@@ -409,9 +409,7 @@ def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
     """Return the infrastructure, without its failed links."""
     from astranb.infragraph import resolve
 
-    infra = resolve(str(args.infra or default))
-    down = getattr(args, "down", None)
-    return infra.without(*down) if down else infra
+    return resolve(str(args.infra or default)).without(*(getattr(args, "down", None) or ()))
 
 
 def _is_topology(file: str | None) -> bool:

@@ -189,8 +189,7 @@ def rank_network(infra: Infra | str | Path, down: Sequence[str] = ()) -> RankNet
     >>> sorted(zip(network.source.tolist(), network.target.tolist()))
     [(0, 3), (1, 2), (2, 1), (2, 3), (3, 0), (3, 2)]
     """
-    where = infra if isinstance(infra, Infra) else resolve(str(infra))
-    fabric = compile_fabric((where.without(*down) if down else where).expand())
+    fabric = compile_fabric(resolve(infra).without(*down).expand())
     found = message_routes(fabric, _direct(fabric), len(fabric.gpus))
     hops = found.routes.hops.astype(np.int64)
     first = np.concatenate([[0], np.cumsum(hops)]).astype(np.int64)
