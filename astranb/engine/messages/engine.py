@@ -208,7 +208,8 @@ class MessageEngine(MessageState):
         elif edit.field == "up" and "->" in edit.path and self.routed is not None:
             # A link of several lanes is up where all of them are.
             closed = closed_lanes(self.routed, self.machine, [*self.edits, edit])
-            set_up(self.machine, edit.rows, self.routed.down_of(self.machine, edit.rows, closed))
+            down = self.routed.down_of(self.machine, edit.rows, closed)
+            set_up(self.machine, edit.rows, down, edit.at_ps)
         else:
             apply_edit(edit, self.machine, self.base_ns)
 
