@@ -686,8 +686,7 @@ class Simulation(Displayed):
         Raises
         ------
         InputError
-            Routes cannot change: links of a network of dimensions have none, or there is Ethernet's
-            flow control.
+            Routes cannot change: links of a network of dimensions have no others.
 
         Examples
         --------
