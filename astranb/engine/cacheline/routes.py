@@ -204,8 +204,8 @@ def flows_of(fabric: Fabric, routes: Records, route_links: Records, before: Reco
         Flows that there are, which keep their numbers.
     """
     roles, gpus = fabric.links["role"], set(fabric.gpus.tolist())
-    before = allocate(0, FLOW) if before is None else before[before["link"] >= 0]
-    numbers = {ends: row for row, ends in enumerate(before[["link", "target"]].tolist())}
+    known = allocate(0, FLOW) if before is None else own(before[before["link"] >= 0])
+    numbers = {ends: row for row, ends in enumerate(known[["link", "target"]].tolist())}
     for route in routes if len(route_links) else routes[:0]:
         links = route_links[int(route.first) : int(route.last)].tolist()
         target = int(fabric.links["dst"][links[-1]]) if links else -1
@@ -214,12 +214,12 @@ def flows_of(fabric: Fabric, routes: Records, route_links: Records, before: Reco
             route.flow = numbers.setdefault((entrance, target), len(numbers))
     flows = allocate(max(1, len(numbers)), FLOW)
     flows["link"] = flows["target"] = flows["head"] = flows["tail"] = -1
-    for (link, target), number in islice(numbers.items(), len(before), None):
+    for (link, target), number in islice(numbers.items(), len(known), None):
         flows["link"][number], flows["target"][number] = link, target
         for rate in ("rate_Bps", "target_Bps", "slowest_Bps"):
             flows[rate][number] = fabric.links["bandwidth_Bps"][link]
     flows["alpha"] = ONE
-    flows[: len(before)] = before
+    flows[: len(known)] = known
     return flows
 
 
