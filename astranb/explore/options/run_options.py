@@ -295,6 +295,26 @@ _GROUPS: Final = (
                 action="append",
                 metavar="LINK",
             ),
+            *(
+                _option(
+                    flag,
+                    text,
+                    {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                    action="append",
+                    metavar="LINK@TIME",
+                )
+                for flag, text in (
+                    ("--fail", "a link, lane or node that fails while the run goes, as 'A->B@40us'; several"),
+                    ("--repair", "when one of them comes up again; several"),
+                )
+            ),
+            _option(
+                "--reroute",
+                "how long after each failure and repair the routes change, as 5us, or never: what comes to "
+                "a failed link waits (default: never)",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                metavar="TIME",
+            ),
             _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
