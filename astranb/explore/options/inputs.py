@@ -432,7 +432,7 @@ def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
 def _failures(args: argparse.Namespace) -> Failures | None:
     """Return what fails and comes up again while the run goes."""
     for name in ("repair", "reroute"):
-        if args.fail is None and getattr(args, name) is not None:
+        if args.fail is None and getattr(args, name) not in (None, "never"):
             raise InputError(f"--{name} needs --fail", where="run", hint="give --fail LINK@TIME, or --down")
     if args.fail is None:
         return None

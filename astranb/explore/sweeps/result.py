@@ -13,7 +13,7 @@ from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 from astranb.core.units import format_time
 
-from .columns import axis_columns, figure_columns
+from .columns import axis_columns, figure_columns, written_value
 from .limits import command_of, shares_of
 from .points import DONE, ESTIMATE, FAILED, SweepPoint, simulation_of_words
 from .sensitivity import AxisEffect, axis_effects, with_distances
@@ -241,7 +241,7 @@ def _written(name: str, value: Any) -> str:
         return format_time(round(value))
     if name.endswith("bytes") and isinstance(value, int | float):
         return f"{value / 1e9:,.1f} GB"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else written_value(value)
 
 
 def pareto_rows(values: Sequence[Sequence[float]]) -> list[int]:
