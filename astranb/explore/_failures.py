@@ -13,11 +13,11 @@ from astranb.engine.edits import no_other_routes
 from astranb.net import Fabric
 from astranb.sim import Simulation
 
-__all__ = ["Failures", "fabric_of", "links_of"]
+__all__ = ["LinkFailures", "fabric_of", "links_of"]
 
 
 @dataclass(frozen=True)
-class Failures:
+class LinkFailures:
     """What fails and comes up again while a run goes, and when routes change.
 
     Attributes
@@ -32,7 +32,7 @@ class Failures:
     detection_ps: int | None = None
 
     @classmethod
-    def of(cls, failed: Sequence[str], repaired: Sequence[str] = (), reroute: str = "never") -> Failures:
+    def of(cls, failed: Sequence[str], repaired: Sequence[str] = (), reroute: str = "never") -> LinkFailures:
         """Read them from text.
 
         Parameters
@@ -49,8 +49,8 @@ class Failures:
 
         Examples
         --------
-        >>> Failures.of(["gpu[0]->gpu[1]@40us"], reroute="5 us")
-        Failures(changes=((40000000, False, 'gpu[0]->gpu[1]'),), detection_ps=5000000)
+        >>> LinkFailures.of(["gpu[0]->gpu[1]@40us"], reroute="5 us")
+        LinkFailures(changes=((40000000, False, 'gpu[0]->gpu[1]'),), detection_ps=5000000)
         """
         changes = [(*_split(text, "--fail"), False) for text in failed]
         changes += [(*_split(text, "--repair"), True) for text in repaired]

@@ -21,7 +21,7 @@ from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, chec
 if TYPE_CHECKING:
     from astranb.collectives import LibraryChoice
     from astranb.explore._ensemble import Ensemble
-    from astranb.explore._failures import Failures
+    from astranb.explore._failures import LinkFailures
     from astranb.explore._plans import PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
@@ -57,7 +57,7 @@ class Subject:
     sim : Simulation
         Nothing has happened yet, or everything has.
     inputs : _Inputs
-    failures : Failures, optional
+    failures : LinkFailures, optional
         Of links, while the run goes.
     """
 
@@ -65,7 +65,7 @@ class Subject:
     kind: str
     sim: Simulation
     inputs: _Inputs
-    failures: Failures | None = None
+    failures: LinkFailures | None = None
 
     def run(self, *, to_end: bool = True) -> None:
         """Run to the end, or up to the last failure or repair."""
@@ -429,16 +429,16 @@ def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
     return resolve(str(args.infra or default)).without(*(getattr(args, "down", None) or ()))
 
 
-def _failures(args: argparse.Namespace) -> Failures | None:
+def _failures(args: argparse.Namespace) -> LinkFailures | None:
     """Return what fails and comes up again while the run goes."""
     for name in ("repair", "reroute"):
         if args.fail is None and getattr(args, name) not in (None, "never"):
             raise InputError(f"--{name} needs --fail", where="run", hint="give --fail LINK@TIME, or --down")
     if args.fail is None:
         return None
-    from astranb.explore._failures import Failures
+    from astranb.explore._failures import LinkFailures
 
-    return Failures.of(args.fail, args.repair or (), args.reroute or "never")
+    return LinkFailures.of(args.fail, args.repair or (), args.reroute or "never")
 
 
 def _refuse_failures(args: argparse.Namespace, what: str) -> None:
