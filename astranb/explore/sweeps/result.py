@@ -98,7 +98,7 @@ class SweepResult:
         return [ended[at] for at in pareto_rows(values)]
 
     def simulation(self, point: int) -> Simulation:
-        """Return a point's simulation at its start, ready for the workbench.
+        """Return a point's simulation for the workbench: at its start, or behind the last of its failures.
 
         Parameters
         ----------
