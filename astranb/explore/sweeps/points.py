@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -193,13 +193,13 @@ def _change(options: dict[str, Any], name: str, value: Any, folder: Path) -> Non
     options[head] = str(changed)
 
 
-def run_points(batch: Sequence[tuple[str, Words]]) -> list[dict[str, Any]]:
+def run_points(batch: Iterable[tuple[str, Words]]) -> list[dict[str, Any]]:
     """Run points, each to a row; what fails is a row with the error.
 
     Parameters
     ----------
-    batch : sequence of (str, mapping)
-        The hash of each point, and its words.
+    batch : iterable of (str, mapping)
+        The hash of each point, and its words; each is taken when the one before has ended.
     """
     with sharing_steps():
         return [_row(digest, words) for digest, words in batch]
