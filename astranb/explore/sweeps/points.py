@@ -259,7 +259,7 @@ def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _estimated(words: Words) -> dict[str, Any]:
     """Estimate the step of a transformer; simulates nothing but single collectives."""
-    from astranb.explore._collective_times import CollectiveTimes
+    from astranb.explore._collective_times import times_on
     from astranb.explore._estimate import estimate_step
 
     what, hint = "only training steps of transformers are estimated", "use analytical"
@@ -275,7 +275,7 @@ def _estimated(words: Words) -> dict[str, Any]:
     if step.plan is None or step.times is None or step.plan[1].mode != "training":
         raise InputError(what, where="fidelity", hint=hint)
     model, job = step.plan
-    found = estimate_step(model, job, step.times, CollectiveTimes(cluster.network, cluster.system))
+    found = estimate_step(model, job, step.times, times_on(cluster.network, cluster.system))
     return {
         "fidelity": ESTIMATE,
         "time_ps": found.step_ns * 1000,
