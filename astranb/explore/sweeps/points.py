@@ -283,7 +283,9 @@ def _estimated(words: Words) -> dict[str, Any]:
         "ranks": step.ranks,
         "memory_bytes": max(one.total for one in step.memory()),
         "compute_ps": found.compute_ns * 1000,
-        "exposed_ps": found.exposed_ns * 1000,
+        "exposed_ps": (found.exposed_ns + found.bubble_ns) * 1000,
         "exposed_bubble_ps": found.bubble_ns * 1000,
+        "ends_ps": found.ends_ns * 1000,
+        "limit": found.limit,
         "tokens_per_s": job.new_tokens / (found.step_ns / 1e9),
     }

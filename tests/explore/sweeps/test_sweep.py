@@ -198,7 +198,10 @@ def test_stages_confirm_the_best(ran: list[str]) -> None:
     ]  # fmt: skip
     assert 1 <= found.stages[0]["worst_ratio"] < 1.2
     assert "analytical against estimate: 3 points" in found.text()
-    assert found.text().splitlines()[3].split()[-3:-1] == ["step_ps", "fidelity"]
+    assert found.text().splitlines()[3].split()[-3:] == ["step_ps", "fidelity", "limit"]
+    estimated = [number for number in frame.index if frame["fidelity"][number] == "estimate"]
+    assert all(frame["limit"][number] == "computing" for number in estimated)
+    assert all(math.isclose(sum(found.shares(number).values()), 1) for number in estimated)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
