@@ -10,6 +10,7 @@ __all__ = [
     "Deadlock",
     "InputError",
     "InputWarning",
+    "NoRoute",
     "WrongResult",
     "near",
 ]
@@ -60,6 +61,10 @@ class InputError(AstranbError, ValueError):
         if len(line) > _MOST_CHARACTERS:  # a name in a hostile file can have megabytes
             line = f"{line[: _MOST_CHARACTERS // 2]} … {line[-_MOST_CHARACTERS // 2 :]}"
         super().__init__(line)
+
+
+class NoRoute(InputError):
+    """Two ranks that should communicate are not joined."""
 
 
 class InputWarning(UserWarning):

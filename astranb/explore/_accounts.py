@@ -14,7 +14,6 @@ from astranb.workload.models.parallelism import GROUPS, PEERS
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
-    from astranb.workload.kernels import KernelTimes
     from astranb.workload.models import ModelStep, StageProgram
 
 __all__ = ["WAITS", "StepAccount", "account"]
@@ -175,9 +174,7 @@ def account(
     peak = peak_flops or (step.times.peak_flops if step.times else 0)
     if not peak:
         raise InputError("the peak of the GPU is not known", where="account", hint="give peak_flops")
-    rows = sim.result.per_rank()
-    last = max(rows, key=lambda row: (row["end_ps"], -row["rank"]))
-    rank, took = int(last["rank"]), int(sim.result.time_ps)
+    rank, took = int(np.argmax(sim.engine.ends_ps())), int(sim.result.time_ps)
     number = step.program_of(rank)
     program = step.stages[number]
     start_ps, end_ps = _times_of(sim, rank)
@@ -188,7 +185,7 @@ def account(
     rate, hours = step.tokens / seconds, step.ranks * seconds / 3600
     cost = None if price is None else hours * price
     return StepAccount(
-        rank, took, computed, _sorts(program, step.times_of(number), start_ps, end_ps), waits,
+        rank, took, computed, _sorts(step, number, start_ps, end_ps), waits,
         rate, rate / step.ranks, flops, hardware, flops / peak, hardware / peak, float(peak), hours,
         cost, None if cost is None else cost / step.tokens * 1e6, *_of_inference(step, took),
     )  # fmt: skip
@@ -211,27 +208,26 @@ def _times_of(sim: Simulation, rank: int) -> tuple[np.ndarray, np.ndarray]:
     return found
 
 
-def _sorts(
-    program: StageProgram, times: KernelTimes | None, start_ps: np.ndarray, end_ps: np.ndarray
-) -> dict[str, int]:
-    """Give the time of computations by sort of kernel, in the order of their time."""
+def _sorts(step: ModelStep, number: int, start_ps: np.ndarray, end_ps: np.ndarray) -> dict[str, int]:
+    """Give the time of a program's computations by sort of kernel, in the order of their time."""
     found: Counter[str] = Counter()
-    for row, kernels in enumerate(program.kernels):
-        if program.kind[row] != NodeType.COMP:
-            continue
-        took = int(end_ps[row] - start_ps[row])
-        if times is None or times.efficiency is not None or not kernels:
-            found["computing"] += took
-            continue
+    times = step.times_of(number)
+    for (_, _, kernels), rows in step.computations(number).items():
+        took_ps, counts = np.unique(end_ps[rows] - start_ps[rows], return_counts=True)
         parts: Counter[str] = Counter()
-        for one in kernels:
-            parts[one.sort] += times.kernel_ns(one)
-        if waiting := times.waiting_ns(kernels):
-            parts["launches"] = waiting
-        whole = sum(parts.values())
-        for sort, part in parts.items():
-            found[sort] += took * part // whole
-        found[kernels[0].sort] += took - sum(took * part // whole for part in parts.values())
+        if times is None or times.efficiency is not None or not kernels:
+            parts["computing"] = 1
+        else:
+            for one in kernels:
+                parts[one.sort] += times.kernel_ns(one)
+            if waiting := times.waiting_ns(kernels):
+                parts["launches"] = waiting
+        whole, first = sum(parts.values()), next(iter(parts))
+        for took, count in zip(took_ps.tolist(), counts.tolist(), strict=True):
+            shares = {sort: took * part // whole for sort, part in parts.items()}
+            shares[first] += took - sum(shares.values())
+            for sort, share in shares.items():
+                found[sort] += count * share
     return dict(found.most_common())
 
 

@@ -22,10 +22,12 @@ from astranb.workload.astrasim2 import (
     spanned_dimensions,
 )
 
-__all__ = ["CollectiveTimes"]
+__all__ = ["CollectiveTimes", "times_on"]
 
 _SIZES: Final = tuple(1 << power for power in (10, 14, 18, 22, 26, 30))
 """Sizes that are simulated; between two of them a time lies on the line through both."""
+_MOST_KEPT: Final = 4
+_kept: list[tuple[DimensionNetwork | InfraNetwork, System, CollectiveTimes]] = []
 
 
 class CollectiveTimes:
@@ -133,3 +135,18 @@ class CollectiveTimes:
                 chosen = {key: each[:dims] for key, each in self._system.algorithms.items()}
                 return part, replace(self._system, algorithms=chosen), ranks[0] // inside * inside
         return network, self._system, 0
+
+
+def times_on(network: DimensionNetwork | InfraNetwork, system: System) -> CollectiveTimes:
+    """Return the times on a cluster; those that are known of the clusters used last are kept.
+
+    Parameters
+    ----------
+    network : DimensionNetwork or InfraNetwork
+    system : System
+    """
+    found = next((one for one in _kept if one[:2] == (network, system)), None)
+    if found is None:
+        found = network, system, CollectiveTimes(network, system)
+    _kept[:] = [found, *(one for one in _kept if one is not found)][:_MOST_KEPT]
+    return found[2]

@@ -41,6 +41,17 @@ class StepEstimate:
     bubble_ns: int
     ends_ns: int
 
+    @property
+    def limit(self) -> str:
+        """What takes most of the step."""
+        parts = {
+            "computing": self.compute_ns,
+            "communication": self.exposed_ns,
+            "bubble": self.bubble_ns,
+            "ends": self.ends_ns,
+        }
+        return max(parts, key=lambda name: parts[name])
+
 
 def estimate_step(model: Transformer, job: Job, times: KernelTimes, network: CollectiveTimes) -> StepEstimate:
     """Estimate the time of a training step.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.errors import Deadlock, InputError, NoRoute, near
 from astranb.core.progress import bar
 from astranb.core.units import time_ps
 from astranb.infragraph import Infra, NodeKind, resolve
@@ -107,9 +107,7 @@ def survive(
                 row["took_over"] = _took_over(carried, _carried(sim))
             except Deadlock as error:
                 row["reason"] = str(error)
-            except InputError as error:
-                if "no route" not in error.what:
-                    raise
+            except NoRoute as error:
                 row["reason"] = error.what
             progress.update(1)
     table = pd.DataFrame(rows, columns=["failed", "time_ps", "slower", "took_over", "reason"])

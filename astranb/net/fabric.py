@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, NoRoute
 from astranb.core.jit import Records
 from astranb.core.progress import share
 from astranb.infragraph import NodeGraph, NodeKind, family
@@ -349,12 +349,12 @@ class Fabric:
             if cut := self.cut_off():
                 some = _some([f"{rank} ({self.graph.name(int(self.gpus[rank]))})" for rank in cut])
                 down = _some(list(self.graph.failed))
-                raise InputError(
+                raise NoRoute(
                     f"no route to rank{'s' * (len(cut) > 1)} {some}: down: {down}",
                     where=f"infrastructure {self.graph.title!r}",
                     hint="leave these ranks out, or bring one of the links up",
                 )
-            raise InputError(
+            raise NoRoute(
                 f"there is no route from {self.graph.name(start)} (rank {source}) "
                 f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
                 where=f"infrastructure {self.graph.title!r}",

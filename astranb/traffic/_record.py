@@ -11,7 +11,7 @@ import numpy as np
 
 from astranb.collectives import Collective
 from astranb.core.errors import InputError, near
-from astranb.engine.messages import MessageEngine, Run, outer_dimension, rails_of, tables
+from astranb.engine.messages import MessageEngine, Run, group_shapes, tables
 from astranb.net import compile_fabric
 from astranb.net.shape import Shape
 from astranb.sim import Simulation
@@ -303,7 +303,8 @@ class _Templates:
 
     def _shape(self, members: Sequence[int]) -> tuple[int, ...]:
         """Give what of a group's ranks decides on its messages."""
-        return outer_dimension(members, self._counts), rails_of(members, self._counts)
+        outer, rails = group_shapes([members], self._counts)
+        return int(outer[0]), int(rails[0])
 
     def _custom(self, row: int, number: int, members: Sequence[int]) -> MessageGraph:
         """Make a template of the sends, receives and computations that a file gives each rank."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
-from astranb.engine.messages import rails_of, trace_messages
+from astranb.engine.messages import group_shapes, trace_messages
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES, COMPUTE, RECV, SEND, Operations, Workload
 from astranb.workload.astrasim2.kinds import ALL_TO_ALL, DIRECT, HALVING, IN_NETWORK, RING_STEPS, ROOTED, TREE
 
@@ -100,7 +100,7 @@ def template_of(
     graph = built.graph(label)
     rails = 1
     if members is not None and not workload.compat:
-        rails = rails_of(ranks, list(workload.network.npus_count))
+        rails = int(group_shapes([ranks], workload.network.npus_count)[1][0])
     if rails > 1 and algorithms == ["ring"] and alone["collective"][0] != ALL_TO_ALL:
         graph = _over_rails(graph, rails)
     return graph, tuple(trace.trees[ranks[0]].tolist())

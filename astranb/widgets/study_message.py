@@ -10,16 +10,22 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.errors import InputError
-from astranb.core.units import format_bandwidth, format_bytes, format_time
-from astranb.explore.sweeps.columns import AxisColumn, FigureColumn, axis_columns, figure_columns, unit_of
+from astranb.explore.sweeps.columns import (
+    AxisColumn,
+    FigureColumn,
+    axis_columns,
+    figure_columns,
+    figure_text,
+    unit_of,
+)
 from astranb.explore.sweeps.heat import heat_cells
 from astranb.explore.sweeps.points import DONE, FAILED
-from astranb.explore.sweeps.result import INFEASIBLE, NOT_RUN, SweepResult
+from astranb.explore.sweeps.result import INFEASIBLE, NOT_RUN, SweepResult, stage_text
 from astranb.explore.sweeps.sensitivity import AxisEffect
 
 from .feed import Message, pack
 
-__all__ = ["STATUSES", "PointDetails", "effects_of", "study_message", "written"]
+__all__ = ["STATUSES", "PointDetails", "effects_of", "study_message"]
 
 STATUSES: Final = (DONE, INFEASIBLE, FAILED, NOT_RUN)
 """By their number in the column ``status``."""
@@ -62,7 +68,7 @@ def study_message(
         "fronts": [place for place, _ in fronts],
         "heats": [place for place, _ in cells],
         "effects": [_effects(result, goal.name, effects) for goal in result.spec.objectives],
-        "stages": [_stage_words(one) for one in result.stages],
+        "stages": [stage_text(one) for one in result.stages],
     }
     joined = {
         name: np.concatenate([np.zeros(0), *(one[name] for _, one in cells)])
@@ -131,8 +137,8 @@ def _effects(
         {
             "axis": one.axis,
             "share": one.share,
-            "least": f"{one.least}: {written(unit, one.least_mean)}",
-            "most": f"{one.most}: {written(unit, one.most_mean)}",
+            "least": f"{one.least}: {figure_text(unit, one.least_mean)}",
+            "most": f"{one.most}: {figure_text(unit, one.most_mean)}",
             "distance": None if np.isnan(one.distance) else one.distance,
             "chance": None if np.isnan(one.chance) else one.chance,
         }
@@ -150,35 +156,6 @@ def effects_of(result: SweepResult) -> dict[str, list[AxisEffect]]:
         except InputError:
             found[goal.name] = result.sensitivity(goal.name, distance=False)
     return found
-
-
-def _stage_words(stage: Mapping[str, Any]) -> str:
-    return (
-        f"{stage['fidelity']} against {stage['before']}: {stage['points']:,} points, "
-        f"at most {stage['worst_ratio']:.2f} times as long"
-    )
-
-
-def written(unit: str, value: float) -> str:
-    """Write a figure as a person reads it.
-
-    Examples
-    --------
-    >>> written("ps", 1.5e9), written("bytes", 3 * 2**30), written("Bps", 5e10), written("fraction", 0.5)
-    ('1.5 ms', '3 GiB', '50 GB/s', '50%')
-    """
-    if unit == "ps":
-        return format_time(round(value))
-    if unit == "bytes":
-        power = next((one for one in (30, 20) if value >= 2**one), 0)
-        return (
-            f"{value / 2**power:.4g} {'GiB' if power == 30 else 'MiB'}"
-            if power
-            else format_bytes(round(value))
-        )
-    if unit == "Bps":
-        return format_bandwidth(value)
-    return f"{value:.3g}".replace("e+", "e") if unit != "fraction" else f"{100 * value:.3g}%"
 
 
 class PointDetails:
@@ -210,7 +187,7 @@ class PointDetails:
             "axes": [[axis.name, axis.label(point)] for axis in self._axes],
             "figures": self._figures(row),
             "fidelity": str(row.get("fidelity", "")),
-            "limit": str(row.get("limited_by", "")),
+            "limit": str(row.get("limited_by", row.get("limit", ""))),
             "shares": list(result.shares(point).items()),
             "command": command,
             "rest": rest,
@@ -223,13 +200,13 @@ class PointDetails:
             value = row.get(goal.name)
             if value is None:
                 continue
-            text, place = written(unit_of(goal.name), float(value)), ""
+            text, place = figure_text(unit_of(goal.name), float(value)), ""
             if row["status"] == DONE:
                 known = self._sorted[goal.name]
                 place = f"{_ordinal(bisect_left(known, goal.sign * value) + 1)} of {len(known):,}"
             found.append([goal.name, text, place])
         if "memory_bytes" in row and "memory_bytes" not in self._sorted:
-            found.append(["memory_bytes", written("bytes", float(row["memory_bytes"])), ""])
+            found.append(["memory_bytes", figure_text("bytes", float(row["memory_bytes"])), ""])
         return found
 
 

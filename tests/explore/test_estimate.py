@@ -9,6 +9,7 @@ import pytest
 import astranb as anb
 from astranb.engine.messages import simulate
 from astranb.explore import CollectiveTimes, estimate_step
+from astranb.explore._collective_times import times_on
 from astranb.workload.astrasim2 import COLLECTIVE, DimensionNetwork, Operations, System, Workload
 from astranb.workload.models import Job, Parallelism, machine, workload
 from astranb.workload.models.library import TRANSFORMERS
@@ -58,6 +59,8 @@ def test_an_estimate_is_near_the_simulation(name, degrees, about):
     assert found.step_ns * 1000 == pytest.approx(sim.result.time_ps, rel=0.06)
     parts = found.compute_ns + found.exposed_ns + found.bubble_ns + found.ends_ns
     assert parts == pytest.approx(found.step_ns, abs=2)
+    assert found.limit == "computing"  # of all of these most of the step
+    assert replace(found, exposed_ns=found.step_ns).limit == "communication"
 
 
 def test_an_estimate_is_of_the_rank_with_the_largest_share():
@@ -97,3 +100,13 @@ def test_collectives_along_dimensions_take_what_they_take_in_a_step():
     times = [each.collective_ns("all_reduce", across, size) for each in (known, rings)]
     assert times[0] != times[1]
     assert known.collective_ns("all_reduce", part, size) == rings.collective_ns("all_reduce", part, size)
+
+
+def test_times_of_collectives_are_kept_by_network_and_system():
+    cluster = machine(workload("gpt3-125m", Parallelism(tensor=2)))
+    network, system = cluster.network, cluster.system
+    known = times_on(network, system)
+    assert times_on(replace(network), replace(system)) is known
+    others = [times_on(network, replace(system, splits=splits)) for splits in range(11, 15)]
+    assert len({id(one) for one in (known, *others)}) == 5
+    assert times_on(network, system) is not known  # four of them are kept

@@ -2,7 +2,7 @@
 
 from .breakpoints import EVENTS
 from .engine import MessageEngine
-from .implementations import outer_dimension, rails_of
+from .implementations import group_shapes
 from .message_trace import MessageTrace, trace_messages
 from .run import Run, RunResult, simulate
 from .state import UNITS
@@ -14,8 +14,7 @@ __all__ = [
     "MessageTrace",
     "Run",
     "RunResult",
-    "outer_dimension",
-    "rails_of",
+    "group_shapes",
     "simulate",
     "trace_messages",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from astranb.core.arrays import distinct, flat_lists
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
@@ -14,7 +14,7 @@ from astranb.workload.astrasim2 import DimensionAlgorithm, System
 
 from . import tables as t
 
-__all__ = ["distances", "group_algorithm", "implementations_of", "outer_dimension", "rails_of"]
+__all__ = ["distances", "group_algorithm", "group_shapes", "implementations_of"]
 
 
 def implementations_of(system: System, counts: Sequence[int], npus: int) -> Records:
@@ -43,36 +43,49 @@ def implementations_of(system: System, counts: Sequence[int], npus: int) -> Reco
     return table
 
 
-def outer_dimension(ranks: Sequence[int], counts: Sequence[int]) -> int:
-    """Give the last dimension in which some ranks differ.
+def group_shapes(groups: Sequence[Sequence[int]], counts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Give where the ranks of groups lie in the dimensions of a network.
+
+    Parameters
+    ----------
+    groups : sequence of sequence of int
+        Ranks, at least one in each.
+    counts : sequence of int
+        NPUs in each dimension.
+
+    Returns
+    -------
+    outer : ndarray of int64
+        The last dimension in which the ranks of each group differ.
+    rails : ndarray of int64
+        How many of its ranks in a row share each place in that dimension; else 1.
 
     Examples
     --------
-    >>> outer_dimension([0, 1], [8, 4]), outer_dimension([0, 1, 8, 9], [8, 4])
-    (0, 1)
+    >>> outer, rails = group_shapes([[0, 1], [0, 1, 8, 9], [0, 1, 8]], [8, 4])
+    >>> outer.tolist(), rails.tolist()
+    ([0, 1, 1], [1, 2, 1])
+    >>> group_shapes([[0, 8, 1, 9]], [8, 4])[1].tolist()  # its ring leaves a place by each rank anyhow
+    [1]
     """
-    rest, outer = np.asarray(ranks), 0
+    start, members = flat_lists(groups)
+    first, group = start[:-1], np.repeat(np.arange(len(groups)), np.diff(start))
+    outer, rest = np.zeros(len(groups), np.int64), members
+    if not len(groups):
+        return outer, outer
     for dim, nodes in enumerate(counts):
-        if (rest % nodes != rest[0] % nodes).any():
-            outer = dim
+        place = rest % nodes
+        outer[np.logical_or.reduceat(place != place[first][group], first)] = dim
         rest = rest // nodes
-    return outer
-
-
-def rails_of(ranks: Sequence[int], counts: Sequence[int]) -> int:
-    """Give how many ranks in a row share each place in the last dimension in which they differ; else 1.
-
-    Examples
-    --------
-    >>> rails_of([0, 1], [8, 4]), rails_of([0, 1, 8, 9], [8, 4]), rails_of([0, 1, 8], [8, 4])
-    (1, 2, 1)
-    >>> rails_of([0, 8, 1, 9], [8, 4])  # its ring leaves a place by each rank anyhow
-    1
-    """
-    places = np.asarray(ranks) // math.prod(counts[: outer_dimension(ranks, counts)])
-    found, shares = np.unique(places, return_counts=True)
-    passed_once = np.count_nonzero(np.diff(places)) + 1 == len(found)
-    return int(shares[0]) if passed_once and (shares == shares[0]).all() else 1
+    place = members // np.cumprod([1, *counts])[outer][group]
+    stays = (np.diff(place) == 0) & (np.diff(group) == 0)
+    begin = np.flatnonzero(np.concatenate([[True], ~stays]))
+    length, of = np.diff(begin, append=len(members)), group[begin]
+    passes = np.bincount(of)
+    places = np.bincount(distinct(of * (int(place.max()) + 1) + place[begin]) // (int(place.max()) + 1))
+    runs = np.searchsorted(of, np.arange(len(groups)))
+    least, most = np.minimum.reduceat(length, runs), np.maximum.reduceat(length, runs)
+    return outer, np.where((passes == places) & (least == most), least, 1)
 
 
 def group_algorithm(implementations: Records, dims: int, collective: int, outer: int, *, compat: bool) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from astranb.core.arrays import distinct, flat_lists
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate, require_bytes
@@ -14,7 +15,7 @@ from astranb.workload.astrasim2 import Memory, Operations, RankOperations, Syste
 from astranb.workload.astrasim2.durations import durations_ns
 
 from . import tables as t
-from .implementations import outer_dimension, rails_of
+from .implementations import group_shapes
 
 __all__ = [
     "BACKGROUND_CHUNKS",
@@ -31,6 +32,8 @@ BACKGROUND_CHUNKS: Final = 500_000
 _CHUNKS_OF_GROUP: Final = 1_000_000
 _OPERATION_BYTES: Final = 300
 """Bytes of an operation in all tables, and in what is known of it besides."""
+_MOST_RANKS: Final = 1 << 40
+"""More than there can be, to tell ranks in groups apart by one number."""
 
 
 class OperationTables(NamedTuple):
@@ -80,20 +83,27 @@ def group_rows(ranks: RankOperations, groups: Mapping[int, Sequence[int]], npus:
     """
     rows = np.full(ranks.groups.shape, -1, np.int64)
     numbers = {number: row for row, number in enumerate(groups)}
+    start, members = flat_lists(groups.values())
+    size = np.diff(start)
+    memberships = distinct(np.repeat(np.arange(len(size)), size) * _MOST_RANKS + members)
     for pattern, (used, _) in enumerate(ranks.used):
         mine = np.flatnonzero(ranks.pattern == pattern)
         for at in used.tolist():
-            named = ranks.groups[mine, at]
-            for number in np.unique(named[named >= 0]).tolist():
-                those = mine[named == number]
-                if number not in numbers:
-                    what = f"rank {those[0]} names group {number}"
-                    raise InputError(what, where="groups", hint="describe it")
-                missing = those[~np.isin(those, groups[number])]
-                if len(missing):
-                    what = f"rank {missing[0]} is not in its group {number}"
-                    raise InputError(what, where="groups", hint="add it")
-                rows[those, at] = numbers[number] if len(groups[number]) < npus else -1
+            those = mine[ranks.groups[mine, at] >= 0]
+            named = ranks.groups[those, at]
+            row = np.array([numbers.get(number, -1) for number in named.tolist()], np.int64)
+            if (row < 0).any():
+                first = int(np.argmax(row < 0))
+                what = f"rank {those[first]} names group {named[first]}"
+                raise InputError(what, where="groups", hint="describe it")
+            key = row * _MOST_RANKS + those
+            found = np.searchsorted(memberships, key)
+            missing = memberships[np.minimum(found, len(memberships) - 1)] != key if len(key) else key
+            if missing.any():
+                first = int(np.argmax(missing))
+                what = f"rank {those[first]} is not in its group {named[first]}"
+                raise InputError(what, where="groups", hint="add it")
+            rows[those, at] = np.where(size[row] < npus, row, -1)
     return rows
 
 
@@ -120,23 +130,26 @@ def make_groups(
     many = max(len(groups), 1)
     rows = allocate(many, t.GROUP)
     rows.rails = 1
+    start, flat = flat_lists(members for _, members in groups)
+    numbers, size = np.array([number for number, _ in groups], np.int64), np.diff(start)
+    group = np.repeat(np.arange(len(groups)), size)
+    key = np.sort(group * _MOST_RANKS + flat)
+    wrong = np.concatenate([group[(flat < 0) | (flat >= npus)], key[1:][np.diff(key) == 0] // _MOST_RANKS])
+    wrong = np.concatenate([wrong, np.flatnonzero(size == 0)])
+    if len(wrong):
+        raise InputError(
+            f"group {numbers[wrong.min()]} is not a list of different ranks below {npus}",
+            where="groups",
+            hint="list its ranks",
+        )
     streams = allocate(ranks * lanes * many, t.COUNTER)
-    flat: list[int] = []
-    for row, (number, members) in enumerate(groups):
-        if len(set(members)) != len(members) or not members or min(members) < 0 or max(members) >= npus:
-            raise InputError(
-                f"group {number} is not a list of different ranks below {npus}",
-                where="groups",
-                hint="list its ranks",
-            )
-        rows[row].first, rows[row].count = len(flat), len(members)
-        rows[row].outer = outer_dimension(members, counts)
-        rows[row].rails = rails_of(members, counts)
-        for lane in range(lanes):
-            streams[lane * many + row :: lanes * many] = first_chunk(number, lane)
-        flat += members
     table = allocate(max(len(flat), 1), t.COUNTER)
     table.value[: len(flat)] = flat
+    if len(groups):
+        rows["first"], rows["count"] = start[:-1], size
+        rows["outer"], rows["rails"] = group_shapes([members for _, members in groups], counts)
+        firsts = np.stack([first_chunk(numbers, lane) for lane in range(lanes)])
+        streams.value.reshape(ranks, lanes, many)[:] = firsts
     return rows, table, streams
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from astranb.core.errors import Deadlock, InputError
+from astranb.core.errors import Deadlock, InputError, NoRoute
 from astranb.core.state import allocate, digest, own
 from astranb.core.timesteps import NEVER
 from astranb.engine.stops import ENDED, GROW
@@ -207,7 +207,7 @@ class Run:
             clock = m.clock[0]
             if clock.no_route:
                 source, target = divmod(int(clock.no_route) - 1, len(m.npus))
-                raise InputError(
+                raise NoRoute(
                     f"rank {source} sends to rank {target}, and there is no route",
                     hint="halvingDoubling needs 2, 4, 8, … NPUs",
                 )

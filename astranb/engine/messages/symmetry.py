@@ -35,7 +35,7 @@ from astranb.workload.astrasim2 import DimensionNetwork, RankOperations, Workloa
 
 from . import tables as t
 from .fold import Fold
-from .implementations import distances, group_algorithm, implementations_of, outer_dimension
+from .implementations import distances, group_algorithm, group_shapes, implementations_of
 from .network import dimensions_of
 from .operation_tables import Chosen, group_rows
 
@@ -84,7 +84,7 @@ class _Classes:
         self.dims = len(counts)
         self.implementations = implementations_of(workload.system, counts, self.npus)
         self.groups = list(workload.groups.items())
-        self.outer = np.array([outer_dimension(ranks, counts) for _, ranks in self.groups], np.int64)
+        self.outer, _ = group_shapes([members for _, members in self.groups], counts)
         self.rows = group_rows(ranks, workload.groups, self.npus)
         self.everyone = np.arange(self.npus)
         self.wholes: set[int] = set()  # collectives of all ranks

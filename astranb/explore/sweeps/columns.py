@@ -18,11 +18,21 @@ from .axes import SweepAxis
 if TYPE_CHECKING:
     from .spec import SweepSpec
 
-__all__ = ["AxisColumn", "FigureColumn", "axis_columns", "figure_columns", "unit_of", "written_value"]
+__all__ = [
+    "AxisColumn",
+    "FigureColumn",
+    "axis_columns",
+    "figure_columns",
+    "figure_text",
+    "unit_of",
+    "written_value",
+]
 
 Row = Mapping[str, Any]
 
 _NO_FIGURES: Final = frozenset({"seconds"})
+_MEMORY: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+"""As data sheets and the other reports write it."""
 _FORMATS: Final[dict[str, Callable[[int], str]]] = {
     " B": format_bytes,
     " B/s": format_bandwidth,
@@ -184,6 +194,24 @@ def unit_of(name: str) -> str:
         return "fraction"
     ends = {"_ps": "ps", "_bytes": "bytes", "_Bps": "Bps", "_fraction": "fraction"}
     return next((unit for end, unit in ends.items() if name.endswith(end)), "")
+
+
+def figure_text(unit: str, value: float) -> str:
+    """Write a figure as a person reads it.
+
+    Examples
+    --------
+    >>> figure_text("ps", 1.5e9), figure_text("bytes", 80e9), figure_text("Bps", 5e10), figure_text("", 0.5)
+    ('1.5 ms', '80.0 GB', '50 GB/s', '0.5')
+    """
+    if unit == "ps":
+        return format_time(round(value))
+    if unit == "bytes":
+        size, name = next((one for one in _MEMORY if value >= one[0]), (1, "B"))
+        return f"{value / size:,.1f} {name}" if size > 1 else f"{value:.0f} B"
+    if unit == "Bps":
+        return format_bandwidth(value)
+    return f"{100 * value:.3g}%" if unit == "fraction" else f"{value:.4g}".replace("e+", "e")
 
 
 def _is_number(value: Any) -> bool:

@@ -44,6 +44,7 @@ def shares_of(row: Row) -> dict[str, float]:
             "compute": row["compute_ps"],
             **{name.removesuffix("_ps").replace("_", " "): took for name, took in waits.items()},
             "exposed communication": rest,
+            "before and after the passes": row.get("ends_ps", 0),
         }
         return {name: took / step_ps for name, took in parts.items() if took > 0}
     return {

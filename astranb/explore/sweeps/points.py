@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -195,13 +195,13 @@ def _change(options: dict[str, Any], name: str, value: Any, folder: Path) -> Non
     options[head] = str(changed)
 
 
-def run_points(batch: Sequence[tuple[str, Words]]) -> list[dict[str, Any]]:
+def run_points(batch: Iterable[tuple[str, Words]]) -> list[dict[str, Any]]:
     """Run points, each to a row; what fails is a row with the error.
 
     Parameters
     ----------
-    batch : sequence of (str, mapping)
-        The hash of each point, and its words.
+    batch : iterable of (str, mapping)
+        The hash of each point, and its words; each is taken when the one before has ended.
     """
     with sharing_steps():
         return [_row(digest, words) for digest, words in batch]
@@ -261,7 +261,7 @@ def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _estimated(words: Words) -> dict[str, Any]:
     """Estimate the step of a transformer; simulates nothing but single collectives."""
-    from astranb.explore._collective_times import CollectiveTimes
+    from astranb.explore._collective_times import times_on
     from astranb.explore._estimate import estimate_step
 
     what, hint = "only training steps of transformers are estimated", "use analytical"
@@ -277,7 +277,7 @@ def _estimated(words: Words) -> dict[str, Any]:
     if step.plan is None or step.times is None or step.plan[1].mode != "training":
         raise InputError(what, where="fidelity", hint=hint)
     model, job = step.plan
-    found = estimate_step(model, job, step.times, CollectiveTimes(cluster.network, cluster.system))
+    found = estimate_step(model, job, step.times, times_on(cluster.network, cluster.system))
     return {
         "fidelity": ESTIMATE,
         "time_ps": found.step_ns * 1000,
@@ -285,7 +285,9 @@ def _estimated(words: Words) -> dict[str, Any]:
         "ranks": step.ranks,
         "memory_bytes": max(one.total for one in step.memory()),
         "compute_ps": found.compute_ns * 1000,
-        "exposed_ps": found.exposed_ns * 1000,
+        "exposed_ps": (found.exposed_ns + found.bubble_ns) * 1000,
         "exposed_bubble_ps": found.bubble_ns * 1000,
+        "ends_ps": found.ends_ns * 1000,
+        "limit": found.limit,
         "tokens_per_s": job.new_tokens / (found.step_ns / 1e9),
     }

@@ -11,9 +11,8 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
-from astranb.core.units import format_time
 
-from .columns import axis_columns, figure_columns, written_value
+from .columns import axis_columns, figure_columns, figure_text, unit_of, written_value
 from .limits import command_of, shares_of
 from .points import DONE, ESTIMATE, FAILED, SweepPoint, simulation_of_words
 from .sensitivity import AxisEffect, axis_effects, with_distances
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from astranb.sim import Simulation
 
-__all__ = ["INFEASIBLE", "NOT_RUN", "SweepResult", "pareto_rows"]
+__all__ = ["INFEASIBLE", "NOT_RUN", "SweepResult", "pareto_rows", "stage_text"]
 
 NOT_RUN = "not run"
 """The status of a point that a sweep has not reached."""
@@ -228,20 +227,20 @@ class SweepResult:
 
 def stage_text(stage: Mapping[str, Any]) -> str:
     """Say how far a fidelity was from the one before."""
-    return (
-        f"{stage['fidelity']} against {stage['before']}: {stage['points']} points, "
-        f"rank correlation {stage['rank_correlation']:.2f}, at most {stage['worst_ratio']:.2f} times as long"
-    )
+    found = [f"{stage['fidelity']} against {stage['before']}: {stage['points']:,} points"]
+    if not math.isnan(stage["rank_correlation"]):
+        found.append(f"rank correlation {stage['rank_correlation']:.2f}")
+    if stage["points"]:
+        found.append(f"at most {stage['worst_ratio']:.2f} times as long")
+    return ", ".join(found)
 
 
 def _written(name: str, value: Any) -> str:
     if value is None:
         return ""
-    if name.endswith("_ps") and isinstance(value, int | float):
-        return format_time(round(value))
-    if name.endswith("bytes") and isinstance(value, int | float):
-        return f"{value / 1e9:,.1f} GB"
-    return f"{value:.4g}" if isinstance(value, float) else written_value(value)
+    if unit := unit_of(name):
+        return figure_text(unit, value)
+    return figure_text("", value) if isinstance(value, float) else written_value(value)
 
 
 def pareto_rows(values: Sequence[Sequence[float]]) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from astranb.core.errors import InputError, near
 from astranb.core.progress import bar
 
-from .driver import Executor
+from .executor import Executor
 from .expressions import Expression
 from .points import DONE, SweepPoint, content_hash, model_words
 from .result import INFEASIBLE, NOT_RUN, SweepResult

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .driver import executor
+from .executor import executor
 from .points import SweepPoint
 from .result import SweepResult
 from .running import RunningSweep

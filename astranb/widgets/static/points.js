@@ -1,7 +1,7 @@
 // @ts-check
 // The points of a sweep as the page has them, which one is chosen, and which are brushed. All pictures share it.
 
-import { formatBytes, formatCount, formatTime } from "./format.js";
+import { formatCount, formatTime } from "./format.js";
 import { unpack } from "./messages.js";
 
 /** @import { Dimension, StudyMessage } from "./types" */
@@ -116,10 +116,9 @@ const SIZES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 export function formatFigure(unit, value) {
   if (!Number.isFinite(value)) return "–";
   if (unit === "ps") return formatTime(value, value >= 1e12 ? 3 : 2);
-  if (unit === "bytes") return formatBytes(value);
   if (unit === "fraction") return `${Number((100 * value).toPrecision(3))}%`;
   const [size, letter] = SIZES.find(([one]) => Math.abs(value) >= one) ?? [1, ""];
-  if (unit === "Bps") return `${Number((value / size).toPrecision(4))} ${letter === "k" ? "K" : letter}B/s`;
+  if (unit === "bytes" || unit === "Bps") return `${Number((value / size).toPrecision(4))} ${letter}B${unit === "Bps" ? "/s" : ""}`;
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return formatCount(value);
   return `${Number((value / size).toPrecision(4))}${letter && ` ${letter}`}`;
 }

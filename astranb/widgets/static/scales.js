@@ -43,18 +43,16 @@ export function createScale({ labels, low, high, unit }, from, to, apart = LABEL
   const at = (value) => from + step * ((log ? Math.log10(value) : value) - a);
   /** @param {number} pixel */
   const value = (pixel) => (log ? 10 ** ((pixel - from) / step + a) : (pixel - from) / step + a);
-  const values = empty ? [] : log ? (unit === "bytes" ? doubled(low, high, count) : powers(low, high, count)) : steps(low, high, count, unit);
+  const values = empty ? [] : log ? powers(low, high, count) : steps(low, high, count);
   return { log, band: 0, at, value, marks: values.map((one) => ({ value: one, text: formatFigure(unit, one) })) };
 }
 
-/** Round values from low to high. @param {number} low @param {number} high @param {number} count @param {string} unit */
-function steps(low, high, count, unit) {
+/** Round values from low to high. @param {number} low @param {number} high @param {number} count */
+function steps(low, high, count) {
   if (low === high) return [low];
-  // Bytes are written in powers of 1,024: then these are round.
-  const base = unit === "bytes" ? 1024 ** Math.floor(Math.log(Math.max(1, high - low)) / Math.log(1024)) : 1;
-  const raw = (high - low) / base / count;
+  const raw = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = ([1, 2, 5, 10].find((one) => one * power >= raw) ?? 10) * power * base;
+  const step = ([1, 2, 5, 10].find((one) => one * power >= raw) ?? 10) * power;
   const found = [];
   for (let k = Math.ceil(low / step); k * step <= high * (1 + 1e-12); k++) found.push(k * step);
   return found;
@@ -72,14 +70,6 @@ function powers(low, high, count) {
       if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) found.push(value);
     }
   }
-  return found;
-}
-
-/** Powers of two, which is how bytes are written. @param {number} low @param {number} high @param {number} count */
-function doubled(low, high, count) {
-  const every = Math.max(1, Math.ceil(Math.log2(high / low) / count));
-  const found = [];
-  for (let power = Math.ceil(Math.log2(low)); power <= Math.log2(high); power += every) found.push(2 ** power);
   return found;
 }
 

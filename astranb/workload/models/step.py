@@ -284,9 +284,15 @@ class ModelStep:
         if self.plan is None:
             return None
         known = self.times.memory_bytes if self.times else 0
-        program = [self.program_of(rank) for rank in range(self.ranks)]
         limit = known if limit_bytes is None else limit_bytes
-        return step_footprint(*self.plan, self.stages, limit, program=program)
+        if limit not in self._footprints:
+            program = [self.program_of(rank) for rank in range(self.ranks)]
+            self._footprints[limit] = step_footprint(*self.plan, self.stages, limit, program=program)
+        return self._footprints[limit]
+
+    @cached_property
+    def _footprints(self) -> dict[int, Footprint]:
+        return {}
 
     def trace_bytes(self, rank: int) -> bytes:
         """Give the contents of a rank's trace file."""
@@ -341,8 +347,17 @@ class ModelStep:
         if by_lines and self.moved_bytes:
             what = "a run by cache lines has no memory outside the GPUs"
             raise InputError(what, where="offload", hint="use --fidelity analytical or congestion")
+        if by_lines not in self._operations:
+            self._operations[by_lines] = self._written(by_lines=by_lines)
+        return self._operations[by_lines]
+
+    @cached_property
+    def _operations(self) -> dict[bool, RankOperations]:
+        return {}
+
+    def _written(self, *, by_lines: bool) -> RankOperations:
         patterns = [
-            _pattern(one, self._durations(at), self._grids(one) if by_lines else ())
+            _pattern(one, self._durations[at], self._grids(one) if by_lines else ())
             for at, one in enumerate(self.stages)
         ]
         ranks = range(self.ranks)
@@ -451,28 +466,49 @@ class ModelStep:
 
     def durations_ns(self) -> list[np.ndarray]:
         """Give the durations of each stage's operations in nanoseconds; 0 for communication."""
-        return [self._durations(at) for at in range(len(self.stages))]
+        return [durations.copy() for durations in self._durations]
 
     def _known(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:
             raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         return rank
 
-    def _durations(self, stage: int) -> np.ndarray:
+    @cached_property
+    def _durations(self) -> list[np.ndarray]:
+        return [self._durations_of(at) for at in range(len(self.stages))]
+
+    def _durations_of(self, stage: int) -> np.ndarray:
         """Give the durations of computations on the GPU in nanoseconds."""
         program, times = self.stages[stage], self.times_of(stage)
         took = np.zeros(len(program), np.int64)
         if times is None:
             return took
-        known: dict[tuple[int, int, tuple[Kernel, ...]], int] = {}
-        rows = zip(program.kind, program.flops, program.size, program.kernels, strict=True)
-        for row, (kind, flops, size, kernels) in enumerate(rows):
-            if kind == NodeType.COMP:
-                key = flops, size, kernels
-                if key not in known:
-                    known[key] = times.computation_ns(flops, size, kernels)
-                took[row] = known[key]
+        for (flops, size, kernels), rows in self.computations(stage).items():
+            took[rows] = times.computation_ns(flops, size, kernels)
         return took
+
+    def computations(self, program: int) -> dict[tuple[int, int, tuple[Kernel, ...]], np.ndarray]:
+        """Give the rows of the computations of a program in :attr:`stages` that are alike.
+
+        Returns
+        -------
+        dict
+            By floating-point operations, bytes and kernels.
+        """
+        return self._computations[program]
+
+    @cached_property
+    def _computations(self) -> list[dict[tuple[int, int, tuple[Kernel, ...]], np.ndarray]]:
+        each = []
+        for program in self.stages:
+            rows: dict[tuple[int, int, tuple[Kernel, ...]], list[int]] = {}
+            columns = zip(program.kind, program.flops, program.size, program.kernels, strict=True)
+            for row, (kind, *what) in enumerate(columns):
+                if kind == NodeType.COMP:
+                    flops, size, kernels = what
+                    rows.setdefault((flops, size, kernels), []).append(row)
+            each.append({what: np.array(found) for what, found in rows.items()})
+        return each
 
     def _grids(self, program: StageProgram) -> tuple[tuple[Grid, ...], ...]:
         """Give the thread blocks of each computation; none where its time is a part of the roofline."""
@@ -495,7 +531,7 @@ class ModelStep:
     def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
         """Give a stage's nodes, with holes for the values that differ between its ranks."""
         program, made = self.stages[stage], []
-        durations = self._durations(stage).tolist()
+        durations = self._durations[stage].tolist()
         digits = len(str(self._numbered[0][0])) if self._numbered else 1
         host = Attribute(False, "bool_val")  # noqa: FBT003 - an attribute's value
         for number, kind in enumerate(program.kind):

@@ -21,7 +21,7 @@ import astranb as anb
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.explore import Sweep, SweepResult
-from astranb.explore.sweeps import driver, points, running
+from astranb.explore.sweeps import executor, points, running
 from astranb.explore.sweeps.result import pareto_rows
 
 REPOSITORY = Path(__file__).parents[3]
@@ -45,7 +45,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         hashes.extend(digest for digest, _ in batch)
         return points.run_points(batch)
 
-    monkeypatch.setattr(driver, "run_points", counted)
+    monkeypatch.setattr(executor, "run_points", counted)
     return hashes
 
 
@@ -232,7 +232,10 @@ def test_stages_confirm_the_best(ran: list[str]) -> None:
     ]  # fmt: skip
     assert 1 <= found.stages[0]["worst_ratio"] < 1.2
     assert "analytical against estimate: 3 points" in found.text()
-    assert found.text().splitlines()[3].split()[-3:-1] == ["step_ps", "fidelity"]
+    assert found.text().splitlines()[3].split()[-3:] == ["step_ps", "fidelity", "limit"]
+    estimated = [number for number in frame.index if frame["fidelity"][number] == "estimate"]
+    assert all(frame["limit"][number] == "computing" for number in estimated)
+    assert all(math.isclose(sum(found.shares(number).values()), 1) for number in estimated)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
@@ -265,7 +268,7 @@ def test_what_ended_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pyt
         return points.run_points(batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "run_points", interrupted)
+        patch.setattr(executor, "run_points", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(folder=tmp_path)
     hashes: list[str] = []
@@ -274,7 +277,7 @@ def test_what_ended_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pyt
         hashes.extend(one for one, _ in batch)
         return points.run_points(batch)
 
-    monkeypatch.setattr(driver, "run_points", counted)
+    monkeypatch.setattr(executor, "run_points", counted)
     found = run(folder=tmp_path)
     assert len(hashes) == 12 - 5
     pd.testing.assert_frame_equal(without_seconds(found.frame()), without_seconds(run().frame()))
@@ -314,14 +317,14 @@ def test_files_that_are_no_results_are_refused(tmp_path: Path) -> None:
 ENDS = """
 import os, signal, sys
 from astranb.cli import entry
-from astranb.explore.sweeps import driver
-run, points, wanted = driver.run_points, [], sys.argv.pop(1)
+from astranb.explore.sweeps import executor
+run, points, wanted = executor.run_points, [], sys.argv.pop(1)
 def ending(batch):
     points.extend(batch)
     if len(points) == 6:
         os.kill(os.getpid(), getattr(signal, wanted))
     return run(batch)
-driver.run_points = ending
+executor.run_points = ending
 entry()
 """
 """A command that gets a signal while it runs its sixth point."""
