@@ -42,6 +42,6 @@ def _run(args: argparse.Namespace) -> Report:
         several = ensemble_of(args)
         return Report(several.document(), [str(several)])
     subject = simulation_of(args, record=records(args), inspected=inspects(args))
-    subject.sim.run()
+    subject.run()
     write_files(subject)
     return report_of(subject)

@@ -11,7 +11,7 @@ from astranb.core.units import time_ps
 
 __all__ = [
     "RECORD", "REROUTE", "Edit", "Parameter", "checked_edit", "is_rerouted", "last_of_each", "left_of",
-    "parameters_of", "reroute_edit", "yes_or_no",
+    "no_other_routes", "parameters_of", "reroute_edit", "yes_or_no",
 ]  # fmt: skip
 
 RECORD: Final = "record"
@@ -160,6 +160,14 @@ def checked_edit(
     field = known[name][0]
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     return Edit(events, f"{part.path}.{name}", text, part.kind, field, part.rows, read(field, part), at_ps)
+
+
+def no_other_routes(where: str) -> InputError:
+    """The error where links are of a network of dimensions."""
+    hint = "take an infrastructure (infragraph.dimensions makes one of them), or fidelity 'cacheline'"
+    return InputError(
+        "links of a network of dimensions have no names, and no other routes", where=where, hint=hint
+    )
 
 
 def is_rerouted(edits: Iterable[Edit]) -> bool:

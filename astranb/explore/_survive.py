@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +13,9 @@ from astranb.core.errors import Deadlock, InputError, NoRoute, near
 from astranb.core.progress import bar
 from astranb.core.units import time_ps
 from astranb.infragraph import Infra, NodeKind, resolve
-from astranb.net import Fabric
 from astranb.sim import Simulation
+
+from ._failures import fabric_of, links_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ def survive(
     whole.run()
     base_ps, carried = whole.result.time_ps, _carried(whole)
     rows = []
-    listed = _paths(failures, whole)
+    fabric, listed = fabric_of(whole, "survive"), _paths(failures, whole)
     with bar(len(listed), what="failures", unit=" runs") as progress:
         for paths in listed:
             row: dict[str, Any] = {"failed": ", ".join(paths), "reason": "", "took_over": ""}
@@ -98,7 +99,7 @@ def survive(
                     sim = opened(machine.without(*paths))
                 else:
                     sim = moment.fork()
-                    for link in _links(_fabric(whole), paths):
+                    for link in links_of(fabric, paths):
                         sim.take_down(link, both=True)
                     sim.reroute(at=sim.now_ps + wait_ps if wait_ps else None)
                 sim.run()
@@ -114,19 +115,9 @@ def survive(
     return table.sort_values("slower", ascending=False, kind="stable", ignore_index=True, na_position="first")
 
 
-def _fabric(sim: Simulation) -> Fabric:
-    engine = sim.engine
-    if sim.fidelity == "cacheline":
-        return engine.fabric  # type: ignore[no-any-return]
-    if getattr(engine, "routed", None) is None:
-        what = "links of a network of dimensions have no names, and no other routes"
-        raise InputError(what, where="survive", hint="take an infrastructure")
-    return engine.routed.fabric  # type: ignore[no-any-return]
-
-
 def _lanes_on_routes(sim: Simulation) -> np.ndarray:
     """The lanes on routes between ranks that communicate."""
-    engine, fabric = sim.engine, _fabric(sim)
+    engine, fabric = sim.engine, fabric_of(sim, "survive")
     if sim.fidelity == "cacheline":
         lanes = np.unique(engine.machine.route_links)
         return lanes[lanes < len(fabric.links)]
@@ -139,7 +130,7 @@ def _paths(failures: str | Sequence[str | Sequence[str]], sim: Simulation) -> li
         return [(one,) if isinstance(one, str) else tuple(one) for one in failures]
     if failures not in _EACH:
         raise InputError(f"unknown failures {failures!r}", where="failures", hint=near(failures, _EACH))
-    fabric, lanes = _fabric(sim), _lanes_on_routes(sim)
+    fabric, lanes = fabric_of(sim, "survive"), _lanes_on_routes(sim)
     name = fabric.graph.name
     ends = np.stack([fabric.links["src"][lanes], fabric.links["dst"][lanes]], axis=1)
     if failures == "each link":
@@ -149,24 +140,10 @@ def _paths(failures: str | Sequence[str | Sequence[str]], sim: Simulation) -> li
     return [(name(node),) for node in nodes[fabric.graph.kind[nodes] == _KINDS[failures]].tolist()]
 
 
-def _links(fabric: Fabric, paths: Iterable[str]) -> list[str]:
-    """The links of a failure by their names; of a node all that it has."""
-    found: list[str] = []
-    for path in paths:
-        full = fabric.graph.full(path)
-        if "->" in full:
-            found.append(full)
-            continue
-        node = fabric.graph.index(full)
-        others = np.unique(fabric.links["dst"][fabric.links["src"] == node]).tolist()
-        found += [f"{full}->{fabric.graph.name(other)}" for other in others]
-    return list(dict.fromkeys(found))
-
-
 def _carried(sim: Simulation) -> Mapping[str, float]:
     """Bytes of each directed link between two nodes; nothing where messages occupy none."""
     found: dict[str, float] = defaultdict(float)
-    fabric = _fabric(sim)
+    fabric = fabric_of(sim, "survive")
     if sim.fidelity == "cacheline":
         for row in sim.result.table("links"):
             found[row["link"].partition("#")[0]] += row["bytes"]

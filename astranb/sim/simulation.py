@@ -577,8 +577,8 @@ class Simulation(Displayed):
         self.driver.edit(self.driver.engine.read_edit(path, value))
         self._stop("edit")
 
-    def take_down(self, link: str, *, both: bool = False) -> None:
-        """Take a link down from now on: ``set("<link>.up", False)``.
+    def take_down(self, link: str, *, both: bool = False, at: int | str | None = None) -> Stop:
+        """Take a link down: ``set("<link>.up", False)``.
 
         What it has taken in still arrives; what comes later waits until the link is brought
         back (:meth:`repair`) or the routes change (:meth:`reroute`); they do not by themselves,
@@ -592,25 +592,79 @@ class Simulation(Displayed):
             ``A->B`` (all lanes) or ``A->B#k``; by messages ``link[7]``.
         both : bool
             The other direction as well, as when a cable is cut.
+        at : int or str, optional
+            When: the run goes on until then; now where not given.
+
+        Returns
+        -------
+        Stop
+            Earlier at a breakpoint or at the end; the link is as it was then.
 
         Examples
         --------
         >>> import astranb as anb
         >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.take_down("gpu[0]->dgx_h100.0.nvsw.0")
+        >>> sim.take_down("gpu[0]->dgx_h100.0.nvsw.0").why
+        'edit'
         >>> try:
         ...     sim.run()
         ... except anb.core.errors.Deadlock as error:
         ...     print("is down since 0 ps" in str(error))
         True
         """
-        for path in self.driver.engine.directions(link, both=both):
-            self.set(f"{path}.up", "no")
+        return self._set_up(link, "no", both, at)
 
-    def repair(self, link: str, *, both: bool = False) -> None:
-        """Bring a link back up: what waited goes on, in the order in which it came."""
-        for path in self.driver.engine.directions(link, both=both):
-            self.set(f"{path}.up", "yes")
+    def repair(self, link: str, *, both: bool = False, at: int | str | None = None) -> Stop:
+        """Bring a link back up: what waited goes on, in the order in which it came.
+
+        Parameters
+        ----------
+        link, both, at
+            As for :meth:`take_down`; the run may hang until then.
+
+        Returns
+        -------
+        Stop
+            As of :meth:`take_down`.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
+        >>> sim.take_down("gpu[0]->dgx_h100.0.nvsw.0", at="2 us").why
+        'edit'
+        >>> sim.repair("gpu[0]->dgx_h100.0.nvsw.0", at="3 ms").why
+        'edit'
+        >>> sim.run().now_ps > 3_000_000_000
+        True
+        """
+        return self._set_up(link, "yes", both, at)
+
+    def _set_up(self, link: str, up: str, both: bool, at: int | str | None) -> Stop:
+        """Take a link down or bring it up, now or at a time."""
+        paths = [f"{path}.up" for path in self.driver.engine.directions(link, both=both)]
+        for path in paths:
+            self.driver.engine.read_edit(path, up)  # refuses what is no link before time moves
+        when_ps, stop = self._wait(at, link)
+        if stop is not None:
+            return stop
+        for path in paths:
+            edit = self.driver.engine.read_edit(path, up)
+            self.driver.edit(dataclasses.replace(edit, at_ps=max(edit.at_ps, when_ps)))
+        return self._stop("edit")
+
+    def _wait(self, at: int | str | None, where: str) -> tuple[int, Stop | None]:
+        """Go on until a time, to change something then; give it, and where the run has stopped before.
+
+        Where everything waits for a link, nothing happens until that time.
+        """
+        when_ps = self.now_ps if at is None else time_ps(at, where=where)
+        if when_ps > self.now_ps:
+            with suppress(Deadlock):
+                stop = self.run(until=when_ps)
+                if stop.why != "time":
+                    return when_ps, stop
+        return max(when_ps, self.now_ps), None
 
     def reroute(self, at: int | str | None = None) -> Stop:
         """Change the routes: what is sent from now on, and what waits, avoids the links that are down.
@@ -632,27 +686,23 @@ class Simulation(Displayed):
         Raises
         ------
         InputError
-            Routes cannot change: links of a network of dimensions have none, or there is Ethernet's
-            flow control.
+            Routes cannot change: links of a network of dimensions have no others.
 
         Examples
         --------
         >>> import astranb as anb
         >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.take_down("gpu[0]->dgx_h100.0.nvsw.0", both=True)
+        >>> _ = sim.take_down("gpu[0]->dgx_h100.0.nvsw.0", both=True)
         >>> sim.reroute(at="20 us").why
         'edit'
         >>> sim.run().why, sim.now_ps > 20_000_000
         ('end', True)
         """
-        when_ps = self.now_ps if at is None else time_ps(at, where="reroute")
-        self.driver.engine.read_edit(REROUTE, when_ps)  # refuses what has no routes before time moves
-        if when_ps > self.now_ps:
-            with suppress(Deadlock):  # then nothing happens until that time
-                stop = self.run(until=when_ps)
-                if stop.why != "time":
-                    return stop
-        self.driver.edit(self.driver.engine.read_edit(REROUTE, f"{max(when_ps, self.now_ps)} ps"))
+        self.driver.engine.read_edit(REROUTE, 0)  # refuses what has no routes before time moves
+        when_ps, stop = self._wait(at, REROUTE)
+        if stop is not None:
+            return stop
+        self.driver.edit(self.driver.engine.read_edit(REROUTE, f"{when_ps} ps"))
         return self._stop("edit")
 
     def record(self, on: bool = True) -> None:

@@ -13,6 +13,7 @@ import astranb as anb
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main, parser
 from astranb.collectives import Collective
+from astranb.core.units import time_ps
 from astranb.engine.fidelity import FIDELITIES
 from astranb.explore.options.run_options import (
     _GROUPS,
@@ -381,6 +382,67 @@ def test_failed_links_before_the_run(capsys):
     sim = anb.Simulation(infra, anb.collectives.all_reduce("256KiB", "ring"), fidelity="congestion")
     assert times == sorted(times)
     assert times[1] == sim.run().now_ps > times[0]
+
+
+CLOS = "run --infra clos:servers=2 --collective all_reduce --algorithm ring --size 4MiB"
+RING = "run --infra ring:gpus=4 --collective all_reduce --algorithm ring --size 16KiB"
+UPLINK = "host.0.cx7.0->leafsw.0.port.0"
+
+
+@pytest.mark.parametrize(
+    "run,link,at,detection",
+    [
+        (f"{CLOS} --fidelity congestion", UPLINK, "40us", "20us"),
+        (f"{CLOS} --fidelity analytical", UPLINK, "40us", "20us"),
+        (RING, "gpu[0]->gpu[1]", "5us", "2us"),
+        (f"{RING} --roce", "gpu[0]->gpu[1]", "5us", "2us"),
+    ],
+)
+def test_links_that_fail_while_the_run_goes(run, link, at, detection, capsys):
+    words = shlex.split(f"{run} --json")
+    assert main([*words, "--fail", f"{link}@{at}", "--reroute", detection]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    args = parser().parse_args(words)
+    collective = anb.collectives.all_reduce(args.size, "ring")
+    network = None if args.roce is None else Network(roce=anb.net.Roce())
+    sim = anb.Simulation(args.infra, collective, fidelity=args.fidelity, network=network)
+    sim.take_down(link, both=True, at=at)
+    sim.reroute(at=time_ps(at) + time_ps(detection))
+    sim.run()
+    assert printed["time_ps"] == sim.result.time_ps
+
+
+@pytest.mark.parametrize("run", [f"{CLOS} --fidelity congestion", RING])
+def test_a_failure_without_other_routes_hangs_until_it_is_repaired(run, capsys):
+    link, at = (UPLINK, "40us") if run.startswith(CLOS) else ("gpu[0]->gpu[1]", "5us")
+    words = [*shlex.split(run), "--fail", f"{link}@{at}"]
+    assert main(words) == 3
+    error = capsys.readouterr().err
+    assert f"is down since {at[:-2]} µs" in error
+    assert error.count("\n") == 1
+    assert main([*words, "--json", "--repair", f"{link}@3ms"]) == 0
+    assert 3_000_000_000 < json.loads(capsys.readouterr().out)["time_ps"] < 4_000_000_000
+
+
+@pytest.mark.parametrize(
+    "words,error",
+    [
+        (f"{RING} --fail gpu[0]->gpu[1]", "--fail: 'gpu[0]->gpu[1]' has no time; write LINK@TIME"),
+        (f"{RING} --fail gpu[0]->gpu[1]@soon", "--fail: cannot read time 'soon'"),
+        (f"{RING} --fail gpu[0]->gpu[2]@5us", "there is no link"),
+        (f"{RING} --fail nothing@5us", "there is no node 'nothing'"),
+        (f"{RING} --reroute 5us", "--reroute needs --fail"),
+        (f"{RING} --fail gpu[0]@1us --reroute soon", "--reroute: cannot read time 'soon'"),
+        (f"{RING} --fail gpu[0]@1us --fidelity analytical", "give --reroute 5us, or --fidelity congestion"),
+        ("run --model gpt3-125m --dp 4 --fail gpu[0]@1us --reroute 0ps", "names, and no other routes"),
+        ("run --model gpt3-125m --dp 4 --suggest --fail gpu[0]@1us", "does not apply to a search of plans"),
+    ],
+)
+def test_failures_that_cannot_be(words, error, capsys):
+    assert main(shlex.split(words)) == 2
+    printed = capsys.readouterr().err
+    assert error in printed
+    assert printed.count("\n") == 1
 
 
 @pytest.mark.parametrize(

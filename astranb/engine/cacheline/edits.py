@@ -141,7 +141,9 @@ def _pause(machine: CacheLineMachine, paused: int) -> None:
 def apply_edit(edit: Edit, machine: CacheLineMachine) -> None:
     """Carry an edit out: services that have started keep their times."""
     special: dict[str, Callable[[], None]] = {
-        "up": lambda: (bring_up if edit.number else take_down)(machine, edit.rows),
+        "up": lambda: (
+            bring_up(machine, edit.rows, edit.at_ps) if edit.number else take_down(machine, edit.rows)
+        ),
         "paused": lambda: _pause(machine, int(edit.number)),
         "usable": lambda: use_sms(machine, edit.rows[0], int(edit.number)),
     }

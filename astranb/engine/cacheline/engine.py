@@ -39,7 +39,7 @@ from .lost_time import lost_time as lost_columns
 from .memory import memory as memory_of
 from .paths import FIELDS, PARTS, SUMMED, TABLES, object_names, part_names, resolve
 from .perfetto import trace_events
-from .reroute import check_reroute, rerouted
+from .reroute import rerouted
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
 from .state import CacheLineState
@@ -187,7 +187,6 @@ class CacheLineEngine(CacheLineState):
     def read_edit(self, path: str, value: Any) -> Edit:
         """Check a change and make an edit of it."""
         if path == REROUTE:
-            check_reroute(self.machine)
             return reroute_edit(self.events, value, self.now_ps)
         return read_edit(self.events, path, value, self.fabric, self.machine)
 

@@ -59,9 +59,17 @@ def take_down(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
             row.free_at_ps = NEVER
 
 
-def bring_up(machine: CacheLineMachine, links: tuple[int, ...]) -> None:
-    """Bring links up: waiting messages are sent in the order in which they arrived."""
-    now = max(0, int(machine.clock[0].now_ps))
+def bring_up(machine: CacheLineMachine, links: tuple[int, ...], at_ps: int) -> None:
+    """Bring links up: waiting messages are sent in the order in which they arrived.
+
+    Parameters
+    ----------
+    machine : CacheLineMachine
+    links : tuple of int
+    at_ps : int
+        When: now, or later where nothing that matters happens until then.
+    """
+    now = max(0, at_ps, int(machine.clock[0].now_ps))
     events = events_of(machine)
     for link in links:
         row = machine.links[link]

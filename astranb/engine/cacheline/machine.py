@@ -76,28 +76,27 @@ class CacheLineMachine(Machine):
             tables["landed"] = r.landed
         return {name: memoryview(np.asarray(t).view(np.uint8).reshape(-1)) for name, t in tables.items()}  # type: ignore[arg-type]
 
-    def with_routes(self, routes: Records, route_links: Records) -> Self:
-        """The same machine with other tables of routes."""
-        other = type(self)(
-            {**self.tables, "routes": routes, "route_links": route_links},
-            self.control, self.breaks, self.recording,
-        )  # fmt: skip
+    def with_routes(self, tables: Mapping[str, Records]) -> Self:
+        """The same machine with other tables of routes, and of what there is for each route."""
+        other = type(self)({**self.tables, **tables}, self.control, self.breaks, self.recording)
         other.first_routes = self.first_routes or (self.routes, self.route_links)
         return other
 
     def resized(self, sizes: Mapping[str, int]) -> Self:
-        """The machine with tables of the sizes of a checkpoint: only those of routes ever change."""
+        """The machine with tables of the sizes of a checkpoint: they change only where routes do."""
         if self.first_routes is None:
             return self
+        changed = {
+            name: allocate(sizes[name] // table.itemsize, table.dtype)
+            for name, table in self.tables.items()
+            if sizes.get(name, table.nbytes) != table.nbytes
+        }
+        if "routes" in sizes:
+            return self.with_routes(changed) if changed else self
         routes, links = self.first_routes
-        if "routes" not in sizes:
-            other = self.with_routes(routes, links)
-            other.first_routes = None
-            return other
-        own_sizes = (sizes["routes"] // routes.itemsize, sizes["route_links"] // links.itemsize)
-        if own_sizes == (len(self.routes), len(self.route_links)):
-            return self
-        return self.with_routes(allocate(own_sizes[0], routes.dtype), allocate(own_sizes[1], links.dtype))
+        other = self.with_routes({**changed, "routes": routes, "route_links": links})
+        other.first_routes = None
+        return other
 
     def copy(self, *, record: bool = True) -> Self:
         """An independent machine in the same state; without its recording where not wanted."""

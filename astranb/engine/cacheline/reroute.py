@@ -7,9 +7,13 @@ It is what a subnet manager does, or a routing protocol when its forwarding tabl
   is no way from there (a switch that has failed), its source sends it again.
 - A queue pair of a NIC has one path. Where this is broken, what has not passed the failure is sent again
   by its source, in order, as reliable connections do; other queue pairs keep their paths.
+- On Ethernet what is sent again gives back the room that it took in switches, which may end pauses, and
+  counts against the rate of its flow once more. What enters by the same link for the same GPU keeps its
+  rate, and so does a flow inside the network; one that enters by another link begins at the line's rate.
 - What is added up in switches (multimem) keeps its plane, and waits.
 
-Tables of routes only grow: requests under way keep rows of their own, so that a response finds its way.
+Tables of routes and flows only grow: requests under way keep rows of their own, with what they have passed
+before, so that a response and a notification of congestion find their way.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from astranb.core.errors import InputError
-from astranb.core.queue import refill
+from astranb.core.jit import Records
+from astranb.core.queue import new_queue, refill
 from astranb.core.state import allocate, own
 from astranb.gpu import tables as t
+from astranb.gpu.pause import go_on
 from astranb.gpu.wire import free_buffer, wire_size
 from astranb.net import Fabric
 from astranb.net.link import NEVER
@@ -29,22 +34,9 @@ from astranb.net.port import CLASSES
 
 from .faults import entered, events_of, starts_of
 from .machine import CacheLineMachine
-from .routes import RemoteOperands, enter_routes, remote_operands
+from .routes import RemoteOperands, enter_routes, flows_of, remote_operands
 
-__all__ = ["check_reroute", "rerouted"]
-
-
-def check_reroute(machine: CacheLineMachine) -> None:
-    """Raise an error where routes cannot change.
-
-    Raises
-    ------
-    InputError
-        Links have Ethernet's flow control.
-    """
-    if machine.roce[0].on:
-        what = "routes cannot change with Ethernet's flow control, whose rates and pauses belong to routes"
-        raise InputError(what, where="reroute", hint="leave roce out")
+__all__ = ["rerouted"]
 
 
 def rerouted(machine: CacheLineMachine, fabric: Fabric, at_ps: int) -> CacheLineMachine:
@@ -65,7 +57,7 @@ def rerouted(machine: CacheLineMachine, fabric: Fabric, at_ps: int) -> CacheLine
     """
     work = _Reroute(machine, fabric, max(at_ps, 0, int(machine.clock[0].now_ps)))
     work.change_operands()
-    work.move_requests()
+    work.choose_routes()
     return work.made()
 
 
@@ -82,6 +74,8 @@ class _Reroute:
         )
         self._added: dict[tuple[int, ...], int] = {}
         self._onward: dict[tuple[int, int], list[list[int]]] = {}
+        self._moved: dict[int, None] = {}  # go on from where they are, on another route
+        self._again: dict[int, None] = {}  # are sent again by their source, in this order
 
     # Operands ----------------------------------------------------------------
 
@@ -119,14 +113,12 @@ class _Reroute:
 
     # Requests under way ------------------------------------------------------
 
-    def move_requests(self) -> None:
+    def choose_routes(self) -> None:
         """Give requests under way other routes, where theirs are broken or their operand's have changed."""
         m = self._machine
-        waiting = self._take_off()
+        self._waiting = self._take_off()
         after = self._down[np.array(self._links, np.int64)].cumsum() if self._links else np.zeros(0, np.int64)
         broken_before = np.concatenate([[0], after])
-        again: list[int] = []  # are sent again by their source
-        moved: dict[int, None] = {}
         rows = np.flatnonzero((m.requests["live"] == 1) & (m.requests["route"] >= 0))
         if m.clock[0].detailed:
             rows = rows[(m.details["children"][rows] <= 0) & (m.details["parent"][rows] < 0)]
@@ -136,24 +128,21 @@ class _Reroute:
             broken = broken_before[last] > broken_before[hop]
             changed = not request.returning and self._changed[int(request.operand)]
             if broken and changed and self._is_queue_pair(number):
-                again.append(number)
+                self._again[number] = None
             elif broken and self._detour(number):
-                moved[number] = None
+                self._moved[number] = None
             elif broken and self._from_its_source(number) >= 0:
-                again.append(number)
+                self._again[number] = None
             elif changed:
                 self._follow(number, self._links[hop:last])
         columns = (m.requests["issued_ps"], m.requests["line"])
-        again.sort(key=lambda number: tuple(int(column[number]) for column in columns))
-        for number in again:
+        order = sorted(self._again, key=lambda number: tuple(int(column[number]) for column in columns))
+        self._again = dict.fromkeys(order)
+        for number in order:
             request = m.requests[number]
             request.route = self._from_its_source(number)
             request.hop, request.leg, request.link = self._ends[int(request.route)][0], t.ON_FABRIC, -1
             request.arrives_ps = self._at_ps
-        self._queue([*moved], again, waiting)
-        if m.clock[0].finite:
-            for number in again:
-                free_buffer(m, number)
 
     def _is_queue_pair(self, number: int) -> bool:
         m = self._machine
@@ -182,15 +171,16 @@ class _Reroute:
         return bool(found)
 
     def _follow(self, number: int, links: list[int]) -> None:
-        """Give a request a route of its own."""
-        key = tuple(links)
+        """Give a request a route of its own: what it has passed, and the links that it takes from there."""
+        request = self._machine.requests[number]
+        passed = self._links[self._ends[int(request.route)][0] : int(request.hop)]
+        key = (*passed, *links)
         if key not in self._added:
             self._added[key] = len(self._ends)
             self._ends.append((len(self._links), len(self._links) + len(key)))
             self._links += key
-        request = self._machine.requests[number]
         request.route = self._added[key]
-        request.hop = self._ends[self._added[key]][0]
+        request.hop = self._ends[self._added[key]][0] + len(passed)
 
     def _take_off(self) -> list[int]:
         """Take the requests off that wait for links that are down, as if they had not come to them."""
@@ -208,36 +198,82 @@ class _Reroute:
             m.requests["link"][taken] = -1
             m.requests["arrives_ps"][taken] = self._at_ps
             found += taken.tolist()
-            if not m.clock[0].managed:
-                continue
-            for queue in range(link * CLASSES, (link + 1) * CLASSES):
-                held = list(m.waiting(queue))
-                row.queued_ps += sum(self._at_ps - int(m.details[number].offered_ps) for number in held)
-                m.queues[queue].head = m.queues[queue].tail = -1
-                m.queues[queue].waiting = 0
-                found += held
         return found
 
-    def _queue(self, moved: list[int], again: list[int], waiting: list[int]) -> None:
-        """Put the events of requests in order: those taken off, and those sent again, come to a link."""
-        self._machine.links["awake"][self._down] = 0
-        taken, delayed, sent = set(waiting), {*moved}, set(again)
-        events = []
-        for when, kind, arg in events_of(self._machine):
+    def _leave(self, one: np.record, link: int) -> list[int]:
+        """Take requests out of a list in which they wait for a link that they do not take; return them."""
+        m, kept, left = self._machine, list[int](), list[int]()
+        number = int(one.head)
+        while number >= 0:
+            request = m.requests[number]
+            other = request.leg == t.ON_FABRIC and self._links[int(request.hop)] != link
+            (left if other or number in self._again else kept).append(number)
+            number = int(request.next_free)
+        if left:
+            one.waiting = len(kept)
+            one.head, one.tail = (kept[0], kept[-1]) if kept else (-1, -1)
+            m.requests["next_free"][kept] = [*kept[1:], -1] if kept else []
+        return left
+
+    def _leave_queues(self) -> list[int]:
+        """Take requests out of the queues of links, and of flows that wait for their rate."""
+        m, found = self._machine, list[int]()
+        for queue in np.flatnonzero(m.queues["waiting"] > 0).tolist():
+            left = self._leave(m.queues[queue], queue // CLASSES)
+            waited_ps = sum(self._at_ps - int(m.details[number].offered_ps) for number in left)
+            m.links[queue // CLASSES].queued_ps += waited_ps
+            if m.roce[0].on:
+                m.queues[queue].bytes -= sum(wire_size(m.gpus, m.requests, number) for number in left)
+            found += left
+        for flow in np.flatnonzero(m.flows["waiting"] > 0).tolist():
+            found += self._leave(m.flows[flow], int(m.flows[flow].link))
+        return found
+
+    def _events(self) -> list[tuple[int, int, int]]:
+        """The events to come: those taken off, and those sent again, come to a link."""
+        m, taken, events = self._machine, set(self._waiting), []
+        idle = self._down.copy()  # for which nothing waits any more
+        if m.clock[0].managed:
+            idle &= ~m.queues["waiting"].reshape(-1, CLASSES).any(axis=1)
+            m.links["awake"][idle] = 0
+        for when, kind, arg in events_of(m):
             of_request = kind in (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
-            if (of_request and (arg in taken or arg in sent)) or (kind == t.WIRE and self._down[arg]):
+            if (
+                (of_request and (arg in taken or arg in self._again))
+                or (kind == t.WIRE and idle[arg])
+                or (kind == t.RATE_RELEASE and not m.flows[arg].waiting)
+            ):
                 continue
-            late = of_request and arg in delayed and when < self._at_ps
+            late = of_request and arg in self._moved and when < self._at_ps
             events.append((self._at_ps if late else when, kind, arg))
-        events += [(self._at_ps, t.HOP, number) for number in waiting if number not in sent]
-        events += [(self._at_ps, t.HOP, number) for number in again]
+        events += [(self._at_ps, t.HOP, number) for number in self._waiting if number not in self._again]
+        events += [(self._at_ps, t.HOP, number) for number in self._again]
         events.sort(key=lambda event: event[0])
-        refill(self._machine.event_queue, events)
+        return events
 
     def made(self) -> CacheLineMachine:
-        """The machine with its new routes."""
+        """The machine with its new routes, and with requests and events where they are then."""
         m = self._machine
+        if m.clock[0].managed:
+            self._waiting += self._leave_queues()
+        events = self._events()
         routes = allocate(len(self._ends), t.ROUTE)
         routes["first"], routes["last"] = np.array(self._ends, np.int64).T
-        routes["flow"][: len(m.routes)], routes["flow"][len(m.routes) :] = m.routes["flow"], -1
-        return m.with_routes(routes, own(np.array(self._links, m.route_links.dtype)))
+        routes["flow"] = -1
+        links = own(np.array(self._links, m.route_links.dtype))
+        tables: dict[str, Records] = {"routes": routes, "route_links": links}
+        if m.roce[0].dcqcn:
+            tables["flows"] = flows_of(self._fabric, routes, links, m.flows)
+            more = len(tables["flows"]) - len(m.flows)
+            if more > 0:
+                queue = new_queue(m.clock, len(m.event_queue.near) + 2 * more)
+                tables |= {name: getattr(queue, name) for name in ("near", "later", "slots", "far")}
+        made = m.with_routes(tables)
+        refill(made.event_queue, events)
+        for number in self._again:
+            if m.clock[0].finite:
+                free_buffer(made, number)
+            if m.roce[0].on:
+                go_on(made, number, -1, 0)
+                m.details[number].marked = 0
+        return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -189,14 +190,22 @@ def _switches(fabric: Fabric, node: int) -> dict[tuple[int, int], tuple[int, int
     return {key: (up[key], down[key]) for key in up if key in down and key[0] not in gpus}
 
 
-def flows_of(fabric: Fabric, routes: Records, route_links: Records) -> Records:
+def flows_of(fabric: Fabric, routes: Records, route_links: Records, before: Records | None = None) -> Records:
     """Give every route over Ethernet its flow: what enters it by one link, for one GPU, has one rate.
 
     A route that enters the Ethernet more than once, over GPUs that forward, has the flow of the
     first time. One to a switch that adds up has none.
+
+    Parameters
+    ----------
+    fabric : Fabric
+    routes, route_links : recarray
+    before : recarray of FLOW, optional
+        Flows that there are, which keep their numbers.
     """
     roles, gpus = fabric.links["role"], set(fabric.gpus.tolist())
-    numbers: dict[tuple[int, int], int] = {}
+    known = allocate(0, FLOW) if before is None else own(before[before["link"] >= 0])
+    numbers = {ends: row for row, ends in enumerate(known[["link", "target"]].tolist())}
     for route in routes if len(route_links) else routes[:0]:
         links = route_links[int(route.first) : int(route.last)].tolist()
         target = int(fabric.links["dst"][links[-1]]) if links else -1
@@ -205,11 +214,12 @@ def flows_of(fabric: Fabric, routes: Records, route_links: Records) -> Records:
             route.flow = numbers.setdefault((entrance, target), len(numbers))
     flows = allocate(max(1, len(numbers)), FLOW)
     flows["link"] = flows["target"] = flows["head"] = flows["tail"] = -1
-    for (link, target), number in numbers.items():
+    for (link, target), number in islice(numbers.items(), len(known), None):
         flows["link"][number], flows["target"][number] = link, target
         for rate in ("rate_Bps", "target_Bps", "slowest_Bps"):
             flows[rate][number] = fabric.links["bandwidth_Bps"][link]
     flows["alpha"] = ONE
+    flows[: len(known)] = known
     return flows
 
 

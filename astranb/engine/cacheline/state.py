@@ -181,7 +181,7 @@ class CacheLineState:
         return self.machine.kept()
 
     def resize(self, sizes: Mapping[str, int]) -> None:
-        """Make the tables of routes as long as they were at a checkpoint: no others change."""
+        """Make tables as long as they were at a checkpoint: they change only where routes do."""
         self.machine = self.machine.resized(sizes)
 
     @property

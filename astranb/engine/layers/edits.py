@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
+from astranb.engine.edits import REROUTE, Edit, Parameter, checked_edit, no_other_routes, parameters_of
 from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value, written
 from astranb.workload.astrasim1 import HierarchicalNetwork
@@ -35,6 +35,8 @@ def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About)
     InputError
         Unknown object or property, or a value that cannot be read.
     """
+    if path == REROUTE:
+        raise no_other_routes(path)
     return checked_edit(
         path,
         value,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import Deadlock, InputError
-from astranb.core.timesteps import NEVER
+from astranb.core.timesteps import NEVER, put_event
 from astranb.core.units import format_time
 from astranb.engine.edits import Edit, Parameter, checked_edit, parameters_of
 from astranb.engine.operations.about import About
@@ -82,7 +82,7 @@ def apply_edit(edit: Edit, machine: t.MessageMachine, base_ns: Any) -> None:
         mine = np.flatnonzero(np.isin(table.npu, rows) & (table.kind == t.COMPUTE) & (table.start_ns < 0))
         table["duration_ns"][mine] = np.minimum(np.floor(base_ns[mine] / edit.number), NEVER).astype(np.int64)
     elif edit.field == "up":
-        set_up(machine, rows, [not edit.number] * len(rows))
+        set_up(machine, rows, [not edit.number] * len(rows), edit.at_ps)
     elif edit.field == "outage_ns":
         if edit.number:  # what is not sent until then begins to cross then
             until = machine.queue[0].now + edit.number
@@ -107,23 +107,31 @@ def _set_dimension(machine: t.MessageMachine, dim: int, field: str, number: floa
         machine.schedule["rate"][machine.schedule.links == dim] = number * whole
 
 
-def set_up(machine: t.MessageMachine, links: Iterable[int], down: Iterable[bool]) -> None:
-    """Take links down, or bring them up."""
+def set_up(machine: t.MessageMachine, links: Iterable[int], down: Iterable[bool], at_ps: int) -> None:
+    """Take links down, or bring them up: now, or later where nothing else happens until then."""
     for link, off in zip(links, down, strict=True):
-        (_take_down if off else _bring_up)(machine, link)
+        if off:
+            _take_down(machine, link)
+        else:
+            _bring_up(machine, link, -(-at_ps // 1000))
 
 
 def _take_down(machine: t.MessageMachine, link: int) -> None:
     machine.links[link].busy |= DOWN
 
 
-def _bring_up(machine: t.MessageMachine, link: int) -> None:
+def _bring_up(machine: t.MessageMachine, link: int, at_ns: int) -> None:
     """Waiting messages are sent, at once where the link is idle."""
-    one = machine.links[link]
+    one, now_ns = machine.links[link], int(machine.queue[0].now)
     if one.busy & DOWN:
         one.busy &= ~DOWN
-        one.free_ns = max(float(one.free_ns), float(machine.queue[0].now))  # it has sent nothing until now
-        if one.busy == 0:
+        one.free_ns = max(float(one.free_ns), float(now_ns), float(at_ns))  # it has sent nothing until then
+        if one.busy == 0 and at_ns > now_ns:
+            one.busy = 1
+            put_event(
+                machine.queue, machine.timesteps, machine.pending, at_ns, (link << t.KIND_BITS) | t.FREE
+            )
+        elif one.busy == 0:
             free_link(machine, link)
 
 

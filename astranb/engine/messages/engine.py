@@ -11,7 +11,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.timesteps import NEVER
 from astranb.engine.breakpoints import Breakpoint, ConditionField
-from astranb.engine.edits import REROUTE, Edit, Parameter, reroute_edit
+from astranb.engine.edits import REROUTE, Edit, Parameter, no_other_routes, reroute_edit
 from astranb.engine.operations.about import ABOUT, About
 from astranb.engine.operations.footprint import loaded_footprint, saved_footprint
 from astranb.engine.operations.parts import load_part_rows, save_part_rows
@@ -186,10 +186,7 @@ class MessageEngine(MessageState):
         """Check a change and make an edit of it."""
         if path == REROUTE:
             if self.routed is None:
-                what = "links of a network of dimensions have no other routes"
-                raise InputError(
-                    what, where=REROUTE, hint="take an infrastructure, or change their bandwidth"
-                )
+                raise no_other_routes(REROUTE)
             return reroute_edit(self.count("events"), value, self.now_ps)
         return read_edit(self.count("events"), self.now_ps, path, value, self._named, self.machine)
 
@@ -208,7 +205,8 @@ class MessageEngine(MessageState):
         elif edit.field == "up" and "->" in edit.path and self.routed is not None:
             # A link of several lanes is up where all of them are.
             closed = closed_lanes(self.routed, self.machine, [*self.edits, edit])
-            set_up(self.machine, edit.rows, self.routed.down_of(self.machine, edit.rows, closed))
+            down = self.routed.down_of(self.machine, edit.rows, closed)
+            set_up(self.machine, edit.rows, down, edit.at_ps)
         else:
             apply_edit(edit, self.machine, self.base_ns)
 

@@ -21,6 +21,7 @@ from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, chec
 if TYPE_CHECKING:
     from astranb.collectives import LibraryChoice
     from astranb.explore._ensemble import Ensemble
+    from astranb.explore._failures import Failures
     from astranb.explore._plans import PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
@@ -56,12 +57,22 @@ class Subject:
     sim : Simulation
         Nothing has happened yet, or everything has.
     inputs : _Inputs
+    failures : Failures, optional
+        Of links, while the run goes.
     """
 
     args: argparse.Namespace
     kind: str
     sim: Simulation
     inputs: _Inputs
+    failures: Failures | None = None
+
+    def run(self, *, to_end: bool = True) -> None:
+        """Run to the end, or up to the last failure or repair."""
+        if self.failures is not None:
+            self.failures.happen(self.sim)
+        if to_end:
+            self.sim.run()
 
     @cached_property
     def per_rank(self) -> list[dict[str, Any]]:
@@ -106,6 +117,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         LAYERS: _layers,
     }[kind]
     inputs = read(args)
+    failures = _failures(args)
 
     from astranb.sim import Simulation
 
@@ -118,7 +130,9 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         checkpoint_bytes=0,
         **((given(args, "gpu", "launch") if by_lines else {}) | inputs.options),
     )
-    return Subject(args, kind, sim, inputs)
+    if failures is not None:
+        failures.check(sim)
+    return Subject(args, kind, sim, inputs, failures)
 
 
 def search_of(args: argparse.Namespace) -> PlanSearch:
@@ -133,6 +147,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     kind = kind_of(args)[0]
     _check_network(args, kind, fidelity)
     check_options(args, kind, fidelity)
+    _refuse_failures(args, "a search of plans")
     from astranb.explore._plans import suggest
 
     step, cluster = _step(args)
@@ -267,6 +282,7 @@ def step_of(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     kind = kind_of(args)[0]
     _check_network(args, kind, fidelity)
     check_options(args, kind, fidelity)
+    _refuse_failures(args, "an estimate")
     return _fitting(args)
 
 
@@ -325,6 +341,7 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
     """
     fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
     check_options(args, kind_of(args)[0], fidelity)
+    _refuse_failures(args, "runs that vary")
     from astranb.explore._ensemble import ensemble
 
     inputs = _jobs(args)
@@ -410,6 +427,25 @@ def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
     from astranb.infragraph import resolve
 
     return resolve(str(args.infra or default)).without(*(getattr(args, "down", None) or ()))
+
+
+def _failures(args: argparse.Namespace) -> Failures | None:
+    """Return what fails and comes up again while the run goes."""
+    for name in ("repair", "reroute"):
+        if args.fail is None and getattr(args, name) not in (None, "never"):
+            raise InputError(f"--{name} needs --fail", where="run", hint="give --fail LINK@TIME, or --down")
+    if args.fail is None:
+        return None
+    from astranb.explore._failures import Failures
+
+    return Failures.of(args.fail, args.repair or (), args.reroute or "never")
+
+
+def _refuse_failures(args: argparse.Namespace, what: str) -> None:
+    """Refuse links that fail while a run goes where there is no run of its own."""
+    if args.fail is not None:
+        hint = "leave it out, or give --down LINK"
+        raise InputError(f"--fail does not apply to {what}", where="run", hint=hint)
 
 
 def _is_topology(file: str | None) -> bool:

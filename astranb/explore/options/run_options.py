@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
@@ -24,8 +24,10 @@ __all__ = [
     "add_options",
     "check_options",
     "kind_of",
+    "line_of",
     "option_names",
     "options_of",
+    "takes_several",
 ]
 
 COLLECTIVE: Final = "a collective"
@@ -295,6 +297,26 @@ _GROUPS: Final = (
                 action="append",
                 metavar="LINK",
             ),
+            *(
+                _option(
+                    flag,
+                    text,
+                    {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                    action="append",
+                    metavar="LINK@TIME",
+                )
+                for flag, text in (
+                    ("--fail", "a link, lane or node that fails while the run goes, as 'A->B@40us'; several"),
+                    ("--repair", "when one of them comes up again; several"),
+                )
+            ),
+            _option(
+                "--reroute",
+                "how long after each failure and repair the routes change, as 5us, or never: what comes to "
+                "a failed link waits (default: never)",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                metavar="TIME",
+            ),
             _option(
                 "--gpu",
                 "GPU preset or its file (default: that of the infrastructure); "
@@ -531,6 +553,51 @@ def option_names() -> list[str]:
     return [option.name for option in _all_options() if option.name not in _OUTPUTS]
 
 
+def _is_repeated(option: _Option) -> bool:
+    return option.more.get("action") == "append"
+
+
+def takes_several(name: str) -> bool:
+    """Return whether there is such an option, and it takes several values.
+
+    Examples
+    --------
+    >>> takes_several("down"), takes_several("units_count"), takes_several("size")
+    (True, True, False)
+    """
+    found = (option for option in _all_options() if option.name == name)
+    return any(_is_repeated(option) or option.more.get("nargs") == "+" for option in found)
+
+
+def line_of(words: Mapping[str, object], write: Callable[[object], str] = str) -> list[str]:
+    """Return options as they are typed.
+
+    Parameters
+    ----------
+    words : mapping
+        As for :func:`options_of`.
+    write : callable
+        Writes one value.
+
+    Examples
+    --------
+    >>> line_of({"down": ["A->B", "C"], "size": "1 MiB", "roce": True, "gpu": None})
+    ['--down=A->B', '--down=C', '--size=1 MiB', '--roce']
+    """
+    repeated = {option.name for option in _all_options() if _is_repeated(option)}
+    line: list[str] = []
+    for name, value in words.items():
+        flag = flag_of(name)
+        several = list(value) if isinstance(value, list | tuple) else None
+        if value is True:
+            line.append(flag)
+        elif several and name not in repeated:
+            line += [flag, *map(write, several)]
+        elif value is not None and value is not False:
+            line += [f"{flag}={write(one)}" for one in ([value] if several is None else several)]
+    return line
+
+
 @cache
 def _parser() -> Parser:
     parser = Parser(prog="astranb run", add_help=False, allow_abbrev=False)
@@ -558,15 +625,8 @@ def options_of(words: Mapping[str, object]) -> argparse.Namespace:
     2
     """
     known = option_names()
-    line: list[str] = []
-    for given, value in words.items():
-        name = given.replace("-", "_")
+    named = {given.replace("-", "_"): value for given, value in words.items()}
+    for name in named:
         if name not in known:
-            raise InputError(f"there is no option {given[:40]!r}", where="run", hint=near(name, known))
-        if isinstance(value, list | tuple):
-            line += [flag_of(name), *map(str, value)]
-        elif value is True:
-            line.append(flag_of(name))
-        elif value is not None and value is not False:
-            line.append(f"{flag_of(name)}={value}")
-    return _parser().parse_args(line)
+            raise InputError(f"there is no option {name[:40]!r}", where="run", hint=near(name, known))
+    return _parser().parse_args(line_of(named))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from astranb.core.document import DocumentNode
+from astranb.explore.options.run_options import takes_several
 
 from .expressions import number_of
 
@@ -20,6 +21,8 @@ _RANGE: Final = re.compile(
 _UNITS: Final = re.compile(r"[\d.eE+-]+\s*(?P<unit>.*?)\s*\Z")
 _MOST: Final = 100_000
 Scalar = str | int | float | bool
+AxisValue = Scalar | tuple[Scalar, ...]
+"""What an axis sets: one value, or several of an option that takes them."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,13 @@ class SweepAxis:
         An option of ``astranb run``, a name in braces of one, a key of a file, a path of
         ``Simulation.set``, or any name where the values are mappings of those.
     values : tuple
-        Scalars, or mappings of names to scalars.
+        Scalars, or tuples of them, or mappings of names to these.
     """
 
     name: str
-    values: tuple[Scalar | Mapping[str, Scalar], ...]
+    values: tuple[AxisValue | Mapping[str, AxisValue], ...]
 
-    def words(self, value: Scalar | Mapping[str, Scalar]) -> dict[str, Scalar]:
+    def words(self, value: AxisValue | Mapping[str, AxisValue]) -> dict[str, AxisValue]:
         """Return what a value sets, by name."""
         return dict(value) if isinstance(value, Mapping) else {self.name: value}
 
@@ -76,7 +79,7 @@ def read_axes(node: DocumentNode) -> list[SweepAxis]:
     for name in node.value:
         one = node.get(name)
         items = one.items() if isinstance(one.value, list) else [one]
-        values = tuple(value for item in items for value in _values(item))
+        values = tuple(value for item in items for value in _values(item, str(name)))
         if not values:
             raise one.error("an axis without values: the grid is empty", "give at least one value")
         if len({isinstance(value, Mapping) for value in values}) > 1:
@@ -85,26 +88,30 @@ def read_axes(node: DocumentNode) -> list[SweepAxis]:
     return axes
 
 
-def _values(node: DocumentNode) -> Iterator[Any]:
+def _values(node: DocumentNode, axis: str) -> Iterator[Any]:
     """Yield the values of one item: a range has several."""
     value = node.value
     if isinstance(value, Mapping):
-        for name, one in value.items():
-            if not isinstance(one, Scalar):
-                raise node.error(f"{name!r} has no single value", "give text or a number")
-        yield dict(value)
+        yield {str(name): _single(node.get(name), str(name)) for name in value}
     elif (
         isinstance(value, str)
         and (found := _RANGE.match(value))
         and isinstance(number_of(found["low"]), int | float)
     ):
         yield from _range(node, found)
-    elif isinstance(value, Scalar):
-        yield value
     else:
-        raise node.error(
-            f"{node.brief} is no value of an axis", "give text, a number or a mapping of options"
-        )
+        yield _single(node, axis)
+
+
+def _single(node: DocumentNode, name: str) -> AxisValue:
+    """Return what is set by a name: a value, or several of an option that takes them, as a tuple."""
+    value = node.value
+    if isinstance(value, list) and takes_several(name.replace("-", "_")):
+        return tuple(_single(one, "") for one in node.items())  # type: ignore[misc]  # a list has none in it
+    if not isinstance(value, Scalar):
+        what = f"{node.brief} is no value of an axis"
+        raise node.error(what, "give text, a number or a mapping of options")
+    return value
 
 
 def _range(node: DocumentNode, found: re.Match[str]) -> Iterator[Scalar]:

@@ -18,7 +18,15 @@ from .axes import SweepAxis
 if TYPE_CHECKING:
     from .spec import SweepSpec
 
-__all__ = ["AxisColumn", "FigureColumn", "axis_columns", "figure_columns", "figure_text", "unit_of"]
+__all__ = [
+    "AxisColumn",
+    "FigureColumn",
+    "axis_columns",
+    "figure_columns",
+    "figure_text",
+    "unit_of",
+    "written_value",
+]
 
 Row = Mapping[str, Any]
 
@@ -122,13 +130,26 @@ def _labels(axis: SweepAxis) -> list[str]:
         )
         for one in words
     ]
-    whole = [", ".join(map(str, one.values())) for one in words]
+    whole = [", ".join(map(written_value, one.values())) for one in words]
     return [a if short.count(a) == 1 else b for a, b in zip(short, whole, strict=True)]
+
+
+def written_value(value: Any) -> str:
+    """Return a value of an axis as text; several are joined.
+
+    Examples
+    --------
+    >>> written_value(("A->B", "C")), written_value(()), written_value(8)
+    ('A->B, C', 'none', '8')
+    """
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
 
 
 def _short(value: Any) -> str:
     if not isinstance(value, str):
-        return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return f"{value:.6g}" if isinstance(value, float) else written_value(value)
     number, blank, unit = value.partition(" ")
     if blank and f" {unit}" in _FORMATS and number.isdigit():
         return _FORMATS[f" {unit}"](int(number))

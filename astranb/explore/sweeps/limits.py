@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from astranb.explore.options.arguments import flag_of
-from astranb.explore.options.run_options import option_names
+from astranb.explore.options.run_options import line_of, option_names
 
 from .points import is_document_key
 
@@ -66,17 +65,9 @@ def command_of(words: Row) -> tuple[str, list[str]]:
     ("astranb run --infra=dgx-h100 '--size=1 MiB'", ['link[0].latency = 1 us'])
     """
     known = option_names()
-    line, rest = ["astranb", "run"], []
-    for name, value in words.items():
-        if name not in known or is_document_key(name):
-            rest.append(f"{name} = {value}")
-        elif isinstance(value, list | tuple):
-            line += [flag_of(name), *map(_written, value)]
-        elif value is True:
-            line.append(flag_of(name))
-        elif value is not None and value is not False:
-            line.append(f"{flag_of(name)}={_written(value)}")
-    return shlex.join(line), rest
+    typed = {name: value for name, value in words.items() if name in known and not is_document_key(name)}
+    rest = [f"{name} = {value}" for name, value in words.items() if name not in typed]
+    return shlex.join(["astranb", "run", *line_of(typed, _written)]), rest
 
 
 def _written(value: Any) -> str:

@@ -157,8 +157,10 @@ def _options(words: Words) -> Iterator[argparse.Namespace]:
 
 
 def simulation_of_words(words: Words) -> Simulation:
-    """Make the simulation of a point for the workbench: at its start, with a recording."""
-    return subject_of(words, record=True).sim
+    """Make the simulation of a point for the workbench: at its start, or where its links have failed."""
+    subject = subject_of(words, record=True)
+    subject.run(to_end=False)
+    return subject.sim
 
 
 def _is_path(name: str) -> bool:
@@ -221,7 +223,7 @@ def _figures(words: Words) -> dict[str, Any]:
     if words.get("fidelity") == ESTIMATE:
         return _estimated(words)
     subject = subject_of(words)
-    subject.sim.run()
+    subject.run()
     return figures_of(subject)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 
-from .columns import axis_columns, figure_columns, figure_text, unit_of
+from .columns import axis_columns, figure_columns, figure_text, unit_of, written_value
 from .limits import command_of, shares_of
 from .points import DONE, ESTIMATE, FAILED, SweepPoint, simulation_of_words
 from .sensitivity import AxisEffect, axis_effects, with_distances
@@ -240,7 +240,7 @@ def _written(name: str, value: Any) -> str:
         return ""
     if unit := unit_of(name):
         return figure_text(unit, value)
-    return figure_text("", value) if isinstance(value, float) else str(value)
+    return figure_text("", value) if isinstance(value, float) else written_value(value)
 
 
 def pareto_rows(values: Sequence[Sequence[float]]) -> list[int]:

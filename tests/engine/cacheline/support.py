@@ -1,12 +1,17 @@
 """What several tests of the cache-line engine share."""
 
+import numpy as np
 from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.collectives import ALGORITHMS, Collective
+from astranb.core.ticks import transfer_ps
 from astranb.engine.cacheline import CAUSES
 from astranb.gpu import tables as t
+from astranb.gpu.pause import FRAME_BYTES
 from astranb.net import Fault, Network
+from astranb.net.link import MARKS, PAUSES
+from astranb.net.port import CLASSES
 
 LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
 NETWORKS = (
@@ -63,3 +68,38 @@ def check_save(sim, network, path):
     sim.run()
     other.run()
     assert other.state_hash() == sim.state_hash()
+
+
+def most_room(sim, link):
+    """Bytes that can come to a link's far end between its pause frame and the pause, and xoff."""
+    row, roce = sim.engine.machine.links[link], sim.engine.machine.roce[0]
+    frame_ps = transfer_ps(FRAME_BYTES, int(row.bandwidth_Bps))
+    trip_ps = 2 * int(row.latency_ps) + int(row.forward_ps) + frame_ps
+    largest = int(sim.engine.machine.requests["bytes"].max())
+    return int(roce.xoff) + trip_ps * int(row.bandwidth_Bps) // 10**12 + 2 * largest
+
+
+def check_ethernet(sim):
+    """What must hold of any run over Ethernet."""
+    links, roce, flows = sim.engine.machine.links, sim.engine.machine.roce[0], sim.engine.machine.flows
+    queues = sim.engine.machine.queues
+    assert (links["marked"][links["role"] & MARKS == 0] == 0).all()
+    if roce.ecn:
+        assert (links["marked"][links["most_queued"] <= roce.kmin] == 0).all()
+    if roce.pfc:
+        for link in np.flatnonzero(links["role"] & PAUSES):
+            assert links[link].most_stored <= most_room(sim, link)
+        still = queues["paused"].reshape(-1, CLASSES).any(axis=1)
+        assert (links["paused_ps"][links["pauses"] == 0] == 0).all()
+        assert not still[links["role"] & PAUSES == 0].any()
+    if roce.dcqcn and flows[0].link >= 0:
+        line = links["bandwidth_Bps"][flows["link"]]
+        least = np.minimum(roce.least_Bps, line)
+        for rate in ("rate_Bps", "slowest_Bps"):
+            assert (flows[rate] >= least).all()
+            assert (flows[rate] <= line).all()
+    if sim.finished:
+        for left in ("waiting", "bytes", "stored", "stopped", "frames", "stuck"):
+            assert (queues[left] == 0).all(), left
+        assert (queues["paused"] == 0).all()
+        assert (flows["waiting"] == 0).all()

@@ -16,11 +16,10 @@ from astranb.collectives import Collective
 from astranb.core.errors import Deadlock, WrongResult
 from astranb.core.ticks import transfer_ps
 from astranb.gpu import preset
-from astranb.gpu.pause import FRAME_BYTES
 from astranb.net import Dcqcn, Ecn, Network, Pfc, Roce
-from astranb.net.link import INJECTS, MARKS, PAUSES
+from astranb.net.link import INJECTS
 from astranb.net.port import CLASSES
-from tests.engine.cacheline.support import check_save
+from tests.engine.cacheline.support import check_ethernet, check_save, most_room
 
 QUICK = Dcqcn(interval="2 us", alpha_timer="3 us", increase_timer="3 us", byte_counter="4 kB")
 TUNED = Dcqcn(additive="200 Mbps", hyper="2 Gbps", byte_counter="1 MB")
@@ -101,41 +100,6 @@ def incast(roce, *, size="16 MiB", outstanding=256, coalesce=8):
     )
 
 
-def most_room(sim, link):
-    """Bytes that can come to a link's far end between its pause frame and the pause, and xoff."""
-    row, roce = sim.engine.machine.links[link], sim.engine.machine.roce[0]
-    frame_ps = transfer_ps(FRAME_BYTES, int(row.bandwidth_Bps))
-    trip_ps = 2 * int(row.latency_ps) + int(row.forward_ps) + frame_ps
-    largest = int(sim.engine.machine.requests["bytes"].max())
-    return int(roce.xoff) + trip_ps * int(row.bandwidth_Bps) // 10**12 + 2 * largest
-
-
-def check_laws(sim):
-    """What must hold of any run."""
-    links, roce, flows = sim.engine.machine.links, sim.engine.machine.roce[0], sim.engine.machine.flows
-    queues = sim.engine.machine.queues
-    assert (links["marked"][links["role"] & MARKS == 0] == 0).all()
-    if roce.ecn:
-        assert (links["marked"][links["most_queued"] <= roce.kmin] == 0).all()
-    if roce.pfc:
-        for link in np.flatnonzero(links["role"] & PAUSES):
-            assert links[link].most_stored <= most_room(sim, link)
-        still = queues["paused"].reshape(-1, CLASSES).any(axis=1)
-        assert (links["paused_ps"][links["pauses"] == 0] == 0).all()
-        assert not still[links["role"] & PAUSES == 0].any()
-    if roce.dcqcn and flows[0].link >= 0:
-        line = links["bandwidth_Bps"][flows["link"]]
-        least = np.minimum(roce.least_Bps, line)
-        for rate in ("rate_Bps", "slowest_Bps"):
-            assert (flows[rate] >= least).all()
-            assert (flows[rate] <= line).all()
-    if sim.finished:
-        for left in ("waiting", "bytes", "stored", "stopped", "frames", "stuck"):
-            assert (queues[left] == 0).all(), left
-        assert (queues["paused"] == 0).all()
-        assert (flows["waiting"] == 0).all()
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     network=OPTIONS,
@@ -151,13 +115,13 @@ def test_any_choice_gives_the_right_result_and_exact_replay(network, algorithm, 
     infra = star(4) if infra == "star" else infra
     sim = make(network, algorithm, infra, "24 KiB")
     sim.step(step)
-    check_laws(sim)
+    check_ethernet(sim)
     before, events = sim.state_hash(), sim.events
     sim.step(500)
     sim.back(sim.events - events)
     assert sim.state_hash() == before
     sim.run()  # raises where a contribution is missing
-    check_laws(sim)
+    check_ethernet(sim)
     assert (sim.engine.machine.requests["live"] == 0).all()
     straight = make(network, algorithm, infra, "24 KiB")
     straight.run()
@@ -189,7 +153,7 @@ def test_incast_fills_the_port_pauses_spread_and_rates_settle():
     ):
         sim = ran[name] = incast(roce)
         sim.run()
-        check_laws(sim)
+        check_ethernet(sim)
     port = ran["none"].engine.fabric.find("box.0.sw.0->box.0.gpu.0")[0]
     into = [ran["none"].engine.fabric.find(f"box.0.gpu.{k}->box.0.sw.0")[0] for k in range(1, 8)]
     queued = {name: int(sim.engine.machine.links[port].most_queued) for name, sim in ran.items()}
@@ -256,7 +220,7 @@ def test_a_victim_of_pauses_recovers_with_rates():
         )
         with suppress(WrongResult):  # the flows are no collective
             sim.run()
-        check_laws(sim)
+        check_ethernet(sim)
         blocks = sim.engine.machine.blocks
         ended[name] = int(blocks["ended_ps"][blocks["gpu"] == 4].max())
     assert ended["pfc"] > 5 * ended["none"]
@@ -300,7 +264,7 @@ def test_a_deadlock_is_none_where_buffers_are_large_enough():
         circle(), anb.collectives.all_gather("256 KiB", "allpairs"), network=Network(roce=roce)
     )
     sim.run()
-    check_laws(sim)
+    check_ethernet(sim)
 
 
 def test_options_survive_a_save(tmp_path):

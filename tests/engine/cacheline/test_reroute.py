@@ -12,10 +12,23 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.core.errors import Deadlock, InputError
-from astranb.net import Network, Roce, compile_fabric
+from astranb.net import Dcqcn, Ecn, Network, Pfc, Roce, compile_fabric
 from astranb.net.port import CLASSES
+from tests.engine.cacheline.support import check_ethernet
 
 NVSW = "dgx_h100.0.nvsw.0"
+ROCE = Roce(
+    Pfc("2 KiB", "1 KiB"),
+    Ecn("1 kB", "4 kB", 0.5),
+    Dcqcn(interval="2 us", alpha_timer="3 us", increase_timer="3 us", byte_counter="4 kB"),
+)
+"""Small thresholds: senders are paused, notified and limited."""
+NETWORKS = {
+    "plain": None,
+    "buffers": Network(arbitration="fair", buffers=16),
+    "roce": Network(roce=ROCE),
+    "roce and buffers": Network(arbitration="fair", buffers=16, roce=ROCE, cut_through=True),
+}
 
 
 def ring(size: str = "8 KiB", **more: Any) -> anb.Simulation:
@@ -41,11 +54,11 @@ def whole() -> tuple[int, int]:
     both=st.booleans(),
     event=st.integers(0, 5000),
     wait_ps=st.integers(0, 4_000_000),
-    buffers=st.sampled_from([0, 0, 8]),
+    network=st.sampled_from(["plain", "buffers", "roce"]),
 )
-def test_nothing_is_lost_and_nothing_happens_twice(whole, a, back, both, event, wait_ps, buffers):
+def test_nothing_is_lost_and_nothing_happens_twice(whole, a, back, both, event, wait_ps, network):
     """The run ends with right contents (which it checks), and as many lines have arrived as without."""
-    sim = ring(network=Network(arbitration="fair", buffers=buffers) if buffers else None)
+    sim = ring(network=NETWORKS[network])
     sim.step(event)
     b = (a + (-1 if back else 1)) % 4
     sim.take_down(f"gpu[{a}]->gpu[{b}]", both=both)
@@ -56,6 +69,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(whole, a, back, both, event, 
     carried = sim.engine.machine.links["bytes"][down].tolist()
     assert sim.run().why == "end"
     assert data_lines(sim) == whole[1]
+    check_ethernet(sim)
     end = sim.state_hash()
     if sim.edits[-1][1] != "reroute":  # it had ended before
         return
@@ -124,15 +138,17 @@ def test_up_again_the_old_routes_are_used_again():
     assert int(detour.engine.machine.links[link].bytes) == carried
 
 
+@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("position", ["leaves the NIC", "comes to the NIC", "in the leaf"])
-def test_a_queue_pair_sends_again_over_another_nic(position):
+def test_a_queue_pair_sends_again_over_another_nic(position, network):
     """A NIC's port, or what is behind it, fails: signals still follow the data that they announce."""
     infra = anb.infragraph.blueprint("clos:servers=2")
     fabric = compile_fabric(infra.expand())
-    names = [fabric.name(link).partition("#")[0] for link in fabric.routes([(0, 8)])[0][0, 8][0]]
+    route = fabric.routes([(7, 8)])[0][7, 8][0]  # here the ring leaves a server
+    names = [fabric.name(link).partition("#")[0] for link in route]
     failed = {"leaves the NIC": names[2], "comes to the NIC": names[-3], "in the leaf": names[3]}[position]
     what = anb.collectives.all_gather("128 KiB", "ring", channels=1)
-    sim = anb.Simulation(infra, what, record=False)
+    sim = anb.Simulation(infra, what, network=NETWORKS[network], record=False)
     base = sim.fork()
     base.run()
     sim.run(until="6 us")
@@ -141,6 +157,48 @@ def test_a_queue_pair_sends_again_over_another_nic(position):
     sim.run()
     assert data_lines(sim) == data_lines(base)
     assert sim.now_ps > base.now_ps
+    check_ethernet(sim)
+    assert not sim.engine.machine.queues["waiting"].any()
+    if network == "roce and buffers":
+        assert (sim.engine.machine.queues["credits"] == 16).all()
+    if network == "roce" and position == "leaves the NIC":
+        new = sim.engine.machine.flows[len(base.engine.machine.flows) :]
+        assert new["messages"].any()
+
+
+def test_what_waits_on_the_way_to_the_failure_leaves_its_queue():
+    """It is sent again by its source, and not from that queue as well."""
+    what, network = anb.collectives.all_to_all("64 KiB"), Network(buffers=8)
+    sim = anb.Simulation("clos:servers=2", what, network=network, record=False)
+    base = sim.fork()
+    base.run()
+    sim.step(99_360)
+    sim.take_down("host.0.cx7.0->leafsw.0.port.0", both=True)
+    sim.reroute()
+    assert sim.run().why == "end"
+    assert data_lines(sim) == data_lines(base)
+    assert (sim.engine.machine.queues["credits"] == 8).all()
+
+
+def test_flows_keep_their_rates_and_none_enters_by_a_link_that_is_down():
+    """Senders share ports and are notified; then one loses its NIC's cable."""
+    infra = anb.infragraph.blueprint("clos:servers=2")
+    what = anb.collectives.all_to_all("128 KiB")
+    sim = anb.Simulation(infra, what, network=NETWORKS["roce"], record=False)
+    sim.run(until="12 us")
+    before = sim.engine.machine.flows.copy()
+    assert before["limited"].any()
+    port = "host.0.cx7.0->leafsw.0.port.0"
+    sim.take_down(port, both=True)
+    sim.reroute()
+    flows, down = sim.engine.machine.flows, sim.engine.fabric.find(port)
+    assert (flows[: len(before)]["rate_Bps"] == before["rate_Bps"]).all()
+    assert not flows["waiting"][np.isin(flows["link"], down)].any()
+    sent = flows["bytes"][np.isin(flows["link"], down)].tolist()
+    sim.run()
+    flows = sim.engine.machine.flows
+    assert flows["bytes"][np.isin(flows["link"], down)].tolist() == sent
+    check_ethernet(sim)
 
 
 def test_ranks_that_nothing_reaches_wait_and_are_named():
@@ -191,8 +249,6 @@ def test_buffers_are_given_back():
     assert (sim.engine.machine.queues["credits"] == 8).all()
 
 
-def test_what_has_no_routes_to_change():
-    with pytest.raises(InputError, match="Ethernet's flow control"):
-        ring(network=Network(roce=Roce())).reroute()
+def test_bad_times():
     with pytest.raises(InputError):
         ring().reroute(at="soon")

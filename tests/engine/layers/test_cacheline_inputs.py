@@ -3,9 +3,11 @@
 import json
 
 import numpy as np
+import pytest
 
 import astranb as anb
 from astranb.cli import main
+from astranb.core.errors import InputError
 from astranb.engine.cacheline.store import graph_of, graph_tables
 from astranb.engine.cacheline.workload import Graph
 from astranb.engine.layers import cacheline_inputs
@@ -64,6 +66,26 @@ def test_the_machine_computes_what_the_table_says():
         assert set(graph.compute_ps().tolist()) == {run.result().compute_ps}
         ends = np.asarray(sim.engine.machine.gpus["ended_ps"])
         assert (ends > run.result().compute_ps).all()
+
+
+@pytest.mark.parametrize("infra", ["ring:gpus=4", PTRACK], ids=["infrastructure", "dimensions"])
+def test_its_routes_change_by_cache_lines(infra):
+    sim = anb.Simulation(infra, inputs_of("DATA", LAYERS, 1, PTRACK), fidelity="cacheline", record=False)
+    whole = sim.fork()
+    whole.run()
+    sim.take_down("gpu[0]->gpu[1]", both=True, at=whole.now_ps // 3)
+    sim.reroute()
+    assert sim.run().why == "end"
+    lines = [int(one.engine.machine.clock[0].lines) for one in (sim, whole)]
+    assert lines[0] == lines[1]
+    assert sim.now_ps > whole.now_ps
+
+
+@pytest.mark.parametrize("fidelity", ["analytical", "congestion"])
+def test_its_own_network_has_no_other_routes(fidelity):
+    sim = anb.Simulation(PTRACK, inputs_of("DATA", LAYERS, 1, PTRACK), fidelity=fidelity)
+    with pytest.raises(InputError, match="no other routes; take an infrastructure"):
+        sim.reroute()
 
 
 def test_the_command_runs_it(tmp_path, capsys):

@@ -285,3 +285,21 @@ def test_links_of_an_infrastructure_have_its_names(tmp_path):
         sim.set("dim[0].bandwidth", "1 GB/s")
     with pytest.raises(InputError, match="name both ends"):
         sim.take_down("link[0]", both=True)
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_a_link_comes_up_when_it_is_said_to_though_nothing_happens_until_then(compat, tmp_path):
+    network, system = DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({})
+    sim = Simulation(None, Workload(ONE_MESSAGE, network, system, compat=compat), fidelity="congestion")
+    ends_ps = 9_000_000 + sim.fork().run().now_ps
+    sim.take_down("link[0]")
+    assert sim.repair("link[0]", at="9 us").why == "edit"
+    events, here = sim.events, sim.state_hash()
+    sim.save(tmp_path / "run.npz")
+    assert sim.run().now_ps == ends_ps
+    sim.back(sim.events - events)
+    assert sim.state_hash() == here
+    other = Simulation.load(tmp_path / "run.npz")
+    assert other.run().now_ps == ends_ps
+    with pytest.raises(InputError, match=r"there is no|no link"):
+        sim.repair("link[99]", at="1 s")

@@ -190,5 +190,5 @@ def test_bad_input(change, error):
 
 def test_a_network_of_dimensions_has_no_other_routes():
     sim = make(DimensionNetwork(["Ring"], [4], [50], [500]))
-    with pytest.raises(InputError, match="have no other routes"):
+    with pytest.raises(InputError, match="no other routes; take an infrastructure"):
         sim.reroute()

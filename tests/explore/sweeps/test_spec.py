@@ -35,6 +35,12 @@ def test_values_of_an_axis(given: Any, values: list[Any]) -> None:
     assert list(axis.values) == values
 
 
+def test_an_option_that_takes_several_values_has_lists_of_them() -> None:
+    down, case = sweep(axes={"down": [[], "A", ["A->B", "C"]], "case": [{"fail": ["A@1us"]}]}).spec.axes
+    assert down.values == ((), "A", ("A->B", "C"))
+    assert case.values == ({"fail": ("A@1us",)},)
+
+
 @pytest.mark.parametrize(
     "more, error",
     [
@@ -47,6 +53,8 @@ def test_values_of_an_axis(given: Any, values: list[Any]) -> None:
         ({"axes": {"tp": "1..1e9"}}, "more than 100,000 values"),
         ({"axes": {"tp": [{"tp": 1}, 2]}}, "some values are mappings"),
         ({"axes": {"tp": [[1, 2]]}}, "no value of an axis"),
+        ({"axes": {"down": [[["A"]]]}}, "no value of an axis"),
+        ({"axes": {"case": [{"size": ["1 MiB"]}]}}, "no value of an axis"),
         ({"axes": {"tp": [1], "plan": [{"tp": 2}]}}, "two axes set 'tp'"),
         ({"axes": {"size": ["{servers} MiB"]}}, "no axis gives {servers}"),
         ({"run": {"modell": "x"}}, r"there is no option 'modell'; did you mean 'model'"),

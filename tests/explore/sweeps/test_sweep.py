@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
+from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.explore import Sweep, SweepResult
 from astranb.explore.sweeps import executor, points, running
@@ -102,6 +103,39 @@ def test_a_point_is_the_run_that_it_names() -> None:
     alone.run()
     row = frame.query("gpus == 8 and size == '4 MiB' and algorithm == 'ring'").iloc[0]
     assert row["time_ps"] == alone.result.time_ps
+
+
+def test_failed_links_are_an_axis(tmp_path: Path, ran: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    links = ["gpu[0]->dgx_h100.0.nvsw.0", "gpu[3]->dgx_h100.0.nvsw.1"]
+    text = f"""
+run: {{infra: dgx-h100, collective: all_reduce, algorithm: ring, size: 64 MiB, fidelity: congestion}}
+axes:
+  down: [[], ["{links[0]}"], ["{links[0]}", "{links[1]}"]]
+"""
+    file = tmp_path / "sweep.yml"
+    file.write_text(text)
+    assert main(["explore", str(file), "--workers=0", "-o", str(tmp_path / "found"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["points"]
+    assert [row["down"] for row in rows] == [[], links[:1], links]
+    ring = anb.collectives.all_reduce("64 MiB", "ring")
+    table = anb.explore.survive("dgx-h100", ring, [links[0], links], fidelity="congestion")
+    slower = [row["time_ps"] / rows[0]["time_ps"] for row in rows[1:]]
+    assert slower == sorted(table.slower)
+    found = Sweep.of(file).run(workers=0, folder=tmp_path / "found")
+    assert len(ran) == 3  # a second run runs nothing twice
+    line, rest = found.command(2)
+    assert (line.count("--down="), rest) == (2, [])
+    assert "none" in found.text()
+
+
+def test_links_that_fail_while_it_goes_are_an_axis() -> None:
+    shared = {**RUN, "infra": "ring:gpus=4", "size": "1 MiB", "fidelity": "congestion"}
+    axes = {"fail": [[], ["gpu[0]->gpu[1]@5us"]], "reroute": ["never", "2us"]}
+    rows = run(axes, shared={**shared, "algorithm": "ring"}).rows
+    assert [row["status"] for row in rows] == ["done", "failed", "failed", "done"]
+    assert "--reroute needs --fail" in rows[1]["error"]
+    assert "is down since 5 µs" in rows[2]["error"]
+    assert rows[3]["time_ps"] > rows[0]["time_ps"]
 
 
 def test_a_second_run_runs_nothing_twice(tmp_path: Path, ran: list[str]) -> None:
