@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             ending.callback(process.kill)
             return process
 
-        scheduler = start("scheduler", "--port", "0")
+        scheduler = start("scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0")
         workers = [start("worker", "--no-nanny", "--nthreads", "1") for _ in range(2)]
         while not file.exists():
             time.sleep(0.05)
@@ -173,7 +173,7 @@ def inside() -> Iterator[Callable[[int], Client]]:
         def made(workers: int) -> Client:
             cluster = LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=False, host="127.0.0.1",
-                protocol="tcp://", dashboard_address=None, silence_logs=50,
+                protocol="tcp://", dashboard_address="127.0.0.1:0", silence_logs=50,
             )  # fmt: skip
             return ending.enter_context(Client(ending.enter_context(cluster), set_as_default=False))
 
