@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from astranb.collectives import Collective, Flaw, Program, verify, write_algorithm
+from astranb.collectives import PROTOCOLS, Collective, Flaw, Program, verify, write_algorithm
+from astranb.collectives.language.protocol import check_protocol
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
 from astranb.core.units import size_bytes
@@ -52,6 +53,8 @@ class Synthesis:
         The time of every trial.
     exact : bool
         Whether no schedule has fewer steps.
+    protocol : str
+        The one by which it is expected to be fastest by cache lines, or that was asked for.
     """
 
     schedule: Schedule
@@ -61,6 +64,7 @@ class Synthesis:
     seed: int
     trials_ps: tuple[int, ...]
     exact: bool = False
+    protocol: str = "Simple"
 
     @property
     def network(self) -> RankNetwork:
@@ -74,8 +78,8 @@ class Synthesis:
 
     @property
     def expected_ps(self) -> int:
-        """Time to be expected by cache lines: see :attr:`Schedule.expected_ps`."""
-        return self.schedule.expected_ps
+        """Time to be expected by cache lines: see :meth:`Schedule.expected_ps`."""
+        return self.schedule.expected_ps(self.protocol)
 
     @property
     def bound_ps(self) -> int:
@@ -100,12 +104,13 @@ class Synthesis:
     @cached_property
     def algorithm(self) -> SynthesizedAlgorithm:
         """The value for ``algorithm=`` of the collective."""
-        return SynthesizedAlgorithm(self.schedule, self.root)
+        return SynthesizedAlgorithm(self.schedule, self.root, packets=self.protocol != "Simple")
 
     @cached_property
     def collective(self) -> Collective:
         """The collective with this algorithm, to be simulated."""
-        return Collective.of(self.schedule.condition.name, self.size, self.algorithm, root=self.root)
+        name = self.schedule.condition.name
+        return Collective.of(name, self.size, self.algorithm, root=self.root, protocol=self.protocol)
 
     @property
     def text(self) -> str:
@@ -121,7 +126,9 @@ class Synthesis:
     def program(self) -> Program:
         """The program of one channel, without NICs: what is verified and written to files."""
         name = self.schedule.condition.name
-        one = Collective.of(name, self.size, self.algorithm, channels=1, root=self.root)
+        one = Collective.of(
+            name, self.size, self.algorithm, channels=1, root=self.root, protocol=self.protocol
+        )
         return one.program(self.network.ranks)
 
     def verify(self) -> list[Flaw]:
@@ -148,6 +155,7 @@ def synthesize(
     seed: int = 0,
     down: Sequence[str] = (),
     exact: bool = False,
+    protocol: str | None = None,
 ) -> Synthesis:
     """Synthesise an algorithm of a collective for a network.
 
@@ -171,6 +179,8 @@ def synthesize(
         Links that have failed, as ``"A->B"``.
     exact : bool
         Solve for the least number of steps instead: for a few ranks and chunks.
+    protocol : str, optional
+        ``"Simple"``, ``"LL"`` or ``"LL128"``; by default what is expected to be fastest.
 
     Returns
     -------
@@ -208,6 +218,10 @@ def synthesize(
     if total < 1:
         raise InputError("size must be at least 1 B", where="size")
     limit = speed_limit(network, condition, -(-total // condition.most))
+    if protocol is not None:
+        check_protocol(protocol)
+    # A condition's chunks have no packets of equal sizes.
+    able = (protocol,) if protocol else PROTOCOLS if condition.name != "custom" else ("Simple",)
 
     def slice_bytes(count: int) -> int:
         return -(-total // (condition.most * count))
@@ -215,7 +229,8 @@ def synthesize(
     if exact:
         count = slices or 1
         best = exact_schedule(network, condition, count, slice_bytes(count))
-        return Synthesis(best, limit, total, root, seed, (best.time_ps,), exact=True)
+        protocol = min(able, key=best.expected_ps)
+        return Synthesis(best, limit, total, root, seed, (best.time_ps,), exact=True, protocol=protocol)
     times: list[int] = []
     best_of: list[tuple[Schedule, int]] = []  # for each number of slices
     counts = _slice_counts(condition) if slices is None else [slices]
@@ -233,8 +248,10 @@ def synthesize(
                     break
             best_of.append(min(drawn, key=lambda one: one[0].time_ps))
     # Small slices keep links busy, and cost more signals: that decides between numbers of slices.
-    schedule, trial = min(best_of, key=lambda one: one[0].expected_ps)
-    return Synthesis(schedule, limit, total, root, trial, tuple(times))
+    expected = {(number, how): one[0].expected_ps(how) for number, one in enumerate(best_of) for how in able}
+    number, how = min(expected, key=lambda pair: expected[pair])
+    schedule, trial = best_of[number]
+    return Synthesis(schedule, limit, total, root, trial, tuple(times), protocol=how)
 
 
 def _slice_counts(condition: Condition) -> list[int]:

@@ -106,11 +106,29 @@ def test_a_file_is_read_back(tmp_path, collective, ending):
 
 @pytest.mark.parametrize("infra", ["ring:gpus=4", "rails:servers=2"])
 def test_it_is_simulated_by_cache_lines(infra):
-    found = synthesize(infra, "all_reduce", "256 KiB", slices=2, trials=1)
+    found = synthesize(infra, "all_reduce", "256 KiB", slices=2, trials=1, protocol="Simple")
     sim = anb.Simulation(infra, found.collective)
     sim.run()  # the result is checked
     assert sim.finished
     assert sim.now_ps > found.bound_ps
+
+
+@pytest.mark.parametrize("protocol", ["LL", "LL128"])
+@pytest.mark.parametrize("infra", ["torus2d:rows=3,columns=3", "dgx-h100"])
+def test_small_sizes_are_faster_by_packets(infra, protocol):
+    times = {}
+    for how in ("Simple", protocol):  # chunks of unequal slices, in the torus
+        found = synthesize(infra, "all_reduce", "36 KiB", slices=2, trials=1, protocol=how)
+        assert found.verify() == []
+        sim = anb.Simulation(infra, found.collective)
+        sim.run()  # the result is checked
+        times[how] = sim.now_ps
+    assert times[protocol] < 0.7 * times["Simple"]
+
+
+def test_the_protocol_follows_from_the_size():
+    small, large = (synthesize("dgx-h100", "all_gather", size, trials=1) for size in ("4 KiB", "64 MiB"))
+    assert (small.protocol, large.protocol) == ("LL", "Simple")
 
 
 @pytest.mark.parametrize("reduces", [False, True])
@@ -125,7 +143,7 @@ def test_a_condition_is_simulated_and_its_result_checked(reduces):
 
 
 def test_a_failed_link_is_left_alone():
-    found = synthesize("ring:gpus=4", "all_gather", "1 MiB", down=["gpu[0]->gpu[1]"])
+    found = synthesize("ring:gpus=4", "all_gather", "1 MiB", down=["gpu[0]->gpu[1]"], protocol="Simple")
     sends = set(zip(found.schedule.source.tolist(), found.schedule.target.tolist(), strict=True))
     assert not {(0, 1), (1, 0)} & sends
     assert found.verify() == []
@@ -152,6 +170,7 @@ def test_conditions_of_collectives_are_what_the_library_promises():
         (lambda: synthesize("ring:gpus=4", "all_gathr"), "did you mean 'all_gather'"),
         (lambda: synthesize("ring:gpus=4", "broadcast", root=4), "root 4 is not a rank"),
         (lambda: synthesize("ring:gpus=4", "all_gather", trials=0), "trials must be a whole number from 1"),
+        (lambda: synthesize("ring:gpus=4", "all_gather", protocol="LL64"), "unknown protocol 'LL64'"),
         (lambda: synthesize("ring:gpus=4", "all_gather", "0 B"), "size must be at least 1 B"),
         (lambda: synthesize("switch:gpus=1", "all_gather"), "one rank has nobody to send to"),
         (lambda: synthesize("ring:gpus=4", "all_gather", down=["a->b"]), "there is no node 'a'"),
