@@ -4,6 +4,7 @@ The first bound is ForestColl's optimum (Zhao et al., arXiv 2402.06787): of ever
 rank, what the rank needs and only the set has must leave it, over the links that do; the worst such cut is
 found with maximum flows. It is computed for every rank that needs something, and, with time reversed, for
 every rank that alone has something. That is sound for any condition: each rank's flow alone has to fit.
+Where chunks go to some ranks only, what they take of links on their way is the second one (``flows.py``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from astranb.core.extras import needs_extra
 
 from .condition import Condition
+from .flows import Flows, flows_of
 from .network import RankNetwork
 
 __all__ = ["SpeedLimit", "speed_limit"]
@@ -25,7 +27,7 @@ __all__ = ["SpeedLimit", "speed_limit"]
 _MOST_RANKS: Final = 256
 """Of more ranks only the cuts around single ranks are looked at: a maximum flow for each takes too long."""
 _MOST_FLOW: Final = 2**31 - 1
-_FAR: Final = 2**61
+_ROUNDING: Final = 1e-9  # of floating-point numbers, so that the bound stays one
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,10 @@ class SpeedLimit:
     latency_ps : int
         By the latency of the longest way that a chunk has to go.
     cut : tuple of int
-        The ranks in the set whose links out are the bottleneck (or in, of sums).
+        The ranks in the set whose links out are the bottleneck (or in, of sums); none of prices.
     cuts : str
-        ``"all"``, or ``"around ranks"`` where there are too many ranks for maximum flows.
+        ``"all"``, or ``"around ranks"`` where there are too many ranks for maximum flows; ``"prices"`` where
+        chunks have to share links on their ways, which takes longer than over any one cut.
     """
 
     bandwidth_ps: int
@@ -56,7 +59,9 @@ class SpeedLimit:
         return max(self.bandwidth_ps, self.latency_ps)
 
 
-def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) -> SpeedLimit:
+def speed_limit(
+    network: RankNetwork, condition: Condition, chunk_bytes: int, flows: Flows | None = None
+) -> SpeedLimit:
     """Return the least time that a collective takes in a network.
 
     Parameters
@@ -65,6 +70,8 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
     condition : Condition
     chunk_bytes : int
         Bytes of each of the condition's chunks.
+    flows : Flows, optional
+        Those of the condition, if they are known already.
 
     Examples
     --------
@@ -85,7 +92,7 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
     else:
         parts = [(False, before, after)]
     every = network.ranks <= _MOST_RANKS
-    bandwidth_ps, latency_ps, longest_ps = 0, 0, -1
+    bandwidth_ps, latency_ps, longest_ps, by = 0, 0, -1, "all" if every else "around ranks"
     cut: tuple[int, ...] = ()
     for backward, held, needed in parts:
         worst, ranks = _worst_cut(network, held, needed, backward=backward, every=every)
@@ -94,7 +101,12 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
         if time_ps > longest_ps:
             longest_ps, cut = time_ps, ranks
         latency_ps += _latency_ps(network.reversed() if backward else network, held, needed)
-    return SpeedLimit(bandwidth_ps, latency_ps, cut, "all" if every else "around ranks")
+    flows = flows or flows_of(network, condition)
+    if flows is not None:
+        time_ps = int(flows.least * (1 - _ROUNDING) * chunk_bytes * 10**12) + _least_latency_ps(network)
+        if time_ps > bandwidth_ps:
+            bandwidth_ps, cut, by = time_ps, (), "prices"
+    return SpeedLimit(bandwidth_ps, latency_ps, cut, by)
 
 
 def _least_latency_ps(network: RankNetwork) -> int:

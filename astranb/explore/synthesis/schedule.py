@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from astranb.core.state import require_bytes
 
 from .condition import Condition
+from .flows import Flows, passes_others
 from .matching import WORD_BITS, ChunkSets, match, retime
 from .network import RankNetwork
+from .ways import along_ways
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,15 +113,28 @@ class Schedule:
 
 
 def drawn_schedule(
-    network: RankNetwork, condition: Condition, slices: int, slice_bytes: int, *, seed: int, looked: int
+    network: RankNetwork,
+    condition: Condition,
+    slices: int,
+    slice_bytes: int,
+    *,
+    seed: int,
+    looked: int,
+    flows: Flows | None = None,
 ) -> Schedule:
     """Match links and chunks once, with numbers drawn from a seed.
+
+    Where each chunk is needed by one rank only, it goes along a way of ``flows``, those of the condition.
 
     Sums are the reverse of copies: what spreads from a rank over a tree when time runs backwards is added
     on its way to that rank. A sum that several ranks need is made at one of them and copied from there.
     """
     before, after = (condition.matrix(side, network.ranks) for side in ("before", "after"))
     before, after = (np.repeat(side, slices, axis=1) for side in (before, after))
+    wanted = after & ~before
+    if flows is not None and wanted.sum(axis=0).max() <= 1:
+        found = along_ways(network, flows, before, wanted, slice_bytes, seed=seed)
+        return finished(network, condition, slices, slice_bytes, [], [found[:2]])
     if not condition.reduces:
         found = _matched(network, before, after, slice_bytes, seed, looked)
         return finished(network, condition, slices, slice_bytes, [], [found[:2]])
@@ -177,7 +192,7 @@ def _matched(
     """Match links and chunks until ranks have what they need."""
     ranks, chunks = before.shape
     wanted = after & ~before
-    relayed = bool((wanted.any(axis=0) & ~(after | before).all(axis=0)).any())
+    relayed = passes_others(before, after)
     words = -(-chunks // WORD_BITS)
     least = 8 * ranks * (4 * words + chunks * (2 if relayed else 1)) + 24 * int(wanted.sum())
     hint = "use fewer ranks or slices"

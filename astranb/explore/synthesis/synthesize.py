@@ -18,6 +18,7 @@ from astranb.infragraph import Infra
 from .bound import SpeedLimit, speed_limit
 from .condition import Condition, condition_of
 from .exact import exact_schedule
+from .flows import flows_of
 from .network import RankNetwork, rank_network
 from .program import SynthesizedAlgorithm
 from .schedule import Schedule, drawn_schedule
@@ -31,6 +32,7 @@ __all__ = ["Synthesis", "synthesize"]
 _LOOKED: Final = 16  # candidates of each match
 _MOST_SLICES: Final = 8
 _ENOUGH_CHUNKS: Final = 128  # of a rank: with so many, links are busy almost to the end
+_FROM_ROOT: Final = 8  # times as many, because the farthest rank waits for the way of the first
 _CLOSE: Final = 1.01  # a schedule so near the bound is not improved further
 
 
@@ -217,7 +219,8 @@ def synthesize(
     total = size_bytes(size)
     if total < 1:
         raise InputError("size must be at least 1 B", where="size")
-    limit = speed_limit(network, condition, -(-total // condition.most))
+    flows = flows_of(network, condition)
+    limit = speed_limit(network, condition, -(-total // condition.most), flows)
     if protocol is not None:
         check_protocol(protocol)
     # A condition's chunks have no packets of equal sizes.
@@ -239,7 +242,7 @@ def synthesize(
             drawn: list[tuple[Schedule, int]] = []
             for trial in range(seed, seed + trials):
                 found = drawn_schedule(
-                    network, condition, count, slice_bytes(count), seed=trial, looked=_LOOKED
+                    network, condition, count, slice_bytes(count), seed=trial, looked=_LOOKED, flows=flows
                 )
                 times.append(found.time_ps)
                 drawn.append((found, trial))
@@ -257,6 +260,10 @@ def synthesize(
 def _slice_counts(condition: Condition) -> list[int]:
     """Return numbers of slices to try: as many as keep links busy, then fewer, which have less latency."""
     most = max(1, min(_MOST_SLICES, _ENOUGH_CHUNKS // condition.most))
+    if (
+        min(len(condition.before), len(condition.after)) == 1
+    ):  # slices follow one another from a root, or to it
+        most = max(1, min(_FROM_ROOT * _MOST_SLICES, _FROM_ROOT * _ENOUGH_CHUNKS // condition.most))
     counts = [most]
     while counts[-1] > 1:
         counts.append(counts[-1] // 2)
