@@ -93,12 +93,13 @@ def _synthesize(args: argparse.Namespace) -> Report:
     }
     limit = found.limit
     bound = "latency" if limit.latency_ps > limit.bandwidth_ps else "links"
-    beyond = "" if limit.cuts == "all" or bound == "latency" else ", only around single ranks"
+    if bound == "links" and limit.cuts == "sampled":
+        bound = "links (cuts around single ranks, and at 64 sampled ones)"
     slices = f"{schedule.slices} slice{'s' * (schedule.slices > 1)} a chunk"
     lines = [
         f"{name} of {found.network.ranks} ranks: {len(schedule.edge):,} transfers, {slices} ({how})",
         f"schedule: {format_time(found.time_ps)}, {found.slower:.3f} times the bound",
-        f"bound: {format_time(found.bound_ps)} by {bound}{beyond}, {format_bandwidth(found.bound_Bps)}",
+        f"bound: {format_time(found.bound_ps)} by {bound}, {format_bandwidth(found.bound_Bps)}",
     ]
     if not args.schedule_only and name != "custom":
         lines += _compared(args, found, document)

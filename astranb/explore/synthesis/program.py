@@ -168,9 +168,9 @@ def _planned(schedule: Schedule, *, packets: bool) -> dict[_Place, list[_BlockSt
     kept = [0] * network.ranks
     for rank, chunk in sorted(last, key=lambda place: (last[place], place)):
         alone = owners.get(chunk // slices) == rank and chunk not in summed
-        turn = kept[rank] % int(keepers[rank]) if keepers is not None else 0
+        keeper = kept[rank] % int(keepers[rank]) if keepers is not None else 0
         kept[rank] += 1
-        add(rank, _KEEPER - turn, _SUM if alone else _END, chunk)
+        add(rank, _KEEPER - keeper, _SUM if alone else _END, chunk)
     return steps
 
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Synthesis", "synthesize"]
 
 _LOOKED: Final = 16  # candidates of each match
-_MOST_SLICES: Final = 8
+_MOST_SLICES: Final = 64
 _ENOUGH_CHUNKS: Final = 128  # of a rank: with so many, links are busy almost to the end
-_FROM_ROOT: Final = 8  # times as many, because the farthest rank waits for the way of the first
+_FROM_ROOT: Final = 8
 _CLOSE: Final = 1.01  # a schedule so near the bound is not improved further
 
 
@@ -259,12 +259,10 @@ def synthesize(
 
 def _slice_counts(condition: Condition) -> list[int]:
     """Return numbers of slices to try: as many as keep links busy, then fewer, which have less latency."""
-    most = max(1, min(_MOST_SLICES, _ENOUGH_CHUNKS // condition.most))
-    if (
-        min(len(condition.before), len(condition.after)) == 1
-    ):  # slices follow one another from a root, or to it
-        most = max(1, min(_FROM_ROOT * _MOST_SLICES, _FROM_ROOT * _ENOUGH_CHUNKS // condition.most))
-    counts = [most]
+    enough = _ENOUGH_CHUNKS
+    if min(len(condition.before), len(condition.after)) == 1:
+        enough *= _FROM_ROOT  # the farthest rank waits while the first slice is on its way
+    counts = [max(1, min(_MOST_SLICES, enough // condition.most))]
     while counts[-1] > 1:
         counts.append(counts[-1] // 2)
     return counts

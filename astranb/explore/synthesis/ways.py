@@ -132,5 +132,5 @@ def _listed(tables: EdgeTables, slices: list[int], ways: list[Way]) -> tuple[Int
             way = ways[number]
             heapq.heappush(waiting[way[place]], (-sum(took[edge] for edge in way[place:]), number, place))
             touched.add(way[place])
-    edge, chunk, start_ps = np.array(rows, np.int64).reshape(-1, 3).T
-    return edge, chunk, start_ps
+    columns = np.array(rows, np.int64).reshape(-1, 3)
+    return columns[:, 0], columns[:, 1], columns[:, 2]
