@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Synthesis", "synthesize"]
 
 _LOOKED: Final = 16  # candidates of each match
-_MOST_SLICES: Final = 64
+_MOST_SLICES: Final = 8
 _ENOUGH_CHUNKS: Final = 128  # of a rank: with so many, links are busy almost to the end
 _FROM_ROOT: Final = 8
 _CLOSE: Final = 1.01  # a schedule so near the bound is not improved further
@@ -259,10 +259,10 @@ def synthesize(
 
 def _slice_counts(condition: Condition) -> list[int]:
     """Return numbers of slices to try: as many as keep links busy, then fewer, which have less latency."""
-    enough = _ENOUGH_CHUNKS
-    if min(len(condition.before), len(condition.after)) == 1:
-        enough *= _FROM_ROOT  # the farthest rank waits while the first slice is on its way
-    counts = [max(1, min(_MOST_SLICES, enough // condition.most))]
+    many = 1
+    if condition.most == 1 or min(len(condition.before), len(condition.after)) == 1:
+        many = _FROM_ROOT  # the farthest rank waits while the first slice is on its way
+    counts = [max(1, min(many * _MOST_SLICES, many * _ENOUGH_CHUNKS // condition.most))]
     while counts[-1] > 1:
         counts.append(counts[-1] // 2)
     return counts
