@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import astranb as anb
+from astranb.collectives import PROTOCOLS
 from astranb.core.units import format_bytes, format_time, size_bytes
 from astranb.explore.synthesis.condition import condition_of
 from astranb.explore.synthesis.network import rank_network
@@ -28,7 +29,7 @@ MACHINES: Final = {
     "two-box rail": "rails:servers=2",
 }
 COLLECTIVES: Final = ("all_gather", "all_reduce")
-_MOST_EVENTS: Final = 4_000_000  # of a library's algorithm once it is slower than the best so far
+_MOST_EVENTS: Final = 1_000_000  # of a library's algorithm once it is slower than the best so far
 
 _SPEEDS: Final = (
     ((8, 16), "all_reduce", 1.08, "TACOS, 128 heterogeneous NPUs"),
@@ -44,23 +45,34 @@ def main() -> int:
     parser.add_argument(
         "--lines", type=int, default=16, help="lines that travel as one request (default: 16)"
     )
+    parser.add_argument(
+        "--protocols", nargs="+", default=PROTOCOLS, help="of the library (default: all): packets take long"
+    )
+    parser.add_argument("--machines", nargs="+", default=MACHINES, help="some of them (default: all six)")
     options = parser.parse_args()
     network = Network(coalesce=options.lines)
     print(f"{format_bytes(size_bytes(options.size))}, {options.lines} lines as one request")
-    heads = f"{'bound':>11}{'schedule':>10}{'simulated':>12}{'library':>12}"
+    heads = f"{'bound':>11}{'schedule':>10}{'simulated':>12}{'by':>7}{'library':>9}"
     print(f"{'machine':<18}{'collective':<12}{heads}  its best")
-    for machine, infra in MACHINES.items():
+    for machine in options.machines:
+        infra = MACHINES[machine]
         for collective in COLLECTIVES:
             found = anb.explore.synthesize(infra, collective, options.size)
             sim = anb.Simulation(infra, found.collective, network=network, record=False, checkpoint_bytes=0)
             ours_ps = sim.run().now_ps
             best = anb.explore.best_algorithm(
-                infra, collective, options.size, network=network, most_events=_MOST_EVENTS
+                infra,
+                collective,
+                options.size,
+                network=network,
+                protocols=options.protocols,
+                most_events=_MOST_EVENTS,
             ).iloc[0]
             theirs_ps = int(best["time_ps"])
-            times = f"{format_time(found.bound_ps):>11}{found.slower:>9.3f}x{format_time(ours_ps):>12}"
-            library = f"{theirs_ps / ours_ps:>11.2f}x  {best['algorithm']}/{best['protocol']}"
-            print(f"{machine:<18}{collective:<12}{times}{library}", flush=True)
+            schedule = f"{format_time(found.bound_ps):>11}{found.slower:>9.3f}x"
+            ours = f"{format_time(ours_ps):>12}{found.protocol:>7}"
+            library = f"{theirs_ps / ours_ps:>8.2f}x  {best['algorithm']}/{best['protocol']}"
+            print(f"{machine:<18}{collective:<12}{schedule}{ours}{library}", flush=True)
     return 0
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from astranb.collectives import Collective, algorithms, library_choice
+from astranb.collectives import PROTOCOLS, Collective, algorithms, library_choice
+from astranb.collectives.language.protocol import check_protocol
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.progress import bar
 from astranb.gpu import Preset
@@ -32,6 +34,7 @@ def best_algorithm(
     network: Network | None = None,
     launch: str = "none",
     library: str | None = None,
+    protocols: Sequence[str] = PROTOCOLS,
     most_events: int = _MOST_EVENTS,
 ) -> pd.DataFrame:
     """Run every algorithm of a collective with every protocol that it supports.
@@ -49,8 +52,11 @@ def best_algorithm(
     library : str, optional
         A library of :data:`astranb.collectives.LIBRARIES`: what it would choose gets a row of its own, with
         the library's channels, and the column ``library`` names it.
+    protocols : sequence of str
+        Those to try; of large sizes, packets take many events.
     most_events : int
-        A run that is slower than the best so far stops after this number of events; not the library's.
+        After so many events, and again after as many, a run that is slower than the best so far stops; not
+        the library's.
 
     Returns
     -------
@@ -81,15 +87,19 @@ def best_algorithm(
     """
     import pandas as pd
 
+    for protocol in protocols:
+        check_protocol(protocol)
     known = algorithms(collective)
     if not known:
         names = sorted({a.collective for a in algorithms()})
         raise InputError(f"unknown collective {collective!r}", hint=near(collective, names))
     where = resolve(infra)
+    # Simple first, which has the fewest events: others stop once they are slower.
     asked: list[tuple[Collective, str]] = [
         (Collective.of(collective, size, one.name, channels=channels, root=root, protocol=protocol), "")
+        for protocol in sorted(protocols, key=PROTOCOLS.index)
         for one in known
-        for protocol in one.protocols
+        if protocol in one.protocols
     ]
     if library is not None:
         choice = library_choice(where, collective, size, gpu=gpu, library=library)
@@ -107,10 +117,11 @@ def best_algorithm(
                     where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
                 )
                 sim.step(most_events)
-                if not sim.finished and best_ps is not None and sim.now_ps > best_ps and not chooser:
+                while not sim.finished and (chooser or best_ps is None or sim.now_ps <= best_ps):
+                    sim.step(most_events)
+                if not sim.finished:
                     row["reason"] = f"stopped after {sim.events:,} events: slower than the best"
                     continue
-                sim.run()
             except AstranbError as error:
                 row["reason"] = str(error)
                 continue

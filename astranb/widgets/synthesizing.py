@@ -26,7 +26,7 @@ _SECONDS: Final = 30.0
 """For the first check of a text, which shares the processor with the page."""
 _ALIKE: Final = 1.02  # times that differ less are not told apart
 _EVENTS: Final = 100_000  # between two looks at whether it was stopped
-_MOST_EVENTS: Final = 4_000_000  # of a library's algorithm once it is slower than the best so far
+_MOST_EVENTS: Final = 1_000_000  # of a library's algorithm once it is slower than the best so far
 
 
 class _Stopped(BaseException):
@@ -49,7 +49,7 @@ def drafted(found: Synthesis, draft: Draft) -> Draft:
         '# editor.found.write("FILE.xml") writes it to a file, and Previous text brings back yours.\n'
     )
     found.verify()  # remembered: it takes long
-    return replace(new, text=text, made=found, channels=None)
+    return replace(new, text=text, made=found, channels=None, protocol=found.protocol)
 
 
 class Press:
@@ -107,9 +107,11 @@ class Press:
             time_ps = self._time_ps(new)
             times = f"by cache lines {format_time(time_ps)}"
             if new.made is None:  # the text is simpler, and mostly as fast
-                best_ps = self._time_ps(replace(new, made=found, channels=None))
+                best_ps = self._time_ps(replace(new, made=found, channels=None, protocol=found.protocol))
                 if best_ps * _ALIKE < time_ps:
-                    times += f" as this text ({format_time(best_ps)} as editor.found.collective)"
+                    by = "" if found.protocol == "Simple" else f" by {found.protocol}"
+                    times += f" as this text ({format_time(best_ps)}{by} as editor.found.collective)"
+                    time_ps = best_ps
             self._say([line, times])
             self._say([line, f"{times}; {self._library(time_ps)}"])
 

@@ -163,10 +163,12 @@ class _Packets:
             used[message.packets] += 1
             message.number += end * (used[message.packets] - 1)
         for waits in self.queues.values():
-            numbers = iter(sorted(message.number for got in waits for message in got))
+            numbers: dict[int, list[int]] = defaultdict(list)  # of each slice: others' are of other sizes
+            for message in sorted((m for got in waits for m in got), key=lambda m: -m.number):
+                numbers[message.chunk.channel].append(message.number)
             for got in waits:
                 for message in sorted(got, key=lambda message: message.number):
-                    message.number = next(numbers)
+                    message.number = numbers[message.chunk.channel].pop()
 
     def _operations(self, number: int, block: Block) -> Iterator[Operation]:
         """Give the operations of a block with packets."""

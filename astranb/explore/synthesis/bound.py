@@ -4,6 +4,7 @@ The first bound is ForestColl's optimum (Zhao et al., arXiv 2402.06787): of ever
 rank, what the rank needs and only the set has must leave it, over the links that do; the worst such cut is
 found with maximum flows. It is computed for every rank that needs something, and, with time reversed, for
 every rank that alone has something. That is sound for any condition: each rank's flow alone has to fit.
+Where chunks go to some ranks only, what they take of links on their way is the second one (``flows.py``).
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ import numpy as np
 from astranb.core.extras import needs_extra
 
 from .condition import Condition
+from .flows import Flows, flows_of
 from .network import RankNetwork
 
 __all__ = ["SpeedLimit", "speed_limit"]
 
 _MOST_RANKS: Final = 256
-"""Of more ranks only the cuts around single ranks are looked at: a maximum flow for each takes too long."""
+_SAMPLED: Final = 64
+"""Of more ranks, so many spread ones have a maximum flow each: a few hundredths of a second. That finds every
+cut between sets of ranks that lack and have one of them; others around single ranks are looked at besides."""
 _MOST_FLOW: Final = 2**31 - 1
-_FAR: Final = 2**61
+_ROUNDING: Final = 1e-9  # of floating-point numbers, so that the bound stays one
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,10 @@ class SpeedLimit:
     latency_ps : int
         By the latency of the longest way that a chunk has to go.
     cut : tuple of int
-        The ranks in the set whose links out are the bottleneck (or in, of sums).
+        The ranks in the set whose links out are the bottleneck (or in, of sums); none of prices.
     cuts : str
-        ``"all"``, or ``"around ranks"`` where there are too many ranks for maximum flows.
+        ``"all"``, or ``"sampled"`` where there are too many ranks for a maximum flow each; ``"prices"`` where
+        chunks have to share links on their ways, which takes longer than over any one cut.
     """
 
     bandwidth_ps: int
@@ -56,7 +61,9 @@ class SpeedLimit:
         return max(self.bandwidth_ps, self.latency_ps)
 
 
-def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) -> SpeedLimit:
+def speed_limit(
+    network: RankNetwork, condition: Condition, chunk_bytes: int, flows: Flows | None = None
+) -> SpeedLimit:
     """Return the least time that a collective takes in a network.
 
     Parameters
@@ -65,6 +72,8 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
     condition : Condition
     chunk_bytes : int
         Bytes of each of the condition's chunks.
+    flows : Flows, optional
+        Those of the condition, if they are known already.
 
     Examples
     --------
@@ -84,17 +93,26 @@ def speed_limit(network: RankNetwork, condition: Condition, chunk_bytes: int) ->
         parts = [(True, owned, before & owned.any(axis=0)), (False, owned, after)]
     else:
         parts = [(False, before, after)]
-    every = network.ranks <= _MOST_RANKS
+    ends = list(range(network.ranks))
+    cuts = "all"
+    if len(ends) > _MOST_RANKS:  # multiples of the golden ratio: they do not fall into one row of a grid
+        ends = sorted({int(k * 0.6180339887 % 1 * len(ends)) for k in range(_SAMPLED)})
+        cuts = "sampled"
     bandwidth_ps, latency_ps, longest_ps = 0, 0, -1
     cut: tuple[int, ...] = ()
     for backward, held, needed in parts:
-        worst, ranks = _worst_cut(network, held, needed, backward=backward, every=every)
+        worst, ranks = _worst_cut(network, held, needed, ends, backward=backward)
         time_ps = int(worst * chunk_bytes * 10**12) + (_least_latency_ps(network) if worst else 0)
         bandwidth_ps += time_ps
         if time_ps > longest_ps:
             longest_ps, cut = time_ps, ranks
         latency_ps += _latency_ps(network.reversed() if backward else network, held, needed)
-    return SpeedLimit(bandwidth_ps, latency_ps, cut, "all" if every else "around ranks")
+    flows = flows or flows_of(network, condition)
+    if flows is not None:
+        time_ps = int(flows.least * (1 - _ROUNDING) * chunk_bytes * 10**12) + _least_latency_ps(network)
+        if time_ps > bandwidth_ps:
+            bandwidth_ps, cut, cuts = time_ps, (), "prices"
+    return SpeedLimit(bandwidth_ps, latency_ps, cut, cuts)
 
 
 def _least_latency_ps(network: RankNetwork) -> int:
@@ -115,9 +133,12 @@ def _latency_ps(network: RankNetwork, held: np.ndarray, needed: np.ndarray) -> i
 
 
 def _worst_cut(
-    network: RankNetwork, held: np.ndarray, needed: np.ndarray, *, backward: bool, every: bool
+    network: RankNetwork, held: np.ndarray, needed: np.ndarray, ends: list[int], *, backward: bool
 ) -> tuple[Fraction, tuple[int, ...]]:
-    """Return the chunks that have to cross a cut for each byte per second over it, of the worst cut."""
+    """Return the chunks that have to cross a cut for each byte per second over it, of the worst cut.
+
+    All cuts around single ranks, and all with one of some ranks at an end.
+    """
     links = _Links(network, backward=backward)
     missing = needed & ~held
     worst, cut = Fraction(0), tuple[int, ...]()
@@ -131,13 +152,11 @@ def _worst_cut(
             if count and rate and Fraction(count, rate) > worst:
                 others = tuple(other for other in range(network.ranks) if other != rank)
                 worst, cut = Fraction(count, rate), (rank,) if inside else others
-    if not every:
-        return worst, cut
     into = _MaximumFlows(links, network.fabric.gpus.tolist())
-    for rank in range(network.ranks):
+    for rank in ends:
         worst, cut = into.worse(worst, cut, *_classes(held[:, missing[rank]]), rank)
     back = _MaximumFlows(_Links(network, backward=not backward), network.fabric.gpus.tolist())
-    for rank in range(network.ranks):
+    for rank in ends:
         unicast = missing[:, alone[rank]]
         unicast = unicast[:, unicast.any(axis=0)]
         only = np.zeros_like(unicast)  # one of those that need it: what all need, this one needs

@@ -28,7 +28,7 @@ __all__ = ["SynthesizedAlgorithm"]
 
 _Place = tuple[int, int]  # a rank and the port of one of its blocks, or a rank and a chunk
 
-_KEEPER: Final = -1  # the port of the block that sends nothing
+_KEEPER: Final = -1  # the port of the first block that sends nothing; those of others are lower numbers
 _SUM, _END = -1, -2
 _BLOCKS_OF_PORT: Final = 2
 """Thread blocks that make the transfers of a port by turns: one sends while the other waits for answers."""
@@ -65,10 +65,12 @@ class SynthesizedAlgorithm:
     schedule : Schedule
     root : int
         The root of a rooted collective.
+    packets : bool
+        Whether it is for the protocols LL and LL128, by which blocks copy what comes from packets.
     """
 
-    def __init__(self, schedule: Schedule, root: int = 0) -> None:
-        self.schedule, self.root = schedule, root
+    def __init__(self, schedule: Schedule, root: int = 0, *, packets: bool = False) -> None:
+        self.schedule, self.root, self.packets = schedule, root, packets
         self.__name__ = "synthesized"
         self.custom = schedule.condition.name == "custom"
         self.channels = 1 if self.custom else _channels(schedule, len(self.steps))
@@ -76,7 +78,7 @@ class SynthesizedAlgorithm:
     @cached_property
     def steps(self) -> dict[_Place, list[_BlockStep]]:
         """What each block does in its order, by rank and port."""
-        return _planned(self.schedule)
+        return _planned(self.schedule, packets=self.packets)
 
     def __call__(self, program: Program) -> None:
         """Add the schedule to a program, for the current channel.
@@ -112,7 +114,7 @@ def _channels(schedule: Schedule, blocks: int) -> int:
     return max(1, min(4 * fastest, _SMS // each, lines))
 
 
-def _planned(schedule: Schedule) -> dict[_Place, list[_BlockStep]]:
+def _planned(schedule: Schedule, *, packets: bool) -> dict[_Place, list[_BlockStep]]:
     """Return what each block does."""
     network, condition, slices = schedule.network, schedule.condition, schedule.slices
     ports = network.port[network.first_port[:-1]][schedule.edge]
@@ -160,9 +162,15 @@ def _planned(schedule: Schedule) -> dict[_Place, list[_BlockStep]]:
         for chunk in range(of * slices, (of + 1) * slices):
             if chunk not in summed:
                 last.setdefault((rank, chunk), 0)
+    last_port = network.port[network.first_port[1:] - 1][schedule.edge]
+    ways = np.unique(np.stack([schedule.target, last_port]), axis=1)[0]  # a rank for each port into it
+    keepers = _BLOCKS_OF_PORT * np.bincount(ways, minlength=network.ranks) if packets else None
+    kept = [0] * network.ranks
     for rank, chunk in sorted(last, key=lambda place: (last[place], place)):
         alone = owners.get(chunk // slices) == rank and chunk not in summed
-        add(rank, _KEEPER, _SUM if alone else _END, chunk)
+        keeper = kept[rank] % int(keepers[rank]) if keepers is not None else 0
+        kept[rank] += 1
+        add(rank, _KEEPER - keeper, _SUM if alone else _END, chunk)
     return steps
 
 
@@ -225,19 +233,25 @@ class _ScheduleWriter:
 
     def write(self) -> None:
         """Write all blocks."""
-        for rank in range(self.program.ranks):
-            for place in sorted(place for place in self.steps if place[0] == rank and place[1] != _KEEPER):
-                block = self.program.block(rank)
-                for step in self.steps[place]:
-                    self._step(block, place, step)
+        for rank, places in enumerate(self._places()):
             kept = [] if self.condition.reduces else self._kept(rank)
-            if kept or (rank, _KEEPER) in self.steps:
+            if kept and (rank, _KEEPER) not in self.steps:
+                places.append((rank, _KEEPER))
+            for place in sorted(places, key=lambda place: (place[1] < 0, abs(place[1]))):
                 block = self.program.block(rank)
-                block.phase("copy")
-                for chunk in kept:
-                    block.copy(self._input(rank, chunk), self._output(rank, chunk))
-                for step in self.steps.get((rank, _KEEPER), ()):
-                    self._step(block, (rank, _KEEPER), step)
+                if place[1] == _KEEPER and kept:
+                    block.phase("copy")
+                    for chunk in kept:
+                        block.copy(self._input(rank, chunk), self._output(rank, chunk))
+                for step in self.steps.get(place, ()):
+                    self._step(block, place, step)
+
+    def _places(self) -> list[list[_Place]]:
+        """Return the blocks of each rank that have steps."""
+        found: list[list[_Place]] = [[] for _ in range(self.program.ranks)]
+        for place in self.steps:
+            found[place[0]].append(place)
+        return found
 
     def _kept(self, rank: int) -> list[int]:
         """Return the slices that a rank has and needs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,8 +11,10 @@ from numpy.typing import NDArray
 from astranb.core.state import require_bytes
 
 from .condition import Condition
+from .flows import Flows, passes_others
 from .matching import WORD_BITS, ChunkSets, match, retime
 from .network import RankNetwork
+from .ways import along_ways
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,8 @@ __all__ = ["Schedule", "drawn_schedule", "finished"]
 Ints = NDArray[np.int64]
 
 _SIGNAL_PS: Final = 1_700_000
+_PACKETS: Final = {"LL": (216, 64, 100_000), "LL128": (216, 120, 400_000)}
+"""Bytes that count for a line and those of data in it, and picoseconds until it is seen."""
 
 
 @dataclass(frozen=True)
@@ -57,26 +60,33 @@ class Schedule:
         """When the last slice has arrived."""
         return int(self.end_ps.max(initial=0))
 
-    @cached_property
-    def expected_ps(self) -> int:
-        """Time that is to be expected by cache lines, where lines have headers and blocks wait for answers.
+    def expected_ps(self, protocol: str) -> int:
+        """Return the time that is to be expected by cache lines, where lines have headers and blocks wait.
 
-        Assumptions: a line of 128 B has a header of 16 B and an acknowledgement of 16 B, which shares the
-        links the other way; a block that has stored a slice waits for acknowledgements, twice the latency,
-        and 1.7 µs pass besides until the other rank sees the signal (measured: what a transfer of 128 B
-        takes by cache lines with the default GPU). Two blocks of a port do so by turns.
+        Assumptions: a line of 128 B has a header of 16 B. By ``Simple``, a line also has an acknowledgement
+        of 16 B, which shares the links the other way; a block that has stored a slice waits for
+        acknowledgements, twice the latency, and 1.7 µs pass besides until the other rank sees the signal
+        (measured: what a transfer of 128 B takes by cache lines with the default GPU). Two blocks of a port
+        do so by turns. By ``LL`` and ``LL128`` a line carries 64 or 120 B, is sent on as soon as it has come,
+        and needs 0.1 or 0.4 µs besides the latency; looking for flags and copying from packets take half of
+        the time again (measured likewise, 64 KiB to 4 MiB).
         """
         tables = self.network.edges(self.slice_bytes)
-        busy_ps = tables.busy_ps * 5 // 4
-        answer_ps = 2 * self.network.latency_ps + _SIGNAL_PS
+        wire, data, besides_ps = _PACKETS.get(protocol, (160, 128, _SIGNAL_PS))
+        busy_ps = tables.busy_ps * wire // data
         wire_ps = np.maximum.reduceat(busy_ps[tables.port], tables.first_port[:-1])
-        first = tables.port[tables.first_port[:-1]]
-        np.maximum.at(busy_ps, first, answer_ps // 2)
-        slowed = tables._replace(busy_ps=busy_ps, took_ps=self.network.latency_ps + wire_ps + answer_ps)
+        took_ps = self.network.latency_ps + besides_ps
+        if protocol == "Simple":
+            took_ps += self.network.latency_ps * 2 + wire_ps
+            first = tables.port[tables.first_port[:-1]]
+            np.maximum.at(busy_ps, first, self.network.latency_ps + besides_ps // 2)
+        slowed = tables._replace(busy_ps=busy_ps, took_ps=took_ps)
         total = self.condition.chunks * self.slices
         ready_ps = np.zeros(self.network.ranks * total, np.int64)
         start_ps = retime(slowed, self.edge, self.chunk, ready_ps, chunks=total)
-        return int((start_ps + slowed.took_ps[self.edge]).max(initial=0))
+        return int(
+            (start_ps + np.maximum(took_ps, self.network.latency_ps + wire_ps)[self.edge]).max(initial=0)
+        )
 
     @property
     def source(self) -> Ints:
@@ -103,15 +113,28 @@ class Schedule:
 
 
 def drawn_schedule(
-    network: RankNetwork, condition: Condition, slices: int, slice_bytes: int, *, seed: int, looked: int
+    network: RankNetwork,
+    condition: Condition,
+    slices: int,
+    slice_bytes: int,
+    *,
+    seed: int,
+    looked: int,
+    flows: Flows | None = None,
 ) -> Schedule:
     """Match links and chunks once, with numbers drawn from a seed.
+
+    Where each chunk is needed by one rank only, it goes along a way of ``flows``, those of the condition.
 
     Sums are the reverse of copies: what spreads from a rank over a tree when time runs backwards is added
     on its way to that rank. A sum that several ranks need is made at one of them and copied from there.
     """
     before, after = (condition.matrix(side, network.ranks) for side in ("before", "after"))
     before, after = (np.repeat(side, slices, axis=1) for side in (before, after))
+    wanted = after & ~before
+    if flows is not None and wanted.sum(axis=0).max() <= 1:
+        found = along_ways(network, flows, before, wanted, slice_bytes, seed=seed)
+        return finished(network, condition, slices, slice_bytes, [], [found[:2]])
     if not condition.reduces:
         found = _matched(network, before, after, slice_bytes, seed, looked)
         return finished(network, condition, slices, slice_bytes, [], [found[:2]])
@@ -169,7 +192,7 @@ def _matched(
     """Match links and chunks until ranks have what they need."""
     ranks, chunks = before.shape
     wanted = after & ~before
-    relayed = bool((wanted.any(axis=0) & ~(after | before).all(axis=0)).any())
+    relayed = passes_others(before, after)
     words = -(-chunks // WORD_BITS)
     least = 8 * ranks * (4 * words + chunks * (2 if relayed else 1)) + 24 * int(wanted.sum())
     hint = "use fewer ranks or slices"

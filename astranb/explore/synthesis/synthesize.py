@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from astranb.collectives import Collective, Flaw, Program, verify, write_algorithm
+from astranb.collectives import PROTOCOLS, Collective, Flaw, Program, verify, write_algorithm
+from astranb.collectives.language.protocol import check_protocol
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
 from astranb.core.units import size_bytes
@@ -17,6 +18,7 @@ from astranb.infragraph import Infra
 from .bound import SpeedLimit, speed_limit
 from .condition import Condition, condition_of
 from .exact import exact_schedule
+from .flows import flows_of
 from .network import RankNetwork, rank_network
 from .program import SynthesizedAlgorithm
 from .schedule import Schedule, drawn_schedule
@@ -30,6 +32,7 @@ __all__ = ["Synthesis", "synthesize"]
 _LOOKED: Final = 16  # candidates of each match
 _MOST_SLICES: Final = 8
 _ENOUGH_CHUNKS: Final = 128  # of a rank: with so many, links are busy almost to the end
+_FROM_ROOT: Final = 8
 _CLOSE: Final = 1.01  # a schedule so near the bound is not improved further
 
 
@@ -52,6 +55,8 @@ class Synthesis:
         The time of every trial.
     exact : bool
         Whether no schedule has fewer steps.
+    protocol : str
+        The one by which it is expected to be fastest by cache lines, or that was asked for.
     """
 
     schedule: Schedule
@@ -61,6 +66,7 @@ class Synthesis:
     seed: int
     trials_ps: tuple[int, ...]
     exact: bool = False
+    protocol: str = "Simple"
 
     @property
     def network(self) -> RankNetwork:
@@ -74,8 +80,8 @@ class Synthesis:
 
     @property
     def expected_ps(self) -> int:
-        """Time to be expected by cache lines: see :attr:`Schedule.expected_ps`."""
-        return self.schedule.expected_ps
+        """Time to be expected by cache lines: see :meth:`Schedule.expected_ps`."""
+        return self.schedule.expected_ps(self.protocol)
 
     @property
     def bound_ps(self) -> int:
@@ -100,12 +106,13 @@ class Synthesis:
     @cached_property
     def algorithm(self) -> SynthesizedAlgorithm:
         """The value for ``algorithm=`` of the collective."""
-        return SynthesizedAlgorithm(self.schedule, self.root)
+        return SynthesizedAlgorithm(self.schedule, self.root, packets=self.protocol != "Simple")
 
     @cached_property
     def collective(self) -> Collective:
         """The collective with this algorithm, to be simulated."""
-        return Collective.of(self.schedule.condition.name, self.size, self.algorithm, root=self.root)
+        name = self.schedule.condition.name
+        return Collective.of(name, self.size, self.algorithm, root=self.root, protocol=self.protocol)
 
     @property
     def text(self) -> str:
@@ -121,7 +128,9 @@ class Synthesis:
     def program(self) -> Program:
         """The program of one channel, without NICs: what is verified and written to files."""
         name = self.schedule.condition.name
-        one = Collective.of(name, self.size, self.algorithm, channels=1, root=self.root)
+        one = Collective.of(
+            name, self.size, self.algorithm, channels=1, root=self.root, protocol=self.protocol
+        )
         return one.program(self.network.ranks)
 
     def verify(self) -> list[Flaw]:
@@ -148,6 +157,7 @@ def synthesize(
     seed: int = 0,
     down: Sequence[str] = (),
     exact: bool = False,
+    protocol: str | None = None,
 ) -> Synthesis:
     """Synthesise an algorithm of a collective for a network.
 
@@ -171,6 +181,8 @@ def synthesize(
         Links that have failed, as ``"A->B"``.
     exact : bool
         Solve for the least number of steps instead: for a few ranks and chunks.
+    protocol : str, optional
+        ``"Simple"``, ``"LL"`` or ``"LL128"``; by default what is expected to be fastest.
 
     Returns
     -------
@@ -207,7 +219,12 @@ def synthesize(
     total = size_bytes(size)
     if total < 1:
         raise InputError("size must be at least 1 B", where="size")
-    limit = speed_limit(network, condition, -(-total // condition.most))
+    flows = flows_of(network, condition)
+    limit = speed_limit(network, condition, -(-total // condition.most), flows)
+    if protocol is not None:
+        check_protocol(protocol)
+    # A condition's chunks have no packets of equal sizes.
+    able = (protocol,) if protocol else PROTOCOLS if condition.name != "custom" else ("Simple",)
 
     def slice_bytes(count: int) -> int:
         return -(-total // (condition.most * count))
@@ -215,7 +232,8 @@ def synthesize(
     if exact:
         count = slices or 1
         best = exact_schedule(network, condition, count, slice_bytes(count))
-        return Synthesis(best, limit, total, root, seed, (best.time_ps,), exact=True)
+        protocol = min(able, key=best.expected_ps)
+        return Synthesis(best, limit, total, root, seed, (best.time_ps,), exact=True, protocol=protocol)
     times: list[int] = []
     best_of: list[tuple[Schedule, int]] = []  # for each number of slices
     counts = _slice_counts(condition) if slices is None else [slices]
@@ -224,7 +242,7 @@ def synthesize(
             drawn: list[tuple[Schedule, int]] = []
             for trial in range(seed, seed + trials):
                 found = drawn_schedule(
-                    network, condition, count, slice_bytes(count), seed=trial, looked=_LOOKED
+                    network, condition, count, slice_bytes(count), seed=trial, looked=_LOOKED, flows=flows
                 )
                 times.append(found.time_ps)
                 drawn.append((found, trial))
@@ -233,14 +251,18 @@ def synthesize(
                     break
             best_of.append(min(drawn, key=lambda one: one[0].time_ps))
     # Small slices keep links busy, and cost more signals: that decides between numbers of slices.
-    schedule, trial = min(best_of, key=lambda one: one[0].expected_ps)
-    return Synthesis(schedule, limit, total, root, trial, tuple(times))
+    expected = {(number, how): one[0].expected_ps(how) for number, one in enumerate(best_of) for how in able}
+    number, how = min(expected, key=lambda pair: expected[pair])
+    schedule, trial = best_of[number]
+    return Synthesis(schedule, limit, total, root, trial, tuple(times), protocol=how)
 
 
 def _slice_counts(condition: Condition) -> list[int]:
     """Return numbers of slices to try: as many as keep links busy, then fewer, which have less latency."""
-    most = max(1, min(_MOST_SLICES, _ENOUGH_CHUNKS // condition.most))
-    counts = [most]
+    many = 1
+    if condition.most == 1 or min(len(condition.before), len(condition.after)) == 1:
+        many = _FROM_ROOT  # the farthest rank waits while the first slice is on its way
+    counts = [max(1, min(many * _MOST_SLICES, many * _ENOUGH_CHUNKS // condition.most))]
     while counts[-1] > 1:
         counts.append(counts[-1] // 2)
     return counts

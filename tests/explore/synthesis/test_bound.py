@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from astranb.explore import synthesize
+from astranb.explore.synthesis import bound, flows
 from astranb.explore.synthesis.bound import speed_limit
 from astranb.explore.synthesis.condition import condition_of
+from astranb.explore.synthesis.flows import flows_of
 from astranb.explore.synthesis.network import rank_network
 
 from .support import faults_of
@@ -36,6 +38,52 @@ def test_bounds_by_hand(infra, collective, chunks, links_GBps, latency_ns):  # n
     least = int(network.fabric.links["latency_ps"].min())
     assert limit.bandwidth_ps - least == pytest.approx(chunks * 1000 * US / links_GBps, abs=2)
     assert latency_ns * 1000 == least
+
+
+@pytest.mark.parametrize(
+    "infra, hops",
+    [
+        # Chunks of 1 MB that an average link of 50 GB/s carries: hops of all pairs over links.
+        ("ring:gpus=8", 8 * (1 + 1 + 2 + 2 + 3 + 3 + 4) / 16),
+        ("torus2d:rows=4,columns=4", 16 * 32 / 64),
+        # Half of the ranks send to the other half over 4, or 8, links: more than links carry on average.
+        ("mesh2d:rows=4,columns=4", 8 * 8 / 4),
+        ("mesh2d:rows=4,columns=8", 16 * 16 / 4),
+        # 64 chunks leave a box by 8 NICs.
+        ("rails:servers=2", 64 / 8),
+    ],
+)
+def test_all_to_all_shares_links_on_its_way(infra, hops):
+    network = rank_network(infra)
+    limit = speed_limit(network, condition_of("all_to_all", network.ranks), 10**6)
+    least = int(network.fabric.links["latency_ps"].min())
+    assert (limit.bandwidth_ps - least) / (20 * US) == pytest.approx(hops, rel=2e-3)
+    assert limit.bandwidth_ps - least <= 20 * US * hops
+
+
+@pytest.mark.parametrize("infra", ["ring:gpus=6", "torus2d:rows=3,columns=3", "rails:servers=2"])
+@pytest.mark.parametrize("collective", ["all_to_all", "gather", "send_recv"])
+def test_multiplicative_weights_are_a_bound_below_the_linear_program(monkeypatch, infra, collective):
+    network = rank_network(infra)
+    condition = condition_of(collective, network.ranks)
+    exact = flows_of(network, condition)
+    monkeypatch.setattr(flows, "_MOST_VARIABLES", 0)
+    approximate = flows_of(network, condition)
+    assert 0.3 * exact.least < approximate.least <= exact.least * 1.002
+    assert approximate.ways.keys() == exact.ways.keys()
+
+
+def test_of_many_ranks_a_few_are_sampled(monkeypatch):
+    # Two rings of five that two links join: five chunks cross each link, not those of one rank.
+    network = rank_network("mesh2d:rows=2,columns=9", down=["gpu[4]->gpu[5]"])
+    condition = condition_of("all_gather", network.ranks)
+    exact = speed_limit(network, condition, 10**6)
+    monkeypatch.setattr(bound, "_MOST_RANKS", 4)
+    monkeypatch.setattr(bound, "_SAMPLED", 4)
+    sampled = speed_limit(network, condition, 10**6)
+    assert (exact.cuts, sampled.cuts) == ("all", "sampled")
+    assert sampled.bandwidth_ps == exact.bandwidth_ps == 10 * 20 * US + 500_000
+    assert len(exact.cut) not in (1, 17)
 
 
 def test_the_end_of_a_line_is_a_bottleneck():

@@ -71,13 +71,45 @@ def test_a_wrong_schedule_of_a_condition_is_found():
     assert verify(program, "custom")[0].kind == "result"
 
 
+_SLICES = {"all_gather": 4, "reduce_scatter": 8, "all_reduce": 8, "broadcast": 32, "all_to_all": 8}
+
+
 @pytest.mark.parametrize("name", SIX)
-@pytest.mark.parametrize("collective", ["all_gather", "all_reduce"])
+@pytest.mark.parametrize("collective", _SLICES)
 def test_named_topologies_are_within_ten_per_cent_of_the_bound(name, collective):
-    found = synthesize(SIX[name], collective, "64 MiB")
+    found = synthesize(SIX[name], collective, "1 GiB", slices=_SLICES[collective], trials=3)
+    assert 1 <= found.slower < 1.1
+    assert faults_of(found.schedule) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIX)
+@pytest.mark.parametrize("collective", [c for c in SYNTHESIZED if c != "send_recv"])
+def test_what_is_found_by_default_is_near_the_bound_and_right(name, collective):
+    found = synthesize(SIX[name], collective, "1 GiB")
+    assert 1 <= found.slower < 1.1
+    assert faults_of(found.schedule) == []
+    assert synthesize(SIX[name], collective, "1 GiB", slices=2, trials=1).verify() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "infra", ["torus2d:rows=8,columns=8", "mesh2d:rows=6,columns=8", "ring:gpus=32", "rails:servers=4"]
+)
+@pytest.mark.parametrize(
+    "collective", ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all"]
+)
+def test_larger_topologies_are_near_the_bound(infra, collective):
+    found = synthesize(infra, collective, "4 GiB", trials=2)
+    assert 1 <= found.slower < 1.1
+
+
+def test_chunks_on_their_way_use_what_others_leave():
+    # A rank has seven links to the others, of which its neighbour's is one: 1/4 of a chunk goes that way.
+    found = synthesize("fully-connected:gpus=8", "send_recv", "64 MiB", slices=64, trials=1)
+    assert found.limit.bandwidth_ps - 500_000 == pytest.approx(2**26 / 50e9 * 1e12 / 4, rel=2e-3)
     assert found.slower < 1.1
     assert faults_of(found.schedule) == []
-    assert found.verify() == []
 
 
 def test_a_torus_of_128_ranks_is_near_the_bound():
@@ -106,11 +138,29 @@ def test_a_file_is_read_back(tmp_path, collective, ending):
 
 @pytest.mark.parametrize("infra", ["ring:gpus=4", "rails:servers=2"])
 def test_it_is_simulated_by_cache_lines(infra):
-    found = synthesize(infra, "all_reduce", "256 KiB", slices=2, trials=1)
+    found = synthesize(infra, "all_reduce", "256 KiB", slices=2, trials=1, protocol="Simple")
     sim = anb.Simulation(infra, found.collective)
     sim.run()  # the result is checked
     assert sim.finished
     assert sim.now_ps > found.bound_ps
+
+
+@pytest.mark.parametrize("protocol", ["LL", "LL128"])
+@pytest.mark.parametrize("infra", ["torus2d:rows=3,columns=3", "dgx-h100"])
+def test_small_sizes_are_faster_by_packets(infra, protocol):
+    times = {}
+    for how in ("Simple", protocol):  # chunks of unequal slices, in the torus
+        found = synthesize(infra, "all_reduce", "36 KiB", slices=2, trials=1, protocol=how)
+        assert found.verify() == []
+        sim = anb.Simulation(infra, found.collective)
+        sim.run()  # the result is checked
+        times[how] = sim.now_ps
+    assert times[protocol] < 0.7 * times["Simple"]
+
+
+def test_the_protocol_follows_from_the_size():
+    small, large = (synthesize("dgx-h100", "all_gather", size, trials=1) for size in ("4 KiB", "64 MiB"))
+    assert (small.protocol, large.protocol) == ("LL", "Simple")
 
 
 @pytest.mark.parametrize("reduces", [False, True])
@@ -125,7 +175,7 @@ def test_a_condition_is_simulated_and_its_result_checked(reduces):
 
 
 def test_a_failed_link_is_left_alone():
-    found = synthesize("ring:gpus=4", "all_gather", "1 MiB", down=["gpu[0]->gpu[1]"])
+    found = synthesize("ring:gpus=4", "all_gather", "1 MiB", down=["gpu[0]->gpu[1]"], protocol="Simple")
     sends = set(zip(found.schedule.source.tolist(), found.schedule.target.tolist(), strict=True))
     assert not {(0, 1), (1, 0)} & sends
     assert found.verify() == []
@@ -152,6 +202,7 @@ def test_conditions_of_collectives_are_what_the_library_promises():
         (lambda: synthesize("ring:gpus=4", "all_gathr"), "did you mean 'all_gather'"),
         (lambda: synthesize("ring:gpus=4", "broadcast", root=4), "root 4 is not a rank"),
         (lambda: synthesize("ring:gpus=4", "all_gather", trials=0), "trials must be a whole number from 1"),
+        (lambda: synthesize("ring:gpus=4", "all_gather", protocol="LL64"), "unknown protocol 'LL64'"),
         (lambda: synthesize("ring:gpus=4", "all_gather", "0 B"), "size must be at least 1 B"),
         (lambda: synthesize("switch:gpus=1", "all_gather"), "one rank has nobody to send to"),
         (lambda: synthesize("ring:gpus=4", "all_gather", down=["a->b"]), "there is no node 'a'"),
