@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing import resource_tracker
 from threading import Event
@@ -35,6 +36,8 @@ _DEATHS: Final = 3
 _KILLED: Final = f"{_DEATHS} workers died while they ran it; is there too little memory?"
 _NO_NOTES: Final = {"runs": "", "deaths": {}}
 """Which point of a batch runs, by its hash, and how many workers have died with each."""
+_FETCH_S: Final = 5
+"""How long to wait for a result; until another worker has it, other results are waiting too."""
 _NOTES_S: Final = 10
 _CONNECT_S: Final = 10
 """How long a scheduler, and then a first worker, may take to appear."""
@@ -136,7 +139,7 @@ class _OnDask:
 
         with self._reaching():
             notes = Variable(f"astranb-{uuid4().hex}", client=self._client)
-            notes.set(_NO_NOTES)
+            self._client.sync(partial(notes.set, asynchronous=True), _NO_NOTES, callback_timeout=_ANSWER_S)
             return _Batch(tasks, self._submitted(tasks, notes), notes)
 
     def _submitted(self, tasks: list[Task], notes: Variable) -> Future:
@@ -149,10 +152,7 @@ class _OnDask:
         error = None
         with self._reaching():
             if batch.future.status == "finished":
-                try:
-                    return list(batch.future.result(timeout=_ANSWER_S))
-                except TimeoutError:
-                    return None  # its worker has died with the result
+                return self._result(batch.future)
             if batch.future.status == "error":
                 error = batch.future.exception(timeout=_ANSWER_S)
             if batch.future.status == "cancelled" and self._client.status != "running":
@@ -167,6 +167,15 @@ class _OnDask:
                 batch.future = self._submitted(batch.tasks, batch.notes)
                 return None
         return [_lost(task, _KILLED) for task in batch.tasks]
+
+    def _result(self, future: Future) -> Rows | None:
+        """Fetch the rows that a worker has; None: it has died with them, and they are computed again."""
+        gather = partial(self._client.gather, errors="skip", asynchronous=True)
+        try:
+            found = self._client.sync(gather, [future], callback_timeout=_FETCH_S)
+        except TimeoutError:
+            return None
+        return next(iter(found), None)
 
     def _forget(self, batch: _Batch) -> None:
         """Let the scheduler drop a batch: it would run it again if the worker that has the result dies."""
@@ -203,7 +212,7 @@ class _OnDask:
             raise self._gone() from None
 
     def _gone(self) -> InputError:
-        return InputError("the Dask scheduler has ended", where=self._address(), hint=_AGAIN)
+        return InputError("the Dask scheduler does not answer any more", where=self._address(), hint=_AGAIN)
 
     def _address(self) -> str:
         scheduler = self._client.scheduler

@@ -17,6 +17,7 @@ __all__ = ["SweepStore"]
 
 _ALL: Final = "points.parquet"
 _BATCHES: Final = "batch-*.parquet"
+_LOCK: Final = ".lock"
 
 
 class SweepStore:
@@ -40,7 +41,8 @@ class SweepStore:
         self.rows: dict[str, dict[str, Any]] = {}
         self._folder = None if folder is None else made_folder(folder)
         if self._folder is not None:
-            self._read(self._files())
+            with locked(self._folder / _LOCK):  # another sweep may be joining the files
+                self._read(self._files())
 
     def _files(self) -> list[Path]:
         assert self._folder is not None  # noqa: S101 - only such a store has files
@@ -74,7 +76,7 @@ class SweepStore:
         """Join all files to one."""
         if self._folder is None:
             return
-        with locked(self._folder / ".lock"):
+        with locked(self._folder / _LOCK):
             files = self._files()
             if len(files) < 2 and all(file.name == _ALL for file in files):
                 return
