@@ -149,7 +149,7 @@ class _OnDask:
 
     def _rows(self, batch: _Batch) -> Rows | None:
         """Return the rows of a batch that has ended; None: it runs again."""
-        error = None
+        error: Any = None
         with self._reaching():
             if batch.future.status == "finished":
                 return self._result(batch.future)

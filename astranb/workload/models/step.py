@@ -503,9 +503,8 @@ class ModelStep:
         for program in self.stages:
             rows: dict[tuple[int, int, tuple[Kernel, ...]], list[int]] = {}
             columns = zip(program.kind, program.flops, program.size, program.kernels, strict=True)
-            for row, (kind, *what) in enumerate(columns):
+            for row, (kind, flops, size, kernels) in enumerate(columns):
                 if kind == NodeType.COMP:
-                    flops, size, kernels = what
                     rows.setdefault((flops, size, kernels), []).append(row)
             each.append({what: np.array(found) for what, found in rows.items()})
         return each

@@ -69,6 +69,8 @@ def test_multiplicative_weights_are_a_bound_below_the_linear_program(monkeypatch
     exact = flows_of(network, condition)
     monkeypatch.setattr(flows, "_MOST_VARIABLES", 0)
     approximate = flows_of(network, condition)
+    assert exact is not None
+    assert approximate is not None
     assert 0.3 * exact.least < approximate.least <= exact.least * 1.002
     assert approximate.ways.keys() == exact.ways.keys()
 
