@@ -32,6 +32,7 @@ __all__ = ["Synthesis", "synthesize"]
 _LOOKED: Final = 16  # candidates of each match
 _MOST_SLICES: Final = 8
 _ENOUGH_CHUNKS: Final = 128  # of a rank: with so many, links are busy almost to the end
+_LEAST_BYTES: Final = 4096  # of a slice: smaller ones cost blocks more than they save links (measured)
 _FROM_ROOT: Final = 8
 _CLOSE: Final = 1.01  # a schedule so near the bound is not improved further
 
@@ -236,7 +237,7 @@ def synthesize(
         return Synthesis(best, limit, total, root, seed, (best.time_ps,), exact=True, protocol=protocol)
     times: list[int] = []
     best_of: list[tuple[Schedule, int]] = []  # for each number of slices
-    counts = _slice_counts(condition) if slices is None else [slices]
+    counts = _slice_counts(condition, total // condition.most) if slices is None else [slices]
     with bar(len(counts) * trials, what="synthesising", unit="trial") as shown:
         for count in counts:
             drawn: list[tuple[Schedule, int]] = []
@@ -257,12 +258,13 @@ def synthesize(
     return Synthesis(schedule, limit, total, root, trial, tuple(times), protocol=how)
 
 
-def _slice_counts(condition: Condition) -> list[int]:
+def _slice_counts(condition: Condition, chunk_bytes: int) -> list[int]:
     """Return numbers of slices to try: as many as keep links busy, then fewer, which have less latency."""
     many = 1
     if condition.most == 1 or min(len(condition.before), len(condition.after)) == 1:
         many = _FROM_ROOT  # the farthest rank waits while the first slice is on its way
-    counts = [max(1, min(many * _MOST_SLICES, many * _ENOUGH_CHUNKS // condition.most))]
+    most = min(many * _MOST_SLICES, many * _ENOUGH_CHUNKS // condition.most, chunk_bytes // _LEAST_BYTES)
+    counts = [max(1, most)]
     while counts[-1] > 1:
         counts.append(counts[-1] // 2)
     return counts

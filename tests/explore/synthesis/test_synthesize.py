@@ -93,9 +93,7 @@ def test_what_is_found_by_default_is_near_the_bound_and_right(name, collective):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "infra", ["torus2d:rows=8,columns=8", "mesh2d:rows=6,columns=8", "ring:gpus=32", "rails:servers=4"]
-)
+@pytest.mark.parametrize("infra", ["torus2d:rows=8,columns=8", "mesh2d:rows=6,columns=8", "ring:gpus=32"])
 @pytest.mark.parametrize(
     "collective", ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all"]
 )
