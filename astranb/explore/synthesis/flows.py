@@ -83,12 +83,12 @@ def flows_of(network: RankNetwork, condition: Condition) -> Flows | None:
         target = int(takers[far[np.ix_(holders, takers)].min(axis=0).argmax()])
         key = tuple(holders.tolist()), target
         counts[key] = counts.get(key, 0) + 1
-    flow = _SharedFlow(network, list(counts), np.array(list(counts.values()), np.float64), far)
+    flow = _FlowProblem(network, list(counts), np.array(list(counts.values()), np.float64), far)
     least, ways = flow.solved() if flow.variables <= _MOST_VARIABLES else flow.weighted()
     return Flows(least, {key: sorted(some) for key, some in zip(counts, ways, strict=True)})
 
 
-class _SharedFlow:
+class _FlowProblem:
     """The flow problem of some pairs of holders and targets, with the number of chunks of each."""
 
     def __init__(
