@@ -172,6 +172,15 @@ def wafer(row: Row) -> None:
             row(what, took, "s", "faster than all ranks (limit 5 s)", (perf_counter() - begun) / took)
         else:
             row(what, took, "s", f"{run.events:,} events (limit 5 s)")
+    document |= {"group-implementation": "dimensions", "active-chunks-per-dimension": 4}
+    for chunks, inter, intra in ((4, "themis", "SCF"), (32, "baseline", "FIFO")):
+        document |= {"inter-dimension-scheduling": inter, "intra-dimension-scheduling": intra}
+        system = System.from_document(document | {"preferred-dataset-splits": chunks})
+        run = Run(Workload(step.operations(), network, system, groups=step.groups))
+        begun = perf_counter()
+        run.finish()
+        what = f"the same, {chunks} chunks, {inter}, 4 at once"
+        row(what, perf_counter() - begun, "s", f"{run.events:,} events (limit 5 s)")
 
 
 def routing(row: Row) -> None:

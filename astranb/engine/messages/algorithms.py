@@ -71,7 +71,7 @@ from .tables import (
     TREE,
     MessageMachine,
 )
-from .ties import enters
+from .ties import enters, uses_stream
 from .timers import set_timer, set_timer_inline
 from .transport import (
     cross_link,
@@ -715,7 +715,7 @@ def begin_phase(m: MessageMachine, stream: int) -> None:
     elif algorithm == ROOTED:
         _begin_rooted(m, stream)
     else:
-        if m.config[0].folded == 1:
+        if m.config[0].folded == 1 and m.config[0].ports == 0:
             s = m.streams[stream]
             enters(m, s.npu, stream, 0)
         for _ in range(m.streams[stream].window):
@@ -725,6 +725,7 @@ def begin_phase(m: MessageMachine, stream: int) -> None:
 @kernel
 def message_received(m: MessageMachine, stream: int) -> None:
     """A message of a stream has arrived."""
+    uses_stream(m, stream, 1)
     m.streams[stream].received += 1
     algorithm = m.streams[stream].algorithm
     if algorithm == TREE:
@@ -741,6 +742,7 @@ def message_received(m: MessageMachine, stream: int) -> None:
 @kernel
 def bundle_passed(m: MessageMachine, stream: int) -> bool:
     """A message of a stream has passed the endpoint's memory; returns whether the phase ends."""
+    uses_stream(m, stream, 0)
     algorithm = m.streams[stream].algorithm
     if algorithm == TREE:
         return _tree_passed(m, stream)

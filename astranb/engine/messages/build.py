@@ -168,16 +168,16 @@ def build(
         schedule=_schedule(network, links), grants=allocate(lanes * len(counts) * system.queues, t.GRANTS),
         bus=allocate(sides, t.BUS), bus_lists=bus_lists, queue=queue,
         timesteps=allocate(_power(2 * many), TIMESTEP), pending=allocate(_power(2 * many), PENDING),
-        fold=allocate(1, t.FOLDED), meeting=allocate(1, t.TIE), crossing=allocate(1, t.CROSSING),
+        fold=allocate(1, t.FOLDED), meeting=allocate(1, t.TIE), last_use=allocate(1, t.LAST_USE),
         **recording_tables(rows, config[0], links.dims, len(links.servers), many, record=record),
     )  # fmt: skip
     if fold is not None and frame:
         machine = machine._replace(places=fold.spread_places(places, len(rows)))
     elif fold is not None:
-        crossing = allocate(len(machine.ports), t.CROSSING)
-        crossing.at_ns = -1
+        last_use = allocate(len(machine.ports) + len(queues) + npus, t.LAST_USE)
+        last_use.block = -1
         meeting = allocate(len(machine.messages), t.TIE)
-        machine = machine._replace(fold=fold.table(), meeting=meeting, crossing=crossing)
+        machine = machine._replace(fold=fold.table(), meeting=meeting, last_use=last_use)
     for name in ("head", "tail"):
         machine.buckets[name] = -1
     machine.timesteps.bucket = -1

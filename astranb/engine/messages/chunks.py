@@ -6,7 +6,7 @@ from astranb.core.jit import kernel
 
 from .algorithms import begin_phase, load_phase
 from .recording import record_phase
-from .scheduling import next_granted, place_in_queue
+from .scheduling import goes_behind, next_granted, place_in_queue
 from .tables import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -17,6 +17,7 @@ from .tables import (
     SMALLEST_FIRST,
     MessageMachine,
 )
+from .ties import begins, enters_queue, has_begun, leaves_queue
 
 __all__ = ["admit", "free_stream", "new_stream", "next_phase", "unlink"]
 
@@ -138,7 +139,27 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
         while row >= 0 and (m.streams[row].running == 1 or m.streams[row].priority >= s.priority):
             before = row
             row = m.streams[row].next
+    if m.config[0].folded == 1:
+        enters_queue(m, s.queue, _is_ahead(m, stream, before))
     _link_behind(m, stream, before)
+
+
+@kernel(inline=False)
+def _is_ahead(m: MessageMachine, stream: int, before: int) -> int:
+    """Say whether a stream that is queued behind another is ahead of any that wait, or just did (1)."""
+    s = m.streams[stream]
+    row = m.queues[s.queue].head
+    behind = 1 if before < 0 else 0
+    while row >= 0:
+        r = m.streams[row]
+        if r.running == 0 and behind == 1:
+            return 1
+        if r.running == 1 and r.begun_ns == m.queue[0].now and not goes_behind(m, stream, row):
+            return 1
+        if row == before:
+            behind = 1
+        row = r.next
+    return 0
 
 
 @kernel(inline=False)
@@ -167,7 +188,9 @@ def _wake(m: MessageMachine, queue: int) -> int:
         if m.streams[row].algorithm == CUSTOM:
             custom = row
         else:
+            strand = begins(m, queue, row)
             begin_phase(m, row)
+            has_begun(m, strand)
         m.queues[queue].running += 1
         before = row
         row = m.streams[row].next
@@ -193,6 +216,7 @@ def next_phase(m: MessageMachine, stream: int) -> int:
     """
     s = m.streams[stream]
     last = s.queue
+    leaves_queue(m, last)
     if s.phase < s.phases:
         _load(m, stream)
         _queue_up(m, stream)

@@ -68,7 +68,8 @@ class Fold:
         table = allocate(len(self.npu), t.FOLDED)
         table["rank"][: len(self.ranks)] = self.ranks
         table.npu = self.npu
-        table.set_ns = table.operation = -1
+        table.fresh[0] = -1 << 20
+        table.came_block = table.entered_block = table.operation = -1
         return table
 
     def spread_places(self, places: Records, operations: int) -> Records:

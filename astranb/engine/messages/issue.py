@@ -30,6 +30,7 @@ from .tables import (
     SEND,
     MessageMachine,
 )
+from .ties import uses_collectives
 from .timers import set_timer
 from .transport import post_receive, post_send
 
@@ -112,6 +113,7 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
     o = m.operations[operation]
     config = m.config[0]
     npu = o.npu
+    uses_collectives(m, npu)
     size = o.bytes
     # With fewer bytes than chunks, ASTRA-sim 2.0 would make empty chunks without end.
     chunk = max(size // config.splits, 1)
@@ -267,6 +269,8 @@ def start_npu(m: MessageMachine, npu: int) -> None:
 def operation_done(m: MessageMachine, operation: int) -> None:
     """An operation ends: release what it occupies, and the operations that waited for it."""
     o = m.operations[operation]
+    if o.kind != SEND and o.kind != RECV:
+        uses_collectives(m, o.npu)
     o.end_ns = m.queue[0].now
     m.clock[0].ended += 1
     if m.watch[0].noting == 1:

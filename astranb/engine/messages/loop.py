@@ -40,7 +40,7 @@ from .tables import (
     TIMERS,
     MessageMachine,
 )
-from .ties import arrives, scheduled, scheduled_message, scheduled_timer
+from .ties import arrives, at_sender, at_target, scheduled, scheduled_message, scheduled_timer
 from .timers import drop_timers, set_timer, set_timer_inline
 from .transport import free_link, free_message, hop, resume
 
@@ -145,7 +145,7 @@ def _step(m: MessageMachine) -> bool:
     if clock[0].cursor >= 0:
         row = clock[0].cursor
         npu = clock[0].timer_npu
-        scheduled_timer(m, clock[0].head, row)
+        scheduled_timer(m, npu, clock[0].head, row)
         _expire(m, npu, row)
         clock[0].cursor = m.timers[row].next
         if row != clock[0].head:
@@ -184,12 +184,16 @@ def _step(m: MessageMachine) -> bool:
     elif kind == FREE:
         free_link(m, row)
     else:
-        scheduled(m, m.queue[0].now)
+        scheduled(m, clock[0].steps)
         second = row
     for number in range(2):
         handler = first if number == 0 else second
         if handler != 0:
+            if number == 0:
+                at_sender(m)
             _notify(m, handler)
+            if number == 0:
+                at_target(m)
     return True
 
 

@@ -91,9 +91,9 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
             taken_ns = float(size) / m.dims[dim].rate_Bpns / rails_in(m, sender, dim)
             port = first + port_of(m.dims, dim, here, there)
             if m.config[0].folded == 1 and side == 0:
-                leaves(m, npu, port)
+                leaves(m, port)
             elif m.config[0].folded == 1:
-                comes_in(m, npu, port)
+                comes_in(m, port)
             ends_ns = max(ends_ns, _occupy(m, port, taken_ns, ahead_ns))
             latency_ns += hops_in(m.dims, dim, here, there) * m.dims[dim].latency_ns
     return ends_ns, latency_ns

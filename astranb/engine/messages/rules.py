@@ -106,7 +106,7 @@ RULES: Final[Rules] = {
         **each(COUNT, "message_bytes", "packet_bytes"), **each(Rule(-_MOST, 1 << 50), "to_send", "free"),
         **each(COUNT, "inserted", "sent", "received", "window", "delay_ns"),
         **each(ANY, "plain", "reduced"), "toggle": FLAG, "distance": COUNT, "doubling": FLAG,
-        **each(TIME, "queued_ns", "begun_ns"),
+        **each(TIME, "queued_ns", "begun_ns"), **each(between(0, 0), "block", "strand"),
     },
     "phases": {
         "algorithm": between(0, t.ROOTED), "collective": between(0, t.COLLECTIVES - 1),
@@ -117,7 +117,7 @@ RULES: Final[Rules] = {
     "timers": {
         "time": COUNT, "kind": between(t.BUNDLE, t.SWITCH_DONE), **each(COUNT, "arg", "bytes"),
         "next": until("timers"), "later": maybe("timers"), "tail": row("timers"),
-        **each(COUNT, "set_ns", "set_step"),
+        **each(between(0, 0), "block", "strand"),
     },
     "messages": {
         **each(maybe("npus"), "src"), "dst": Rule(-1, 1 << 40), "tag": Rule(-1), "bytes": COUNT,
@@ -172,7 +172,7 @@ RULES: Final[Rules] = {
     "drawn": {"value": FLAG},
     "meeting": dict.fromkeys(t.TIE.names or (), fixed(between(0, 0))),
     "fold": dict.fromkeys(t.FOLDED.names or (), fixed(between(0, 0))),
-    "crossing": dict.fromkeys(t.CROSSING.names or (), fixed(between(0, 0))),
+    "last_use": dict.fromkeys(t.LAST_USE.names or (), fixed(between(0, 0))),
 }  # fmt: skip
 
 _GROWING: Final = ("streams", "phases", "timers", "messages", "timesteps", "pending")

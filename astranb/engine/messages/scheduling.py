@@ -32,6 +32,7 @@ from .tables import (
     BROADCAST,
     COLLECTIVES,
     CUSTOM,
+    FIFO,
     GATHER,
     IN_NETWORK,
     NONE,
@@ -48,9 +49,10 @@ from .tables import (
     TREE,
     MessageMachine,
 )
+from .ties import grants, takes_grant
 from .transport import free_message, new_message
 
-__all__ = ["next_granted", "order_dimensions", "place_in_queue", "plan_phases", "reset_loads"]
+__all__ = ["goes_behind", "next_granted", "order_dimensions", "place_in_queue", "plan_phases", "reset_loads"]
 
 _MIB: Final = 1048576.0
 _GAP: Final = 16  # a difference of loads below this part of a chunk counts as none
@@ -452,6 +454,19 @@ def place_in_queue(m: MessageMachine, stream: int) -> int:
     return int(before)
 
 
+@kernel(inline=False)
+def goes_behind(m: MessageMachine, stream: int, row: int) -> bool:
+    """Say whether a stream would go behind another one of its queue, wherever that is; False: not surely."""
+    s = m.streams[stream]
+    r = m.streams[row]
+    intra = m.config[0].intra
+    if intra == FIFO or s.collective == ALL_TO_ALL or s.collective == ALL_REDUCE:
+        return bool(r.priority >= s.priority)
+    if intra == SMALLEST_FIRST or intra == SHORTEST_FIRST:
+        return bool(r.largest < s.largest)
+    return False
+
+
 # A grant is a row of the table of messages: `tag` and `bytes` name the chunk and its phase, `sent`
 # counts the NPUs that have begun it.
 
@@ -461,6 +476,7 @@ def _add_grant(m: MessageMachine, queue: int, stream: int) -> None:
     """Decide for all NPUs which chunk a queue begins next."""
     row = new_message(m, -1, -1, m.streams[stream].tag, m.streams[stream].phase)
     g = m.grants[queue]
+    grants(m, row)
     if g.last == g.first:
         g.head = row
     else:
@@ -506,6 +522,7 @@ def next_granted(m: MessageMachine, queue: int, stream: int) -> int:
         row = g.head
         for _ in range(used):
             row = m.messages[row].next
+        takes_grant(m, row, stream)
     while stream >= 0:
         s = m.streams[stream]
         if s.group >= 0 or s.algorithm == CUSTOM:

@@ -53,7 +53,7 @@ class MessageState(OperationEngine):
     count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()
     not_kept: ClassVar[Sequence[str]] = (
-        *t.FIXED, "points", "passed", "flights", "drawn", "fold", "meeting", "crossing",
+        *t.FIXED, "points", "passed", "flights", "drawn", "fold", "meeting", "last_use",
     )  # fmt: skip
     not_simulated: ClassVar[Sequence[str]] = t.RECORDED
 

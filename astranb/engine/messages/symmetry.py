@@ -18,9 +18,9 @@ What a class needs beside:
 - peers with larger and with smaller ranks are different: at one time ranks are handled in their order. Among
   the ranks of a collective that order differs; where it could matter the run is given up (:mod:`.ties`).
 
-Collectives of all ranks, and those that name dimensions, go along the dimensions of the network, and are
-folded if there is one class: then the network has to look the same from each rank, and all begin the chunks
-of a dimension in one order, which is any rank's.
+Collectives of all ranks, and those that name dimensions, go along the dimensions of the network, which has to
+look the same from each rank; all begin the chunks of a dimension in one order. Where ranks differ, as where
+160 heads are divided over 128 of them, neighbours are those along each dimension.
 """
 
 from __future__ import annotations
@@ -103,6 +103,10 @@ class _Classes:
         if sum(len(ranks) for ranks, _ in self.edges) > _MOST_EDGES:
             return None
         sorted_ones = self._refined()
+        if sorted_ones is not None and self.wholes and sorted_ones[0].any():
+            if self.congestion or not self._dimension_edges():
+                return None
+            sorted_ones = self._refined()
         if sorted_ones is None:
             return None
         colour, group_colour = sorted_ones
@@ -111,7 +115,7 @@ class _Classes:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         first, npu = first[order], place[colour]
-        if not self._evenly(first, npu) or (self.wholes and not self._whole_folds(len(first))):
+        if not self._evenly(first, npu) or (self.wholes and not self._whole_folds()):
             return None
         groups = self._numbered(first, group_colour)
         if groups is None or self._ambiguous():
@@ -172,6 +176,23 @@ class _Classes:
                 else:
                     self._edge(mine, table[which, (at + distance) % count])
                     self._edge(mine, table[which, (at - distance) % count])
+        return True
+
+    def _dimension_edges(self) -> bool:
+        """Join ranks with those to which collectives along dimensions let them send; False: too many."""
+        stride = 1
+        for dim, nodes in enumerate(self.workload.network.npus_count):
+            at = self.everyone // stride % nodes
+            rows = [self.implementations[collective * self.dims + dim] for collective in self.wholes]
+            for algorithm in {int(row.algorithm) for row in rows if nodes > 1 and row.algorithm >= 0}:
+                away = distances(algorithm, nodes)
+                if 2 * len(away) * self.npus > _MOST_EDGES:
+                    return False
+                for distance in away:
+                    halving = algorithm == t.HALVING  # of a power of two
+                    for there in (at ^ distance,) if halving else (at + distance, at - distance):
+                        self._edge(self.everyone, self.everyone + (there % nodes - at) * stride)
+            stride *= nodes
         return True
 
     def _peer_edges(self) -> bool:
@@ -251,13 +272,13 @@ class _Classes:
         counts = np.bincount(npu)[~empty]
         return bool(len(counts) and counts.min() == counts.max())
 
-    def _whole_folds(self, classes: int) -> bool:
+    def _whole_folds(self) -> bool:
         """Say whether collectives of all ranks look the same from each."""
         workload, system = self.workload, self.workload.system
         network = workload.network
         assert isinstance(network, DimensionNetwork)  # noqa: S101 - checked by the caller
         shapes = set(network.shapes)
-        if classes > 1 or not shapes <= {RING, FULLY_CONNECTED, SWITCH}:
+        if not shapes <= {RING, FULLY_CONNECTED, SWITCH}:
             return False
         used = [row for number, row in system.algorithms.items() if number in self.wholes]
         each = [algorithm for row in used for algorithm in row]

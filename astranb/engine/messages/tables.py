@@ -267,6 +267,8 @@ STREAM_ROW = np.dtype(
         ("node", "i8"),
         ("queued_ns", "i8"),  # when it entered its queue, and when it began to run
         ("begun_ns", "i8"),
+        ("block", "i8"),  # of a folded run (ties.py): of the event by which it went on last
+        ("strand", "i8"),
     ]
 )
 
@@ -294,8 +296,8 @@ TIMER = np.dtype(
         ("next", "i8"),
         ("later", "i8"),  # the first timer of another time
         ("tail", "i8"),
-        ("set_ns", "i8"),  # when it was set: the first of a list was put into the event queue then
-        ("set_step", "i8"),  # and at which event
+        ("block", "i8"),  # of a folded run (ties.py): of the event that set it
+        ("strand", "i8"),
     ]
 )
 """A scheduled callback of an NPU; those of one time form a list."""
@@ -340,20 +342,32 @@ FOLDED = np.dtype(
     [
         ("rank", "i8"),  # of the NPU with this row's number
         ("npu", "i8"),  # that represents the rank with this row's number
-        ("tied", "i8"),  # 1: what it does may depend on an order that is not the same for all
-        ("set_ns", "i8"),  # when a message entered its memory last,
-        ("due_ns", "i8"),  # when it is through,
-        ("operation", "i8"),  # of which operation and chunk it is,
-        ("stream", "i8"),
-        ("key", "i8"),  # and from whom it came (-1: several)
-        ("came", "i8"),  # 1: it came from another NPU
-        ("put_ns", "i8"),  # when the event was put into the queue that let it enter
-        # In the first row: when the event at hand was put into the queue; if it is a timer, when and at
-        # which event that was set (-1: it is none); if it is a message, from whom it comes.
-        ("event_ns", "i8"),
-        ("timer_ns", "i8"),
-        ("timer_step", "i8"),
-        ("sender", "i8"),
+        ("list_strand", "i8"),  # of its timers of this time, and by which events those at hand were set
+        ("set_block", "i8"),
+        ("set_strand", "i8"),
+        ("subs", "i8"),  # strands beside the first of those that set them, and the last event of these
+        ("sub_strand", "i8"),
+        ("came_block", "i8"),  # where its last message came
+        ("came_strand", "i8"),
+        ("came_stream", "i8"),  # for which chunk those of this strand are, and from whom (-1: several)
+        ("came_key", "i8"),
+        ("came_from", "i8"),  # of which strand there
+        ("entered_block", "i8"),  # where a message entered its memory last,
+        ("due_ns", "i8"),  # when it is through, of which operation it is, and whether it came from another
+        ("operation", "i8"),
+        ("came", "i8"),
+        # In the first row: 1 where something depends on an order that may not be the same for all; and
+        # the block and the strand of the event at hand.
+        ("tied", "i8"),
+        ("block", "i8"),
+        ("strand", "i8"),
+        ("fresh", "i8"),  # the strand that was made last
+        ("arrival", "i8"),  # its strand at the target of a message while it goes on at the sender
+        ("put_block", "i8"),  # which block put it into the queue
+        ("at_ns", "i8"),  # its time, and the first event of that time
+        ("since", "i8"),
+        ("sender", "i8"),  # who sent it, at an event of which strand
+        ("sender_strand", "i8"),
     ]
 )
 """NPUs that represent others."""
@@ -424,24 +438,24 @@ where its flight is recorded (-1: nowhere)."""
 
 TIE = np.dtype(
     [
-        ("put_ns", "i8"),  # when its arrival was put into the event queue
-        ("met_ns", "i8"),  # when it arrived or was expected, whichever was first,
-        ("met_put_ns", "i8"),  # and when that event was put into the queue
+        ("put_block", "i8"),  # of the event that put its arrival into the event queue
+        ("put_strand", "i8"),
+        ("met_block", "i8"),  # of that by which it arrived or was expected, whichever was first
+        ("met_strand", "i8"),
     ]
 )
-"""A message of a folded run, in the row of its number."""
+"""A message or a grant of a folded run, in the row of its number."""
 
-CROSSING = np.dtype(
+LAST_USE = np.dtype(
     [
-        ("at_ns", "i8"),  # when a message came to the port last,
-        ("put_ns", "i8"),  # when the event was put into the queue that let it come,
-        ("set_ns", "i8"),  # when the timer was set, and at which event, if that was one
-        ("set_step", "i8"),
-        ("step", "i8"),  # at which event it came
-        ("key", "i8"),  # from whom it came
+        ("block", "i8"),  # of the event by which something was used last; of a queue, by which chunks came
+        ("strand", "i8"),
+        ("key", "i8"),  # of a port by which messages come in, who sent it; of a queue, by whom chunks left
+        ("ahead", "i8"),  # of a queue: 1 if a chunk came before others that wait
+        ("begun", "i8"),  # 1 if a chunk began as another one left
     ]
 )
-"""A port of a folded run, in the row of its number."""
+"""How something is used in a folded run (ties.py)."""
 
 FLIGHT = np.dtype(
     [
@@ -479,7 +493,7 @@ RECORDED: Final = (
     "drawn",
     "fold",
     "meeting",
-    "crossing",
+    "last_use",
 )
 """The tables that are not part of the simulated state."""
 
@@ -534,7 +548,7 @@ class MessageMachine(NamedTuple):
     drawn: Records  # of each rank: 1 where messages that it sends or gets are recorded
     fold: Records  # of a run in which few NPUs represent all; else one row
     meeting: Records  # of such a run, as many as messages
-    crossing: Records  # of such a run, as many as ports
+    last_use: Records  # of such a run: of each port, queue and NPU
 
 
 DTYPES: Final[dict[str, np.dtype]] = dict(
@@ -542,7 +556,7 @@ DTYPES: Final[dict[str, np.dtype]] = dict(
         CONFIG, CLOCK, DIMENSION, IMPLEMENTATION, NPU, PLACE, QUEUE, TAIL, ALLOCATOR, COUNTER, GROUP,
         COUNTER, COUNTER, OPERATION_ROW, COUNTER, COUNTER, QUEUE, STREAM_ROW, PHASE, TIMER, MESSAGE, BUCKET,
         SERVER, PORT, MESSAGE_ROUTE, COUNTER, WIRE, SCHEDULE, GRANTS, BUS, BUCKET, TIMESTEPS, TIMESTEP,
-        PENDING, WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER, FOLDED, TIE, CROSSING,
+        PENDING, WATCH, POINT, PASSED, TRAFFIC, USED, MOVING, FLIGHT, COUNTER, FOLDED, TIE, LAST_USE,
     ), strict=True)
 )  # fmt: skip
 """The dtype of each table of the machine."""

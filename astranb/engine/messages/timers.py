@@ -24,8 +24,8 @@ def set_timer_inline(m: MessageMachine, npu: int, delay_ns: int, kind: int, arg:
     timers[new].arg = arg
     timers[new].bytes = size
     timers[new].next = -1
-    timers[new].set_ns = m.queue[0].now
-    timers[new].set_step = clock[0].steps
+    timers[new].block = m.fold[0].block
+    timers[new].strand = m.fold[0].strand
     row = m.npus[npu].timers
     while row >= 0 and timers[row].time != time:
         row = timers[row].later

@@ -49,7 +49,7 @@ from .tables import (
     SENDING,
     MessageMachine,
 )
-from .ties import expects
+from .ties import expects, puts
 
 __all__ = [
     "cross_link",
@@ -328,7 +328,7 @@ def hop(m: MessageMachine, row: int) -> bool:
         if m.watch[0].noting == 1:
             record_delayed(m, row, m.queue[0].now + waits_ns)
         if m.config[0].folded == 1:
-            m.meeting[row].put_ns = m.queue[0].now
+            puts(m, row)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + waits_ns, (row << KIND_BITS) | HOP)
         return False
     if m.config[0].routed == 1:
@@ -391,7 +391,7 @@ def _send_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, han
             here = m.fold[src].rank if folded else src
             delay = delay_ns(m.dims, here, dst, size, m.config[0].every_dim)
         if folded:
-            m.meeting[row].put_ns = m.queue[0].now
+            puts(m, row)
         if m.watch[0].noting == 1:
             record_flight(m, row, ALL_LINKS, route, src, size, m.queue[0].now, m.queue[0].now + delay)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now + delay, (row << KIND_BITS) | HOP)

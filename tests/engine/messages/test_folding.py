@@ -25,7 +25,7 @@ from astranb.workload.astrasim2 import (
     Workload,
 )
 from astranb.workload.astrasim2.kinds import INTER, INTRA
-from astranb.workload.models import Parallelism, machine, workload
+from astranb.workload.models import MODELS, Parallelism, machine, workload
 
 SHAPES = ("Ring", "FullyConnected", "Switch")
 KEYS = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
@@ -329,6 +329,54 @@ def test_groups_along_dimensions_end_as_collectives_that_name_them(inter, intra,
     one.finish()
     other.finish()
     assert one.digest() == other.digest()
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from(["baseline", *INTER]),
+    st.sampled_from(["FIFO", *INTRA]),
+    st.integers(1, 8),
+    st.integers(1, 4),
+    st.sampled_from([8, 30_000, 1 << 20]),
+    st.sampled_from([1, 4, 12]),
+)
+def test_ranks_that_differ_along_dimensions_end_as_all(inter, intra, chunks, active, size, period):
+    """As where heads do not divide: some ranks compute for longer, and all sum along dimensions."""
+    names = ["ring", "direct", "halvingDoubling"]
+    document = {
+        **{f"{key}-implementation": names for key in KEYS[:3]},
+        "preferred-dataset-splits": chunks,
+        "active-chunks-per-dimension": active,
+        "inter-dimension-scheduling": inter,
+        "intra-dimension-scheduling": intra,
+    }
+    network = DimensionNetwork(["Ring", "FullyConnected", "Switch"], [4, 3, 2], [50, 20, 9], [500] * 3)
+    operations = []
+    for rank in range(24):
+        first = 300 if rank // period % 2 else 0
+        rows = [{"kind": COMPUTE, "duration_ns": 1000 + first}]
+        for collective, involved in ((0, 3), (1, 7)):
+            rows.append({"kind": COLLECTIVE, "bytes": size, "collective": collective, "involved": involved})
+        operations.append(Operations.of(rows, [[], [0], [1]]))
+    work = Workload(operations, network, System.from_document(document))
+    fold = find_fold(work, congestion=False)
+    assert fold is not None
+    assert 1 < len(fold.ranks) <= 12
+    assert_same(work)
+
+
+def test_uneven_heads_are_folded():
+    """Ten heads over eight ranks: of 16 ranks a few represent all."""
+    ten = dataclasses.replace(MODELS["gpt3-125m"], layers=1, heads=10, kv_heads=10, head_size=64)
+    step = workload(ten, Parallelism(tensor=8, data=2), gpu="a100-sxm")
+    document = {
+        **{f"{key}-implementation": ["ring", "ring", "halvingDoubling"] for key in KEYS[:3]},
+        "preferred-dataset-splits": 4,
+        "group-implementation": "dimensions",
+    }
+    network = DimensionNetwork(["Ring", "Ring", "Switch"], [4, 2, 2], [200, 100, 50], [500] * 3)
+    work = Workload(step.operations(), network, System.from_document(document), groups=step.groups)
+    assert assert_same(work)
 
 
 def test_halving_in_a_switch_is_folded_beside_rings():
