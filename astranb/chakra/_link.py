@@ -154,7 +154,7 @@ def _launched(events: list[Event], hosts: list[Event]) -> tuple[dict[int, list[E
         if event.is_launch:
             if event.correlation in launches:
                 what = f"two launches have the correlation {event.correlation}"
-                raise event.item.error(what, "each launch has its own")
+                raise event.error(what, "each launch has its own")
             launches[event.correlation] = event
     threads: dict[str, list[Event]] = {}
     exact: dict[tuple[str, int], list[Event]] = {}

@@ -1,23 +1,28 @@
 """PyTorch's execution traces, with what ran on the device, as Chakra traces.
 
-The JSON is what ``torch.profiler.ExecutionTraceObserver`` writes (schemas 1.0.2-chakra.0.0.4 to
-1.1.1-chakra.0.0.4), joined with a Kineto trace by :func:`astranb.chakra.link`. Nodes and dependencies
-follow ``src/converter/pytorch_converter.py`` of mlcommons/chakra: callers and callees become an order.
+The JSON is what ``torch.profiler.ExecutionTraceObserver`` writes (schemas 1.0.1 to
+1.1.1-chakra.0.0.4, and newer ones with a warning), joined with a Kineto trace by
+:func:`astranb.chakra.link`. Nodes and dependencies follow ``src/converter/pytorch_converter.py`` of
+mlcommons/chakra: callers and callees become an order.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from astranb.core.document import DocumentNode, contents, parse_document
 from astranb.core.document import DocumentNode as Value
-from astranb.core.document import read_document
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError, InputWarning, near
 from astranb.core.file_formats import names_format
+from astranb.core.packed import unpacked
 
 from ._check import check
 from ._kineto import LAUNCH
+from ._pytorch_older import OLDER, renewed_document
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
 
@@ -48,14 +53,29 @@ def pytorch_document(path: str | Path) -> Value:
     Raises
     ------
     InputError
-        It has another format, or an unknown schema.
+        It has another format, or an unknown schema. A newer one is read, with an :class:`InputWarning`.
     """
-    document = read_document(path, MOST_BYTES, form="json", strict=False)
+    data = unpacked(contents(path, MOST_BYTES), str(path), MOST_BYTES)
+    document = parse_document(data, str(path), "json", strict=False)
     schema = document.get("schema").text()
-    if schema not in SCHEMAS:
-        raise InputError(f"unknown schema {schema[:60]!r}", where=str(path), hint=near(schema, SCHEMAS))
+    if schema in OLDER:
+        document = DocumentNode(renewed_document(document.value), document.source)
+    elif schema not in SCHEMAS:
+        if not _is_newer(schema):
+            raise InputError(
+                f"unknown schema {schema[:60]!r}", where=str(path), hint=near(schema, (*OLDER, *SCHEMAS))
+            )
+        newer = f"{path}: schema {schema} is newer than {SCHEMAS[-1]}; read as that: compare the counts"
+        warnings.warn(newer, InputWarning, stacklevel=2)
     document.get("nodes").items()
     return document
+
+
+def _is_newer(schema: str) -> bool:
+    """Whether a schema is of a later version than the last known one."""
+    form = r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})-chakra\.(\d{1,9})\.(\d{1,9})\.(\d{1,9})"
+    found, last = re.fullmatch(form, schema, re.ASCII), re.fullmatch(form, SCHEMAS[-1])
+    return bool(found and last and tuple(map(int, found.groups())) > tuple(map(int, last.groups())))
 
 
 def pytorch_trace(document: Value) -> Trace:
