@@ -74,7 +74,7 @@ def recorded_files(prefix: str | Path) -> list[RankFiles]:
     InputError
         There is none, or a rank's file is missing.
     """
-    found = []
+    found: list[RankFiles] = []
     while True:
         base = f"{prefix}.{len(found)}"
         hosts = [file for end in (".et.json", ".et.json.gz") if (file := Path(base + end)).is_file()]
@@ -116,12 +116,11 @@ def link_job(recordings: Sequence[RankFiles]) -> LinkedJob:
     messages = [one.communicated() for one in ranks]
     found = matched(messages, [one.groups for one in ranks], [str(one.files.device) for one in ranks])
     for together in found.together:
-        took = min(one.took_us for one in together)
-        size = max(one.size for one in together)
-        if len({one.size for one in together}) > 1:
-            found.uneven += 1
-        for one in together:
-            one.took_us, one.size = took, size
+        took = min(message.took_us for message in together)
+        size = max(message.size for message in together)
+        found.uneven += len({message.size for message in together}) > 1
+        for message in together:
+            message.took_us, message.size = took, size
     first = min(one.begun for one in ranks)
     traces = [one.trace(rank, found, first) for rank, one in enumerate(ranks)]
     notes = [*dict.fromkeys(note for one in ranks for note in one.notes), *found.notes]
@@ -221,8 +220,11 @@ class _Recording:
             threads.setdefault(one.thread, []).append(one)
         found: dict[Event, Value] = {}
         for events in threads.values():
-            tries = [_aligned(events, ops) for ops in recorded.values()]
-            found |= max(tries, key=len, default={})
+            best: dict[Event, Value] = {}
+            for ops in recorded.values():
+                pairs = _aligned(events, ops)
+                best = pairs if len(pairs) > len(best) else best
+            found |= best
         return found
 
     def find_pieces(self) -> None:
@@ -262,18 +264,16 @@ class _Recording:
                 if event in by_event and other in by_event:
                     by_event[event].wait_for(by_event[other])
         for event in backend:
-            call = asked.get(event)
+            by = asked.get(event)
             if not self.start <= event.start < self.end:
                 continue
             op = self.op_of.get(event)
-            message = message_of(event, op, None if call is None else self.op_of.get(call))
+            message = message_of(event, op, None if by is None else self.op_of.get(by))
             if message is not None:
                 piece = Piece(event.name, event.start, event.end, event)
                 piece.message = message
                 before = (
-                    None
-                    if call is None
-                    else _before(pieces.get(call.thread, []), max(event.start, call.start))
+                    None if by is None else _before(pieces.get(by.thread, []), max(event.start, by.start))
                 )
                 piece.after += [] if before is None else [before]
                 self.messages.append(piece)

@@ -230,7 +230,7 @@ def _convert(args: argparse.Namespace) -> Report:
     files = _write_ranks(args.output, trace, args.npus)
     document = {"from": how, "nodes": len(trace), "version": trace.version, "files": files}
     text = f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}"
-    notes = ()
+    notes: tuple[str, ...] = ()
     if how == "PyTorch execution trace":
         notes = (*_without_durations(args.file, trace), *_without_communication(args.file, trace))
     return Report(document, [text], notes=notes)

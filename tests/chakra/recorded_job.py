@@ -64,7 +64,7 @@ def main(prefix: str, ranks: int, width: int = 256) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.multiprocessing.spawn(train, (ranks, port, prefix, width), ranks)  # type: ignore[no-untyped-call]
+    torch.multiprocessing.spawn(train, (ranks, port, prefix, width), ranks)
 
 
 def compact(prefix: str, to: str) -> None:
