@@ -32,9 +32,12 @@ _LOOKAHEAD: Final = 64
 
 
 class RankFiles(NamedTuple):
-    """What one rank recorded: the host trace of ``ExecutionTraceObserver``, and Kineto's."""
+    """What one rank recorded: the host trace of ``ExecutionTraceObserver``, and Kineto's.
 
-    host: Path
+    Without the former there are no tensors: sizes are those that Kineto gives with NCCL's kernels.
+    """
+
+    host: Path | None
     device: Path
 
 
@@ -48,7 +51,7 @@ class LinkedJob(NamedTuple):
     groups : dict of str to list of int
         The ranks of each process group, by the name that the traces give it.
     steps_us : list of list of float
-        How long each recorded step took, for each rank.
+        How long each recorded step took, for each rank; where no steps are marked, all of the recording.
     begun_us : list of float
         How much later each rank began its first step than the first rank did.
     collectives, messages : int
@@ -132,7 +135,7 @@ def link_job(recordings: Sequence[RankFiles]) -> LinkedJob:
     return LinkedJob(
         traces,
         {name: list(ranks) for ranks, name in found.groups.items()},
-        [[step.duration for step in one.steps] for one in ranks],
+        [[step.duration for step in one.steps] or [one.end - one.start] for one in ranks],
         [one.begun - first for one in ranks],
         collectives,
         len(found.together) - collectives,
@@ -170,7 +173,6 @@ class _Recording:
     def __init__(self, files: RankFiles) -> None:
         self.files = files
         kineto = read_kineto(files.device)
-        self.document = pytorch_document(files.host)
         self.events = kineto.events
         info = kineto.members.get("distributedInfo")
         info = info if isinstance(info, dict) else {}
@@ -180,11 +182,15 @@ class _Recording:
         base = kineto.members.get("baseTimeNanoseconds")
         self.base_us = base / 1000 if type(base) is int and 0 <= base < 1 << 62 else 0.0
         self.ops: dict[int, Value] = {}
-        for item in self.document.get("nodes").items():
-            self.ops[item.get("id").number(0, 1 << 62)] = item
+        self.metadata: dict[str, Any] = {}
+        if files.host is not None:
+            document = pytorch_document(files.host)
+            self.metadata["schema"] = document.get("schema").text()
+            for item in document.get("nodes").items():
+                self.ops[item.get("id").number(0, 1 << 62)] = item
         self.groups = groups_of(kineto.members, [one.value for one in self.ops.values()], max(self.world, 1))
         self.op_of = self._matched_operations()
-        if not self.op_of:
+        if not self.op_of and files.host is not None:
             what = "no operation of the host is in the device's trace"
             raise InputError(what, where=str(files.host), hint="give the two traces of one run and rank")
         self.steps = [one for one in self.events if one.category in _HOST and one.name.startswith(_STEP)]
@@ -340,8 +346,7 @@ class _Recording:
         for number, piece in enumerate(every):
             piece.number = number
         nodes = [self._node(piece, rank, found, start) for piece in every]
-        metadata: dict[str, Any] = {"schema": self.document.get("schema").text()}
-        trace = Trace.of(nodes, metadata=metadata, source=str(self.files.device))
+        trace = Trace.of(nodes, metadata=self.metadata, source=str(self.files.device))
         check(trace)
         return trace
 
