@@ -364,6 +364,8 @@ class _Recording:
         kind, took = NodeType.COMP, piece.took
         if message is not None and (message.is_collective or message.partner is not None):
             kind, took = _KIND.get(str(message.kind), NodeType.COMM_COLL), message.took_us
+            waited_us = max(message.end - message.start - took, 0.0)
+            declared["wait_ns"] = Attribute(round(waited_us * 1000), "int64_val")
             declared["comm_size"] = Attribute(max(message.size, 1), "int64_val")
             if isinstance(message.kind, CollectiveType):
                 declared["comm_type"] = Attribute(int(message.kind), "int64_val")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import astranb as anb
 from astranb.chakra import (
     CollectiveType,
     LinkedJob,
@@ -106,6 +107,16 @@ def test_recorded_steps_are_given_back_on_a_stated_network(jobs, name, tmp_path)
     job = jobs[name]
     error = simulated_us(job, tmp_path, 1.0, 100_000) / measured_us(job) - 1
     assert np.abs(error).max() < 0.1, error
+
+
+def test_a_run_with_a_broadcast_is_drawn(jobs, tmp_path):
+    simulated_us(jobs["two"], tmp_path, 1.0, 100_000)
+    files = (tmp_path / "job", tmp_path / "system.json", tmp_path / "network.yml")
+    sim = anb.Simulation.of_files(*files)
+    sim.run()
+    sim.result.to_perfetto(tmp_path / "drawn.json")
+    drawn = json.loads((tmp_path / "drawn.json").read_text())["traceEvents"]
+    assert {"rooted", "ring"} <= {one["args"].get("algorithm") for one in drawn if "args" in one}
 
 
 def test_nothing_waits_for_what_ended_later(jobs):
@@ -206,6 +217,7 @@ def test_waits_for_the_device_and_for_other_ranks_are_not_counted_twice(tmp_path
     rows = {name: row for row in range(len(early)) if (name := early.names[row])}
     reduce, wait_row = rows["ncclDevKernel_AllReduce_Sum_f32"], rows["cudaStreamSynchronize"]
     assert (int(early.comm_size[reduce]), int(early.duration_us[reduce])) == (4000, 10)
+    assert int(early.integers("wait_ns")[reduce]) == 300_000
     assert int(early.duration_us[wait_row]) == 5
     assert reduce in early.parents.of(wait_row)
     assert rows["a"] in early.parents.of(reduce)  # its stream waited, and had nothing else to wait for
@@ -217,7 +229,10 @@ def test_a_job_without_communication_says_so(tmp_path):
     files = on_gpu(tmp_path, 0, launched("a", 100, 1, 7), [op(10, "aten::a", 2, 1)])
     document = json.loads(files.device.read_text())
     files.device.write_text(json.dumps(document | {"distributedInfo": {"rank": 0, "world_size": 1}}))
-    assert any(note.startswith("NO COMMUNICATION") for note in link_job([files]).notes)
+    for given in (files, RankFiles(None, files.device)):  # Kineto alone will do
+        job = link_job([given])
+        assert "a" in job.traces[0].names.values
+        assert any(note.startswith("NO COMMUNICATION") for note in job.notes)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
