@@ -325,10 +325,7 @@ class _Recording:
             ops = [self.op_of[one] for one in chain if one in self.op_of]
             if ops:
                 self.op_of[event] = ops[0]
-            sized = next(
-                (op for op in ops if any("Tensor" in str(t) for t in op.get("inputs").get("types").value)),
-                None,
-            )
+            sized = next((op for op in ops if _has_tensors(op)), None)
             asked = next((op for op in ops if op.get("name").text().startswith("c10d::")), None)
             piece.message = message_of(event, sized, asked)
             if piece.message is not None:
@@ -370,7 +367,7 @@ class _Recording:
             if isinstance(message.kind, CollectiveType):
                 declared["comm_type"] = Attribute(int(message.kind), "int64_val")
                 declared["pg_name"] = Attribute(found.groups[message.group], "string_val")
-                if message.root >= 0:
+                if 0 <= message.root < len(message.group):
                     word = (
                         "comm_dst"
                         if message.kind in (CollectiveType.REDUCE, CollectiveType.GATHER)
@@ -407,6 +404,10 @@ def _aligned(events: Sequence[Event], ops: Sequence[Value]) -> dict[Event, Value
         found[one] = ops[at]
         at += 1
     return found
+
+
+def _has_tensors(op: Value) -> bool:
+    return any("Tensor" in kind.text() for kind in op.get("inputs").get("types").items())
 
 
 def _inside(one: Event, spans: dict[str, list[Event]]) -> bool:

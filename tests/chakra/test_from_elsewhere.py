@@ -285,7 +285,7 @@ _VALUES = st.one_of(
 )  # fmt: skip
 
 
-def _damaged(value: Any, draw: Any) -> Any:
+def damaged(value: Any, draw: Any) -> Any:
     """A document in which one value, somewhere, is another one."""
     if not isinstance(value, list | dict) or not value or draw(st.integers(0, 6)) == 0:
         return draw(_VALUES)
@@ -294,7 +294,7 @@ def _damaged(value: Any, draw: Any) -> Any:
     if draw(st.integers(0, 8)) == 0:
         del copy[key]
     else:
-        copy[key] = _damaged(copy[key], draw)
+        copy[key] = damaged(copy[key], draw)
     return copy
 
 
@@ -305,7 +305,7 @@ def test_damaged_traces_are_refused_or_read_and_never_crash(run, data):
     plus = link(folder / "host.json", folder / "device.json").document
     files = {"host": host, "device": {"traceEvents": events}, "plus": plus}
     which = data.draw(st.sampled_from(sorted(files)))
-    files[which] = _damaged(files[which], data.draw)
+    files[which] = damaged(files[which], data.draw)
     for name, document in files.items():
         (folder / f"x{name}.json").write_text(json.dumps(document))
     with contextlib.suppress(InputError):

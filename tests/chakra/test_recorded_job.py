@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.chakra import (
@@ -31,6 +34,7 @@ from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.workload.astrasim2 import load
 
+from .test_from_elsewhere import damaged
 from .test_syncs import ROOT, event, launched, op
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "recorded"
@@ -139,14 +143,14 @@ def test_a_slower_network_delays_what_waits_for_it(jobs, tmp_path):
 
 def test_recordings_of_different_jobs_are_refused(tmp_path):
     two, four = recorded_files(DATA / "two"), recorded_files(DATA / "four")
-    for given, said in [
+    for some, said in [
         (four[:2], "a recording of 4 ranks, and 2 are given"),
         ([two[0], four[1]], "a recording of 4 ranks, and 2 are given"),
         (two[::-1], "the recording of rank 1, in the place of rank 0's"),
         ([RankFiles(two[0].host, four[0].device), two[1]], "a recording of 4 ranks|no operation of the host"),
     ]:
         with pytest.raises(InputError, match=said):
-            link_job(given)
+            link_job(some)
     later = json.loads(gzip.decompress(two[1].device.read_bytes()))
     later["baseTimeNanoseconds"] += 10**12
     (tmp_path / "later.json").write_text(json.dumps(later))
@@ -193,7 +197,7 @@ def on_gpu(folder: Path, rank: int, events: list[dict[str, Any]], ops: list[dict
     return files
 
 
-def test_waits_for_the_device_and_for_other_ranks_are_not_counted_twice(tmp_path):
+def reduced(folder: Path) -> list[RankFiles]:
     """Rank 1 comes 300 µs late to an all-reduce that takes 10 µs; the host waits for it."""
     made = []
     for rank, late in enumerate((0, 300)):
@@ -211,8 +215,12 @@ def test_waits_for_the_device_and_for_other_ranks_are_not_counted_twice(tmp_path
             op(11, "aten::all_reduce", 2, 2) | {"inputs": tensor},
             op(12, "aten::b", 2, 3),
         ]
-        made.append(on_gpu(tmp_path, rank, events, ops))
-    job = link_job(made)
+        made.append(on_gpu(folder, rank, events, ops))
+    return made
+
+
+def test_waits_for_the_device_and_for_other_ranks_are_not_counted_twice(tmp_path):
+    job = link_job(reduced(tmp_path))
     early, _ = job.traces
     rows = {name: row for row in range(len(early)) if (name := early.names[row])}
     reduce, wait_row = rows["ncclDevKernel_AllReduce_Sum_f32"], rows["cudaStreamSynchronize"]
@@ -229,8 +237,8 @@ def test_a_job_without_communication_says_so(tmp_path):
     files = on_gpu(tmp_path, 0, launched("a", 100, 1, 7), [op(10, "aten::a", 2, 1)])
     document = json.loads(files.device.read_text())
     files.device.write_text(json.dumps(document | {"distributedInfo": {"rank": 0, "world_size": 1}}))
-    for given in (files, RankFiles(None, files.device)):  # Kineto alone will do
-        job = link_job([given])
+    for one in (files, RankFiles(None, files.device)):  # Kineto alone will do
+        job = link_job([one])
         assert "a" in job.traces[0].names.values
         assert any(note.startswith("NO COMMUNICATION") for note in job.notes)
 
@@ -268,3 +276,13 @@ def test_the_public_dlrm_step_is_given_back(tmp_path):
     assert (job.collectives, job.messages) == (8, 0)
     error = simulated_us(job, tmp_path, 100.0, 1000.0) / measured_us(job) - 1
     assert np.abs(error).max() < 0.02, error
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_damaged_recordings_are_refused_or_read_and_never_crash(tmp_path, data):
+    files = reduced(tmp_path)
+    which = data.draw(st.sampled_from([files[0].host, files[0].device, files[1].device]))
+    which.write_text(json.dumps(damaged(json.loads(which.read_text()), data.draw)))
+    with contextlib.suppress(InputError):
+        link_job(files)
