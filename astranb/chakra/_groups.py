@@ -17,7 +17,7 @@ from astranb.core.errors import InputError
 from ._messages import Message
 from ._schema import CollectiveType
 
-__all__ = ["Matched", "matched"]
+__all__ = ["Matched", "alone", "matched"]
 
 _MOST_THREADS: Final = 2  # of a group on one rank
 _MOST_TRIALS: Final = 20_000
@@ -47,6 +47,8 @@ class Matched:
         What was inferred, or is not known.
     together : list of list of Message
         Each collective and each message as all of its ranks recorded it.
+    names : dict of Message to str
+        Groups as recorded, where the ranks of one are not known.
     uneven : int
         Collectives to which ranks contribute different sizes.
     """
@@ -56,6 +58,7 @@ class Matched:
         self.notes: list[str] = []
         self.together: list[list[Message]] = []
         self.uneven = 0
+        self.names: dict[Message, str] = {}
 
 
 def matched(
@@ -98,6 +101,30 @@ def matched(
             found.groups[ranks] = str(len(found.groups))
         _together(ranks, messages, where, found)
     _pairs(messages, several, found)
+    return found
+
+
+def alone(messages: Sequence[Message], groups: Mapping[str, _Ranks], world: int) -> Matched:
+    """Give the messages of one rank their groups, without the other ranks: as recorded, else all ranks."""
+    everyone = tuple(range(world))
+    found = Matched(world)
+    for one in messages:
+        one.group = groups.get(one.named, everyone)
+        if one.named in groups:
+            found.groups.setdefault(one.group, one.named)
+        elif one.named:
+            found.names[one] = one.named
+        if one.is_collective:
+            found.together.append([one])
+    unnamed = sum(one.is_collective and not one.named for one in messages)
+    if unnamed and len(groups) > 1:
+        what = f"{unnamed:,} collectives name no group: taken as of all ranks"
+        found.notes.append(f"{what}; link the recordings of all ranks to find them")
+    sides = sum(not one.is_collective for one in messages)
+    if sides:
+        found.notes.append(
+            f"{sides:,} sends and receives keep their durations: link the recordings of all ranks"
+        )
     return found
 
 

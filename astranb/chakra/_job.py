@@ -14,7 +14,7 @@ from astranb.core.errors import InputError
 
 from ._check import check
 from ._file import write_ranks
-from ._groups import Matched, matched
+from ._groups import Matched, alone, matched
 from ._kineto import Event, read_kineto
 from ._link import record_number, synchronisations
 from ._messages import Message, groups_of, is_backend, message_of
@@ -96,7 +96,7 @@ def recorded_files(prefix: str | Path) -> list[RankFiles]:
     return found
 
 
-def link_job(recordings: Sequence[RankFiles]) -> LinkedJob:
+def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> LinkedJob:
     """Make traces of what all ranks of a job recorded.
 
     Order and durations on each thread and stream are as recorded; waits are dependencies, not durations: for
@@ -106,6 +106,9 @@ def link_job(recordings: Sequence[RankFiles]) -> LinkedJob:
     ----------
     recordings : sequence of RankFiles
         In the order of the ranks.
+    one_rank : bool
+        Whether to take one recording of a job of more ranks: groups are as recorded, messages keep their
+        durations.
 
     Raises
     ------
@@ -113,11 +116,17 @@ def link_job(recordings: Sequence[RankFiles]) -> LinkedJob:
         A file is damaged, or they are not of one job and one time.
     """
     ranks = [_Recording(files) for files in recordings]
-    _one_job(ranks)
+    if one_rank:
+        del ranks[1:]
+    else:
+        _one_job(ranks)
     for one in ranks:
         one.find_pieces()
     messages = [one.communicated() for one in ranks]
-    found = matched(messages, [one.groups for one in ranks], [str(one.files.device) for one in ranks])
+    if one_rank:
+        found = alone(messages[0], ranks[0].groups, max(ranks[0].world, 1))
+    else:
+        found = matched(messages, [one.groups for one in ranks], [str(one.files.device) for one in ranks])
     for together in found.together:
         took = min(message.took_us for message in together)
         size = max(message.size for message in together)
@@ -366,7 +375,8 @@ class _Recording:
             declared["comm_size"] = Attribute(max(message.size, 1), "int64_val")
             if isinstance(message.kind, CollectiveType):
                 declared["comm_type"] = Attribute(int(message.kind), "int64_val")
-                declared["pg_name"] = Attribute(found.groups[message.group], "string_val")
+                name = found.names.get(message) or found.groups[message.group]
+                declared["pg_name"] = Attribute(name, "string_val")
                 if 0 <= message.root < len(message.group):
                     word = (
                         "comm_dst"

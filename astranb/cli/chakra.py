@@ -263,8 +263,7 @@ def _without_durations(file: str, trace: Trace) -> list[str]:
 
 
 def _link(args: argparse.Namespace) -> Report:
-    from astranb.chakra import link, pytorch_trace, write
-    from astranb.core.document import DocumentNode, DocumentSource
+    from astranb.chakra import link
     from astranb.core.files import whole_file
 
     if args.device is None:
@@ -273,19 +272,28 @@ def _link(args: argparse.Namespace) -> Report:
         raise InputError("--output is missing", where="link", hint="give FILE.et or FILE.json")
     if not args.output.lower().endswith((".json", ".et", ".et.gz")):
         raise InputError("unknown file extension", where=args.output, hint="use FILE.et or FILE.json")
+    if not args.output.lower().endswith(".json"):
+        return _link_rank(args)
     found = link(args.host, args.device)
-    notes: list[str] = []
-    if args.output.lower().endswith(".json"):
-        with whole_file(Path(args.output)) as file:
-            file.write(json.dumps(found.document).encode())
-    else:
-        trace = pytorch_trace(DocumentNode(found.document, DocumentSource(args.host)))
-        write(args.output, trace)
-        notes = [*_without_durations(args.host, trace), *_without_communication(args.host, trace)]
+    with whole_file(Path(args.output)) as file:
+        file.write(json.dumps(found.document).encode())
     document = {name: getattr(found, name) for name in ("hosts", "devices", "orphans", "waits")}
     document["nodes"] = len(found.document["nodes"])
     text = f"{found.hosts:,} host operations, {found.devices:,} device operations"
-    return Report(document, [f"{text} ({found.orphans:,} without a caller)"], notes=notes)
+    return Report(document, [f"{text} ({found.orphans:,} without a caller)"])
+
+
+def _link_rank(args: argparse.Namespace) -> Report:
+    """Make a trace of what one rank recorded."""
+    from astranb.chakra import RankFiles, link_job, write
+
+    job = link_job([RankFiles(Path(args.host), Path(args.device))], one_rank=True)
+    write(args.output, job.traces[0])
+    row = {"rank": 0, "nodes": len(job.traces[0]), "steps_us": job.steps_us[0], "begun_us": 0.0}
+    counts = {"collectives": job.collectives, "messages": job.messages, "nodes": row["nodes"]}
+    notes = [*job.notes, *_without_durations(args.host, job.traces[0])]
+    lines = [f"{job.collectives:,} collectives", _recorded_line(row)]
+    return Report(counts | {"steps_us": job.steps_us[0], "notes": job.notes}, lines, notes=notes)
 
 
 def _link_job(args: argparse.Namespace) -> Report:
