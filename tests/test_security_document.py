@@ -21,6 +21,7 @@ import pytest
 import astranb as anb
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
+from astranb.core import packed
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from tests.documents import DOCS
@@ -250,7 +251,7 @@ def test_the_limits_are_those_of_the_page():
         "levels of nesting in YAML": f"{document._MOST_DEPTH}",
         "values of a document, with YAML's aliases expanded": f"{document._MOST_VALUES:,}",
         "a Chakra trace, unpacked": f"{_file.MOST_BYTES >> 20} MiB",
-        "a Chakra trace, unpacked, per packed byte": f"{_file.MOST_RATIO}",
+        "a Chakra trace, unpacked, per packed byte": f"{packed.MOST_RATIO}",
         "operations of an MSCCL++ plan": f"{mscclpp._MOST_STEPS:,}",
         "characters of an algorithm's text that is verified as you type": f"{text._MOST_CHARACTERS:,}",
     }

@@ -13,9 +13,11 @@ from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
 from ._file import rank_file, read, read_present, read_ranks, write, write_ranks
+from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
 from ._layer_table import layer_table_trace
 from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_trace
+from ._record import StepRecorder, record
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
 from ._synthesize import synthesize
@@ -32,10 +34,13 @@ __all__ = [
     "Distinct",
     "FlexFlowTask",
     "Hole",
+    "LinkedJob",
     "LinkedTrace",
     "Lists",
     "Node",
     "NodeType",
+    "RankFiles",
+    "StepRecorder",
     "TaskGraph",
     "Template",
     "Times",
@@ -47,6 +52,7 @@ __all__ = [
     "draw",
     "layer_table_trace",
     "link",
+    "link_job",
     "pytorch_document",
     "pytorch_trace",
     "rank_file",
@@ -54,12 +60,15 @@ __all__ = [
     "read_present",
     "read_ranks",
     "read_task_graph",
+    "record",
+    "recorded_files",
     "recorded_times",
     "summary",
     "synthesize",
     "task_graph_traces",
     "topological_order",
     "write",
+    "write_job",
     "write_ranks",
     "write_task_graph",
     "write_timeline",

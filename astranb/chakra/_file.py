@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +13,12 @@ from astranb.core.document import contents
 from astranb.core.errors import InputError
 from astranb.core.file_formats import names_format
 from astranb.core.files import whole_file, whole_files
+from astranb.core.packed import unpacked
 
 from ._trace import Trace
 
 __all__ = [
     "MOST_BYTES",
-    "MOST_RATIO",
     "rank_file",
     "read",
     "read_present",
@@ -30,13 +29,6 @@ __all__ = [
 
 MOST_BYTES: Final = 2 << 30
 """The largest trace that is read, compressed or not."""
-MOST_RATIO: Final = 250
-"""The largest compression ratio beyond the first MiB: a trace that repeats one node reaches about 30,
-a decompression bomb 1,000."""
-
-_FREE: Final = 1 << 20
-_STEP: Final = 1 << 22
-_GZIP: Final = b"\x1f\x8b"
 
 
 @names_format("Chakra", "gzip")
@@ -63,8 +55,7 @@ def read(path: str | Path) -> Trace:
 
 def _data(path: str | Path) -> bytes:
     """The bytes of a trace, unpacked."""
-    data = contents(path, MOST_BYTES)
-    return _unpacked(data, str(path)) if data[:2] == _GZIP else data
+    return unpacked(contents(path, MOST_BYTES), str(path), MOST_BYTES)
 
 
 def _trace(data: bytes, where: str) -> Trace:
@@ -72,31 +63,6 @@ def _trace(data: bytes, where: str) -> Trace:
         return Trace(data, where)
     except MemoryError:
         raise InputError("the trace does not fit in memory", where=where) from None
-
-
-def _unpacked(data: bytes, where: str) -> bytes:
-    most = min(MOST_BYTES, max(_FREE, MOST_RATIO * len(data)))
-    out = bytearray()
-    rest = data
-    try:
-        while rest[:2] == _GZIP:  # a file may have several parts
-            part = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            while not part.eof:
-                some = part.decompress(rest, _STEP)
-                rest = part.unconsumed_tail
-                out += some
-                if len(out) > most:
-                    what = f"unpacks to more than {most:,} bytes from {len(data):,}"
-                    raise InputError(what, where=where, hint="if it is a trace, unpack it with gunzip")
-                if not some and not rest and not part.eof:
-                    what = f"the gzip file ends at byte {len(data)}, in the middle"
-                    raise InputError(what, where=where, hint="is the file cut off?")
-            rest = part.unused_data
-    except zlib.error as error:
-        raise InputError(f"not a gzip file: {error}", where=where, hint="copy or make it again") from None
-    if rest.strip(b"\0"):
-        raise InputError(f"{len(rest)} bytes follow the gzip file", where=where, hint="copy or make it again")
-    return bytes(out)
 
 
 def write(path: str | Path, trace: Trace) -> None:

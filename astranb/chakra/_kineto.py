@@ -1,28 +1,41 @@
-"""Device activity from Kineto's traces (``torch.profiler.profile``), read as events."""
+"""Activity of a host and its devices from Kineto's traces (``torch.profiler.profile``), as events.
+
+A trace of a training step has hundreds of megabytes: the file, packed or not, is read event by event, and
+of an event only what is used is kept. Categories are those of ``libkineto/src/ActivityType.cpp``.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from astranb.core.document import DocumentNode as Value
-from astranb.core.document import read_document
+from astranb.core.errors import InputError
 from astranb.core.file_formats import names_format
+from astranb.core.json_stream import JsonStream
+from astranb.core.packed import blocks
 
-__all__ = ["LAUNCH", "Event", "kineto_events"]
+__all__ = ["LAUNCH", "Event", "KinetoTrace", "kineto_events", "read_kineto"]
 
-MOST_BYTES: Final = 1 << 30
+MOST_BYTES: Final = 8 << 30
+_MOST_EVENTS: Final = 50_000_000
 _CALLS: Final = frozenset(
     [
         *("cuLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernel", "cudaLaunchKernelExC"),
         *("cudaLaunchCooperativeKernel", "cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpyFromSymbol"),
         *("cudaMemcpyToSymbol", "hipLaunchKernel", "hipExtLaunchKernel", "hipExtModuleLaunchKernel"),
-        *("hipModuleLaunchKernel", "hipMemcpyWithStream", "hipMemcpyAsync"),
+        *("hipModuleLaunchKernel", "hipHccModuleLaunchKernel", "hipLaunchCooperativeKernel"),
+        *("hipDrvLaunchKernelEx", "hipMemcpy", "hipMemcpyWithStream", "hipMemcpyAsync"),
     ]
 )
 """Calls that start something on a device."""
+_HOST: Final = ("cpu_op", "user_annotation")
+_CALL: Final = ("cuda_runtime", "cuda_driver")  # HIP's calls are cuda_runtime, too
+_DEVICE: Final = ("kernel", "gpu_memcpy")
+_KEPT: Final = {one: one for one in (*_HOST, *_CALL, *_DEVICE, "gpu_memset", "cuda_sync")}
 
 LAUNCH: Final = {
     "num_blocks": "grid",
@@ -33,28 +46,56 @@ LAUNCH: Final = {
 """Attributes of an operation of a device that say how it was launched, and Kineto's words for them."""
 
 
-class Event:
-    """One of ``traceEvents``."""
+_NOTHING: Final[dict[str, Any]] = {}
 
-    def __init__(self, item: Value) -> None:
-        args = item.get("args", {})
-        self.item = item
-        self.category = item.get("cat", "").text()
-        self.name = item.get("name", "").text()
-        self.start = item.get("ts", 0).real(-1e18, 1e18)
-        self.duration = item.get("dur", 0).real(0, 1e15)
+
+class Event:
+    """One of ``traceEvents``: times in µs, and the arguments that tell what belongs together.
+
+    Identifiers are -1 where there is none; ``comm`` holds the arguments of a collective (``Collective name``,
+    ``In msg nelems``, ``dtype``, ``Group size``, ``Process Group Ranks``, …).
+    """
+
+    __slots__ = (
+        *("category", "name", "start", "duration", "own", "thread", "external", "record", "correlation"),
+        *("stream", "group", "wait_stream", "wait_record", "launch", "comm", "after", "where", "number"),
+    )
+
+    def __init__(self, item: dict[str, Any], where: str = "", number: int = 0) -> None:
+        self.where, self.number = where, number
+        args = item.get("args")
+        args = args if isinstance(args, dict) else {}
+        category = _text(item.get("cat"))
+        self.category = _KEPT.get(category, category)
+        self.name = _text(item.get("name"))
+        self.start = self._real(item, "ts", -1e18, 1e18)
+        self.duration = self._real(item, "dur", 0, 1e15)
         self.own = self.duration
-        thread = item.get("tid", 0).value
-        self.thread = str(thread)
+        self.thread = _text(item.get("tid", 0))
         self.external = _id(args, "External id")
         self.record = _id(args, "Record function id")
         self.correlation = _id(args, "correlation")
-        self.stream = args.get("stream", None).value
-        self.group = args.get("Process Group Name", None).value
+        self.stream = args.get("stream")
+        self.group = args.get("Process Group Name")
         self.wait_stream = _id(args, "wait_on_stream")
         self.wait_record = _id(args, "wait_on_cuda_event_record_corr_id")
-        self.launch = {name: size for name, word in LAUNCH.items() if (size := _size(args, word)) >= 0}
+        self.launch = (
+            _launch(*(_size(args, word) for word in LAUNCH.values())) if "grid" in args else _NOTHING
+        )
+        self.comm: dict[str, Any] = args if "Collective name" in args else _NOTHING
         self.after: Event | None = None
+
+    def _real(self, item: dict[str, Any], name: str, low: float, high: float) -> float:
+        value = item.get(name, 0)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+            raise self.error(
+                f"{name!r} is {_text(value)[:40]}", f"a number from {low:g} to {high:g} is expected"
+            )
+        return float(value)
+
+    def error(self, what: str, hint: str = "") -> InputError:
+        """An error about this event."""
+        return InputError(what, where=f"{self.where}: event {self.number} {self.name[:80]!r}", hint=hint)
 
     @property
     def end(self) -> float:
@@ -64,12 +105,12 @@ class Event:
     @property
     def is_host(self) -> bool:
         """Whether it is an operation of the host."""
-        return self.category in ("cpu_op", "user_annotation") and "ProfilerStep" not in self.name
+        return self.category in _HOST and "ProfilerStep" not in self.name
 
     @property
     def is_call(self) -> bool:
         """Whether the host calls the driver of a device."""
-        return self.category in ("cuda_runtime", "cuda_driver")
+        return self.category in _CALL
 
     @property
     def is_launch(self) -> bool:
@@ -79,19 +120,51 @@ class Event:
     @property
     def is_device(self) -> bool:
         """Whether a device executed it."""
-        return self.category in ("kernel", "gpu_memcpy")
+        return self.category in _DEVICE
 
 
-def _id(args: Value, name: str) -> int:
-    value = args.get(name, None).value
+class KinetoTrace(NamedTuple):
+    """What a Kineto trace holds.
+
+    Attributes
+    ----------
+    events : list of Event
+        Those with a duration, of a host, its calls and its devices, in the order of their starts.
+    members : dict
+        What is beside the events: ``distributedInfo``, ``deviceProperties``, …
+    counts : Counter of str
+        Events with a duration by category, all of them.
+    truncated : str
+        Where and why the file ends in the middle; empty for a whole one.
+    """
+
+    events: list[Event]
+    members: dict[str, Any]
+    counts: Counter[str]
+    truncated: str = ""
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else str(value)[:200] if value is not None else ""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+@lru_cache(maxsize=1 << 16)
+def _launch(*sizes: int) -> dict[str, int]:
+    """Name the sizes of a launch that are given; launches that are alike share them."""
+    return {name: size for name, size in zip(LAUNCH, sizes, strict=True) if size >= 0}
+
+
+def _id(args: dict[str, Any], name: str) -> int:
+    value = args.get(name)
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
 
 
-def _size(args: Value, name: str) -> int:
+def _size(args: dict[str, Any], name: str) -> int:
     """A number, or the product of the three of a grid; -1 where there is none."""
-    value = args.get(name, None).value
+    value = args.get(name)
     listed = value if isinstance(value, list) else [value]
     if not listed or not all(type(one) is int and 0 <= one < 1 << 31 for one in listed):
         return -1
@@ -99,11 +172,34 @@ def _size(args: Value, name: str) -> int:
 
 
 @names_format("Kineto trace")
-def kineto_events(path: str | Path) -> list[Event]:
-    """Read all events with a duration in the order of their starts, and compute their own times."""
-    document = read_document(path, MOST_BYTES, form="json", strict=False)
-    items = document.get("traceEvents").items()
-    events = [Event(item) for item in items if item.get("ph", "X").value == "X"]
+def read_kineto(path: str | Path, *, whole: bool = True) -> KinetoTrace:
+    """Read a Kineto trace, packed or not.
+
+    Parameters
+    ----------
+    path : str or Path
+    whole : bool
+        Whether a truncated file is an error; otherwise its complete events are returned.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is not JSON, or is no Kineto trace; the text names the byte or the event.
+    """
+    where = str(path)
+    stream = JsonStream(blocks(path, MOST_BYTES), where, "traceEvents")
+    events: list[Event] = []
+    counts: Counter[str] = Counter()
+    truncated = ""
+    try:
+        for event in _kept(stream, counts):
+            events.append(event)  # noqa: PERF402 - those of a truncated file stay
+    except InputError as error:
+        if whole or not stream.found or "cut off" not in error.hint:
+            raise
+        truncated = f"{error.where.removeprefix(where).lstrip(': ')}: {error.what}"
+    if not stream.found:
+        raise InputError("no 'traceEvents'", where=where, hint="give a trace of torch.profiler")
     events.sort(key=lambda one: one.start)
     threads: dict[str, list[Event]] = {}
     for event in events:
@@ -111,7 +207,35 @@ def kineto_events(path: str | Path) -> list[Event]:
             threads.setdefault(event.thread, []).append(event)
     for some in threads.values():
         _own_times(some)
-    return events
+    return KinetoTrace(events, stream.members, counts, truncated)
+
+
+def _kept(stream: JsonStream, counts: Counter[str]) -> Iterator[Event]:
+    """Yield the events that are used, and count those with a duration by category."""
+    names: dict[str, str] = {}  # each name once: a step calls an operator thousands of times
+    kept = 0
+    for number, item in enumerate(stream):
+        if not isinstance(item, dict):
+            what = f"event {number} is {_text(item)[:40]}, not an object"
+            raise InputError(what, where=stream.where, hint="give a trace of torch.profiler")
+        if item.get("ph", "X") != "X":
+            continue
+        category = _text(item.get("cat"))
+        counts[category] += 1
+        if category in _KEPT:
+            event = Event(item, stream.where, number)
+            event.name = names.setdefault(event.name, event.name)
+            event.thread = names.setdefault(event.thread, event.thread)
+            kept += 1
+            if kept > _MOST_EVENTS:
+                what = f"more than {_MOST_EVENTS:,} events"
+                raise InputError(what, where=stream.where, hint="record fewer steps")
+            yield event
+
+
+def kineto_events(path: str | Path) -> list[Event]:
+    """Read all events with a duration in the order of their starts, and compute their own times."""
+    return read_kineto(path).events
 
 
 def _own_times(events: Iterable[Event]) -> None:

@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 from astranb.core.errors import InputError
 
 from ._kineto import Event, kineto_events
-from ._pytorch import pytorch_document
+from ._pytorch import device_operation, pytorch_document
 
-__all__ = ["LinkedTrace", "link", "synchronisations"]
+__all__ = ["LinkedTrace", "link", "record_number", "synchronisations"]
 
 _GAP_US: Final = 1000
 """A longer gap of a thread counts as a wait for another thread."""
@@ -81,7 +81,7 @@ def link(host: str | Path, device: str | Path) -> LinkedTrace:
             raise item.error(f"duplicate node id {number}", "give each node an id of its own")
         by_id[number] = {**item.value, "id": number}
     ops = [op for _, op in sorted(by_id.items())]
-    meets = {int(op["id"]): by_record[record] for op in ops if (record := _record(op)) in by_record}
+    meets = {int(op["id"]): by_record[record] for op in ops if (record := record_number(op)) in by_record}
     if not meets:
         what = "no operation of the host has the record function id of one of the device's trace"
         raise InputError(what, where=str(host), hint="give the two traces of one run and rank")
@@ -103,7 +103,7 @@ def link(host: str | Path, device: str | Path) -> LinkedTrace:
         known[id(event)] = count - 1
         op_of[event] = op
         for kernel in sorted(launched.pop(event.external, []), key=lambda one: one.start):
-            added.append((_kernel(op, kernel, count), old))
+            added.append((device_operation(op, kernel) | {"id": count}, old))
             op_of[kernel] = added[-1][0]
             count += 1
             joined += 1
@@ -121,30 +121,13 @@ def link(host: str | Path, device: str | Path) -> LinkedTrace:
     return LinkedTrace({**document.value, "nodes": nodes}, len(meets), joined, orphans, len(waits))
 
 
-def _record(op: dict[str, Any]) -> int:
+def record_number(op: dict[str, Any]) -> int:
+    """The number of an operation's record function; -1 for none."""
     attrs = op.get("attrs")
     for one in attrs if isinstance(attrs, list) else []:
         if isinstance(one, dict) and one.get("name") == "rf_id" and isinstance(one.get("value"), int):
             return int(one["value"])
     return -1
-
-
-def _kernel(op: dict[str, Any], kernel: Event, number: int) -> dict[str, Any]:
-    """Make an operation of the device: that of the host, with what Kineto recorded."""
-    made = op | {
-        "id": number,
-        "cat": kernel.category,
-        "name": kernel.name,
-        "ph": "X",
-        "inclusive_dur": kernel.duration,
-        "exclusive_dur": kernel.duration,
-        "ts": kernel.start,
-        "stream": kernel.stream if isinstance(kernel.stream, int) else 0,
-        **kernel.launch,
-    }
-    if "ncclDevKernel" in kernel.name and isinstance(kernel.group, str):
-        made["pg_name"] = kernel.group
-    return made
 
 
 def _launched(events: list[Event], hosts: list[Event]) -> tuple[dict[int, list[Event]], int]:
@@ -154,7 +137,7 @@ def _launched(events: list[Event], hosts: list[Event]) -> tuple[dict[int, list[E
         if event.is_launch:
             if event.correlation in launches:
                 what = f"two launches have the correlation {event.correlation}"
-                raise event.item.error(what, "each launch has its own")
+                raise event.error(what, "each launch has its own")
             launches[event.correlation] = event
     threads: dict[str, list[Event]] = {}
     exact: dict[tuple[str, int], list[Event]] = {}

@@ -1,27 +1,32 @@
 """PyTorch's execution traces, with what ran on the device, as Chakra traces.
 
-The JSON is what ``torch.profiler.ExecutionTraceObserver`` writes (schemas 1.0.2-chakra.0.0.4 to
-1.1.1-chakra.0.0.4), joined with a Kineto trace by :func:`astranb.chakra.link`. Nodes and dependencies
+The JSON is what ``torch.profiler.ExecutionTraceObserver`` writes (schemas 1.0.1 to 1.1.1-chakra.0.0.4, and
+newer ones with a warning), joined with a Kineto trace by :func:`astranb.chakra.link`. Nodes and dependencies
 follow ``src/converter/pytorch_converter.py`` of mlcommons/chakra: callers and callees become an order.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from astranb.core.document import DocumentNode, contents, parse_document
 from astranb.core.document import DocumentNode as Value
-from astranb.core.document import read_document
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError, InputWarning, near
 from astranb.core.file_formats import names_format
+from astranb.core.packed import unpacked
 
 from ._check import check
-from ._kineto import LAUNCH
+from ._kineto import LAUNCH, Event
+from ._messages import tensor_bytes
+from ._pytorch_older import OLDER, renewed_document
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
 
-__all__ = ["ROOTS", "SCHEMAS", "pytorch_document", "pytorch_trace"]
+__all__ = ["ROOTS", "SCHEMAS", "RecordedOp", "device_operation", "pytorch_document", "pytorch_trace"]
 
 MOST_BYTES: Final = 1 << 30
 SCHEMAS: Final = ("1.0.2-chakra.0.0.4", "1.0.3-chakra.0.0.4", "1.1.0-chakra.0.0.4", "1.1.1-chakra.0.0.4")
@@ -48,14 +53,29 @@ def pytorch_document(path: str | Path) -> Value:
     Raises
     ------
     InputError
-        It has another format, or an unknown schema.
+        It has another format, or an unknown schema. A newer one is read, with an :class:`InputWarning`.
     """
-    document = read_document(path, MOST_BYTES, form="json", strict=False)
+    data = unpacked(contents(path, MOST_BYTES), str(path), MOST_BYTES)
+    document = parse_document(data, str(path), "json", strict=False)
     schema = document.get("schema").text()
-    if schema not in SCHEMAS:
-        raise InputError(f"unknown schema {schema[:60]!r}", where=str(path), hint=near(schema, SCHEMAS))
+    if schema in OLDER:
+        document = DocumentNode(renewed_document(document.value), document.source)
+    elif schema not in SCHEMAS:
+        if not _is_newer(schema):
+            raise InputError(
+                f"unknown schema {schema[:60]!r}", where=str(path), hint=near(schema, (*OLDER, *SCHEMAS))
+            )
+        newer = f"{path}: schema {schema} is newer than {SCHEMAS[-1]}; read as that: compare the counts"
+        warnings.warn(newer, InputWarning, stacklevel=2)
     document.get("nodes").items()
     return document
+
+
+def _is_newer(schema: str) -> bool:
+    """Whether a schema is of a later version than the last known one."""
+    form = r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})-chakra\.(\d{1,9})\.(\d{1,9})\.(\d{1,9})"
+    found, last = re.fullmatch(form, schema, re.ASCII), re.fullmatch(form, SCHEMAS[-1])
+    return bool(found and last and tuple(map(int, found.groups())) > tuple(map(int, last.groups())))
 
 
 def pytorch_trace(document: Value) -> Trace:
@@ -73,7 +93,7 @@ def pytorch_trace(document: Value) -> Trace:
     """
     ops = {}
     for item in document.get("nodes").items():
-        op = _Op(item)
+        op = RecordedOp(item)
         if op.id in ops:
             raise item.error(f"duplicate node id {op.id}", "give each node an id of its own")
         ops[op.id] = op
@@ -101,7 +121,24 @@ def pytorch_trace(document: Value) -> Trace:
     return trace
 
 
-class _Op:
+def device_operation(op: dict[str, Any], kernel: Event) -> dict[str, Any]:
+    """Make an operation of the device: that of the host, with what Kineto recorded."""
+    made = op | {
+        "cat": kernel.category,
+        "name": kernel.name,
+        "ph": "X",
+        "inclusive_dur": kernel.duration,
+        "exclusive_dur": kernel.duration,
+        "ts": kernel.start,
+        "stream": kernel.stream if isinstance(kernel.stream, int) else 0,
+        **kernel.launch,
+    }
+    if "ncclDevKernel" in kernel.name and isinstance(kernel.group, str):
+        made["pg_name"] = kernel.group
+    return made
+
+
+class RecordedOp:
     """One node of the JSON."""
 
     def __init__(self, item: Value) -> None:
@@ -124,7 +161,7 @@ class _Op:
             return []
         return [one.number(0, _BIG) for one in (found.items() if key == "sync_dep" else [found])]
 
-    def kind(self, ops: dict[int, _Op]) -> NodeType:
+    def kind(self, ops: dict[int, RecordedOp]) -> NodeType:
         if "process_group:init" in self.name:
             return NodeType.METADATA
         if self.is_gpu and "ncclDevKernel_SendRecv" in self.name:
@@ -138,7 +175,7 @@ class _Op:
             return NodeType.COMM_COLL
         return NodeType.COMP
 
-    def node(self, ops: dict[int, _Op], deps: list[int], begun: float) -> Node:
+    def node(self, ops: dict[int, RecordedOp], deps: list[int], begun: float) -> Node:
         kind = self.kind(ops)
         duration = 0
         if self.item.has("exclusive_dur") and "Optimizer.step" not in self.name:
@@ -156,7 +193,7 @@ class _Op:
             if self.is_gpu and self.item.has(name):
                 declared[name] = Attribute(self.item.get(name).number(0, 1 << 40), "int64_val")
         if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
-            declared["comm_size"] = Attribute(self._bytes(), "int64_val")
+            declared["comm_size"] = Attribute(tensor_bytes(self.item), "int64_val")
             caller = ops.get(self.parent, self)
             group = self.item.get("pg_name", "").value or caller.declared.get("pg_name", "")
             if isinstance(group, str) and group:
@@ -180,24 +217,8 @@ class _Op:
         value = self.item.get(side)
         return tuple(str(value.get(name, []).value) for name in ("values", "shapes", "types"))  # type: ignore[return-value]
 
-    def _bytes(self) -> int:
-        """Bytes of the input tensors: each is an id, storage, offset, elements, bytes of each."""
-        inputs, total = self.item.get("inputs"), 0
-        types = [one.text() for one in inputs.get("types").items()]
-        for value, kind in zip(inputs.get("values").items(), types, strict=False):
-            if "Tensor" not in kind:
-                continue
-            for tensor in value.items() if kind.startswith("GenericList[Tensor") else [value]:
-                parts = tensor.items()
-                if len(parts) < 5:
-                    raise tensor.error("a tensor has an id, storage, offset, elements and bytes of each")
-                total += parts[3].number(0, 1 << 48) * parts[4].number(0, 64)
-        if total >= 1 << 62:
-            raise inputs.error("2^62 bytes or more")
-        return total
 
-
-def _order(ops: dict[int, _Op]) -> dict[int, set[int]]:
+def _order(ops: dict[int, RecordedOp]) -> dict[int, set[int]]:
     """Find what each node waits for: calls in the order of their ids, a kernel also for its caller."""
     deps: dict[int, set[int]] = {number: set() for number in ops}
     for root in sorted(ops):

@@ -64,10 +64,20 @@ def add_commands(commands: Any) -> None:
         "--passes", type=int, default=1, metavar="N", help="layer table: passes through the loop (default: 1)"
     )
 
-    link = add_command(verbs, "link", "join a PyTorch host trace with its Kineto device trace", _link)
-    link.add_argument("host", help="JSON written by torch's ExecutionTraceObserver")
-    link.add_argument("device", help="JSON written by Kineto")
-    add_output(link, "FILE.et, or FILE.json to convert later", required=True)
+    link = add_command(
+        verbs, "link", "join what the ranks of a PyTorch job recorded, or one host trace with Kineto's", _link
+    )
+    link.add_argument(
+        "host",
+        help="PREFIX of what all ranks recorded (PREFIX.RANK.et.json, PREFIX.RANK.kineto.json.gz); or the "
+        "JSON of torch's ExecutionTraceObserver",
+    )
+    link.add_argument("device", nargs="?", help="of one host trace: the JSON of Kineto")
+    add_output(
+        link,
+        "PREFIX of the traces (default: that of the recording); of one host trace FILE.et, or FILE.json to "
+        "convert later",
+    )
 
     timeline = add_command(verbs, "timeline", "write a Perfetto timeline of a trace", _timeline)
     timeline.add_argument("file", help=_TRACES)
@@ -220,7 +230,9 @@ def _convert(args: argparse.Namespace) -> Report:
     files = _write_ranks(args.output, trace, args.npus)
     document = {"from": how, "nodes": len(trace), "version": trace.version, "files": files}
     text = f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}"
-    notes = _without_durations(args.file, trace) if how == "PyTorch execution trace" else ()
+    notes: tuple[str, ...] = ()
+    if how == "PyTorch execution trace":
+        notes = (*_without_durations(args.file, trace), *_without_communication(args.file, trace))
     return Report(document, [text], notes=notes)
 
 
@@ -251,25 +263,74 @@ def _without_durations(file: str, trace: Trace) -> list[str]:
 
 
 def _link(args: argparse.Namespace) -> Report:
-    from astranb.chakra import link, pytorch_trace, write
-    from astranb.core.document import DocumentNode, DocumentSource
+    from astranb.chakra import link
     from astranb.core.files import whole_file
 
+    if args.device is None:
+        return _link_job(args)
+    if args.output is None:
+        raise InputError("--output is missing", where="link", hint="give FILE.et or FILE.json")
     if not args.output.lower().endswith((".json", ".et", ".et.gz")):
         raise InputError("unknown file extension", where=args.output, hint="use FILE.et or FILE.json")
+    if not args.output.lower().endswith(".json"):
+        return _link_rank(args)
     found = link(args.host, args.device)
-    notes: list[str] = []
-    if args.output.lower().endswith(".json"):
-        with whole_file(Path(args.output)) as file:
-            file.write(json.dumps(found.document).encode())
-    else:
-        trace = pytorch_trace(DocumentNode(found.document, DocumentSource(args.host)))
-        write(args.output, trace)
-        notes = _without_durations(args.host, trace)
+    with whole_file(Path(args.output)) as file:
+        file.write(json.dumps(found.document).encode())
     document = {name: getattr(found, name) for name in ("hosts", "devices", "orphans", "waits")}
     document["nodes"] = len(found.document["nodes"])
     text = f"{found.hosts:,} host operations, {found.devices:,} device operations"
-    return Report(document, [f"{text} ({found.orphans:,} without a caller)"], notes=notes)
+    return Report(document, [f"{text} ({found.orphans:,} without a caller)"])
+
+
+def _link_rank(args: argparse.Namespace) -> Report:
+    """Make a trace of what one rank recorded."""
+    from astranb.chakra import RankFiles, link_job, write
+
+    job = link_job([RankFiles(Path(args.host), Path(args.device))], one_rank=True)
+    write(args.output, job.traces[0])
+    row = {"rank": 0, "nodes": len(job.traces[0]), "steps_us": job.steps_us[0], "begun_us": 0.0}
+    counts = {"collectives": job.collectives, "messages": job.messages, "nodes": row["nodes"]}
+    notes = [*job.notes, *_without_durations(args.host, job.traces[0])]
+    lines = [f"{job.collectives:,} collectives", _recorded_line(row)]
+    return Report(counts | {"steps_us": job.steps_us[0], "notes": job.notes}, lines, notes=notes)
+
+
+def _link_job(args: argparse.Namespace) -> Report:
+    """Join the recordings of all ranks of a job."""
+    from astranb.chakra import link_job, recorded_files, write_job
+
+    job = link_job(recorded_files(args.host))
+    prefix = args.output or args.host
+    files = list(map(str, write_job(prefix, job)))
+    rows = [
+        {"rank": rank, "nodes": len(trace), "steps_us": steps, "begun_us": begun}
+        for rank, (trace, steps, begun) in enumerate(zip(job.traces, job.steps_us, job.begun_us, strict=True))
+    ]
+    document = {"collectives": job.collectives, "messages": job.messages, "groups": job.groups}
+    counted = f"{job.collectives:,} collectives, {job.messages:,} messages, {len(job.groups)} groups"
+    lines = [
+        f"{len(rows)} ranks: {counted}: {prefix}.RANK.et, {prefix}.groups.json (--comm-group)",
+        *(_recorded_line(row) for row in rows),
+    ]
+    return Report(document | {"ranks": rows, "files": files, "notes": job.notes}, lines, notes=job.notes)
+
+
+def _recorded_line(row: dict[str, Any]) -> str:
+    steps = " + ".join(f"{one / 1000:.3f}" for one in row["steps_us"]) or "none recorded"
+    later = f", begun {row['begun_us'] / 1000:.3f} ms after the first" if row["begun_us"] else ""
+    return f"rank {row['rank']}: {row['nodes']:,} nodes; steps as measured: {steps} ms{later}"
+
+
+def _without_communication(file: str, trace: Trace) -> list[str]:
+    """Return a note if a trace from PyTorch communicates, and its nodes do not."""
+    from astranb.chakra import NodeType
+
+    asked = sum((trace.names[row] or "").startswith("c10d::") for row in range(len(trace)))
+    if not asked or (trace.type >= NodeType.COMM_SEND).any():
+        return []
+    hint = "link the recordings of all ranks ('astranb chakra link PREFIX')"
+    return [f"{file}: NO COMMUNICATION: {asked:,} calls of torch.distributed are computations; {hint}"]
 
 
 def _timeline(args: argparse.Namespace) -> Report:

@@ -1,0 +1,164 @@
+"""What the threads of a host did one after the other, from Kineto's events.
+
+An operation calls others, so its own time is in pieces: before the first one that it calls, between them
+and after the last. A piece waits for the one before it on its thread, and takes as long as recorded. Where a
+thread waited for something else, the piece waits for that, and only what came afterwards is its time: else a
+simulation would wait for what it simulates, and for the recorded wait too.
+
+A thread waited where it called a synchronisation of the device, and where nothing was recorded on it until
+another thread had done something: the last piece or message that ended there is what it waited for.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from ._kineto import Event
+from ._messages import Message
+
+__all__ = ["Piece", "host_pieces", "let_threads_wait"]
+
+_BRIEF_US: Final = 10.0
+"""A shorter rest of an operation is added to its first piece."""
+_PAUSE_US: Final = 20.0
+"""A longer time without an operation may be a wait for another thread."""
+_TAIL: Final = 0.5
+"""At most this part of a pause is the thread's own work, which it did after what it waited for."""
+
+
+class Piece:
+    """Something of a rank that takes time: part of an operation, work of a device, a message.
+
+    Attributes
+    ----------
+    name : str
+    start, end : float
+        As recorded, in µs.
+    took : float
+        Its own time, without the wait for others, in µs.
+    event : Event or None
+        The operation that it is the first piece of, or the device's.
+    after : list of Piece
+        What it waits for. All of them ended before it did.
+    message : Message or None
+        What it communicates.
+    """
+
+    __slots__ = ("after", "end", "event", "message", "name", "number", "start", "took")
+
+    def __init__(self, name: str, start: float, end: float, event: Event | None = None) -> None:
+        self.name, self.start, self.end, self.event = name, start, end, event
+        self.took = max(end - start, 0.0)
+        self.after: list[Piece] = []
+        self.message: Message | None = None
+        self.number = -1
+
+    def wait_for(self, other: Piece) -> None:
+        """Wait for another piece that ended meanwhile, and do the rest after it."""
+        self.after.append(other)
+        self.took = min(self.took, max(self.end - max(other.end, self.start), 0.0))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no operation is recorded for it."""
+        return self.event is None
+
+
+def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, ended: float) -> list[Piece]:
+    """Give the pieces of one thread from its operations and its calls that wait, in their order.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        They contain each other or do not overlap; one that does both ends with the one around it.
+    cuts : iterable of float
+        When something was started that goes on beside the thread: a piece ends there.
+    begun, ended : float
+        What is outside is left out.
+    """
+    pieces: list[Piece] = []
+    first: dict[Event, Piece] = {}
+    open_: list[tuple[Event, float]] = []
+    at = begun
+
+    def account(until: float) -> None:
+        """Give the time until then to the operation that runs."""
+        nonlocal at
+        event = open_[-1][0] if open_ else None
+        rest = until - at
+        if event is not None and event not in first:
+            first[event] = Piece(event.name, at, until, event)
+            pieces.append(first[event])
+        elif event is not None and event.category == "cpu_op" and rest < _BRIEF_US:
+            first[event].took += max(rest, 0.0)
+        elif rest > 0:
+            pieces.append(Piece("host" if event is None else f"host: {event.name}", at, until))
+        at = max(at, until)
+
+    marks: list[tuple[float, float, Event | None]] = [(one.start, -one.duration, one) for one in events]
+    marks += [(cut, -math.inf, None) for cut in cuts]  # before what begins then
+    for start, _, event in sorted(marks, key=lambda mark: mark[:2]):
+        if not begun <= start < ended:
+            continue
+        while open_ and open_[-1][1] <= start:
+            account(open_[-1][1])
+            open_.pop()
+        account(start)
+        if event is not None:
+            open_.append((event, min(event.end, open_[-1][1] if open_ else ended)))
+    while open_:
+        account(open_[-1][1])
+        open_.pop()
+    for before, after in pairwise(pieces):
+        after.after.append(before)
+    return pieces
+
+
+def let_threads_wait(threads: Sequence[list[Piece]], messages: Sequence[Piece]) -> int:
+    """Find the pieces that waited for other threads or messages; return how many messages none awaits."""
+    by_end = [sorted(some, key=lambda one: one.end) for some in (*threads, list(messages))]
+    ends = [[one.end for one in some] for some in by_end]
+    awaited: set[Piece] = set()
+    for number, thread in enumerate(threads):
+        for piece in thread:
+            is_first = piece is thread[0] and number > 0
+            if not piece.is_idle or (piece.end - piece.start < _PAUSE_US and not is_first):
+                continue
+            found: Piece | None = None
+            for other, some in enumerate(by_end):
+                at = bisect.bisect_right(ends[other], piece.end) - 1
+                if other != number and at >= 0 and (found is None or some[at].end > found.end):
+                    found = some[at]
+            if found is None or found.end <= piece.start:
+                continue
+            tail = piece.end - found.end
+            if is_first or found.message is not None or tail <= _TAIL * (piece.end - piece.start):
+                piece.wait_for(found)
+                if found.message is not None:
+                    awaited.add(found)
+    # Those of the messages that ended meanwhile were awaited, too.
+    lost = 0
+    for one in messages:
+        if one in awaited:
+            continue
+        later = [
+            piece
+            for thread in threads
+            if (at := _at(thread, one.end)) < len(thread)
+            for piece in thread[at : at + 1]
+            if one.after and one.after[0] in thread
+        ]
+        if later:
+            later[0].wait_for(one)
+        else:
+            lost += 1
+    return lost
+
+
+def _at(thread: list[Piece], when: float) -> int:
+    """The first piece of a thread that ends after a time."""
+    return bisect.bisect_right(thread, when, key=lambda one: one.end)
