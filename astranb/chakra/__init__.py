@@ -12,10 +12,12 @@ from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
+from ._faults import Fault, faults, rank_faults
 from ._file import rank_file, read, read_present, read_ranks, write, write_ranks
 from ._layer_table import layer_table_trace
 from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_trace
+from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
 from ._synthesize import synthesize
@@ -30,6 +32,7 @@ __all__ = [
     "Attribute",
     "CollectiveType",
     "Distinct",
+    "Fault",
     "FlexFlowTask",
     "Hole",
     "LinkedTrace",
@@ -45,16 +48,20 @@ __all__ = [
     "check",
     "compare",
     "draw",
+    "faults",
     "layer_table_trace",
     "link",
     "pytorch_document",
     "pytorch_trace",
+    "rank_faults",
     "rank_file",
     "read",
+    "read_part",
     "read_present",
     "read_ranks",
     "read_task_graph",
     "recorded_times",
+    "repaired",
     "summary",
     "synthesize",
     "task_graph_traces",

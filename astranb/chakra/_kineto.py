@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, TruncatedFile
 from astranb.core.file_formats import names_format
 from astranb.core.json_stream import JsonStream
 from astranb.core.packed import blocks
@@ -194,8 +194,8 @@ def read_kineto(path: str | Path, *, whole: bool = True) -> KinetoTrace:
     try:
         for event in _kept(stream, counts):
             events.append(event)  # noqa: PERF402 - those of a truncated file stay
-    except InputError as error:
-        if whole or not stream.found or "cut off" not in error.hint:
+    except TruncatedFile as error:
+        if whole or not stream.found:
             raise
         truncated = f"{error.where.removeprefix(where).lstrip(': ')}: {error.what}"
     if not stream.found:
