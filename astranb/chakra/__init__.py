@@ -13,10 +13,12 @@ from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
 from ._faults import Fault, faults, rank_faults
-from ._file import rank_file, read, read_present, read_ranks, write, write_ranks
-from ._layer_table import layer_table_trace
+from ._file import present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
+from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
+from ._json import json_trace
+from ._kineto import KinetoTrace, kineto_summary, read_kineto
 from ._link import LinkedTrace, link
-from ._pytorch import pytorch_document, pytorch_trace
+from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
@@ -35,6 +37,7 @@ __all__ = [
     "Fault",
     "FlexFlowTask",
     "Hole",
+    "KinetoTrace",
     "LinkedTrace",
     "Lists",
     "Node",
@@ -49,13 +52,19 @@ __all__ = [
     "compare",
     "draw",
     "faults",
-    "layer_table_trace",
+    "from_networkx",
+    "graph_trace",
+    "json_trace",
+    "kineto_summary",
     "link",
+    "present_ranks",
     "pytorch_document",
+    "pytorch_summary",
     "pytorch_trace",
     "rank_faults",
     "rank_file",
     "read",
+    "read_kineto",
     "read_part",
     "read_present",
     "read_ranks",
@@ -65,8 +74,10 @@ __all__ = [
     "summary",
     "synthesize",
     "task_graph_traces",
+    "to_networkx",
     "topological_order",
     "write",
+    "write_graphml",
     "write_ranks",
     "write_task_graph",
     "write_timeline",

@@ -7,7 +7,10 @@ without NetworkX. mlcommons' visualizer (``src/visualizer/visualizer.py``) write
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
@@ -20,12 +23,14 @@ from astranb.core.files import whole_file
 from astranb.core.xml import xml_document
 
 from ._json import node_of
+from ._schema import KIND_OF
 from ._summary import as_document
 from ._trace import Trace
 
 __all__ = ["from_networkx", "graph_trace", "to_networkx", "write_graphml"]
 
 _MOST_BYTES: Final = 1 << 30
+_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _SPACE: Final = "http://graphml.graphdrawing.org/xmlns"
 _KINDS: Final = {bool: "boolean", int: "long", float: "double", str: "string"}
 _OWN: Final = {"data_deps", "ctrl_deps", "id"}
@@ -49,8 +54,8 @@ def to_networkx(trace: Trace) -> Any:
     1024
     """
     with needs_extra("networkx"):
-        import networkx
-    graph = networkx.DiGraph()
+        import networkx as nx
+    graph = nx.DiGraph()
     nodes, edges = _graph_of(trace)
     graph.add_nodes_from(nodes.items())
     graph.add_edges_from((before, after, {"kind": kind}) for before, after, kind in edges)
@@ -132,7 +137,7 @@ def write_graphml(path: str | Path, trace: Trace) -> None:
         body.append(f'<node id="{number}">')
         for name, value in members.items():
             key = keys.setdefault((name, _KINDS.get(type(value), "string")), f"k{len(keys)}")
-            text = str(value).lower() if isinstance(value, bool) else str(value)
+            text = json.dumps(value) if isinstance(value, bool | list) else str(value)
             body.append(f'<data key="{key}">{escape(_printable(text))}</data>')
         body.append("</node>")
     body += [
@@ -155,9 +160,7 @@ def write_graphml(path: str | Path, trace: Trace) -> None:
 
 def _printable(text: str) -> str:
     """Replace what XML cannot hold."""
-    return "".join(
-        one if one >= " " or one in "\t\n" else "?" for one in text.replace("\ufffe", "?").replace("\uffff", "?")
-    )
+    return _UNPRINTABLE.sub("?", text)
 
 
 def _graph_of(trace: Trace) -> tuple[dict[int, dict[str, Any]], list[Edge]]:
@@ -185,8 +188,8 @@ def _trace_of(nodes: Mapping[Any, Mapping[Any, Any]], edges: Iterable[Edge], sou
         label = members.pop("label", None)
         members.setdefault("name", str(label if label is not None else key))
         for side in ("inputs", "outputs"):
-            parts = {one: members.pop(f"{side}.{one}", None) for one in ("values", "shapes", "types")}
-            if any(part is not None for part in parts.values()):
+            parts = {one: members.pop(f"{side}.{one}", "") for one in ("values", "shapes", "types")}
+            if any(parts.values()):
                 members[side] = parts
         made[key] = {"id": numbers[key], "data_deps": [], "ctrl_deps": [], **members}
     for before, after, kind in edges:
@@ -194,7 +197,8 @@ def _trace_of(nodes: Mapping[Any, Mapping[Any, Any]], edges: Iterable[Edge], sou
             if end not in made:
                 what = f"an edge of node {str(end)[:40]!r}, which does not exist"
                 raise InputError(what, where=source, hint="add the node, or drop the edge")
-        made[after]["ctrl_deps" if kind.startswith(("control", "ctrl")) else "data_deps"].append(numbers[before])
+        side = "ctrl_deps" if kind.startswith(("control", "ctrl")) else "data_deps"
+        made[after][side].append(numbers[before])
     return Trace.of(
         [
             node_of(DocumentNode(one, DocumentSource(f"{source}: node {str(key)[:40]}")))
@@ -223,18 +227,30 @@ def _graphml(path: str | Path, data: bytes) -> Trace:
         if tag == "key":
             keys[element.get("id", "")] = element.get("attr.name", ""), element.get("attr.type", "string")
         elif tag == "graph" and element.get("edgedefault") == "undirected":
-            raise InputError("the graph is not directed", where=where, hint="edges lead to the node that waits")
+            raise InputError(
+                "the graph is not directed", where=where, hint="edges lead to the node that waits"
+            )
         elif tag in ("node", "edge"):
             members = {}
             for one in element:
                 name, kind = keys.get(one.get("key", ""), (one.get("key", ""), "string"))
                 members[name] = _value(one.text or "", kind, f"{where}: {tag} {element.get('id', '')[:40]}")
+                if name in KIND_OF and KIND_OF[name].endswith("_list"):
+                    members[name] = _listed(one.text or "")
             if tag == "node":
                 nodes[element.get("id", "")] = members
             else:
                 ends = element.get("source", ""), element.get("target", "")
                 edges.append((*ends, str(members.get("kind", "data"))))
     return _trace_of(nodes, edges, where)
+
+
+def _listed(text: str) -> Any:
+    """A list that :func:`write_graphml` wrote, or the text."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        return found if isinstance(found, list) else text
+    return text
 
 
 def _value(text: str, kind: str, where: str) -> Any:

@@ -58,8 +58,8 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
     """Repair what is clear: the rest stays for :func:`astranb.chakra.faults` to list.
 
     Dependencies on nodes that do not exist are dropped. Of nodes with one id, copies of one are dropped;
-    others get an id of their own where no node depends on the id, since otherwise it is not clear which one is
-    meant. Control dependencies between nodes that wait for each other in cycles are dropped where data
+    others get an id of their own where no node depends on the id, since otherwise it is not clear which
+    one is meant. Control dependencies between nodes that wait for each other in cycles are dropped where data
     dependencies alone have no cycle: Chakra's first feeder ignores control dependencies.
 
     Returns

@@ -1,4 +1,7 @@
-"""Formats that people have, recognized by a file's first bytes, unpacked if gzip packed them: an error names the one that was given."""
+"""Formats that people have, recognized by a file's first bytes, unpacked if gzip packed them.
+
+An error names the format that was given; ``astranb chakra`` chooses a reader by it.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +124,7 @@ _FORMATS: Final = (
         "layer table",
         "a layer table of ASTRA-sim 1.0",
         "give it as --workload, or convert it with 'astranb chakra convert'",
-        rb"\A(?:DATA|MODEL|HYBRID_\w+|MICRO|DISTRIBUTED_INFERENCE)\b[^\n{]*\n\s*\d+\s*\n",
+        rb"\A(?:DATA|DATA_REORDER|MODEL|HYBRID_\w+|MICRO|DISTRIBUTED_INFERENCE)\b[^\n{]*\n\s*\d+\s*\n",
     ),
     _format(
         "Kineto trace",
