@@ -12,7 +12,7 @@ from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
-from ._faults import Fault, faults, rank_faults
+from ._faults import TraceFault, faults, rank_faults
 from ._file import present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
 from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
 from ._json import json_trace
@@ -34,7 +34,6 @@ __all__ = [
     "Attribute",
     "CollectiveType",
     "Distinct",
-    "Fault",
     "FlexFlowTask",
     "Hole",
     "KinetoTrace",
@@ -47,6 +46,7 @@ __all__ = [
     "Times",
     "Trace",
     "TraceBuilder",
+    "TraceFault",
     "as_document",
     "check",
     "compare",

@@ -13,12 +13,12 @@ from ._schema import CollectiveType, NodeType
 from ._trace import Trace
 from ._wire import Ints
 
-__all__ = ["Fault", "faults", "rank_faults"]
+__all__ = ["TraceFault", "faults", "rank_faults"]
 
 _SHOWN: Final = 3
 
 
-class Fault(NamedTuple):
+class TraceFault(NamedTuple):
     """One kind of fault, and how often it occurs.
 
     Attributes
@@ -47,7 +47,7 @@ class Fault(NamedTuple):
         return f"{self.count:,} {self.what}{shown} ({self.hint})"
 
 
-def faults(trace: Trace) -> list[Fault]:
+def faults(trace: Trace) -> list[TraceFault]:
     """List what is wrong with a trace, where :func:`astranb.chakra.check` refuses the first fault.
 
     Examples
@@ -63,11 +63,11 @@ def faults(trace: Trace) -> list[Fault]:
     return list(_faults(trace))
 
 
-def _faults(trace: Trace) -> Iterator[Fault]:
+def _faults(trace: Trace) -> Iterator[TraceFault]:
     pairs = trace.duplicates
     if len(pairs):
         said = (f"{_name(trace, a)} and {_name(trace, b)}" for a, b in pairs[:_SHOWN].tolist())
-        yield Fault(
+        yield TraceFault(
             "nodes with the id of another", len(pairs), tuple(said), "--repair renumbers them where clear"
         )
     owner, wanted = trace.dangling
@@ -76,26 +76,30 @@ def _faults(trace: Trace) -> Iterator[Fault]:
             f"{_name(trace, row)} waits for {one}"
             for row, one in zip(owner[:_SHOWN].tolist(), wanted[:_SHOWN].tolist(), strict=True)
         )
-        yield Fault("dependencies on nodes that do not exist", len(owner), tuple(said), "--repair drops them")
+        yield TraceFault(
+            "dependencies on nodes that do not exist", len(owner), tuple(said), "--repair drops them"
+        )
     rows, cycle = cyclic_rows(trace)
     if len(rows):
         hint = "--repair drops control dependencies there if that opens them; else drop a dependency"
-        yield Fault("nodes that wait for each other in cycles", len(rows), (cycle,), hint)
+        yield TraceFault("nodes that wait for each other in cycles", len(rows), (cycle,), hint)
     for one in malformed(trace):
         hint = one.hint if len(one.hint) < 60 else f"{one.hint[:50].rpartition(',')[0]}, …"
-        yield Fault(one.what, len(one.rows), _names(trace, one.rows), hint)
+        yield TraceFault(one.what, len(one.rows), _names(trace, one.rows), hint)
     for kind, peer in ((NodeType.COMM_SEND, "comm_dst"), (NodeType.COMM_RECV, "comm_src")):
         rows = np.flatnonzero((trace.type == kind) & ~trace.has(peer))
         if len(rows):
-            yield Fault(f"{kind.name} without {peer}", len(rows), _names(trace, rows), "give the peer's rank")
+            yield TraceFault(
+                f"{kind.name} without {peer}", len(rows), _names(trace, rows), "give the peer's rank"
+            )
     rows = np.flatnonzero((trace.type == NodeType.COMP) & (trace.duration_us == 0) & (trace.num_ops <= 0))
     if len(rows):
         hint = "each takes 1 ns; link a profile"
         what = "computations without a duration or operations"
-        yield Fault(what, len(rows), _names(trace, rows), hint, runs=True)
+        yield TraceFault(what, len(rows), _names(trace, rows), hint, runs=True)
 
 
-def rank_faults(traces: Mapping[int, Trace]) -> list[Fault]:
+def rank_faults(traces: Mapping[int, Trace]) -> list[TraceFault]:
     """List what is wrong between the traces of a job: unmatched messages, and groups that disagree.
 
     Parameters
@@ -116,7 +120,7 @@ def rank_faults(traces: Mapping[int, Trace]) -> list[Fault]:
     return [*_unmatched(traces), *_disagreeing(traces)]
 
 
-def _unmatched(traces: Mapping[int, Trace]) -> Iterator[Fault]:
+def _unmatched(traces: Mapping[int, Trace]) -> Iterator[TraceFault]:
     sent: Counter[tuple[int, int, int]] = Counter()
     received: Counter[tuple[int, int, int]] = Counter()
     for rank, trace in traces.items():
@@ -136,10 +140,10 @@ def _unmatched(traces: Mapping[int, Trace]) -> Iterator[Fault]:
                 f"rank {a} to {b}, tag {tag}: {sent[a, b, tag]} sends, {received[a, b, tag]} receives"
                 for a, b, tag in sorted(rest)[:_SHOWN]
             )
-            yield Fault(what, rest.total(), tuple(said), "the ranks would wait forever")
+            yield TraceFault(what, rest.total(), tuple(said), "the ranks would wait forever")
 
 
-def _disagreeing(traces: Mapping[int, Trace]) -> Iterator[Fault]:
+def _disagreeing(traces: Mapping[int, Trace]) -> Iterator[TraceFault]:
     """Compare the collectives of each process group between the ranks that have any in it."""
     first: dict[str, tuple[int, list[int]]] = {}
     wrong: dict[str, str] = {}
@@ -150,7 +154,9 @@ def _disagreeing(traces: Mapping[int, Trace]) -> Iterator[Fault]:
                 wrong[name] = f"group {name or 'of all'!r}: {_difference(other, theirs, rank, kinds)}"
     if wrong:
         hint = "give the traces of one job, and record the same steps on all ranks"
-        yield Fault("groups that ranks disagree on", len(wrong), tuple(list(wrong.values())[:_SHOWN]), hint)
+        yield TraceFault(
+            "groups that ranks disagree on", len(wrong), tuple(list(wrong.values())[:_SHOWN]), hint
+        )
 
 
 def _by_group(trace: Trace) -> Iterable[tuple[str, list[int]]]:

@@ -21,7 +21,7 @@ from astranb.core.file_formats import names_format
 from astranb.core.packed import unpacked
 
 from ._message import attribute_of
-from ._schema import Attribute, CollectiveType, Node, NodeType, Plain
+from ._schema import VERSION, Attribute, CollectiveType, Node, NodeType, Plain
 from ._trace import Trace
 
 __all__ = ["json_trace", "node_of"]
@@ -93,7 +93,7 @@ def json_trace(path: str | Path) -> Trace:
         node_of(DocumentNode(one, DocumentSource(f"{where}: node {number}")))
         for number, one in enumerate(objects)
     ]
-    return Trace.of(nodes, version=version, metadata=metadata, source=where)
+    return Trace.of(nodes, version=version or VERSION, metadata=metadata, source=where)
 
 
 def _objects(text: str, where: str) -> Iterator[Any]:
