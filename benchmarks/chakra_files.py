@@ -75,8 +75,18 @@ def chakra_files(row: Any, _bare: float) -> None:
 def _profile(folder: Path) -> None:
     """Write a host's and a device's trace: operators with a launch and a kernel each."""
     nothing: dict[str, list[Any]] = {"values": [], "shapes": [], "types": []}
-    root = "[pytorch|profiler|execution_trace|thread]"
-    nodes = [{"id": 1, "name": root, "ctrl_deps": 1, "inputs": nothing, "outputs": nothing, "attrs": []}]
+    frame = "[pytorch|profiler|execution_trace|"
+    nodes: list[dict[str, Any]] = [
+        {
+            "id": n,
+            "name": f"{frame}{kind}]",
+            "ctrl_deps": 1,
+            "inputs": nothing,
+            "outputs": nothing,
+            "attrs": [],
+        }
+        for n, kind in ((1, "process"), (2, "thread"))
+    ]
     events = []
     for n in range(_EVENTS // 3):
         attrs = [
@@ -85,14 +95,14 @@ def _profile(folder: Path) -> None:
         ]
         name = f"aten::op_{n % 300}"
         nodes.append(
-            {"id": n + 2, "name": name, "ctrl_deps": 1, "inputs": nothing, "outputs": nothing, "attrs": attrs}
+            {"id": n + 3, "name": name, "ctrl_deps": 2, "inputs": nothing, "outputs": nothing, "attrs": attrs}
         )
         begun = 10.0 * n
         own = {"External id": n, "Record function id": n}
         events += [
             {"ph": "X", "cat": "cpu_op", "name": name, "tid": 1, "ts": begun, "dur": 8, "args": own},
-            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": begun, "dur": 2,
-             "args": {"External id": n, "correlation": n}},
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": begun + 1,
+             "dur": 2, "args": {"External id": n, "correlation": n}},
             {"ph": "X", "cat": "kernel", "name": f"kernel_{n % 90}", "tid": 7, "ts": begun + 4, "dur": 5,
              "args": {"External id": n, "correlation": n, "stream": 7}},
         ]  # fmt: skip
