@@ -11,6 +11,7 @@ __all__ = [
     "InputError",
     "InputWarning",
     "NoRoute",
+    "TruncatedFile",
     "WrongResult",
     "near",
 ]
@@ -65,6 +66,20 @@ class InputError(AstranbError, ValueError):
 
 class NoRoute(InputError):
     """Two ranks that should communicate are not joined."""
+
+
+class TruncatedFile(InputError):
+    """A file ends in the middle.
+
+    Parameters
+    ----------
+    at : int
+        The byte up to which it is whole.
+    """
+
+    def __init__(self, what: str, *, at: int, where: str = "", hint: str = "is the file cut off?") -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.at = at
 
 
 class InputWarning(UserWarning):
