@@ -12,12 +12,16 @@ from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
-from ._file import rank_file, read, read_present, read_ranks, write, write_ranks
+from ._faults import TraceFault, faults, rank_faults
+from ._file import present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
+from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
 from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
-from ._layer_table import layer_table_trace
+from ._json import json_trace
+from ._kineto import KinetoTrace, kineto_summary, read_kineto
 from ._link import LinkedTrace, link
-from ._pytorch import pytorch_document, pytorch_trace
+from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
+from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
 from ._synthesize import synthesize
@@ -34,6 +38,7 @@ __all__ = [
     "Distinct",
     "FlexFlowTask",
     "Hole",
+    "KinetoTrace",
     "LinkedJob",
     "LinkedTrace",
     "Lists",
@@ -46,28 +51,41 @@ __all__ = [
     "Times",
     "Trace",
     "TraceBuilder",
+    "TraceFault",
     "as_document",
     "check",
     "compare",
     "draw",
-    "layer_table_trace",
+    "faults",
+    "from_networkx",
+    "graph_trace",
+    "json_trace",
+    "kineto_summary",
     "link",
     "link_job",
+    "present_ranks",
     "pytorch_document",
+    "pytorch_summary",
     "pytorch_trace",
+    "rank_faults",
     "rank_file",
     "read",
+    "read_kineto",
+    "read_part",
     "read_present",
     "read_ranks",
     "read_task_graph",
     "record",
     "recorded_files",
     "recorded_times",
+    "repaired",
     "summary",
     "synthesize",
     "task_graph_traces",
+    "to_networkx",
     "topological_order",
     "write",
+    "write_graphml",
     "write_job",
     "write_ranks",
     "write_task_graph",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 
-from astranb.core.arrays import reversed_lists
+from astranb.core.arrays import offsets, reversed_lists
 from astranb.core.errors import InputError
 
 from ._columns import Lists
@@ -12,7 +15,7 @@ from ._schema import CollectiveType, NodeType
 from ._trace import Trace
 from ._wire import Ints
 
-__all__ = ["check", "topological_order"]
+__all__ = ["Malformed", "check", "cyclic_rows", "malformed", "ordered", "topological_order"]
 
 _SHOWN = 6
 
@@ -41,8 +44,8 @@ def check(trace: Trace) -> None:
     astranb.core.errors.InputError: trace: nodes wait for each other in a cycle: 1 'a' waits for 2 'b', which
     waits for 1 'a'; drop one of these dependencies
     """
-    _types(trace)
-    _sizes(trace)
+    for one in malformed(trace):
+        raise one.error(trace)
     topological_order(trace)
 
 
@@ -54,59 +57,104 @@ def topological_order(trace: Trace) -> Ints:
     InputError
         Nodes wait for each other; the message names the cycle.
     """
-    parents = trace.parents
-    if (parents.flat < parents.owner).all():
-        return np.arange(len(trace))
-    order, cycle = _ordered(parents)
+    order, cycle = ordered(trace.parents)
     if not cycle:
-        return np.array(order)
-    names = [f"{trace.id[row]} {trace.names[row] or ''!r}" for row in cycle]
-    middle = names[1:]
-    if len(middle) > _SHOWN:
-        middle = [*middle[: _SHOWN - 1], f"… {len(middle) - _SHOWN} more …", middle[-1]]
-    chain = ", which waits for ".join([*middle, names[0]])
+        return np.array(order, np.int64)
     raise InputError(
-        f"nodes wait for each other in a cycle: {names[0]} waits for {chain}",
+        f"nodes wait for each other in a cycle: {_chain(trace, cycle)}",
         where=trace.source,
         hint="drop one of these dependencies",
     )
 
 
-def _types(trace: Trace) -> None:
+def cyclic_rows(trace: Trace) -> tuple[Ints, str]:
+    """Find the nodes that wait for each other in cycles, or lie between two cycles; describe one cycle.
+
+    Dependencies on nodes that do not exist are left out, so that a faulty trace can be described.
+    """
+    parents = trace.present_parents
+    order, cycle = ordered(parents)
+    if not cycle:
+        return np.empty(0, np.int64), ""
+    stuck = np.ones(len(trace), bool)
+    stuck[order] = False
+    inside = stuck[parents.owner] & stuck[parents.flat]
+    owner, flat = parents.flat[inside], parents.owner[inside]
+    children = Lists(offsets(owner, len(trace)), flat[np.argsort(owner, kind="stable")])
+    stuck[ordered(children)[0]] = False  # what no node in a cycle waits for
+    return np.flatnonzero(stuck), _chain(trace, cycle)
+
+
+def _chain(trace: Trace, cycle: list[int]) -> str:
+    """Write a cycle of rows, each of which waits for the next one."""
+    names = [f"{trace.id[row]} {(trace.names[row] or '')[:80]!r}" for row in cycle]
+    middle = names[1:]
+    if len(middle) > _SHOWN:
+        middle = [*middle[: _SHOWN - 1], f"… {len(middle) - _SHOWN} more …", middle[-1]]
+    chain = ", which waits for ".join([*middle, names[0]])
+    return f"{names[0]} waits for {chain}"
+
+
+class Malformed(NamedTuple):
+    """Nodes of a trace with one fault of their own.
+
+    Attributes
+    ----------
+    what : str
+        The fault, in a few words.
+    rows : array of int64
+        The nodes that have it.
+    first : str
+        The fault of the first of them, with its value.
+    hint : str
+    """
+
+    what: str
+    rows: Ints
+    first: str
+    hint: str
+
+    def error(self, trace: Trace) -> InputError:
+        """An error about the first node."""
+        return InputError(self.first, where=trace.place(int(self.rows[0])), hint=self.hint)
+
+
+def malformed(trace: Trace) -> Iterator[Malformed]:
+    """Find nodes with an unknown type or collective, or without or with an impossible size."""
     wrong = np.flatnonzero((trace.type < NodeType.METADATA) | (trace.type > NodeType.COMM_COLL))
     if len(wrong):
-        row = int(wrong[0])
         known = ", ".join(f"{kind.value} {kind.name}" for kind in NodeType if kind)
-        raise InputError(
-            f"unknown node type {trace.type[row]}", where=trace.place(row), hint=f"use one of {known}"
-        )
+        said = f"unknown node type {trace.type[wrong[0]]}"
+        yield Malformed("unknown node types", wrong, said, f"use one of {known}")
+    known = ", ".join(f"{kind.value} {kind.name}" for kind in CollectiveType)
     collective = trace.type == NodeType.COMM_COLL
-    wrong = np.flatnonzero(collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType))))
-    if len(wrong):
-        row = int(wrong[0])
-        has_type = trace.has("comm_type")[row]
-        what = f"unknown comm_type {trace.comm_type[row]}" if has_type else "a collective without comm_type"
-        known = ", ".join(f"{kind.value} {kind.name}" for kind in CollectiveType)
-        raise InputError(what, where=trace.place(row), hint=f"use one of {known}")
-
-
-def _sizes(trace: Trace) -> None:
+    unknown = collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType)))
+    declared = trace.has("comm_type")
+    for what, some in (
+        ("collectives without comm_type", np.flatnonzero(unknown & ~declared)),
+        ("unknown collectives", np.flatnonzero(unknown & declared)),
+    ):
+        if len(some):
+            said = f"unknown comm_type {trace.comm_type[some[0]]}"
+            said = said if "unknown" in what else "a collective without comm_type"
+            yield Malformed(what, some, said, f"use one of {known}")
     for name in ("comm_size", "tensor_size", "num_ops"):
         column = trace.integers(name)
         wrong = np.flatnonzero(column < 0)
         if len(wrong):
-            row = int(wrong[0])
-            raise InputError(f"{name} is {column[row]}", where=trace.place(row), hint="use 0 or more")
+            yield Malformed(f"negative {name}", wrong, f"{name} is {column[wrong[0]]}", "use 0 or more")
     messages = (trace.type >= NodeType.COMM_SEND) & (trace.type <= NodeType.COMM_COLL)
-    barrier = (trace.type == NodeType.COMM_COLL) & (trace.comm_type == CollectiveType.BARRIER)
-    wrong = np.flatnonzero(messages & ~barrier & (trace.comm_size < 0))
+    barrier = collective & (trace.comm_type == CollectiveType.BARRIER)
+    wrong = np.flatnonzero(messages & ~barrier & ~trace.has("comm_size"))
     if len(wrong):
-        what = f"{NodeType(int(trace.type[wrong[0]])).name} without comm_size"
-        raise InputError(what, where=trace.place(int(wrong[0])), hint="give the number of bytes")
+        said = f"{NodeType(int(trace.type[wrong[0]])).name} without comm_size"
+        yield Malformed("communication without comm_size", wrong, said, "give the number of bytes")
 
 
-def _ordered(parents: Lists) -> tuple[list[int], list[int]]:
-    """Order the rows, or find a cycle of rows, each of which waits for the next one."""
+def ordered(parents: Lists) -> tuple[list[int], list[int]]:
+    """Order the rows as far as they can run; find a cycle of rows, each of which waits for the next one."""
+    if (parents.flat < parents.owner).all():
+        return list(range(len(parents.offset) - 1)), []
     count = len(parents.offset) - 1
     lengths = np.diff(parents.offset)
     waiting = lengths.tolist()
@@ -124,4 +172,4 @@ def _ordered(parents: Lists) -> tuple[list[int], list[int]]:
     while row not in seen:
         seen[row] = len(seen)
         row = next(int(parent) for parent in parents.of(row) if waiting[parent])
-    return [], [other for other in seen if seen[other] >= seen[row]]
+    return ready, [other for other in seen if seen[other] >= seen[row]]

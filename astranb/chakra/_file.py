@@ -19,6 +19,7 @@ from ._trace import Trace
 
 __all__ = [
     "MOST_BYTES",
+    "present_ranks",
     "rank_file",
     "read",
     "read_present",
@@ -175,7 +176,7 @@ def read_ranks(prefix: str | Path, ranks: int | None = None) -> list[Trace]:
         There is none, one is missing, or one cannot be read.
     """
     base = Path(prefix)
-    found = _present(base)
+    found = set(present_ranks(base))
     if not found:
         what = f"no trace {base.name}.0.et"
         raise InputError(what, where=str(base.parent), hint="give the part of the files' names before .0.et")
@@ -207,7 +208,7 @@ def read_present(prefix: str | Path) -> dict[int, Trace]:
         There is none, or one cannot be read.
     """
     base = Path(prefix)
-    found = sorted(_present(base))
+    found = present_ranks(base)
     if not found:
         what = f"no trace {base.name}.RANK.et"
         raise InputError(
@@ -216,10 +217,17 @@ def read_present(prefix: str | Path) -> dict[int, Trace]:
     return dict(zip(found, _shared(base, found), strict=True))
 
 
-def _present(base: Path) -> set[int]:
-    """Find the ranks that have a trace."""
+def present_ranks(prefix: str | Path) -> list[int]:
+    """List the ranks that have a trace, ascending.
+
+    Raises
+    ------
+    InputError
+        There is no such folder.
+    """
+    base = Path(prefix)
     try:
-        return set(_rank_files(base).values())
+        return sorted(set(_rank_files(base).values()))
     except OSError as error:
         raise InputError(
             error.strerror or str(error), where=str(base.parent), hint="give PREFIX of PREFIX.0.et"

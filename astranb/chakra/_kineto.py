@@ -7,18 +7,19 @@ of an event only what is used is kept. Categories are those of ``libkineto/src/A
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, TruncatedFile
 from astranb.core.file_formats import names_format
 from astranb.core.json_stream import JsonStream
 from astranb.core.packed import blocks
 
-__all__ = ["LAUNCH", "Event", "KinetoTrace", "kineto_events", "read_kineto"]
+__all__ = ["LAUNCH", "Event", "KinetoTrace", "kineto_events", "kineto_summary", "read_kineto"]
 
 MOST_BYTES: Final = 8 << 30
 _MOST_EVENTS: Final = 50_000_000
@@ -46,6 +47,8 @@ LAUNCH: Final = {
 """Attributes of an operation of a device that say how it was launched, and Kineto's words for them."""
 
 
+_COLLECTIVE: Final = re.compile(r"(?:nccl(?:Dev)?Kernel|rccl\w*Kernel)_[A-Za-z]+|(?:gloo|mpi|nccl|ucc):\w+")
+"""Kernels of NCCL and RCCL, and the host's operations of c10d's backends."""
 _NOTHING: Final[dict[str, Any]] = {}
 
 
@@ -144,6 +147,46 @@ class KinetoTrace(NamedTuple):
     truncated: str = ""
 
 
+def kineto_summary(trace: KinetoTrace) -> dict[str, Any]:
+    """Count what a Kineto trace holds.
+
+    Returns
+    -------
+    dict
+        ``events`` with a duration; counts of ``categories``; ``threads`` of the host and ``streams`` of the
+        device; ``span_us`` from the first start to the last end; ``device_us``, the sum of durations on the
+        device; ``steps`` of the profiler; ``collectives``, counts by kernel or call; ``backend``, ``rank``
+        and ``ranks`` where the file says so; ``devices``; ``truncated``.
+    """
+    events = trace.events
+    device = [one for one in events if one.is_device]
+    names: Counter[str] = Counter()
+    for one in events:
+        found = _COLLECTIVE.match(one.name)
+        if found and (one.is_device or one.is_host):
+            names[found[0]] += 1
+    said = trace.members.get("distributedInfo")
+    said = said if isinstance(said, dict) else {}
+    gpus = trace.members.get("deviceProperties")
+    gpus = [one for one in gpus if isinstance(one, dict)] if isinstance(gpus, list) else []
+    begun = min((one.start for one in events), default=0.0)
+    return {
+        "events": trace.counts.total(),
+        "categories": dict(trace.counts.most_common()),
+        "threads": len({one.thread for one in events if one.is_host}),
+        "streams": len({str(one.stream) for one in device}),
+        "span_us": round(max((one.end for one in events), default=0.0) - begun),
+        "device_us": round(sum(one.duration for one in device)),
+        "steps": sum(one.name.startswith("ProfilerStep") for one in events if one.category in _HOST),
+        "collectives": dict(names.most_common()),
+        "backend": _text(said.get("backend", "not given")),
+        "rank": _text(said.get("rank", "not given")),
+        "ranks": _text(said.get("world_size", "not given")),
+        "devices": ", ".join(sorted({_text(one.get("name")) for one in gpus})) or "none",
+        "truncated": trace.truncated,
+    }
+
+
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else str(value)[:200] if value is not None else ""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
@@ -194,8 +237,8 @@ def read_kineto(path: str | Path, *, whole: bool = True) -> KinetoTrace:
     try:
         for event in _kept(stream, counts):
             events.append(event)  # noqa: PERF402 - those of a truncated file stay
-    except InputError as error:
-        if whole or not stream.found or "cut off" not in error.hint:
+    except TruncatedFile as error:
+        if whole or not stream.found:
             raise
         truncated = f"{error.where.removeprefix(where).lstrip(': ')}: {error.what}"
     if not stream.found:

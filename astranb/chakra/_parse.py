@@ -44,6 +44,7 @@ class TraceReader:
             messages = frames(np.frombuffer(data, np.uint8), source)
         self.version, self.metadata, is_node = _metadata(data[messages.value[0] : messages.end[0]], source)
         first = 0 if is_node else 1
+        self.head = data[: int(messages.end[0])] if first else b""
         self.start, self.end = messages.value[first:], messages.end[first:]
         self.data, self._source, self._rows = data, source, len(self.start)
         self._stream: Bytes = np.frombuffer(data, np.uint8)

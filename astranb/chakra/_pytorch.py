@@ -26,7 +26,15 @@ from ._pytorch_older import OLDER, renewed_document
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
 
-__all__ = ["ROOTS", "SCHEMAS", "RecordedOp", "device_operation", "pytorch_document", "pytorch_trace"]
+__all__ = [
+    "ROOTS",
+    "SCHEMAS",
+    "RecordedOp",
+    "device_operation",
+    "pytorch_document",
+    "pytorch_summary",
+    "pytorch_trace",
+]
 
 MOST_BYTES: Final = 1 << 30
 SCHEMAS: Final = ("1.0.2-chakra.0.0.4", "1.0.3-chakra.0.0.4", "1.1.0-chakra.0.0.4", "1.1.1-chakra.0.0.4")
@@ -119,6 +127,41 @@ def pytorch_trace(document: Value) -> Trace:
     trace = Trace.of(kept, metadata=metadata, source=document.file)
     check(trace)
     return trace
+
+
+def pytorch_summary(document: Value) -> dict[str, Any]:
+    """Count what a PyTorch execution trace holds, before or after it was linked.
+
+    Returns
+    -------
+    dict
+        ``schema``; ``nodes``; ``threads``; ``operators`` of the host and ``device operations``;
+        ``collectives`` and ``messages`` of c10d; process ``groups``; nodes with a ``duration``.
+    """
+    names = [item.get("name", "").text() for item in document.get("nodes").items()]
+    items = [item.value for item in document.get("nodes").items()]
+    device = sum("cat" in item for item in items)
+    known = sum("exclusive_dur" in item for item in items)
+    calls = [name.removeprefix("c10d::").removeprefix("nccl:").removeprefix("gloo:") for name in names]
+    backend = [call for call, name in zip(calls, names, strict=True) if call != name]
+    messages = sum(call.startswith(("send", "recv")) for call in backend)
+    groups = next((_groups(item) for item in items if "process_group:init" in str(item.get("name"))), 0)
+    return {
+        "schema": document.get("schema").text(),
+        "nodes": len(items),
+        "threads": sum(name in ROOTS for name in names),
+        "operators": sum("::" in name for name in names) - sum(name.startswith("c10d::") for name in names),
+        "device operations": device,
+        "communication calls": len(backend) - messages,
+        "message calls": messages,
+        "process groups": groups,
+        "nodes with a duration": known,
+    }
+
+
+def _groups(item: dict[str, Any]) -> int:
+    """Count the process groups that the node of their initialisation lists."""
+    return str(item.get("inputs")).count("pg_name")
 
 
 def device_operation(op: dict[str, Any], kernel: Event) -> dict[str, Any]:

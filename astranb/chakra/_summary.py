@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._check import topological_order
+from ._check import ordered
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
 
@@ -28,13 +28,8 @@ def summary(trace: Trace) -> dict[str, Any]:
     dict
         ``nodes``, ``dependencies``, counts of ``types``; ``collectives``, each with its count and
         bytes; ``sent_bytes`` and ``received_bytes`` of messages; ``num_ops``; ``duration_us``, the sum of
-        the recorded durations; ``depth``, the number of nodes in the longest chain of dependencies;
-        ``groups``; ``attributes``, the names.
-
-    Raises
-    ------
-    InputError
-        A dependency does not exist, or dependencies form a cycle.
+        the recorded durations; ``depth``, the number of nodes in the longest chain of dependencies
+        (None where nodes wait for each other in a cycle); ``groups``; ``attributes``, the names.
 
     Examples
     --------
@@ -57,7 +52,7 @@ def summary(trace: Trace) -> dict[str, Any]:
         "version": trace.version,
         "metadata": {name: _value(document) for name, document in trace.metadata.items()},
         "nodes": len(trace),
-        "dependencies": len(trace.parents.flat),
+        "dependencies": len(trace.present_parents.flat),
         "depth": _depth(trace),
         "types": {kind.name: int(n) for kind in NodeType if (n := (trace.type == kind).sum())},
         "collectives": collectives,
@@ -114,11 +109,14 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _depth(trace: Trace) -> int:
-    """The number of nodes in the longest chain of dependencies."""
-    offset, flat = trace.parents.offset.tolist(), trace.parents.flat.tolist()
+def _depth(trace: Trace) -> int | None:
+    """The number of nodes in the longest chain of dependencies; None where there is a cycle."""
+    order, cycle = ordered(trace.present_parents)
+    if cycle:
+        return None
+    offset, flat = trace.present_parents.offset.tolist(), trace.present_parents.flat.tolist()
     depth = [0] * len(trace)
-    for row in topological_order(trace).tolist():
+    for row in order:
         some = flat[offset[row] : offset[row + 1]]
         depth[row] = 1 + max((depth[parent] for parent in some), default=0)
     return max(depth, default=0)

@@ -51,6 +51,8 @@ class Trace:
     ----------
     data : bytes
         As it was read; of an older schema, as today's (:mod:`astranb.chakra`).
+    head : bytes
+        Those before the first node: the metadata.
     source : str
     version : str
         Of the schema; empty if the trace does not give it.
@@ -87,6 +89,7 @@ class Trace:
         self.names = found.texts(2)
         self.data_deps, self.ctrl_deps = found.lists(5), found.lists(4)
         self.has_inputs = found.has(8)
+        self.head = found.head
         self._start, self._end, self._attributes = found.start, found.end, found.attributes()
 
     def called(self, source: str) -> Trace:
@@ -141,10 +144,14 @@ class Trace:
         """Short, for a notebook."""
         return f"<Trace {self.source}: {len(self)} nodes>"
 
+    def message(self, row: int) -> bytes:
+        """The bytes of one node, without their length."""
+        return self.data[self._start[row] : self._end[row]]
+
     def node(self, row: int) -> Node:
         """Return one node with all its fields, by its row: its position in the file, not its id."""
         try:
-            return decode_node(self.data[self._start[row] : self._end[row]])
+            return decode_node(self.message(row))
         except InputError as error:
             raise InputError(error.what, where=self.place(row)) from None
 
@@ -236,28 +243,56 @@ class Trace:
         InputError
             Two nodes have one id, or a node waits for one that is not there.
         """
-        order = np.argsort(self.id, kind="stable")
-        ids = self.id[order]
-        again = np.flatnonzero(ids[1:] == ids[:-1])
+        again = self.duplicates
         if len(again):
-            first, second = order[again[0]], order[again[0] + 1]
+            first, second = again[0]
             names = f"{self.names[first] or ''!r} and {self.names[second] or ''!r}"
             raise InputError(
                 f"rows {first} and {second} ({names}) have the same id",
                 where=f"{self.source}: node {self.id[first]}",
                 hint="give each node an id of its own",
             )
-        owner = np.concatenate([self.data_deps.owner, self.ctrl_deps.owner])
-        wanted = np.concatenate([self.data_deps.flat, self.ctrl_deps.flat])
-        at = np.searchsorted(ids, wanted)
-        missing = at == len(ids)
-        missing[~missing] = ids[at[~missing]] != wanted[~missing]
-        if missing.any():
-            row = int(np.flatnonzero(missing)[0])
-            what = f"it depends on node {wanted[row]}, which does not exist"
-            raise InputError(
-                what, where=self.place(int(owner[row])), hint="add that node, or drop the dependency"
-            )
-        pairs = distinct(owner * max(len(self), 1) + order[at])
+        owner, wanted = self.dangling
+        if len(owner):
+            what = f"it depends on node {wanted[0]}, which does not exist"
+            hint = "add that node, or drop the dependency"
+            raise InputError(what, where=self.place(int(owner[0])), hint=hint)
+        return self.present_parents
+
+    @cached_property
+    def present_parents(self) -> Lists:
+        """As :attr:`parents`, of a faulty trace too: of several nodes with one id the first counts.
+
+        Dependencies on nodes that do not exist are left out.
+        """
+        owner, _, parent = self._linked
+        owner, parent = owner[parent >= 0], parent[parent >= 0]
+        pairs = distinct(owner * max(len(self), 1) + parent)
         owner, parent = np.divmod(pairs, max(len(self), 1))
         return Lists(offsets(owner, len(self)), parent)
+
+    @property
+    def dangling(self) -> tuple[Ints, NDArray[np.uint64]]:
+        """The rows that depend on nodes that do not exist, and the ids of these."""
+        owner, wanted, parent = self._linked
+        return owner[parent < 0], wanted[parent < 0]
+
+    @property
+    def duplicates(self) -> NDArray[np.int64]:
+        """Pairs of rows with the same id: the one before, and the one again."""
+        order = np.argsort(self.id, kind="stable")
+        ids = self.id[order]
+        at = np.flatnonzero(ids[1:] == ids[:-1])
+        return np.column_stack([order[at], order[at + 1]])
+
+    @cached_property
+    def _linked(self) -> tuple[Ints, NDArray[np.uint64], Ints]:
+        """The row of each dependency, the id that it awaits, and that one's row, -1 if there is none."""
+        order = np.argsort(self.id, kind="stable")
+        ids = self.id[order]
+        owner = np.concatenate([self.data_deps.owner, self.ctrl_deps.owner])
+        wanted = np.concatenate([self.data_deps.flat, self.ctrl_deps.flat])
+        if not len(ids):
+            return owner, wanted, np.full(len(owner), -1)
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        return owner, wanted, np.where(ids[at] == wanted, order[at], -1)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astranb.core.entry import Entry
-from astranb.core.errors import InputError
+from astranb.core.errors import InputError, TruncatedFile
 from astranb.core.jit import kernel
 
 __all__ = [
@@ -219,12 +219,11 @@ def _walk(data: Bytes, starts: Ints, ends: Ints, walks: int, where: str, what: s
         _WALK(data, starts, ends, found, state)
     if count < 0:
         need, left = int(state[_NEED]) & (1 << 64) - 1, int(state[_LEFT])
-        cut = walks == _FRAMES and -count in (_ENDS, _OVER)
-        raise InputError(
-            f"{what}: {_WRONG[-count].format(need=need, left=left)}",
-            where=f"{where}: byte {state[_PLACE]}",
-            hint="is the file cut off?" if cut else "is it a Chakra trace?",
-        )
+        problem = f"{what}: {_WRONG[-count].format(need=need, left=left)}"
+        place = int(state[_PLACE])
+        if walks == _FRAMES and -count in (_ENDS, _OVER):
+            raise TruncatedFile(problem, where=f"{where}: byte {place}", at=place)
+        raise InputError(problem, where=f"{where}: byte {place}", hint="is it a Chakra trace?")
     return WireFields(*(column[:count] for column in found.reshape(_COLUMNS, -1)))
 
 

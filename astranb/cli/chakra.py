@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from astranb.core.errors import InputError
-from astranb.core.file_formats import is_task_graph
 from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
+from .chakra_formats import check, convert, info, opened, write_copies
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -20,9 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["add_commands"]
 
-_MOST_RANKS = 1 << 20
-_HEAD = 4096
 _TRACE = "FILE.et or FILE.et.gz"
+_ANY = (
+    "Chakra trace (.et, JSON), PyTorch execution trace or Kineto trace (.json), layer table of ASTRA-sim 1.0 "
+    "or SimAI workload (.txt), GraphML or node-link JSON, or task graph of FlexFlow"
+)
 _TRACES = f"{_TRACE}, or PREFIX of PREFIX.RANK.et for all ranks, or a task graph of FlexFlow"
 
 
@@ -30,8 +31,16 @@ def add_commands(commands: Any) -> None:
     """Add ``chakra`` and its verbs to the command line."""
     verbs = add_verbs(commands, "chakra", "make, inspect, convert and compare Chakra execution traces")
 
-    info = add_command(verbs, "info", "summarise a trace and check that it can run", _info)
-    info.add_argument("file", help=_TRACES)
+    told = add_command(verbs, "info", "say what a file is, and summarise it", info)
+    told.add_argument("file", help=f"{_ANY}, or PREFIX of PREFIX.RANK.et for all ranks")
+
+    checks = add_command(
+        verbs, "check", "list everything that is wrong with a trace or a job's traces (exit code 1)", check
+    )
+    checks.add_argument("file", help=f"{_TRACES}, or another format that 'convert' reads")
+    checks.add_argument(
+        "--repair", metavar="OUT", help="write FILE.et or PREFIX with what can be repaired safely"
+    )
 
     listing = add_command(verbs, "json", "print a trace as JSON, one node per line", _json)
     listing.add_argument("file", help=_TRACE)
@@ -45,22 +54,17 @@ def add_commands(commands: Any) -> None:
     generate.add_argument("--gpu", help="write durations of this GPU's kernels, as h100-sxm")
     add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
 
-    convert = add_command(
-        verbs,
-        "convert",
-        "convert an older Chakra trace, a PyTorch trace, a FlexFlow task graph or an ASTRA-sim 1.0 table",
-        _convert,
+    converts = add_command(verbs, "convert", "convert a file of any format to traces", convert)
+    converts.add_argument("file", help=_ANY)
+    add_output(
+        converts,
+        "FILE.et or FILE.graphml; with --npus, and of a task graph or SimAI workload, PREFIX",
+        required=True,
     )
-    convert.add_argument(
-        "file",
-        help="FILE.et, PyTorch execution trace (.json), layer table (.txt) or task graph of FlexFlow "
-        "(FlatBuffers or JSON)",
+    converts.add_argument(
+        "--npus", type=int, metavar="N", help="layer table, SimAI workload: write PREFIX.RANK.et for N ranks"
     )
-    add_output(convert, "FILE.et; with --npus, and of a task graph, PREFIX", required=True)
-    convert.add_argument(
-        "--npus", type=int, metavar="N", help="layer table: write PREFIX.RANK.et for N ranks"
-    )
-    convert.add_argument(
+    converts.add_argument(
         "--passes", type=int, default=1, metavar="N", help="layer table: passes through the loop (default: 1)"
     )
 
@@ -110,41 +114,21 @@ def add_commands(commands: Any) -> None:
 
 def _read(name: str) -> tuple[list[Trace], bool]:
     """Return the trace of a file, or those of all ranks of a prefix, and which of the two."""
-    from astranb.chakra import rank_file, read, read_ranks, read_task_graph, task_graph_traces
-
-    if is_task_graph(name):
-        return task_graph_traces(read_task_graph(name))[0], True
-    all_ranks = not Path(name).is_file() and rank_file(name, 0).is_file()
-    return (read_ranks(name) if all_ranks else [read(name)]), all_ranks
+    found = opened(name)
+    return list(found.traces.values()), found.all_ranks
 
 
-def _info(args: argparse.Namespace) -> Report:
-    from astranb.chakra import check, summary
+def _viewed(name: str) -> tuple[list[Trace], list[str]]:
+    """Return traces to look at: faulty ones repaired as far as that is clear, with notes."""
+    from astranb.chakra import repaired
 
-    traces, all_ranks = _read(args.file)
-    for trace in traces:
-        check(trace)
-    rows = [summary(trace) for trace in traces]
-    if all_ranks:
-        each = (f"rank {n}: {row['nodes']} nodes, {_collectives(row)}" for n, row in enumerate(rows))
-        return Report({"ranks": len(rows), "traces": rows}, [f"{len(rows)} ranks", *each])
-    row = rows[0]
-    lines = [
-        f"schema: {row['version'] or 'not given'}",
-        f"nodes: {row['nodes']}, dependencies: {row['dependencies']}, longest chain: {row['depth']}",
-        f"types: {', '.join(f'{name} {count}' for name, count in row['types'].items()) or 'none'}",
-        f"collectives: {_collectives(row)}",
-        f"groups: {', '.join(row['groups']) or 'none'}",
-        f"messages: {row['sent_bytes']:,} bytes sent, {row['received_bytes']:,} received",
-        f"computation: {row['num_ops']:,} operations; recorded durations: {row['duration_us']:,} us",
-        f"attributes: {', '.join(row['attributes']) or 'none'}",
-    ]
-    return Report(row, [*lines, *(f"{name}: {value}" for name, value in row["metadata"].items())])
-
-
-def _collectives(row: dict[str, Any]) -> str:
-    counts = (f"{name} {one['count']} ({one['bytes']:,} bytes)" for name, one in row["collectives"].items())
-    return ", ".join(counts) or "no collectives"
+    found = opened(name, whole=False)
+    traces, notes = [], [*found.notes]
+    for trace in found.traces.values():
+        better, done = repaired(trace)
+        traces.append(better)
+        notes += [f"{trace.source}: {one} to show it" for one in done]
+    return traces, notes
 
 
 def _json(args: argparse.Namespace) -> Report:
@@ -190,68 +174,6 @@ def _list_models() -> Report:
         {"model": name, "parameters": one.parameters, "source": one.source} for name, one in MODELS.items()
     ]
     return Report(rows, [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows])
-
-
-def _write_ranks(output: str, trace: Trace, npus: int | None) -> list[str]:
-    """Write one file, or the same trace for each rank; returns the files."""
-    from astranb.chakra import write, write_ranks
-
-    if npus is None:
-        if not output.lower().endswith((".et", ".et.gz")):
-            raise InputError("unknown file extension", where=output, hint="use FILE.et, or give --npus N")
-        write(output, trace)
-        return [output]
-    if not 1 <= npus <= _MOST_RANKS:
-        raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {_MOST_RANKS}")
-    return [str(file) for file in write_ranks(output, npus, lambda _rank: trace.data)]
-
-
-def _convert(args: argparse.Namespace) -> Report:
-    from astranb.chakra import layer_table_trace, pytorch_document, pytorch_trace, read
-
-    if is_task_graph(args.file):
-        return _convert_task_graph(args)
-    if Path(args.file).exists() and not Path(args.file).is_file():  # a pipe would be waited for
-        raise InputError("this is not a regular file", where=args.file, hint="give a file to convert")
-    try:
-        with Path(args.file).open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError as error:
-        raise InputError(
-            error.strerror or str(error), where=args.file, hint="give a file to convert"
-        ) from None
-    plain = head.removeprefix(b"\xef\xbb\xbf")
-    if re.match(rb"\s*[\[{]\s*[\[{\"}\]]", plain):
-        how, trace = "PyTorch execution trace", pytorch_trace(pytorch_document(args.file))
-    elif re.match(rb"\s*[A-Za-z_]{3}", plain):
-        how, trace = "layer table", layer_table_trace(args.file, args.passes)
-    else:
-        how, trace = "Chakra trace", read(args.file)
-    files = _write_ranks(args.output, trace, args.npus)
-    document = {"from": how, "nodes": len(trace), "version": trace.version, "files": files}
-    text = f"{how}: {len(trace):,} nodes in {len(files)} files, schema {trace.version}"
-    notes: tuple[str, ...] = ()
-    if how == "PyTorch execution trace":
-        notes = (*_without_durations(args.file, trace), *_without_communication(args.file, trace))
-    return Report(document, [text], notes=notes)
-
-
-def _convert_task_graph(args: argparse.Namespace) -> Report:
-    from astranb.chakra import read_task_graph, write_task_graph
-
-    if args.npus is not None:
-        what = "a task graph has its own number of GPUs"
-        raise InputError(what, where="--npus", hint="leave it out: PREFIX.RANK.et is written for each GPU")
-    graph = read_task_graph(args.file)
-    files = list(map(str, write_task_graph(args.output, graph)))
-    document = {
-        "from": "FlexFlow task graph",
-        "tasks": len(graph.tasks),
-        "ranks": graph.ranks,
-        "files": files,
-    }
-    text = f"FlexFlow task graph: {len(graph.tasks):,} tasks of {graph.ranks:,} GPUs in {len(files):,} files"
-    return Report(document, [text])
 
 
 def _without_durations(file: str, trace: Trace) -> list[str]:
@@ -322,21 +244,10 @@ def _recorded_line(row: dict[str, Any]) -> str:
     return f"rank {row['rank']}: {row['nodes']:,} nodes; steps as measured: {steps} ms{later}"
 
 
-def _without_communication(file: str, trace: Trace) -> list[str]:
-    """Return a note if a trace from PyTorch communicates, and its nodes do not."""
-    from astranb.chakra import NodeType
-
-    asked = sum((trace.names[row] or "").startswith("c10d::") for row in range(len(trace)))
-    if not asked or (trace.type >= NodeType.COMM_SEND).any():
-        return []
-    hint = "link the recordings of all ranks ('astranb chakra link PREFIX')"
-    return [f"{file}: NO COMMUNICATION: {asked:,} calls of torch.distributed are computations; {hint}"]
-
-
 def _timeline(args: argparse.Namespace) -> Report:
     from astranb.chakra import recorded_times, write_timeline
 
-    traces, _ = _read(args.file)
+    traces, notes = _viewed(args.file)
     if args.system or args.network:
         for name in ("system", "network"):
             if getattr(args, name) is None:
@@ -348,7 +259,7 @@ def _timeline(args: argparse.Namespace) -> Report:
     text = f"{document['spans']:,} spans of {document['ranks']:,} ranks: {document['times']}"
     if document["ranks_left_out"]:
         text += f"; {document['ranks_left_out']:,} ranks left out"
-    return Report(document, [text])
+    return Report(document, [text], notes=notes)
 
 
 def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
@@ -376,20 +287,21 @@ def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
 
 
 def _draw(args: argparse.Namespace) -> Report:
-    from astranb.chakra import draw, read
+    from astranb.chakra import draw
 
-    document = draw(read(args.file), args.output, most=args.most, start=args.start)
+    traces, notes = _viewed(args.file)
+    document = draw(traces[0], args.output, most=args.most, start=args.start)
     text = f"{document['nodes']:,} nodes and {document['dependencies']:,} dependencies"
     if document["nodes_left_out"]:
         text += f"; left out: {document['nodes_left_out']:,} and {document['dependencies_left_out']:,}"
-    return Report(document, [text])
+    return Report(document, [text], notes=notes)
 
 
 def _synthesize(args: argparse.Namespace) -> Report:
     from astranb.chakra import read, summary, synthesize
 
     made = synthesize(read(args.file), nodes=args.nodes, seed=args.seed, groups=args.npus is None)
-    files = _write_ranks(args.output, made, args.npus)
+    files = write_copies(args.output, made, args.npus)
     document = summary(made) | {"files": files}
     text = f"{len(made):,} nodes in {len(files)} files, without messages between ranks"
     return Report(document, [text])

@@ -10,6 +10,7 @@ __all__ = [
     "Deadlock",
     "InputError",
     "InputWarning",
+    "TruncatedFile",
     "WrongResult",
     "near",
 ]
@@ -60,6 +61,20 @@ class InputError(AstranbError, ValueError):
         if len(line) > _MOST_CHARACTERS:  # a name in a hostile file can have megabytes
             line = f"{line[: _MOST_CHARACTERS // 2]} … {line[-_MOST_CHARACTERS // 2 :]}"
         super().__init__(line)
+
+
+class TruncatedFile(InputError):
+    """A file ends in the middle.
+
+    Parameters
+    ----------
+    at : int
+        The byte up to which it is whole.
+    """
+
+    def __init__(self, what: str, *, at: int, where: str = "", hint: str = "is the file cut off?") -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.at = at
 
 
 class InputWarning(UserWarning):

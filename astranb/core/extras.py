@@ -18,6 +18,7 @@ _EXTRAS: Final = {
     "traitlets": "lab",
     "PIL": "figures",
     "bokeh": "figures",
+    "networkx": "figures",
     "pyvis": "figures",
     "infragraph": "infragraph",
     "pyarrow": "traffic",

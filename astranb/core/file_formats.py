@@ -1,4 +1,7 @@
-"""Formats that people have, recognized by a file's first bytes: an error names the one that was given."""
+"""Formats that people have, recognized by a file's first bytes, unpacked if gzip packed them.
+
+An error names the format that was given; ``astranb chakra`` chooses a reader by it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from .errors import InputError
+from .packed import head
 
 __all__ = ["TASK_GRAPHS", "FileFormat", "format_of", "is_task_graph", "names_format"]
 
@@ -91,7 +95,7 @@ _FORMATS: Final = (
     _format(
         "SimAI workload",
         "a workload of SimAI",
-        "describe the model with 'astranb run --model', or write ASTRA-sim 1.0's header and collectives",
+        "convert it to traces: astranb chakra convert FILE.txt -o PREFIX",
         rb"\AHYBRID_\w+[^\n]*\b(?:ep|pp|vpp|ga|all_gpus):",
     ),
     _format(
@@ -120,19 +124,38 @@ _FORMATS: Final = (
         "layer table",
         "a layer table of ASTRA-sim 1.0",
         "give it as --workload, or convert it with 'astranb chakra convert'",
-        rb"\A(?:DATA|MODEL|HYBRID_\w+|MICRO|DISTRIBUTED_INFERENCE)\b[^\n{]*\n\s*\d+\s*\n",
+        rb"\A(?:DATA|DATA_REORDER|MODEL|HYBRID_\w+|MICRO|DISTRIBUTED_INFERENCE)\b[^\n{]*\n\s*\d+\s*\n",
     ),
     _format(
         "Kineto trace",
         "a PyTorch profiler trace (Kineto)",
         "join it with its host trace: astranb chakra link HOST.json DEVICE.json -o FILE.et",
-        rb'"(?:traceEvents|traceName|distributedInfo)"\s*:',
+        rb'"(?:traceEvents|traceName|distributedInfo|deviceProperties)"\s*:|\A\s*\[\s*\{[^}]{0,4000}"ph"\s*:',
     ),
     _format(
         "execution trace",
         "a PyTorch execution trace",
         "convert it: astranb chakra convert FILE.json -o FILE.et",
         rb'\A\s*\{\s*"schema"\s*:\s*"[\d.]+',
+    ),
+    _format(
+        "Chakra JSON",
+        "a Chakra trace as JSON",
+        "convert it: astranb chakra convert FILE.json -o FILE.et",
+        rb'\A\s*(?:\{\s*"(?:version|attr)"\s*:[^{}]{0,4000}(?:\{[^{}]*\}[^{}]{0,80})*\}\s*)?\[?\s*'
+        rb'\{\s*(?:"workload_graph"\s*:|"[iI]d"\s*:\s*"?\d+"?\s*,\s*"[nN]ame"\s*:)',
+    ),
+    _format(
+        "node-link graph",
+        "a graph of NetworkX (node-link JSON)",
+        "convert it: astranb chakra convert FILE.json -o FILE.et",
+        rb'\A\s*\{\s*"directed"\s*:\s*(?:true|false)\s*,\s*"multigraph"\s*:',
+    ),
+    _format(
+        "GraphML",
+        "a graph (GraphML)",
+        "convert it: astranb chakra convert FILE.graphml -o FILE.et",
+        _XML + rb"<graphml\b",
     ),
     _format(
         "plan",
@@ -214,10 +237,15 @@ def format_of(path: str | Path) -> FileFormat | None:
         if not Path(path).is_file():  # reading a FIFO would wait
             return None
         with Path(path).open("rb") as file:
-            head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
+            data = file.read(_HEAD)
     except (OSError, ValueError):
         return None
-    return next((one for one in _FORMATS if one.start.search(head)), None)
+    return _matching(head(data, _HEAD)) or _matching(data)
+
+
+def _matching(data: bytes) -> FileFormat | None:
+    plain = data.removeprefix(b"\xef\xbb\xbf")
+    return next((one for one in _FORMATS if one.start.search(plain)), None)
 
 
 def is_task_graph(path: str | Path) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from .errors import InputError
+from .errors import InputError, TruncatedFile
 
 __all__ = ["MOST_VALUE", "JsonStream"]
 
@@ -87,7 +87,7 @@ class JsonStream:
         self.found = True
         while (mark := self._peek()) != "]":
             if not mark:
-                raise self._error(f"the list ends after {self.count:,} elements", "is the file cut off?")
+                raise self._cut(f"the list ends after {self.count:,} elements")
             value = self._value(f"element {self.count}")
             self.count += 1
             yield value
@@ -121,9 +121,11 @@ class JsonStream:
                 if len(self._text) - self._at > MOST_VALUE:
                     raise self._error(f"{what} is larger than {MOST_VALUE >> 20} MiB, or not JSON") from None
                 if not self._more(wanted):
+                    cut = self._text[self._at :].rstrip()
+                    ended = error.msg.startswith("Unterminated") or error.pos - self._at >= len(cut)
                     self._at = min(error.pos, len(self._text))
-                    hint = "is the file cut off?" if self._at >= len(self._text.rstrip()) else ""
-                    raise self._error(f"{what} is not JSON ({error.msg})", hint) from None
+                    failed = self._cut if ended else self._error
+                    raise failed(f"{what} is not JSON ({error.msg})") from None
             except RecursionError:
                 raise self._error(f"{what} is nested too deep", "is it the right file?") from None
             except ValueError as error:  # a number of thousands of digits
@@ -148,9 +150,15 @@ class JsonStream:
             self._at = 0
         return size > 0
 
-    def _error(self, what: str, hint: str = "") -> InputError:
-        place = self._before + len(self._text[: self._at].encode("utf-8", "replace"))
-        return InputError(what, where=f"{self.where}: byte {place}", hint=hint or "is it the right file?")
+    @property
+    def _place(self) -> int:
+        return self._before + len(self._text[: self._at].encode("utf-8", "replace"))
+
+    def _error(self, what: str, hint: str = "is it the right file?") -> InputError:
+        return InputError(what, where=f"{self.where}: byte {self._place}", hint=hint)
+
+    def _cut(self, what: str) -> TruncatedFile:
+        return TruncatedFile(what, where=f"{self.where}: byte {self._place}", at=self._place)
 
 
 def _clean(text: str) -> str:

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from .errors import InputError
+from .errors import InputError, TruncatedFile
 
-__all__ = ["GZIP", "MOST_RATIO", "blocks", "head", "unpacked"]
+__all__ = ["GZIP", "MOST_RATIO", "blocks", "head", "unpacked", "unpacked_part"]
 
 GZIP: Final = b"\x1f\x8b"
 """The first bytes of a packed file."""
@@ -50,6 +50,15 @@ def unpacked(data: bytes, where: str, most: int) -> bytes:
     (b'a trace', b'a trace')
     """
     return b"".join(_inflated([data], where, most)) if data[:2] == GZIP else data
+
+
+def unpacked_part(data: bytes, where: str, most: int) -> bytes:
+    """Return the bytes of a file as :func:`unpacked`, but of a truncated one those before its end."""
+    out = []
+    with suppress(TruncatedFile):
+        for some in _inflated([data], where, most) if data[:2] == GZIP else [data]:
+            out.append(some)  # noqa: PERF402 - those before the end stay
+    return b"".join(out)
 
 
 def blocks(path: str | Path, most: int) -> Iterator[bytes]:
@@ -135,6 +144,6 @@ def _inflated(raw: Iterable[bytes], where: str, most: int) -> Iterator[bytes]:
         raise InputError(f"not a gzip file: {error}", where=where, hint="copy or make it again") from None
     if begun:
         what = f"the gzip file ends at byte {read}, in the middle"
-        raise InputError(what, where=where, hint="is the file cut off?")
+        raise TruncatedFile(what, where=where, at=out)
     if behind:
         raise InputError(f"{behind} bytes follow the gzip file", where=where, hint="copy or make it again")

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra import NodeType, Trace, layer_table_trace, link, pytorch_document, pytorch_trace, read
+from astranb.chakra import NodeType, Trace, link, pytorch_document, pytorch_trace, read
 from astranb.cli import main
 from astranb.core.document import DocumentNode as Value
 from astranb.core.document import DocumentSource
 from astranb.core.errors import InputError
+from astranb.workload.astrasim1 import layer_table_trace
 
 LAYER = "fc{n} -1 10{n} ALLGATHER 1{n} 20{n} REDUCESCATTER 2{n} 30{n} ALLREDUCE 3{n} 99"
 
@@ -41,7 +42,7 @@ def _told(trace: Trace) -> list[tuple[str, int, list[str | None]]]:
 
 def test_data_parallel_tables_are_as_chakras_converter_has_them(tmp_path):
     """What src/converter/text_converter.py of mlcommons/chakra writes, read off its source."""
-    told = _told(layer_table_trace(_table(tmp_path, "DATA", 2), passes=2))
+    told = _told(layer_table_trace(_table(tmp_path, "DATA", 2), passes=2).trace)
     assert told[:7] == [
         ("fc0_FWD", 100, []),
         ("fc1_FWD", 101, ["COMP_NODE_fc0_FWD"]),
@@ -56,10 +57,10 @@ def test_data_parallel_tables_are_as_chakras_converter_has_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "loop, collectives", [("MODEL", 3 + 2), ("HYBRID_DATA_MODEL", 8), ("MICRO", 3), ("DATA", 3)]
+    "loop, collectives", [("MODEL", 3 + 2), ("HYBRID_DATA_MODEL", 8), ("MICRO", 1), ("DATA", 3)]
 )
 def test_loops_send_what_their_layers_say(tmp_path, loop, collectives):
-    trace = layer_table_trace(_table(tmp_path, loop))
+    trace = layer_table_trace(_table(tmp_path, loop)).trace
     assert int((trace.type == NodeType.COMM_COLL).sum()) == collectives
     assert int((trace.type == NodeType.COMP).sum()) == (0 if loop == "MICRO" else 9 if collectives > 4 else 8)
 
@@ -69,22 +70,23 @@ def test_dlrm_waits_for_its_embeddings_where_the_bottom_ends(tmp_path):
     rows = ["e -1 3 ALLTOALL 9 3 ALLTOALL 9 3 NONE 0 1"]
     rows += [f"m{n} -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 8 1" for n in range(3)]
     file.write_text("HYBRID_DLRM 2\n4\n" + "\n".join(rows) + "\n")
-    told = {name: parents for name, _, parents in _told(layer_table_trace(file))}
-    assert told["m1_FWD"] == ["COMM_COLL_NODE_e_ALLTOALL", "COMP_NODE_m0_FWD"]
-    assert told["e_BWD_WG"] == ["COMM_COLL_NODE_e_ALLTOALL", "COMP_NODE_m0_BWD_IG"]
+    told = {name: parents for name, _, parents in _told(layer_table_trace(file).trace)}
+    assert told["m1_FWD"] == ["COMP_NODE_m0_FWD"]  # the last bottom layer computes, and then waits
+    assert told["m2_FWD"] == ["COMM_COLL_NODE_e_ALLTOALL", "COMP_NODE_m1_FWD"]
+    assert told["m2_BWD_IG"] == ["COMP_NODE_m2_BWD_WG"]
 
 
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "line 1: no training loop"),
+        ("", "line 1: the file is empty"),
         ("DATTA\n1\n", "did you mean 'DATA'"),
-        ("DATA\n2\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "2 layers are announced, but 1 follow"),
-        ("DATA\n1\nfc -1 5 NONE 0\n", "line 3: 5 columns"),
+        ("DATA\n2\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "line 3: 1 of 2 layers"),
+        ("DATA\n1\nfc -1 5 NONE 0\n", "line 3: input gradient compute time is missing"),
         ("DATA\n1\nfc -1 5 NON 0 6 NONE 0 7 NONE 0 9\n", "did you mean 'NONE'"),
-        ("DATA\n1\nfc -1 -5 NONE 0 6 NONE 0 7 NONE 0 9\n", "'-5' is not a whole number"),
-        ("HYBRID_DLRM 7\n1\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "last layer at the bottom is 7"),
-        ("DATA\n" + "9" * 30, "is not a whole number"),
+        ("DATA\n1\nfc -1 -5 NONE 0 6 NONE 0 7 NONE 0 9\n", "forward compute time: -5 is out of range"),
+        ("HYBRID_DLRM 7\n1\nfc -1 5 NONE 0 6 NONE 0 7 NONE 0 9\n", "the last bottom layer is 7 of 1"),
+        ("DATA\n" + "9" * 30, "a whole number is expected"),
     ],
 )
 def test_bad_tables_are_refused_by_line(tmp_path, text, said):

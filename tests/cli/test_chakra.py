@@ -44,6 +44,8 @@ def test_info_of_a_file(prefix: str, capsys: pytest.CaptureFixture[str]):
     assert main(["chakra", "info", f"{prefix}.1.et", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said == {
+        "format": "Chakra trace",
+        "notes": [],
         "source": f"{prefix}.1.et",
         "version": "0.0.4",
         "metadata": {"note": "toy"},
@@ -89,11 +91,13 @@ def test_info_of_all_ranks(prefix: str, capsys: pytest.CaptureFixture[str]):
 def test_a_bad_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "t.et"
     write(file, Trace.of([Node(1, "a", NodeType.COMP, data_deps=(1,))]))
-    assert main(["chakra", "info", str(file)]) == 2
+    assert main(["chakra", "draw", str(file), "-o", str(tmp_path / "t.svg")]) == 2
     assert capsys.readouterr().err == (
         f"astranb: {file}: nodes wait for each other in a cycle: 1 'a' waits for 1 'a'; "
         "drop one of these dependencies\n"
     )
+    assert main(["chakra", "info", str(file)]) == 0  # it is described
+    assert "1 nodes that wait for each other in cycles: 1 'a' waits for 1 'a'" in capsys.readouterr().err
     assert main(["chakra", "json", str(file)]) == 0  # it can still be looked at
     assert main(["chakra", "info", str(tmp_path / "none")]) == 2
 

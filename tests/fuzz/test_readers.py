@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import astranb as anb
-from astranb.chakra import TraceBuilder, layer_table_trace, link, pytorch_document, pytorch_trace, read
+from astranb import chakra
+from astranb.chakra import TraceBuilder, link, pytorch_document, pytorch_trace, read
 from astranb.chakra import check as check_trace
 from astranb.collectives import Collective, read_algorithm, write_algorithm
 from astranb.gpu import preset, read_measured, read_preset, write_preset
@@ -148,6 +149,22 @@ def _trace(path: Path) -> None:
     list(trace.nodes())
 
 
+def _kineto(path: Path) -> None:
+    chakra.kineto_summary(chakra.read_kineto(path, whole=False))
+
+
+def _repaired(path: Path) -> None:
+    trace, _ = chakra.repaired(chakra.read_part(path)[0])
+    list(map(str, chakra.faults(trace)))
+    chakra.summary(trace)
+
+
+def _graphml() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        chakra.write_graphml(Path(folder, "t.graphml"), chakra.Trace(_traces()[0]))
+        return [Path(folder, "t.graphml").read_bytes()]
+
+
 def _infra(path: Path) -> None:
     load_infra(path).expand()
 
@@ -239,6 +256,12 @@ NCCL = ROOT / "tutorials" / "data" / "four_a100_nccl_topology.xml"
 TABLE = "HYBRID_DATA_MODEL\n2\n" + "".join(
     f"{name} -1 5 ALLGATHER 64 5 NONE 0 5 ALLREDUCE 2048 1\n" for name in "ab"
 )
+SIMAI = (
+    "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 vpp: 1 ga: 1 all_gpus: 4 "
+    "checkpoints: 0 checkpoint_initiates: 0\n1\nmoe -1 9 ALLTOALL_EP 64 9 ALLREDUCE 8 9 ALLGATHER_DP_EP 8 0\n"
+)
+NODES = '{"id": "1", "name": "a", "type": "COMP_NODE", "attr": [{"name": "num_ops", "int64Val": "7"}]}'
+GRAPH = '{"workload_graph": [{"Id": 1, "Name": "a", "NodeType": 7, "data_deps": [], "comm_size": 8}]}'
 NS3_TOPOLOGY = (
     "5 2 4\n3 4\n0 3 100Gbps 0.001ms 0\n1 3 100Gbps 500ns 0\n2 4 10MB/s 1us 0\n3 4 1Tbps 0ms 0.01\n"
 )
@@ -268,7 +291,14 @@ READERS = {
     ),
     "PyTorch trace": Reader(_pytorch, ".json", _recorded("linked"), AS_JSON),
     "PyTorch and Kineto": Reader(_linked, ".json", _recorded("host", "device"), (damaged_json,)),
-    "layer table to trace": Reader(lambda path: layer_table_trace(path, 2), ".txt", _text(TABLE), AS_TEXT),
+    "Kineto trace": Reader(_kineto, ".json", _recorded("device"), AS_JSON),
+    "Chakra JSON": Reader(chakra.json_trace, ".json", _text(NODES, GRAPH), AS_JSON),
+    "GraphML": Reader(chakra.graph_trace, ".graphml", _graphml, AS_TEXT),
+    "a faulty trace": Reader(_repaired, ".et", _traces, AS_BYTES),
+    "layer table to trace": Reader(
+        lambda path: astrasim1.layer_table_trace(path, 2), ".txt", _text(TABLE), AS_TEXT
+    ),
+    "SimAI workload": Reader(astrasim1.simai_trace, ".txt", _text(SIMAI), AS_TEXT),
     "layer table": Reader(astrasim1.read_layer_table, ".txt", _text(TABLE), AS_TEXT),
     "ASTRA-sim 1.0 system": Reader(astrasim1.read_system, ".txt", _text(SYSTEM1), AS_TEXT),
     "ASTRA-sim 1.0 network": Reader(astrasim1.read_network, ".json", _json(NETWORK1), AS_JSON),

@@ -1,0 +1,361 @@
+"""``astranb chakra info``, ``check`` and ``convert``: every format that has, or can become, a trace."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from astranb.core.errors import InputError
+from astranb.core.file_formats import TASK_GRAPHS, format_of
+
+from .printing import Report
+
+if TYPE_CHECKING:
+    from astranb.chakra import Trace
+    from astranb.workload.astrasim1 import TableTrace
+
+__all__ = ["OpenedTraces", "check", "convert", "info", "opened", "write_copies"]
+
+_MOST_RANKS = 1 << 20
+_GRAPHS = ("GraphML", "node-link graph")
+_TABLES = ("layer table", "SimAI workload")
+
+
+class OpenedTraces(NamedTuple):
+    """What a file or a prefix holds.
+
+    Attributes
+    ----------
+    form : str
+        The format, in words.
+    traces : dict of int to Trace
+        By rank; of a file that of rank 0.
+    notes : list of str
+        What is wrong with it, a line each.
+    all_ranks : bool
+        Whether it is a prefix, or a file with all ranks.
+    table : TableTrace, optional
+        What a table says about groups.
+    """
+
+    form: str
+    traces: dict[int, Trace]
+    notes: list[str]
+    all_ranks: bool = False
+    table: TableTrace | None = None
+
+
+def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
+    """Read a trace of any format, told by its contents, or those of all ranks of a prefix.
+
+    Parameters
+    ----------
+    name : str
+    passes : int
+        Of a layer table: passes through the loop.
+    whole : bool
+        Whether a truncated trace is an error; otherwise its whole nodes are read.
+    """
+    from astranb import chakra
+
+    if not Path(name).is_file() and not Path(name).is_dir() and _has_ranks(name):
+        if whole:
+            return OpenedTraces("Chakra traces", dict(enumerate(chakra.read_ranks(name))), [], all_ranks=True)
+        return OpenedTraces("Chakra traces", *_present(name), all_ranks=True)
+    found = format_of(name)
+    key = found.key if found else "layer table" if _begins_with_a_word(name) else ""
+    if key in TASK_GRAPHS:
+        traces = chakra.task_graph_traces(chakra.read_task_graph(name))[0]
+        return OpenedTraces("FlexFlow task graph", dict(enumerate(traces)), [], all_ranks=True)
+    if key in _TABLES:
+        from astranb.workload.astrasim1 import layer_table_trace, simai_trace
+
+        table = (simai_trace if key == "SimAI workload" else layer_table_trace)(name, passes)
+        return OpenedTraces(key, {0: table.trace}, list(table.notes), table=table)
+    notes: list[str] = []
+    if key == "execution trace":
+        form, trace = "PyTorch execution trace", chakra.pytorch_trace(chakra.pytorch_document(name))
+    elif key == "Chakra JSON":
+        form, trace = key, chakra.json_trace(name)
+    elif key in _GRAPHS:
+        form, trace = key, chakra.graph_trace(name)
+    elif whole:
+        form, trace = "Chakra trace", chakra.read(name)
+    else:
+        trace, cut = chakra.read_part(name)
+        form = "Chakra trace"
+        notes += [f"{name}: truncated: {cut}"] if cut else []
+    return OpenedTraces(form, {0: trace}, notes)
+
+
+def _begins_with_a_word(name: str) -> bool:
+    """Whether a file begins as a layer table of a loop that a user registered, or mistyped."""
+    try:
+        with Path(name).open("rb") as file:
+            return re.match(rb"[A-Za-z]\w{2,60}[^\n\0]{0,400}\n\s*\d+\s", file.read(512)) is not None
+    except (OSError, ValueError):
+        return False  # reading it says why
+
+
+def _has_ranks(name: str) -> bool:
+    from astranb.chakra import present_ranks
+
+    try:
+        return bool(present_ranks(name))
+    except InputError:
+        return False
+
+
+def _present(name: str) -> tuple[dict[int, Trace], list[str]]:
+    """Read the ranks that there are, as far as they can be."""
+    from astranb.chakra import present_ranks, rank_file, read_part
+
+    traces, notes = {}, []
+    for rank in present_ranks(name):
+        traces[rank], cut = read_part(rank_file(name, rank))
+        notes += [f"{rank_file(name, rank)}: truncated: {cut}"] if cut else []
+    missing = sorted(set(range(min(max(traces) + 1, len(traces) + 8))) - set(traces))
+    if missing:
+        notes.append(f"{name}: no trace of rank {', '.join(map(str, missing[:8]))}")
+    return traces, notes
+
+
+def faults_of(found: OpenedTraces) -> dict[int | None, list[Any]]:
+    """The faults of each rank that has any, and under None those between ranks."""
+    from astranb.chakra import faults, rank_faults
+
+    listed: dict[int | None, list[Any]] = {
+        rank: some for rank, trace in found.traces.items() if (some := faults(trace))
+    }
+    if len(found.traces) > 1 and (between := rank_faults(found.traces)):
+        listed[None] = between
+    return listed
+
+
+def info(args: argparse.Namespace) -> Report:
+    """Say what a file is, and summarise it; faults are notes."""
+    from astranb.chakra import summary
+
+    found = format_of(args.file)
+    if found is not None and found.key == "Kineto trace":
+        return _kineto(args.file)
+    if found is not None and found.key == "execution trace":
+        return _execution_trace(args.file)
+    read = opened(args.file, whole=False)
+    rows = [summary(trace) for trace in read.traces.values()]
+    problems = [
+        f"{read.traces[rank].source if rank is not None else args.file}: {one}"
+        for rank, some in faults_of(read).items()
+        for one in some
+    ]
+    notes = [*read.notes, *problems]
+    if len(problems) > 8:
+        notes = [
+            *read.notes,
+            *problems[:8],
+            f"… {len(problems) - 8:,} more: astranb chakra check {args.file}",
+        ]
+    if read.all_ranks:
+        each = (
+            f"rank {n}: {row['nodes']} nodes, {_collectives(row)}"
+            for n, row in zip(read.traces, rows, strict=True)
+        )
+        document: dict[str, Any] = {"ranks": len(rows), "traces": rows, "notes": notes}
+        return Report(document, [f"{len(rows)} ranks", *each], notes=notes)
+    row = rows[0]
+    depth = "a cycle" if row["depth"] is None else row["depth"]
+    lines = [] if read.form == "Chakra trace" else [f"format: {read.form}"]
+    lines += [
+        f"schema: {row['version'] or 'not given'}",
+        f"nodes: {row['nodes']}, dependencies: {row['dependencies']}, longest chain: {depth}",
+        f"types: {', '.join(f'{name} {count}' for name, count in row['types'].items()) or 'none'}",
+        f"collectives: {_collectives(row)}",
+        f"groups: {', '.join(row['groups']) or 'none'}",
+        f"messages: {row['sent_bytes']:,} bytes sent, {row['received_bytes']:,} received",
+        f"computation: {row['num_ops']:,} operations; recorded durations: {row['duration_us']:,} us",
+        f"attributes: {', '.join(row['attributes']) or 'none'}",
+    ]
+    if read.table is not None and read.table.ranks:
+        one = read.table
+        lines.append(f"ranks: {one.ranks:,}: TP {one.tensor}, EP {one.expert}, PP {one.pipeline}")
+    document = {"format": read.form, **row, "notes": notes}
+    more = (f"{name}: {value}" for name, value in row["metadata"].items())
+    return Report(document, [*lines, *more], notes=notes)
+
+
+def _collectives(row: dict[str, Any]) -> str:
+    counts = (f"{name} {one['count']} ({one['bytes']:,} bytes)" for name, one in row["collectives"].items())
+    return ", ".join(counts) or "no collectives"
+
+
+def _kineto(name: str) -> Report:
+    from astranb.chakra import kineto_summary, read_kineto
+
+    document = {"format": "Kineto trace", **kineto_summary(read_kineto(name, whole=False))}
+    shown = {name: value for name, value in document.items() if name not in ("truncated", "collectives")}
+    lines = [
+        f"{name}: {', '.join(f'{key} {count:,}' for key, count in value.items()) or 'none'}"
+        if isinstance(value, dict)
+        else f"{name}: {value:,}"
+        if isinstance(value, int)
+        else f"{name}: {value}"
+        for name, value in shown.items()
+    ]
+    kinds = (f"{kind} {count:,}" for kind, count in document["collectives"].items())
+    lines.append(f"collectives: {', '.join(kinds) or 'none'}")
+    notes = [f"{name}: truncated: {document['truncated']}"] if document["truncated"] else []
+    notes.append(f"{name}: join it with its host trace: astranb chakra link HOST.json {name} -o FILE.et")
+    return Report(document, lines, notes=notes)
+
+
+def _execution_trace(name: str) -> Report:
+    from astranb.chakra import pytorch_document, pytorch_summary
+
+    document = {"format": "PyTorch execution trace", **pytorch_summary(pytorch_document(name))}
+    lines = [
+        f"{key}: {value:,}" if isinstance(value, int) else f"{key}: {value}"
+        for key, value in document.items()
+    ]
+    notes = []
+    if not document["device operations"]:
+        notes.append(f"{name}: no operations of a device: astranb chakra link {name} DEVICE.json -o FILE.et")
+    return Report(document, lines, notes=notes)
+
+
+def check(args: argparse.Namespace) -> Report:
+    """List all faults of a trace or of a job's traces, and repair what can be repaired."""
+    from astranb.chakra import repaired, write, write_ranks
+
+    found = opened(args.file, whole=False)
+    notes = []
+    if args.repair is not None:
+        traces = {}
+        for rank, trace in found.traces.items():
+            traces[rank], done = repaired(trace)
+            notes += [f"{trace.source}: {one}" for one in done]
+        if found.all_ranks:
+            if sorted(traces) != list(range(len(traces))):
+                what = f"ranks are missing: {', '.join(map(str, sorted(traces)[:8]))} exist"
+                raise InputError(what, where=args.file, hint="repair the files one by one")
+            write_ranks(args.repair, len(traces), lambda rank: traces[rank].data)
+        else:
+            _require_trace_name(args.repair)
+            write(args.repair, traces[0])
+        notes += [
+            f"{one}: kept the {len(traces[0]):,} nodes before" for one in found.notes if "truncated" in one
+        ]
+        found = found._replace(traces=traces, notes=[one for one in found.notes if "truncated" not in one])
+    listed = faults_of(found)
+    lines = [*found.notes]
+    for rank, some in listed.items():
+        where = f"rank {rank}: " if found.all_ranks and rank is not None else ""
+        lines += [f"{where}{one}" for one in some]
+    nodes = sum(map(len, found.traces.values()))
+    fatal = bool(found.notes) or any(not one.runs for some in listed.values() for one in some)
+    said = "cannot be run" if fatal else "can be run" if listed else "nothing wrong"
+    lines.append(f"{len(found.traces):,} traces, {nodes:,} nodes: {said}")
+    document = {
+        "format": found.form,
+        "ranks": len(found.traces),
+        "nodes": nodes,
+        "runs": not fatal,
+        "truncated": found.notes,
+        "repaired": notes,
+        "faults": [{"rank": rank, **one._asdict()} for rank, some in listed.items() for one in some],
+    }
+    return Report(document, lines, exit_code=1 if fatal else 0, notes=notes)
+
+
+def convert(args: argparse.Namespace) -> Report:
+    """Convert a file of any format to traces, or a trace to GraphML."""
+    from astranb.chakra import NO_DURATIONS, write_graphml
+    from astranb.workload.astrasim1 import write_table_ranks
+
+    if Path(args.file).exists() and not Path(args.file).is_file():  # a pipe would be waited for
+        raise InputError("this is not a regular file", where=args.file, hint="give a file to convert")
+    found = format_of(args.file)
+    if found is not None and found.key in TASK_GRAPHS:
+        return _convert_task_graph(args)
+    if found is not None and found.key == "Kineto trace":
+        raise InputError(f"this is {found.name}", where=args.file, hint=found.hint)
+    read = opened(args.file, args.passes)
+    trace = read.traces[0]
+    notes = read.notes
+    ranks = args.npus
+    if ranks is None and read.table is not None and read.table.ranks and not _is_trace_name(args.output):
+        ranks = read.table.ranks
+    if args.output.lower().endswith(".graphml"):
+        write_graphml(args.output, trace)
+        files = [args.output]
+    elif read.table is not None and ranks is not None:
+        _check_ranks(ranks)
+        files = list(map(str, write_table_ranks(args.output, read.table, ranks)))
+    else:
+        files = write_copies(args.output, trace, ranks)
+        named = sorted(name for name in trace.pg_name.values if name) if read.table is not None else []
+        if named:
+            notes.append(f"{args.file}: of one rank, in groups {', '.join(named)}; give PREFIX for all ranks")
+    document = {"from": read.form, "nodes": len(trace), "version": trace.version, "files": files}
+    shown = f"{len(trace):,} nodes in {len(files):,} files, schema {trace.version or 'not given'}"
+    if (trace.type == 4).any() and not trace.duration_us.any() and read.form == "PyTorch execution trace":
+        notes.append(f"{args.file}: {NO_DURATIONS}")
+    if read.form == "PyTorch execution trace":
+        notes += _without_communication(args.file, trace)
+    return Report(document, [f"{read.form}: {shown}"], notes=notes)
+
+
+def _without_communication(file: str, trace: Trace) -> list[str]:
+    """Return a note if a trace from PyTorch communicates, and its nodes do not."""
+    from astranb.chakra import NodeType
+
+    asked = sum((trace.names[row] or "").startswith("c10d::") for row in range(len(trace)))
+    if not asked or (trace.type >= NodeType.COMM_SEND).any():
+        return []
+    hint = "link the recordings of all ranks ('astranb chakra link PREFIX')"
+    return [f"{file}: NO COMMUNICATION: {asked:,} calls of torch.distributed are computations; {hint}"]
+
+
+def _convert_task_graph(args: argparse.Namespace) -> Report:
+    from astranb.chakra import read_task_graph, write_task_graph
+
+    if args.npus is not None:
+        what = "a task graph has its own number of GPUs"
+        raise InputError(what, where="--npus", hint="leave it out: PREFIX.RANK.et is written for each GPU")
+    graph = read_task_graph(args.file)
+    files = list(map(str, write_task_graph(args.output, graph)))
+    document = {
+        "from": "FlexFlow task graph",
+        "tasks": len(graph.tasks),
+        "ranks": graph.ranks,
+        "files": files,
+    }
+    text = f"FlexFlow task graph: {len(graph.tasks):,} tasks of {graph.ranks:,} GPUs in {len(files):,} files"
+    return Report(document, [text])
+
+
+def write_copies(output: str, trace: Trace, npus: int | None) -> list[str]:
+    """Write one file, or the same trace for each rank; returns the files."""
+    from astranb.chakra import write, write_ranks
+
+    if npus is None:
+        _require_trace_name(output)
+        write(output, trace)
+        return [output]
+    _check_ranks(npus)
+    return [str(file) for file in write_ranks(output, npus, lambda _rank: trace.data)]
+
+
+def _is_trace_name(name: str) -> bool:
+    return name.lower().endswith((".et", ".et.gz", ".graphml"))
+
+
+def _require_trace_name(name: str) -> None:
+    if not name.lower().endswith((".et", ".et.gz")):
+        raise InputError("unknown file extension", where=name, hint="use FILE.et, or give --npus N")
+
+
+def _check_ranks(npus: int) -> None:
+    if not 1 <= npus <= _MOST_RANKS:
+        raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {_MOST_RANKS}")

@@ -1,0 +1,111 @@
+"""Chakra files: nodes read and written a second, and converting a profile of 100,000 events.
+
+Reading and writing are compared with a bare loop over the same nodes as JSON, a line each.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+from astranb.chakra import TraceBuilder, link, pytorch_trace, read, write
+from astranb.core.document import DocumentNode, DocumentSource
+
+__all__ = ["chakra_files"]
+
+_NODES: Final = 400_000
+_EVENTS: Final = 100_000
+_READ_PER_S: Final = 200_000
+_CONVERT_S: Final = 20
+
+
+def chakra_files(row: Any, _bare: float) -> None:
+    """Measure reading, writing and converting."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lines = [
+            json.dumps({"id": n, "name": f"layer {n % 40}", "num_ops": n, "deps": [n - 1]})
+            for n in range(_NODES)
+        ]
+        began = perf_counter()
+        for line in lines:
+            json.loads(line)
+        bare = _NODES / (perf_counter() - began)
+        began = perf_counter()
+        step = TraceBuilder()
+        for n in range(_NODES):
+            step.compute(f"layer {n % 40}", num_ops=n, after=max(n - 1, 0) if n else ())
+        write(folder / "t.et", step.build())
+        built = _NODES / (perf_counter() - began)
+        read(folder / "t.et")  # its kernel is loaded
+        began = perf_counter()
+        trace = read(folder / "t.et")
+        assert len(trace.parents.flat) == _NODES - 1
+        rate = _NODES / (perf_counter() - began)
+        began = perf_counter()
+        write(folder / "u.et", trace)
+        written = _NODES / (perf_counter() - began)
+        for what, value in (("read", rate), ("write", written), ("build and write", built)):
+            row(
+                f"Chakra trace of {_NODES:,} nodes: {what}",
+                value,
+                "nodes/s",
+                "a bare loop over JSON",
+                value / bare,
+            )
+        row(
+            "the slower of read and write",
+            min(rate, written),
+            "nodes/s",
+            "the limit",
+            min(rate, written) / _READ_PER_S,
+        )
+        _profile(folder)
+        began = perf_counter()
+        found = link(folder / "host.json", folder / "device.json")
+        pytorch_trace(DocumentNode(found.document, DocumentSource("linked")))
+        took = perf_counter() - began
+        what = f"PyTorch profile of {_EVENTS:,} events: link and convert"
+        row(what, took, "s", f"the limit of {_CONVERT_S} s", took / _CONVERT_S)
+
+
+def _profile(folder: Path) -> None:
+    """Write a host's and a device's trace: operators with a launch and a kernel each."""
+    nothing: dict[str, list[Any]] = {"values": [], "shapes": [], "types": []}
+    frame = "[pytorch|profiler|execution_trace|"
+    nodes: list[dict[str, Any]] = [
+        {
+            "id": n,
+            "name": f"{frame}{kind}]",
+            "ctrl_deps": 1,
+            "inputs": nothing,
+            "outputs": nothing,
+            "attrs": [],
+        }
+        for n, kind in ((1, "process"), (2, "thread"))
+    ]
+    events = []
+    for n in range(_EVENTS // 3):
+        attrs = [
+            {"name": "rf_id", "type": "uint64", "value": n},
+            {"name": "tid", "type": "uint64", "value": 1},
+        ]
+        name = f"aten::op_{n % 300}"
+        nodes.append(
+            {"id": n + 3, "name": name, "ctrl_deps": 2, "inputs": nothing, "outputs": nothing, "attrs": attrs}
+        )
+        begun = 10.0 * n
+        own = {"External id": n, "Record function id": n}
+        events += [
+            {"ph": "X", "cat": "cpu_op", "name": name, "tid": 1, "ts": begun, "dur": 8, "args": own},
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": begun + 1,
+             "dur": 2, "args": {"External id": n, "correlation": n}},
+            {"ph": "X", "cat": "kernel", "name": f"kernel_{n % 90}", "tid": 7, "ts": begun + 4, "dur": 5,
+             "args": {"External id": n, "correlation": n, "stream": 7}},
+        ]  # fmt: skip
+    host = {"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": nodes}
+    (folder / "host.json").write_text(json.dumps(host))
+    (folder / "device.json").write_text(json.dumps({"traceEvents": events}))

@@ -1,0 +1,187 @@
+"""What is wrong with traces is counted, and repaired where that is clear."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest  # noqa: TC002
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astranb.chakra import (
+    Node,
+    NodeType,
+    Trace,
+    TraceBuilder,
+    check,
+    faults,
+    rank_faults,
+    read,
+    read_part,
+    repaired,
+    summary,
+    write,
+)
+from astranb.cli import main
+from astranb.core.errors import InputError
+
+COMP = NodeType.COMP
+
+
+def _said(trace: Trace) -> list[str]:
+    return [f"{one.count} {one.what}" for one in faults(trace)]
+
+
+def test_every_fault_is_counted_with_examples():
+    nodes = [
+        Node(1, "a", COMP, data_deps=(9, 2), duration_us=1),
+        Node(2, "b", COMP, ctrl_deps=(1,), duration_us=1),
+        Node(3, "c", COMP, duration_us=1),
+        Node(3, "d", COMP, duration_us=1),
+        Node(4, "e", NodeType.COMM_COLL),
+        Node(5, "f", NodeType.COMM_SEND, attributes={}),
+        Node(6, "g", 99, duration_us=1),
+        Node(7, "h", COMP),
+    ]
+    trace = Trace.of(nodes)
+    assert _said(trace) == [
+        "1 nodes with the id of another",
+        "1 dependencies on nodes that do not exist",
+        "2 nodes that wait for each other in cycles",
+        "1 unknown node types",
+        "1 collectives without comm_type",
+        "2 communication without comm_size",
+        "1 COMM_SEND without comm_dst",
+        "1 computations without a duration or operations",
+    ]
+    assert summary(trace)["depth"] is None
+    better, done = repaired(trace)
+    assert done == [
+        "dropped 1 dependencies on nodes that do not exist",
+        "dropped 1 control dependencies in cycles",
+        "renumbered 1 nodes",
+    ]
+    assert better.id.tolist() == [1, 2, 3, 8, 4, 5, 6, 7]
+    assert [one for one in _said(better) if "node" in one] == ["1 unknown node types"]
+
+
+def test_cycles_of_many_nodes_are_found():
+    """Neither by recursion, nor in quadratic time."""
+    count = 20_000
+    nodes = [Node(n, "x", COMP, ctrl_deps=((n + 1) % count,), duration_us=1) for n in range(count)]
+    found = faults(Trace.of(nodes))
+    assert [(one.count, one.what) for one in found] == [(count, "nodes that wait for each other in cycles")]
+
+
+def test_copies_are_dropped_and_what_is_ambiguous_stays():
+    twice = Node(1, "a", COMP, duration_us=1)
+    trace, done = repaired(Trace.of([twice, twice, Node(2, "b", COMP, data_deps=(1,), duration_us=1)]))
+    assert done == ["dropped 1 copies of nodes"]
+    check(trace)
+    two = [twice, Node(1, "other", COMP, duration_us=1), Node(2, "b", COMP, data_deps=(1,), duration_us=1)]
+    trace, done = repaired(Trace.of(two))
+    assert (done, _said(trace)) == ([], ["1 nodes with the id of another"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 12), max_size=3)), max_size=10))
+def test_a_repaired_trace_has_no_fewer_nodes_and_repairs_no_more(drawn):
+    nodes = [
+        Node(n, f"{row}", COMP, data_deps=tuple(deps), duration_us=1) for row, (n, deps) in enumerate(drawn)
+    ]
+    trace = Trace.of(nodes)
+    before = set(_said(trace))
+    better, done = repaired(trace)
+    assert len(better) == len(trace)
+    assert not len(better.dangling[0])
+    assert repaired(better) == (better, [])
+    assert bool(done) == (better.data != trace.data)
+    if not before:
+        assert better is trace
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_of_a_truncated_trace_the_whole_nodes_are_read(tmp_path_factory, data):
+    step = TraceBuilder(note="n")
+    last = step.compute("forward", duration_us=3)
+    for number in range(5):
+        last = step.collective("all_reduce", 1 << number, after=last)
+    trace = step.build()
+    whole = list(trace.nodes())
+    first = len(trace.head) + 1 + len(trace.message(0))
+    cut = data.draw(st.integers(1, len(trace.data) - 1))
+    file = tmp_path_factory.mktemp("cut") / "t.et"
+    file.write_bytes(trace.data[:cut])
+    if cut < first:  # no whole node, or only the metadata
+        with suppress(InputError):
+            assert not len(read_part(file)[0])
+        return
+    found, said = read_part(file)
+    nodes = list(found.nodes())
+    assert nodes == whole[: len(nodes)]
+    assert bool(said) == (found.data != trace.data[:cut])
+    check(repaired(found)[0])
+
+
+def test_a_truncated_packed_trace_keeps_its_beginning(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    step = TraceBuilder()
+    for number in range(400):
+        step.compute(f"layer {number * number}", duration_us=number + 1)
+    write(tmp_path / "t.et.gz", step.build())
+    data = (tmp_path / "t.et.gz").read_bytes()
+    (tmp_path / "t.et.gz").write_bytes(data[: len(data) // 2])
+    assert main(["chakra", "check", str(tmp_path / "t.et.gz")]) == 1
+    assert "truncated: the gzip file ends at byte" in capsys.readouterr().out
+    assert main(["chakra", "check", str(tmp_path / "t.et.gz"), "--repair", str(tmp_path / "r.et")]) == 0
+    assert "kept the" in capsys.readouterr().err
+    kept = read(tmp_path / "r.et")
+    assert 100 < len(kept) < 400
+    assert list(kept.nodes()) == list(step.build().nodes())[: len(kept)]
+
+
+def test_faults_between_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def rank(number: int) -> Trace:
+        step = TraceBuilder()
+        step.collective("all_gather" if number == 1 else "all_reduce", 64, group="1")
+        if number:
+            step.collective("all_reduce", 64, group="2")
+        step.send(8, (number + 1) % 3, rank=number)
+        if number != 2:
+            step.recv(8, (number + 2) % 3, rank=number)
+        return step.build()
+
+    traces = {number: rank(number) for number in range(3)}
+    said = [(one.count, one.what, one.examples) for one in rank_faults(traces)]
+    assert said == [
+        (1, "sends without a receive", ("rank 1 to 2, tag 0: 1 sends, 0 receives",)),
+        (
+            1,
+            "groups that ranks disagree on",
+            ("group '1': its collective 0 is all_reduce on rank 0, all_gather on rank 1",),
+        ),
+    ]
+    for number, trace in traces.items():
+        write(tmp_path / f"job.{number}.et", trace)
+    assert main(["chakra", "check", str(tmp_path / "job"), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [(one["rank"], one["count"]) for one in document["faults"]] == [(None, 1), (None, 1)]
+    (tmp_path / "job.1.et").unlink()
+    assert main(["chakra", "info", str(tmp_path / "job")]) == 0
+    assert "no trace of rank 1" in capsys.readouterr().err
+
+
+def test_faulty_traces_are_shown_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    nodes = [
+        Node(1, "a", COMP, ctrl_deps=(7,), duration_us=3),
+        Node(2, "b", COMP, data_deps=(1,), duration_us=4),
+    ]
+    write(tmp_path / "t.et", Trace.of(nodes))
+    for command, name in (("draw", "t.svg"), ("timeline", "t.json")):
+        assert main(["chakra", command, str(tmp_path / "t.et"), "-o", str(tmp_path / name)]) == 0
+        assert "dropped 1 dependencies on nodes that do not exist to show it" in capsys.readouterr().err
+    assert main(["chakra", "check", str(tmp_path / "t.et"), "--repair", str(tmp_path / "r.et")]) == 0
+    assert "1 traces, 2 nodes: nothing wrong" in capsys.readouterr().out
+    check(read(tmp_path / "r.et"))
