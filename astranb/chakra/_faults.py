@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +19,8 @@ __all__ = ["TraceFault", "faults", "rank_faults"]
 _SHOWN: Final = 3
 
 
-class TraceFault(NamedTuple):
+@dataclass(frozen=True)
+class TraceFault:
     """One kind of fault, and how often it occurs.
 
     Attributes

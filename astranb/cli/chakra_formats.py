@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenedTraces", "check", "convert", "info", "opened", "without_durations", "write_copies"]
 
 _MOST_RANKS = 1 << 20
+_MOST_SHOWN = 8
 _GRAPHS = ("GraphML", "node-link graph")
 _TABLES = ("layer table", "SimAI workload")
 
@@ -33,7 +35,9 @@ class OpenedTraces(NamedTuple):
     traces : dict of int to Trace
         By rank; of a file that of rank 0.
     notes : list of str
-        What is wrong with it, a line each.
+        What a reader should know, a line each.
+    missing : tuple of str
+        What of the file or of the ranks is not there, a line each.
     all_ranks : bool
         Whether it is a prefix, or a file with all ranks.
     table : TableTrace, optional
@@ -44,6 +48,7 @@ class OpenedTraces(NamedTuple):
     traces: dict[int, Trace]
     notes: list[str]
     all_ranks: bool = False
+    missing: tuple[str, ...] = ()
     table: TableTrace | None = None
 
 
@@ -63,18 +68,19 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
     if not Path(name).is_file() and not Path(name).is_dir() and _has_ranks(name):
         if whole:
             return OpenedTraces("Chakra traces", dict(enumerate(chakra.read_ranks(name))), [], all_ranks=True)
-        return OpenedTraces("Chakra traces", *_present(name), all_ranks=True)
+        traces, missing = _present(name)
+        return OpenedTraces("Chakra traces", traces, [], all_ranks=True, missing=missing)
     found = format_of(name)
     key = found.key if found else "layer table" if _begins_with_a_word(name) else ""
     if key in TASK_GRAPHS:
-        traces = chakra.task_graph_traces(chakra.read_task_graph(name))[0]
-        return OpenedTraces("FlexFlow task graph", dict(enumerate(traces)), [], all_ranks=True)
+        of_gpus = chakra.task_graph_traces(chakra.read_task_graph(name))[0]
+        return OpenedTraces("FlexFlow task graph", dict(enumerate(of_gpus)), [], all_ranks=True)
     if key in _TABLES:
         from astranb.workload.astrasim1 import layer_table_trace, simai_trace
 
         table = (simai_trace if key == "SimAI workload" else layer_table_trace)(name, passes)
         return OpenedTraces(key, {0: table.trace}, list(table.notes), table=table)
-    notes: list[str] = []
+    cut = ""
     if key == "execution trace":
         form, trace = "PyTorch execution trace", chakra.pytorch_trace(chakra.pytorch_document(name))
     elif key == "Chakra JSON":
@@ -86,8 +92,7 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
     else:
         trace, cut = chakra.read_part(name)
         form = "Chakra trace"
-        notes += [f"{name}: truncated: {cut}"] if cut else []
-    return OpenedTraces(form, {0: trace}, notes)
+    return OpenedTraces(form, {0: trace}, [], missing=(f"{name}: truncated: {cut}",) if cut else ())
 
 
 def _begins_with_a_word(name: str) -> bool:
@@ -108,7 +113,7 @@ def _has_ranks(name: str) -> bool:
         return False
 
 
-def _present(name: str) -> tuple[dict[int, Trace], list[str]]:
+def _present(name: str) -> tuple[dict[int, Trace], tuple[str, ...]]:
     """Read the ranks that there are, as far as they can be."""
     from astranb.chakra import present_ranks, rank_file, read_part
 
@@ -119,7 +124,7 @@ def _present(name: str) -> tuple[dict[int, Trace], list[str]]:
     missing = sorted(set(range(min(max(traces) + 1, len(traces) + 8))) - set(traces))
     if missing:
         notes.append(f"{name}: no trace of rank {', '.join(map(str, missing[:8]))}")
-    return traces, notes
+    return traces, tuple(notes)
 
 
 def faults_of(found: OpenedTraces) -> dict[int | None, list[Any]]:
@@ -150,13 +155,9 @@ def info(args: argparse.Namespace) -> Report:
         for rank, some in faults_of(read).items()
         for one in some
     ]
-    notes = [*read.notes, *problems]
-    if len(problems) > 8:
-        notes = [
-            *read.notes,
-            *problems[:8],
-            f"… {len(problems) - 8:,} more: astranb chakra check {args.file}",
-        ]
+    notes = [*read.notes, *read.missing, *problems[:_MOST_SHOWN]]
+    if len(problems) > _MOST_SHOWN:
+        notes.append(f"… {len(problems) - _MOST_SHOWN:,} more: astranb chakra check {args.file}")
     if read.all_ranks:
         each = (
             f"rank {n}: {row['nodes']} nodes, {_collectives(row)}"
@@ -243,17 +244,16 @@ def check(args: argparse.Namespace) -> Report:
         else:
             _require_trace_name(args.repair)
             write(args.repair, traces[0])
-        notes += [
-            f"{one}: kept the {len(traces[0]):,} nodes before" for one in found.notes if "truncated" in one
-        ]
-        found = found._replace(traces=traces, notes=[one for one in found.notes if "truncated" not in one])
+        cut = [one for one in found.missing if "truncated" in one]
+        notes += [f"{one}; the whole nodes before were kept" for one in cut]
+        found = found._replace(traces=traces, missing=tuple(one for one in found.missing if one not in cut))
     listed = faults_of(found)
-    lines = [*found.notes]
-    for rank, some in listed.items():
-        where = f"rank {rank}: " if found.all_ranks and rank is not None else ""
+    lines = [*found.missing]
+    for of, some in listed.items():
+        where = f"rank {of}: " if found.all_ranks and of is not None else ""
         lines += [f"{where}{one}" for one in some]
     nodes = sum(map(len, found.traces.values()))
-    fatal = bool(found.notes) or any(not one.runs for some in listed.values() for one in some)
+    fatal = bool(found.missing) or any(not one.runs for some in listed.values() for one in some)
     said = "cannot be run" if fatal else "can be run" if listed else "nothing wrong"
     lines.append(f"{len(found.traces):,} traces, {nodes:,} nodes: {said}")
     document = {
@@ -261,11 +261,11 @@ def check(args: argparse.Namespace) -> Report:
         "ranks": len(found.traces),
         "nodes": nodes,
         "runs": not fatal,
-        "truncated": found.notes,
+        "missing": list(found.missing),
         "repaired": notes,
-        "faults": [{"rank": rank, **one._asdict()} for rank, some in listed.items() for one in some],
+        "faults": [{"rank": rank, **asdict(one)} for rank, some in listed.items() for one in some],
     }
-    return Report(document, lines, exit_code=1 if fatal else 0, notes=notes)
+    return Report(document, lines, exit_code=1 if fatal else 0, notes=[*found.notes, *notes])
 
 
 def convert(args: argparse.Namespace) -> Report:
@@ -283,9 +283,9 @@ def convert(args: argparse.Namespace) -> Report:
     read = opened(args.file, args.passes)
     trace = read.traces[0]
     notes = read.notes
-    ranks = args.npus
-    if ranks is None and read.table is not None and read.table.ranks and not _is_trace_name(args.output):
-        ranks = read.table.ranks
+    ranks: int | None = args.npus
+    if ranks is None and read.table is not None and not _is_trace_name(args.output):
+        ranks = read.table.ranks or None
     if args.output.lower().endswith(".graphml"):
         write_graphml(args.output, trace)
         files = [args.output]

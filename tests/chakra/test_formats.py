@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -203,7 +204,11 @@ def test_any_node_survives_as_a_graph(node: Node):
     """Names and numbers come back; what GraphML cannot hold is replaced."""
     graph = pytest.importorskip("networkx").DiGraph()
     graph.add_node(
-        node.id, name=node.name, type=node.type.name, start_us=node.start_us, duration_us=node.duration_us
+        node.id,
+        name=node.name,
+        type=NodeType(node.type).name,
+        start_us=node.start_us,
+        duration_us=node.duration_us,
     )
     back = from_networkx(graph).node(0)
     assert (back.id, back.name, back.type, back.start_us, back.duration_us) == (
@@ -240,7 +245,7 @@ def test_older_and_newer_schemas_of_pytorch(tmp_path: Path):
 
 
 def _kineto(count: int) -> str:
-    events = [{"ph": "M", "name": "process_name"}]
+    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name"}]
     for n in range(count):
         args = {
             "External id": n,

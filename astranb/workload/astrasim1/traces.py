@@ -158,7 +158,7 @@ def write_table_ranks(prefix: str | Path, table: TableTrace, ranks: int) -> list
         raise InputError(what, where=str(prefix), hint="write FILE.et for one rank, or fewer with --npus")
     first = 10 ** len(str(count))  # numbers of equal length, from 10 on: 0 is the group of all
     group_of: list[dict[str, int | str]] = [{} for _ in range(ranks)]
-    numbered = {}
+    numbered: dict[str, list[int]] = {}
     for name, lists in listed.items():
         for members in lists:
             number = str(first + len(numbered))
