@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from astranb.core.errors import InputError
 from astranb.core.file_formats import TASK_GRAPHS, format_of
+from astranb.core.packed import head
 
 from .printing import Report
 
@@ -88,8 +89,10 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
     elif key in _GRAPHS:
         form, trace = key, chakra.graph_trace(name)
     elif whole:
+        _refuse_json(name)
         form, trace = "Chakra trace", chakra.read(name)
     else:
+        _refuse_json(name)
         trace, cut = chakra.read_part(name)
         form = "Chakra trace"
     return OpenedTraces(form, {0: trace}, [], missing=(f"{name}: truncated: {cut}",) if cut else ())
@@ -97,11 +100,25 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
 
 def _begins_with_a_word(name: str) -> bool:
     """Whether a file begins as a layer table of a loop that a user registered, or mistyped."""
+    return re.match(rb"[A-Za-z]\w{2,60}[^\n\0]{0,400}\n\s*\d+\s", _head(name)) is not None
+
+
+def _refuse_json(name: str) -> None:
+    """Refuse JSON of an unknown format, which would be read as protocol buffers."""
+    if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"}\]]", _head(name)):
+        hint = "give a Chakra trace, a PyTorch execution trace, a Kineto trace or a graph of NetworkX"
+        raise InputError("JSON, but no trace of a known format", where=name, hint=hint)
+
+
+def _head(name: str) -> bytes:
+    """The first bytes of a file, unpacked; none where it cannot be read: reading it says why."""
     try:
+        if not Path(name).is_file():
+            return b""
         with Path(name).open("rb") as file:
-            return re.match(rb"[A-Za-z]\w{2,60}[^\n\0]{0,400}\n\s*\d+\s", file.read(512)) is not None
+            return head(file.read(512), 512)
     except (OSError, ValueError):
-        return False  # reading it says why
+        return b""
 
 
 def _has_ranks(name: str) -> bool:

@@ -363,3 +363,12 @@ def test_a_large_kineto_trace_takes_less_than_twice_its_size(tmp_path: Path):
         env=os.environ,
     )
     assert int(done.stdout) * 1024 < 2 * len(text)
+
+
+@pytest.mark.parametrize("command", [["info"], ["check"], ["convert", "-o", "t.et"]])
+def test_json_of_another_kind_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+):
+    (tmp_path / "t.json").write_text('{\n "hello": [1, 2]}')
+    assert main(["chakra", command[0], str(tmp_path / "t.json"), *command[1:]]) == 2
+    assert "t.json: JSON, but no trace of a known format; give a Chakra trace" in capsys.readouterr().err
