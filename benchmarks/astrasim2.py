@@ -181,6 +181,15 @@ def wafer(row: Row) -> None:
         run.finish()
         what = f"the same, {chunks} chunks, {inter}, 4 at once"
         row(what, perf_counter() - begun, "s", f"{run.events:,} events (limit 5 s)")
+    uneven = model_step(replace(whole, layers=4), Parallelism(tensor=128, data=4), gpu="a100-sxm")
+    for inter, intra in (("baseline", "FIFO"), ("themis", "SCF")):
+        document |= {"inter-dimension-scheduling": inter, "intra-dimension-scheduling": intra}
+        system = System.from_document(document | {"preferred-dataset-splits": 4})
+        run = Run(Workload(uneven.operations(), network, system, groups=uneven.groups))
+        begun = perf_counter()
+        run.finish()
+        what = f"the same, with its {whole.heads} heads, 4 chunks, {inter}, 4 at once"
+        row(what, perf_counter() - begun, "s", f"{run.events:,} events (limit 5 s)")
 
 
 def routing(row: Row) -> None:

@@ -69,6 +69,7 @@ class Fold:
         table["rank"][: len(self.ranks)] = self.ranks
         table.npu = self.npu
         table.fresh[0] = -1 << 20
+        table.late_ns = -1
         table.came_block = table.entered_block = table.operation = -1
         return table
 

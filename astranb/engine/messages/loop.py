@@ -40,7 +40,7 @@ from .tables import (
     TIMERS,
     MessageMachine,
 )
-from .ties import arrives, at_sender, at_target, scheduled, scheduled_message, scheduled_timer
+from .ties import arrives, at_sender, at_target, scheduled, scheduled_late, scheduled_message, scheduled_timer
 from .timers import drop_timers, set_timer, set_timer_inline
 from .transport import free_link, free_message, hop, resume
 
@@ -184,7 +184,7 @@ def _step(m: MessageMachine) -> bool:
     elif kind == FREE:
         free_link(m, row)
     else:
-        scheduled(m, clock[0].steps)
+        scheduled_late(m, row)
         second = row
     for number in range(2):
         handler = first if number == 0 else second

@@ -352,6 +352,10 @@ FOLDED = np.dtype(
         ("came_stream", "i8"),  # for which chunk those of this strand are, and from whom (-1: several)
         ("came_key", "i8"),
         ("came_from", "i8"),  # of which strand there
+        ("late_ns", "i8"),  # when it posted a receive late, of which strand those are (-2: of none),
+        ("late_strand", "i8"),
+        ("late_block", "i8"),  # and where the last of them was posted
+        ("late_from", "i8"),
         ("entered_block", "i8"),  # where a message entered its memory last,
         ("due_ns", "i8"),  # when it is through, of which operation it is, and whether it came from another
         ("operation", "i8"),

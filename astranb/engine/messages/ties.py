@@ -11,7 +11,9 @@ events of an NPU happen in the same order on all ranks of its class if they are 
 - messages that one NPU sent, in events that were of one strand; or of one chunk, as the chunk goes on alike,
   whichever of them comes first;
 - its timers, set by different blocks or by one strand (timers of one time are handled one after another, in
-  the block of the first that was set).
+  the block of the first that was set);
+- receives that it posts late, after their messages have arrived, in events of different blocks or of one
+  strand (they are handled at that time, in the order in which they are posted).
 
 Where events of one block and of different strands use the same thing, which of them is first could make a
 difference. Then all ranks are simulated instead. Things are a port, a queue of chunks, an NPU's collectives,
@@ -44,8 +46,10 @@ __all__ = [
     "has_begun",
     "leaves",
     "leaves_queue",
+    "posts_late",
     "puts",
     "scheduled",
+    "scheduled_late",
     "scheduled_message",
     "scheduled_timer",
     "takes_grant",
@@ -102,9 +106,41 @@ def _place(m: MessageMachine, put_block: int) -> None:
 
 @kernel
 def scheduled(m: MessageMachine, put_block: int) -> None:
-    """Place the event at hand: the start of an NPU (-1), or a receive that is posted late."""
+    """Place the event at hand: the start of an NPU."""
     if m.config[0].folded == 1:
         _place(m, put_block)
+
+
+@kernel(inline=False)
+def posts_late(m: MessageMachine, npu: int) -> None:
+    """An NPU posts a receive whose message is there: it is handled behind those posted before."""
+    f = m.fold[npu]
+    g = m.fold[0]
+    if f.late_ns != m.queue[0].now:
+        f.late_ns = m.queue[0].now
+        g.fresh -= 1 << 16
+        f.late_strand = g.fresh
+    elif f.late_block == g.block and not _ordered(f.late_from, g.strand):
+        f.late_strand = _MIXED
+    f.late_block = g.block
+    f.late_from = g.strand
+
+
+@kernel(inline=False)
+def _place_late(m: MessageMachine, handler: int) -> None:
+    """Place a receive that was posted late, at this time."""
+    _place(m, m.clock[0].steps)
+    if handler & _MASK == STREAM:
+        f = m.fold[m.streams[handler >> KIND_BITS].npu]
+        if f.late_ns == m.queue[0].now and f.late_strand != _MIXED:
+            m.fold[0].strand = f.late_strand
+
+
+@kernel
+def scheduled_late(m: MessageMachine, handler: int) -> None:
+    """Place the receive at hand, which was posted late."""
+    if m.config[0].folded == 1:
+        _place_late(m, handler)
 
 
 @kernel(inline=False)

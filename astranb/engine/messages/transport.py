@@ -49,7 +49,7 @@ from .tables import (
     SENDING,
     MessageMachine,
 )
-from .ties import expects, puts
+from .ties import expects, posts_late, puts
 
 __all__ = [
     "cross_link",
@@ -415,6 +415,8 @@ def _receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, 
     if folded:
         expects(m, row)
     if message.sent == 2:
+        if folded:
+            posts_late(m, dst)
         free_message(m, row)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now, (handler << KIND_BITS) | LATE)
         return

@@ -339,9 +339,25 @@ def test_groups_along_dimensions_end_as_collectives_that_name_them(inter, intra,
     st.integers(1, 4),
     st.sampled_from([8, 30_000, 1 << 20]),
     st.sampled_from([1, 4, 12]),
+    st.sampled_from([300, 5000, 40_000]),
 )
-def test_ranks_that_differ_along_dimensions_end_as_all(inter, intra, chunks, active, size, period):
+def test_ranks_that_differ_along_dimensions_end_as_all(inter, intra, chunks, active, size, period, late_ns):
     """As where heads do not divide: some ranks compute for longer, and all sum along dimensions."""
+    work = along_three(inter, intra, chunks, active, size, period, late_ns)
+    fold = find_fold(work, congestion=False)
+    assert fold is not None
+    assert 1 < len(fold.ranks) <= 12
+    assert_same(work)
+
+
+@pytest.mark.parametrize("period", [1, 4])
+def test_chunks_that_a_late_rank_receives_all_at_once_are_folded(period):
+    """Their messages have arrived before: it posts all receives at one time, in one order."""
+    assert assert_same(along_three("baseline", "FIFO", 4, 4, 30_000, period, 40_000))
+
+
+def along_three(inter, intra, chunks, active, size, period, late_ns):
+    """Sums over two and over three dimensions of 24 ranks, of which every other ``period`` comes late."""
     names = ["ring", "direct", "halvingDoubling"]
     document = {
         **{f"{key}-implementation": names for key in KEYS[:3]},
@@ -353,16 +369,12 @@ def test_ranks_that_differ_along_dimensions_end_as_all(inter, intra, chunks, act
     network = DimensionNetwork(["Ring", "FullyConnected", "Switch"], [4, 3, 2], [50, 20, 9], [500] * 3)
     operations = []
     for rank in range(24):
-        first = 300 if rank // period % 2 else 0
-        rows = [{"kind": COMPUTE, "duration_ns": 1000 + first}]
+        more_ns = late_ns if rank // period % 2 else 0
+        rows = [{"kind": COMPUTE, "duration_ns": 1000 + more_ns}]
         for collective, involved in ((0, 3), (1, 7)):
             rows.append({"kind": COLLECTIVE, "bytes": size, "collective": collective, "involved": involved})
         operations.append(Operations.of(rows, [[], [0], [1]]))
-    work = Workload(operations, network, System.from_document(document))
-    fold = find_fold(work, congestion=False)
-    assert fold is not None
-    assert 1 < len(fold.ranks) <= 12
-    assert_same(work)
+    return Workload(operations, network, System.from_document(document))
 
 
 def test_uneven_heads_are_folded():
