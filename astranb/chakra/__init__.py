@@ -18,7 +18,6 @@ from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_trace
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
-from ._synthesize import synthesize
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
@@ -56,7 +55,6 @@ __all__ = [
     "read_task_graph",
     "recorded_times",
     "summary",
-    "synthesize",
     "task_graph_traces",
     "topological_order",
     "write",

@@ -169,7 +169,7 @@ def test_a_trace_stays_what_it_was(file, tmp_path, capsys):
 
 def test_comparisons_are_printed(file, tmp_path, capsys):
     other = tmp_path / "o.et"
-    assert main(["chakra", "synthesize", file, "--output", str(other), "--nodes", "7", "--seed", "3"]) == 0
+    write(other, _like(7))
     assert main(["chakra", "compare", file, str(other)]) == 0
     out = capsys.readouterr().out
     assert "  nodes: 2 and 7\n" in out
@@ -177,7 +177,7 @@ def test_comparisons_are_printed(file, tmp_path, capsys):
     assert main(["chakra", "compare", file, str(other), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"] is False
     prefix = str(tmp_path / "p")
-    assert main(["chakra", "synthesize", file, "--output", prefix, "--npus", "2"]) == 0
+    assert main(["chakra", "synthesize", file, "--output", prefix, "--dp", "2"]) == 0
     assert main(["chakra", "compare", prefix, file]) == 0
     assert "2 and 1 ranks" in capsys.readouterr().out
 

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from .job import CorpusJob, read_corpus
 from .model import Corpus, CorpusModel
+from .quality import privacy, quality
 
-__all__ = ["Corpus", "CorpusJob", "CorpusModel", "read_corpus"]
+__all__ = ["Corpus", "CorpusJob", "CorpusModel", "privacy", "quality", "read_corpus"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astranb.chakra._file import read_ranks, write_ranks
+from astranb.chakra._file import read, read_ranks, write_ranks
 from astranb.chakra._trace import Trace
 from astranb.core.document import read_document
 from astranb.core.errors import InputError
@@ -82,7 +83,7 @@ class CorpusJob:
 
 
 def read_corpus(*places: str | Path) -> list[CorpusJob]:
-    """Read the workloads of folders, or of prefixes of ``PREFIX.RANK.et``.
+    """Read the workloads of folders, of prefixes of ``PREFIX.RANK.et``, or of one of these files.
 
     ``PREFIX.groups.json`` holds the groups. ``PREFIX.job.json`` holds the conditions by the names of the
     parameters of :class:`CorpusJob`; without it every rank counts as a stage of its own.
@@ -92,13 +93,19 @@ def read_corpus(*places: str | Path) -> list[CorpusJob]:
     InputError
         There is no trace, or a file cannot be read.
     """
-    prefixes: list[Path] = []
+    jobs: list[CorpusJob] = []
     for place in map(Path, places):
-        files = sorted(place.glob("*.0.et*")) if place.is_dir() else [Path(f"{place}.0.et")]
-        if not files:
-            raise InputError("no trace NAME.0.et", where=str(place), hint="give a folder of traces")
-        prefixes += [one.with_name(one.name.rpartition(".0.et")[0]) for one in files]
-    return [_read(prefix) for prefix in prefixes]
+        if place.is_dir():
+            files = sorted(place.glob("*.0.et")) + sorted(place.glob("*.0.et.gz"))
+            if not files:
+                raise InputError("no trace NAME.0.et", where=str(place), hint="give a folder of traces")
+            jobs += [_read(one.with_name(one.name.rpartition(".0.et")[0])) for one in files]
+        elif place.is_file():
+            numbered = re.fullmatch(r"(.+)\.\d+\.et(\.gz)?", place.name)
+            jobs.append(_read(place.with_name(numbered[1])) if numbered else CorpusJob([read(place)]))
+        else:
+            jobs.append(_read(place))
+    return jobs
 
 
 def _read(prefix: Path) -> CorpusJob:

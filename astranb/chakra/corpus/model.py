@@ -16,8 +16,17 @@ from .writer import written
 
 __all__ = ["Corpus", "CorpusModel"]
 
+_RELUCTANCE: Final = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0])
+"""Parameters of a layer, batch, plan; depth and nodes of a layer only explain what these do not."""
 _MOST_RANKS: Final = 1 << 16
-_NARROW: Final = np.array([0.35, 0.7, 0.7, 0.7])  # of the kernel over conditions, in logarithms
+_NARROW: Final = np.array([0.35, 0.15, 0.3, 0.3])
+"""Of the kernel over conditions, in logarithms: the batch decides how many microbatches a grammar has."""
+
+
+_TRIES: Final = 4
+_WIDE: Final = np.array([0.5, 0.3])
+"""Around the parameters and batch of a random workload, in logarithms: it is not to be made again."""
+_WORK, _TOOK = SIZES.index("num_ops"), SIZES.index("duration_ns")
 
 
 class Corpus:
@@ -102,15 +111,16 @@ class CorpusModel:
 
     def _fitted(self, members: list[int]) -> SizeModel:
         conditions = np.array([self._conditions(at, self._outlines[at].layers) for at in members])
-        values = np.array([np.log(np.maximum(self._outlines[at].sizes, 1)).ravel() for at in members])
-        return SizeModel(conditions, values)
+        values = np.array([_quantities(self._outlines[at].sizes) for at in members])
+        return SizeModel(conditions, values, _RELUCTANCE)
 
     def _conditions(self, outline: int, layers: int, given: np.ndarray | None = None) -> np.ndarray:
         """Give the logarithms that sizes depend on; depth and microbatches are those of the outline."""
         one = self._outlines[outline]
         parts = len(one.stages[0].letters) / max(1, one.layers)
-        logs = self._given[outline] if given is None else given
-        return np.array([*logs, np.log(max(1, layers) * one.plan[2]), np.log(parts)])
+        size, *others = self._given[outline] if given is None else given
+        depth = np.log(max(1, layers) * one.plan[2])
+        return np.array([size - depth, *others, depth, np.log(parts)])
 
     def _fitted_layers(self) -> SizeModel | None:
         """Fit how often modules are repeated in all stages to the size of the model."""
@@ -155,7 +165,7 @@ class CorpusModel:
         fits = self._like(asked)
         wanted = np.log([one or 1.0 for one in (parameters, batch)])
         if parameters is None or batch is None:
-            near = self._given[random.choice(fits), :2] + 0.05 * random.standard_normal(2)
+            near = self._between(fits, random)
             wanted = np.where([parameters is None, batch is None], near, wanted)
         plan_logs = np.log([one or 1 for one in asked[:2]])
         far = (np.concatenate([wanted, plan_logs]) - self._given[fits][:, :4]) / _NARROW
@@ -175,6 +185,13 @@ class CorpusModel:
         return written(
             outline, sizes, layers - outline.layers, (plan[0], plan[1], plan[2]), *np.exp(wanted).tolist()
         )
+
+    def _between(self, fits: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Draw parameters and batch around those of a random workload, and away from all of them."""
+        own = self._given[:, :2]
+        tries = own[random.choice(fits, size=_TRIES)] + _WIDE * random.standard_normal((_TRIES, 2))
+        apart = (np.abs(tries[:, None] - own[fits]) / _NARROW[:2]).max(axis=2).min(axis=1)
+        return np.asarray(tries[apart.argmax()])
 
     def _plan(
         self, tensor: int | None, data: int | None, pipeline: int | None, ranks: int | None
@@ -222,7 +239,7 @@ class CorpusModel:
         """Draw the sizes of an outline's symbols; none is one of the corpus."""
         outline = self._outlines[chosen]
         model = self._sizes[self._alike[chosen][0]]
-        drawn = np.exp(np.minimum(model.drawn(condition, random), 40)).reshape(outline.sizes.shape)
+        drawn = _sizes_of(model.drawn(condition, random).reshape(outline.sizes.shape), outline.sizes)
         made = np.where(outline.sizes > 0, np.maximum(1, np.rint(drawn)), outline.sizes).astype(np.int64)
         for at, verbatim in enumerate(self._verbatim):
             column = made[:, at]
@@ -232,3 +249,17 @@ class CorpusModel:
                     break
                 column[again] += 1
         return made
+
+
+def _quantities(sizes: np.ndarray) -> np.ndarray:
+    """Give the logarithms of symbols' sizes, and of durations per operation where operations are known."""
+    logs = np.log(np.maximum(sizes, 1))
+    logs[:, _TOOK] -= np.where(sizes[:, _TOOK] > 0, logs[:, _WORK], 0)
+    return np.asarray(logs.ravel())
+
+
+def _sizes_of(quantities: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Give sizes of such logarithms, for the symbols that have them."""
+    logs = quantities.copy()
+    logs[:, _TOOK] += np.where(like[:, _TOOK] > 0, logs[:, _WORK], 0)
+    return np.asarray(np.exp(np.minimum(logs, 40)))

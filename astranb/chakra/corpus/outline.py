@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from astranb.chakra._check import topological_order
 from astranb.chakra._schema import NodeType
 from astranb.chakra._trace import Trace
+from astranb.core.errors import InputError
 
 from .job import CorpusJob
 
@@ -110,11 +112,21 @@ class _Unlike(Exception):
 
 
 def outline_of(job: CorpusJob) -> Outline:
-    """Find the grammar of a workload."""
-    try:
+    """Find the grammar of a workload.
+
+    Raises
+    ------
+    InputError
+        A rank of a group or message has no trace, or dependencies are faulty.
+    """
+    with suppress(_Unlike):
         return _outline(job, (job.tensor, job.data, job.pipeline))
-    except _Unlike:
+    try:
         return _outline(job, (1, 1, job.ranks))
+    except _Unlike:
+        what = "a message is for a rank without a trace, or a rank does a collective of a group without it"
+        hint = "give the traces of all ranks, and the groups in PREFIX.groups.json"
+        raise InputError(what, where=job.traces[0].source, hint=hint) from None
 
 
 def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
@@ -222,11 +234,11 @@ def _sizes(trace: Trace) -> list[tuple[int, ...]]:
     return list(map(tuple, np.array(columns).T.tolist()))
 
 
-def _role(members: list[int], rank: int, plan: tuple[int, int, int]) -> GroupRole:
+def _role(members: Sequence[int], rank: int, plan: tuple[int, int, int]) -> GroupRole:
     """Give a group's place in the plan, as its member sees it."""
     tensor, data, _ = plan
     if rank not in members:
-        return GroupRole(tensor=False, data=False, stages=())
+        raise _Unlike
     place = rank % (tensor * data)
     stages = sorted({one // (tensor * data) for one in members})
     across = sorted({one % tensor for one in members})

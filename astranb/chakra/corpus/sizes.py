@@ -25,6 +25,9 @@ class SizeModel:
     ----------
     conditions : array of float, shape (workloads, conditions)
     values : array of float, shape (workloads, quantities)
+    reluctance : array of float, optional
+        How much harder each condition is believed than others: what several conditions could explain is
+        explained by those with little.
 
     Examples
     --------
@@ -34,14 +37,16 @@ class SizeModel:
     True
     """
 
-    def __init__(self, conditions: np.ndarray, values: np.ndarray) -> None:
+    def __init__(
+        self, conditions: np.ndarray, values: np.ndarray, reluctance: np.ndarray | None = None
+    ) -> None:
         self._centre = conditions.mean(axis=0)
         spread = conditions.std(axis=0)
         self._known = spread > 1e-9
         self._scale = np.where(self._known, spread, 1.0)
         x = self._standard(conditions)
         self._mean = values.mean(axis=0)
-        penalty = _RIDGE * len(x) * np.eye(x.shape[1])
+        penalty = _RIDGE * len(x) * np.diag(np.ones(x.shape[1]) if reluctance is None else reluctance)
         self._slope = np.linalg.solve(x.T @ x + penalty, x.T @ (values - self._mean))
         self._left = values - self._mean - x @ self._slope
         self._low, self._high = values.min(axis=0) - _FARTHEST, values.max(axis=0) + _FARTHEST

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from astranb.chakra._schema import KIND_OF, Attribute, CollectiveType, Node, NodeType
 from astranb.chakra._template import Hole, Template
@@ -13,6 +11,9 @@ from astranb.chakra._trace import Trace
 
 from .job import CorpusJob
 from .outline import SIZES, GroupRole, Letter, Outline
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["kind_name", "written"]
 
