@@ -22,6 +22,7 @@ from .astrasim2 import astrasim2
 from .bare_queue import events_per_second
 from .browser import PARTS as BROWSER
 from .browser import browser
+from .corpus import corpus
 from .data_centre import data_centre
 from .hostile import hostile
 from .kernels import kernels
@@ -218,6 +219,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "astrasim2": lambda row, _: astrasim2(row),
     "suggestions": suggestions,
     "synthesis": synthesis,
+    "corpus": lambda row, _: corpus(row),
     "sweeps": lambda row, _: sweeps(row),
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from astranb.chakra import Node, NodeType, Trace, TraceBuilder, check, compare
-from astranb.core.errors import InputError
+from astranb.chakra import Node, Trace, TraceBuilder, compare, summary
 
 
 def _step(layers: int = 20, **first: int) -> Trace:

@@ -64,6 +64,13 @@ def unlike_ranks() -> CorpusJob:
     return CorpusJob(ranks, {"5": [0, 1]}, data=2)
 
 
+def silent() -> Trace:
+    """A rank that receives nothing."""
+    step = TraceBuilder()
+    step.collective("all_to_all", 512, group="5")
+    return step.build()
+
+
 def consistent(made: CorpusJob) -> None:
     """Every rank of a group does the same collectives in the same order; sends match receives."""
     called: dict[str, list[list[tuple[int, int]]]] = {}
@@ -211,3 +218,6 @@ def test_what_the_corpus_lacks_is_said(tmp_path):
         CorpusModel([lonely])
     with pytest.raises(InputError, match="1 workloads to learn from"):
         corpus_report(Corpus([one]))
+    recorded = unlike_ranks()
+    with pytest.raises(InputError, match="send other messages than they receive"):
+        CorpusModel([CorpusJob([recorded.traces[0], silent()], {"5": [0, 1]}, pipeline=2)])

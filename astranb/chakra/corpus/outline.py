@@ -156,6 +156,7 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
         stages.append(
             _Stage(row_letters, first.parents, row_tags, segments, [one.count > 1 for one in segments])
         )
+    _agree(stages, list(letters), job)
     covered: Counter[int] = Counter()
     for one in stages:
         for segment, is_module in zip(one.segments, one.is_module, strict=True):
@@ -170,6 +171,30 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
     sizes = np.array([key[1] for key in symbols], float).reshape(len(symbols), len(SIZES))
     kinds = tuple((key[0], *(int(np.sign(one)) for one in key[1])) for key in symbols)  # type: ignore[attr-defined]
     return Outline(list(letters), sizes, kinds, stages, layers, plan)
+
+
+def _agree(stages: Sequence[_Stage], letters: Sequence[Letter], job: CorpusJob) -> None:
+    """Refuse stages that send other messages than they receive, or differ in a group's calls."""
+    sent: Counter[tuple[int, ...]] = Counter()
+    received: Counter[tuple[int, ...]] = Counter()
+    calls: dict[GroupRole, dict[int, list[tuple[int, int]]]] = {}
+    for own, stage in enumerate(stages):
+        for at, tag in zip(stage.letters, stage.tags, strict=True):
+            one = letters[at]
+            if one.type == NodeType.COMM_SEND:
+                sent[own, one.peer, tag, one.symbol] += 1
+            elif one.type == NodeType.COMM_RECV:
+                received[one.peer, own, tag, one.symbol] += 1
+            elif one.role is not None and len(one.role.stages) > 1:
+                by_stage = calls.setdefault(one.role, {other: [] for other in one.role.stages})
+                by_stage[own].append((one.collective, one.symbol))
+    if sent != received:
+        what = "the ranks send other messages than they receive"
+    elif any(some != each[role.stages[0]] for role, each in calls.items() for some in each.values()):
+        what = "the ranks of a group do other collectives, or in another order"
+    else:
+        return
+    raise InputError(what, where=job.traces[0].source, hint="leave this workload out of the corpus")
 
 
 class _Columns(NamedTuple):
@@ -264,9 +289,7 @@ def _segments(letters: np.ndarray) -> list[_Segment]:
     found, at = [], 0
     while at < count:
         best = _Segment(at, 1, 1)
-        for period in np.flatnonzero(runs[:, at] >= np.arange(_LONGEST + 1))[
-            0 if count < 2 else 1 :
-        ].tolist():
+        for period in (1 + np.flatnonzero(runs[1:, at] >= np.arange(1, _LONGEST + 1))).tolist():
             repeats = int(runs[period, at]) // period + 1
             if repeats > 1 and repeats * period > best.count * best.period:
                 best = _Segment(at, period, repeats)
