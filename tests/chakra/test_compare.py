@@ -1,4 +1,4 @@
-"""Traces side by side, and a trace made like another."""
+"""Traces side by side."""
 
 from __future__ import annotations
 
