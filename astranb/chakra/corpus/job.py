@@ -125,4 +125,7 @@ def _read(prefix: Path) -> CorpusJob:
         degrees = {name: given.get(name, one).number(1, len(traces)) for name, one in degrees.items()}
     else:
         degrees["pipeline"] = len(traces)
-    return CorpusJob(traces, members, **sizes, **degrees)
+    return CorpusJob(
+        traces, members, sizes["parameters"], sizes["batch"],
+        degrees["tensor"], degrees["data"], degrees["pipeline"],
+    )  # fmt: skip

@@ -52,7 +52,7 @@ class Letter(NamedTuple):
 class _Segment(NamedTuple):
     start: int
     period: int
-    count: int
+    repeats: int
 
 
 class NodePattern(NamedTuple):
@@ -154,18 +154,18 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
         alone = -1 - np.arange(len(row_letters))
         segments = _segments(np.where(crosses, alone, row_letters))
         stages.append(
-            _Stage(row_letters, first.parents, row_tags, segments, [one.count > 1 for one in segments])
+            _Stage(row_letters, first.parents, row_tags, segments, [one.repeats > 1 for one in segments])
         )
     _agree(stages, list(letters), job)
     covered: Counter[int] = Counter()
     for one in stages:
         for segment, is_module in zip(one.segments, one.is_module, strict=True):
             if is_module:
-                covered[segment.count] += segment.count * segment.period
+                covered[segment.repeats] += segment.repeats * segment.period
     layers = max(covered, key=lambda count: (covered[count], count)) if covered else 0
     for one in stages:
         one.is_module = [
-            is_module and abs(segment.count - layers) <= 1
+            is_module and abs(segment.repeats - layers) <= 1
             for segment, is_module in zip(one.segments, one.is_module, strict=True)
         ]
     sizes = np.array([key[1] for key in symbols], float).reshape(len(symbols), len(SIZES))
@@ -284,17 +284,17 @@ def _segments(letters: np.ndarray) -> list[_Segment]:
     for period in range(1, min(_LONGEST, count // 2) + 1):
         same = letters[:-period] == letters[period:]
         ends = np.concatenate([np.flatnonzero(~same), [len(same)]])
-        at = np.arange(len(same))
-        runs[period, : len(same)] = ends[np.searchsorted(ends, at)] - at
+        places = np.arange(len(same))
+        runs[period, : len(same)] = ends[np.searchsorted(ends, places)] - places
     found, at = [], 0
     while at < count:
         best = _Segment(at, 1, 1)
         for period in (1 + np.flatnonzero(runs[1:, at] >= np.arange(1, _LONGEST + 1))).tolist():
             repeats = int(runs[period, at]) // period + 1
-            if repeats > 1 and repeats * period > best.count * best.period:
+            if repeats > 1 and repeats * period > best.repeats * best.period:
                 best = _Segment(at, period, repeats)
         found.append(best)
-        at += best.period * best.count
+        at += best.period * best.repeats
     return found
 
 
@@ -302,7 +302,7 @@ def _expanded(stage: _Stage, more: int) -> Iterator[NodePattern]:
     """Repeat modules another number of times, and lead dependencies to the same places in them."""
     old = stage.segments
     counts = [
-        max(2, one.count + more) if is_module else one.count
+        max(2, one.repeats + more) if is_module else one.repeats
         for one, is_module in zip(old, stage.is_module, strict=True)
     ]
     starts = np.concatenate(
@@ -311,17 +311,17 @@ def _expanded(stage: _Stage, more: int) -> Iterator[NodePattern]:
     where = [
         (number, repeat, position)
         for number, one in enumerate(old)
-        for repeat in range(one.count)
+        for repeat in range(one.repeats)
         for position in range(one.period)
     ]
     for number, (one, count) in enumerate(zip(old, counts, strict=True)):
-        kept = min(one.count, count)
+        kept = min(one.repeats, count)
         head = kept - kept // 2
         for repeat in range(count):
             if repeat < head:
                 like = repeat
             elif repeat >= count - (kept - head):
-                like = one.count - (count - repeat)
+                like = one.repeats - (count - repeat)
             else:
                 like = head - 1
             for position in range(one.period):
@@ -351,7 +351,7 @@ def _parents(
         by_node.setdefault((segment, position), []).append(there)
     made: set[int] = set()
     for (segment, position), theres in by_node.items():
-        was, now, period = old[segment].count, counts[segment], old[segment].period
+        was, now, period = old[segment].repeats, counts[segment], old[segment].period
         if segment == number:
             shifted = [repeat - (like - there) for there in theres]
         elif was > 1 and len(theres) == was:
