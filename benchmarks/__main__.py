@@ -23,6 +23,7 @@ from .bare_queue import events_per_second
 from .browser import PARTS as BROWSER
 from .browser import browser
 from .chakra_files import chakra_files
+from .corpus import corpus
 from .data_centre import data_centre
 from .hostile import hostile
 from .kernels import kernels
@@ -220,6 +221,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "suggestions": suggestions,
     "synthesis": synthesis,
     "chakra": chakra_files,
+    "corpus": lambda row, _: corpus(row),
     "sweeps": lambda row, _: sweeps(row),
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,

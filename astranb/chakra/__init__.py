@@ -24,7 +24,6 @@ from ._record import StepRecorder, record
 from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
-from ._synthesize import synthesize
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
@@ -80,7 +79,6 @@ __all__ = [
     "recorded_times",
     "repaired",
     "summary",
-    "synthesize",
     "task_graph_traces",
     "to_networkx",
     "topological_order",

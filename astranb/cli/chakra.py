@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
-from .chakra_formats import check, convert, info, opened, without_durations, write_copies
+from .chakra_formats import check, convert, info, opened, without_durations
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -97,15 +97,23 @@ def add_commands(commands: Any) -> None:
     draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
 
     synthesize = add_command(
-        verbs, "synthesize", "write a random trace with the statistics of another one", _synthesize
+        verbs, "synthesize", "learn from a corpus of traces and write a synthetic workload", _synthesize
     )
-    synthesize.add_argument("file", help=_TRACE)
-    add_output(synthesize, "FILE.et; with --npus PREFIX", required=True)
-    synthesize.add_argument("--nodes", type=int, metavar="N", help="number of nodes (default: as in FILE)")
+    synthesize.add_argument(
+        "corpus", nargs="+",
+        help="folder of PREFIX.RANK.et, PREFIX or FILE.et; beside it PREFIX.groups.json and PREFIX.job.json",
+    )  # fmt: skip
+    add_output(synthesize, "write PREFIX.RANK.et, its groups and conditions", required=True, metavar="PREFIX")
+    synthesize.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
+    synthesize.add_argument("--model-size", type=float, metavar="P", help="parameters of the model, as 1e9")
+    synthesize.add_argument("--batch", type=float, metavar="B", help="batch of a step, in the corpus' unit")
+    for flag, what in (("tp", "parts of matrices"), ("pp", "stages"), ("dp", "replicas")):
+        synthesize.add_argument(f"--{flag}", type=int, metavar="N", help=f"{what} (default: the corpus')")
     synthesize.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
     synthesize.add_argument(
-        "--npus", type=int, metavar="N", help="write PREFIX.RANK.et for N ranks, without groups"
-    )
+        "--report", metavar="FILE.json",
+        help="write how near held-out workloads are, on simulated clusters too, and what is given away",
+    )  # fmt: skip
 
     compare = add_command(verbs, "compare", "show how two traces differ", _compare)
     compare.add_argument("first", help=_TRACES)
@@ -290,13 +298,33 @@ def _draw(args: argparse.Namespace) -> Report:
 
 
 def _synthesize(args: argparse.Namespace) -> Report:
-    from astranb.chakra import read, summary, synthesize
+    from astranb.chakra import summary
+    from astranb.chakra.corpus import Corpus, CorpusModel, read_corpus
+    from astranb.core.files import whole_file
+    from astranb.explore import corpus_report
 
-    made = synthesize(read(args.file), nodes=args.nodes, seed=args.seed, groups=args.npus is None)
-    files = write_copies(args.output, made, args.npus)
-    document = summary(made) | {"files": files}
-    text = f"{len(made):,} nodes in {len(files)} files, without messages between ranks"
-    return Report(document, [text])
+    jobs = read_corpus(*args.corpus)
+    made = CorpusModel(jobs).sample(
+        parameters=args.model_size, batch=args.batch, tensor=args.tp, data=args.dp, pipeline=args.pp,
+        ranks=args.ranks, seed=args.seed,
+    )  # fmt: skip
+    files = [str(file) for file in made.write(args.output)]
+    plan = {name: getattr(made, name) for name in ("tensor", "data", "pipeline")}
+    document = {"ranks": made.ranks, "nodes": made.nodes, **plan, "first": summary(made.traces[0])}
+    text = f"{made.ranks} ranks, {made.nodes:,} nodes, like {len(jobs)} workloads: {args.output}.RANK.et"
+    lines = [f"{text} (tensor {made.tensor}, data {made.data}, pipeline {made.pipeline})"]
+    if args.report:
+        report = corpus_report(Corpus.of(jobs, seed=args.seed), seed=args.seed)
+        with whole_file(Path(args.report)) as file:
+            file.write(json.dumps(report, indent=1).encode())
+        document["report"] = report
+        worst = max(max(abs(row["makespan_off"]), abs(row["exposed_off"])) for row in report["clusters"])
+        verbatim = report["privacy"]["verbatim_sizes"]
+        lines.append(
+            f"held-out workloads on {len(report['clusters'])} clusters: makespan and exposed communication "
+            f"off by {worst:.1%} at most; {verbatim:.0f} sizes verbatim: {args.report}"
+        )
+    return Report(document | {"files": files}, lines)
 
 
 def _compare(args: argparse.Namespace) -> Report:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ._bill import StepBill as StepBill
     from ._bill import bill as bill
     from ._collective_times import CollectiveTimes as CollectiveTimes
+    from ._corpus_runs import compare_on_clusters as compare_on_clusters
+    from ._corpus_runs import corpus_report as corpus_report
     from ._diagnose import Diagnosis as Diagnosis
     from ._diagnose import Suspect as Suspect
     from ._diagnose import diagnose as diagnose
@@ -74,7 +76,9 @@ __all__ = [
     "account",
     "best_algorithm",
     "bill",
+    "compare_on_clusters",
     "compare_to_measured",
+    "corpus_report",
     "diagnose",
     "ensemble",
     "estimate_step",
@@ -121,6 +125,8 @@ __getattr__, __dir__ = lazy(
         "best_algorithm": "_best",
         "bill": "_bill",
         "compare_to_measured": "_fit",
+        "compare_on_clusters": "_corpus_runs",
+        "corpus_report": "_corpus_runs",
         "diagnose": "_diagnose",
         "ensemble": "_ensemble",
         "estimate_step": "_estimate",

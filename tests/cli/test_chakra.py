@@ -19,7 +19,9 @@ from astranb.chakra import (
     summary,
     topological_order,
     write,
+    write_ranks,
 )
+from astranb.chakra.corpus import CorpusJob
 from astranb.cli import main
 
 
@@ -173,17 +175,43 @@ def test_a_trace_stays_what_it_was(file, tmp_path, capsys):
 
 def test_comparisons_are_printed(file, tmp_path, capsys):
     other = tmp_path / "o.et"
-    assert main(["chakra", "synthesize", file, "--output", str(other), "--nodes", "7", "--seed", "3"]) == 0
+    longer = TraceBuilder()
+    for _ in range(7):
+        longer.compute("renamed", num_ops=5, tensor_size=5)
+    write(other, longer.build())
     assert main(["chakra", "compare", file, str(other)]) == 0
     out = capsys.readouterr().out
     assert "  nodes: 2 and 7\n" in out
-    assert "first at row 0: names\n" in out
+    assert "first at row 0: " in out
     assert main(["chakra", "compare", file, str(other), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"] is False
     prefix = str(tmp_path / "p")
-    assert main(["chakra", "synthesize", file, "--output", prefix, "--npus", "2"]) == 0
+    write_ranks(prefix, 2, lambda _rank: longer.build().data)
     assert main(["chakra", "compare", prefix, file]) == 0
     assert "2 and 1 ranks" in capsys.readouterr().out
+
+
+def test_a_workload_like_those_of_a_corpus(tmp_path, capsys):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for layers in range(4, 14):
+        made, last = TraceBuilder(), 0
+        for layer in range(layers):
+            after = last if layer else ()
+            last = made.compute(f"secret {layer}", num_ops=10**6 * layers, duration_us=layers, after=after)
+            last = made.collective("all_reduce", 1000 * layers, after=last)
+        CorpusJob([made.build()] * 2, parameters=layers**3, data=2).write(folder / f"job{layers}")
+    out, report = str(tmp_path / "new"), str(tmp_path / "report.json")
+    words = ["chakra", "synthesize", str(folder), "-o", out, "--ranks", "4", "--model-size", "1000"]
+    assert main([*words, "--report", report]) == 0
+    said = capsys.readouterr().out
+    assert "4 ranks, 80 nodes, like 10 workloads" in said
+    assert "(tensor 1, data 4, pipeline 1)" in said
+    assert "0 sizes verbatim" in said
+    assert b"secret" not in Path(f"{out}.3.et").read_bytes()
+    assert {"clusters", "distances", "privacy"} == json.loads(Path(report).read_text()).keys()
+    assert main([*words, "--pp", "3"]) == 2
+    assert "4 ranks, and tensor, data, pipeline 1, 1, 3" in capsys.readouterr().err
 
 
 def test_a_picture(file, tmp_path, capsys):
@@ -198,7 +226,8 @@ def test_a_picture(file, tmp_path, capsys):
         ("convert FILE --output x", "use FILE.et, or give --npus N"),
         ("convert FILE --output /no/such/t.et", "cannot be written"),
         ("convert FILE --output x --npus 0", "0 ranks"),
-        ("synthesize FILE --output x.et --nodes 0", "0 nodes"),
+        ("synthesize FILE --output x --pp 7", "the corpus has no such plan"),
+        ("synthesize none --output x", "no trace none.0.et"),
         ("draw FILE --output x.png", "use FILE.svg or FILE.dot"),
         ("timeline FILE --output x.txt", "use FILE.json"),
         ("compare FILE none.et", "No such file"),
