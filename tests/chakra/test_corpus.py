@@ -26,10 +26,10 @@ MODELS = [(4, 256), (4, 512), (6, 512), (8, 512), (8, 768), (12, 768)]
 @cache
 def job(layers: int, hidden: int, tensor: int, data: int, pipeline: int, batch: int) -> CorpusJob:
     """A GPT of so many layers."""
-    sizes = {"hidden": hidden, "heads": hidden // 64, "kv_heads": hidden // 64}
     model = replace(
-        TRANSFORMERS["gpt3-125m"], layers=layers, ffn=4 * hidden, expert_ffn=4 * hidden, sequence=512, **sizes
-    )
+        TRANSFORMERS["gpt3-125m"], layers=layers, ffn=4 * hidden, expert_ffn=4 * hidden, sequence=512,
+        hidden=hidden, heads=hidden // 64, kv_heads=hidden // 64,
+    )  # fmt: skip
     plan = Parallelism(data=data, tensor=tensor, pipeline=pipeline)
     step = workload(model, plan, batch=batch, gpu="h100-sxm")
     groups = {str(name): ranks for name, ranks in step.groups.items()}
@@ -44,7 +44,7 @@ def corpus() -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def model(corpus) -> CorpusModel:
+def model(corpus: Corpus) -> CorpusModel:
     return corpus.fit()
 
 
@@ -74,7 +74,8 @@ def silent() -> Trace:
 def consistent(made: CorpusJob) -> None:
     """Every rank of a group does the same collectives in the same order; sends match receives."""
     called: dict[str, list[list[tuple[int, int]]]] = {}
-    sent, received = [], []
+    sent: list[tuple[int, ...]] = []
+    received: list[tuple[int, ...]] = []
     for rank, trace in enumerate(made.traces):
         check(trace)
         collective = np.flatnonzero(trace.type == NodeType.COMM_COLL).tolist()
@@ -91,9 +92,9 @@ def consistent(made: CorpusJob) -> None:
             found.extend(zip(*(column[of].tolist() for column in columns), strict=True))
             own_end = columns[0] if kind == NodeType.COMM_SEND else columns[1]
             assert (own_end[of] == rank).all()
-    for name, calls in called.items():
-        assert len(calls) == len(made.groups.get(name, range(made.ranks)))
-        assert all(one == calls[0] for one in calls)
+    for name, each in called.items():
+        assert len(each) == len(made.groups.get(name, range(made.ranks)))
+        assert all(one == each[0] for one in each)
     assert sorted(sent) == sorted(received)
 
 

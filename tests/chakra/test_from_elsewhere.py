@@ -193,11 +193,10 @@ def test_kernels_find_the_operations_that_launched_them(run, capsys):
     assert trace.pg_name[reduce] == "dp"
     # A launch ends a piece; calls follow each other, work of the device its launch, a thread the other one.
     assert int(trace.duration_us[rows["aten::mm"]]) == int(trace.duration_us[rows["host: aten::mm"]]) == 20
-    for name, before in (
-        ("gemm", "aten::mm"), ("host: aten::mm", "aten::mm"), (reduce, "nccl:all_reduce"),
-        ("aten::add_", "host"),
+    for after, before in (
+        (gemm, "aten::mm"), (rows["host: aten::mm"], "aten::mm"), (reduce, "nccl:all_reduce"),
+        (rows["aten::add_"], "host"),
     ):  # fmt: skip
-        after = name if isinstance(name, int) else rows[name]
         assert trace.id[rows[before]] in trace.data_deps.of(after)
     assert trace.start_us[gemm] == 50
     # As JSON it is what mlcommons' tool makes.

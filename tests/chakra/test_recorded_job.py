@@ -158,6 +158,7 @@ def test_recordings_of_different_jobs_are_refused(tmp_path):
         link_job([two[0], RankFiles(two[1].host, tmp_path / "later.json")])
     with pytest.raises(InputError, match="there is no recording"):
         recorded_files(tmp_path / "none")
+    assert two[0].host is not None
     shutil.copy(two[0].host, tmp_path / "half.0.et.json.gz")
     with pytest.raises(InputError, match=r"half\.0\.kineto\.json\.gz: the file is missing"):
         recorded_files(tmp_path / "half")
@@ -188,9 +189,10 @@ def test_the_command_line_links_all_ranks(tmp_path, capsys):
 
 
 def on_gpu(folder: Path, rank: int, events: list[dict[str, Any]], ops: list[dict[str, Any]]) -> RankFiles:
-    files = RankFiles(folder / f"{rank}.et.json", folder / f"{rank}.kineto.json")
+    host = folder / f"{rank}.et.json"
+    files = RankFiles(host, folder / f"{rank}.kineto.json")
     nodes = [op(1, "[pytorch|profiler|execution_trace|process]", 0, 0), op(2, ROOT, 1, 900), *ops]
-    files.host.write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes}))
+    host.write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes}))
     step = event("ProfilerStep#3", "user_annotation", 0, 1000)
     info = {"distributedInfo": {"rank": rank, "world_size": 2}}
     files.device.write_text(json.dumps(info | {"traceEvents": [step, *events]}))

@@ -25,7 +25,7 @@ from astranb.workload.astrasim2 import (
     Workload,
 )
 from astranb.workload.astrasim2.kinds import INTER, INTRA
-from astranb.workload.models import MODELS, Parallelism, machine, workload
+from astranb.workload.models import MODELS, Parallelism, Transformer, machine, workload
 
 SHAPES = ("Ring", "FullyConnected", "Switch")
 KEYS = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
@@ -379,7 +379,9 @@ def along_three(inter, intra, chunks, active, size, period, late_ns):
 
 def test_uneven_heads_are_folded():
     """Ten heads over eight ranks: of 16 ranks a few represent all."""
-    ten = dataclasses.replace(MODELS["gpt3-125m"], layers=1, heads=10, kv_heads=10, head_size=64)
+    whole = MODELS["gpt3-125m"]
+    assert isinstance(whole, Transformer)
+    ten = dataclasses.replace(whole, layers=1, heads=10, kv_heads=10, head_size=64)
     step = workload(ten, Parallelism(tensor=8, data=2), gpu="a100-sxm")
     document = {
         **{f"{key}-implementation": ["ring", "ring", "halvingDoubling"] for key in KEYS[:3]},
