@@ -89,10 +89,12 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
     elif key in _GRAPHS:
         form, trace = key, chakra.graph_trace(name)
     elif whole:
-        _refuse_json(name)
+        if found is None:
+            _refuse_json(name)
         form, trace = "Chakra trace", chakra.read(name)
     else:
-        _refuse_json(name)
+        if found is None:
+            _refuse_json(name)
         trace, cut = chakra.read_part(name)
         form = "Chakra trace"
     return OpenedTraces(form, {0: trace}, [], missing=(f"{name}: truncated: {cut}",) if cut else ())

@@ -142,8 +142,8 @@ _FORMATS: Final = (
         "Chakra JSON",
         "a Chakra trace as JSON",
         "convert it: astranb chakra convert FILE.json -o FILE.et",
-        rb'\A\s*(?:\{\s*"(?:version|attr)"\s*:[^{}]{0,4000}(?:\{[^{}]*\}[^{}]{0,80})*\}\s*)?\[?\s*'
-        rb'\{\s*(?:"workload_graph"\s*:|"[iI]d"\s*:\s*"?\d+"?\s*,\s*"[nN]ame"\s*:)',
+        rb'\A\s*+(?:\{\s*"(?:version|attr)"\s*:[^{}]{0,4000}(?:\{[^{}]*\}[^{}]{0,80})*\}\s*+)?'
+        rb'(?:\[\s*+)?\{\s*(?:"workload_graph"\s*:|"[iI]d"\s*:\s*"?\d+"?\s*,\s*"[nN]ame"\s*:)',
     ),
     _format(
         "node-link graph",

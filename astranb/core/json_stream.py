@@ -20,6 +20,7 @@ MOST_VALUE: Final = 64 << 20
 """Largest value that is read whole, in characters: an element of the list, or another member."""
 
 _BLANK: Final = re.compile(r"[\s,]*")
+_NUMBER: Final = re.compile(r"[\d.eE+-]*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -113,7 +114,11 @@ class JsonStream:
         while True:
             try:
                 value, end = self._scan(self._text, self._at)
-                if end < len(self._text) or not self._more(1):  # a number could go on in the next block
+                # A number could go on in the next block, also where something follows it ("1.")
+                goes_on = end == len(self._text) or (
+                    isinstance(value, int | float) and _NUMBER.fullmatch(self._text, end)
+                )
+                if not goes_on or not self._more(1):
                     self._at = end
                     return value
             except json.JSONDecodeError as error:

@@ -62,7 +62,10 @@ READERS = [
     ),
     (["run", "--network", "{network}", "--workload", "{layers}", "--system"], {"system 1.0"}),
     (["collective", "import"], {"plan", "MSCCL"}),
-    (["chakra", "info"], {"gzip", *TASK_GRAPHS}),
+    (
+        ["chakra", "info"],
+        {"gzip", "layer table", "SimAI workload", "Kineto trace", "execution trace", *TASK_GRAPHS},
+    ),
     (["traffic", "show"], {"HTSim traffic", "GOAL"}),
 ]
 

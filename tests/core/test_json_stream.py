@@ -41,6 +41,12 @@ def test_elements_are_those_of_the_whole_text(elements, members, size, escaped, 
         list(JsonStream([text[:cut]], "t.json", "events"))
 
 
+def test_a_number_that_a_block_cuts_is_whole():
+    stream = JsonStream([b'{"a": 1', b".", b"5e", b'1, "events": [2.', b"5, -", b"0.5]}"], "t.json", "events")
+    assert list(stream) == [2.5, -0.5]
+    assert stream.members == {"a": 15.0}
+
+
 @pytest.mark.parametrize(
     "text, said",
     [
