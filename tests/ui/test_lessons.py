@@ -61,6 +61,7 @@ def test_the_first_lesson_is_run_and_its_workbench_stepped(page: Page, lab: Lab)
     screenshot(page, "lesson-01-dark")
 
 
+@pytest.mark.fresh_tab  # Bokeh.documents lists all that the tab has drawn
 def test_a_lesson_draws_its_figures_and_folds_its_solution(page: Page, lab: Lab) -> None:
     take(page, lab, "04_a_new_training_loop")
     folded = page.evaluate(

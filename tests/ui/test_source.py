@@ -177,7 +177,7 @@ def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
     sends = editor.locator(".anb-schedule-send")
     expect(sends).to_have_count(evaluate(page, "len(editor.found.steps)"))
     expect(sends.first).to_have_attribute(
-        "title", re.compile(r"^GPU0 to GPU1: .*chunk \d, sent from 0 ps to ")
+        "title", re.compile(r"^GPU0 to GPU1: .*chunk \d+(\.\d+)?, sent from 0 ps to ")
     )
     screenshot(page, "synthesised")
 
