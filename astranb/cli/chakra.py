@@ -31,8 +31,8 @@ def add_commands(commands: Any) -> None:
     """Add ``chakra`` and its verbs to the command line."""
     verbs = add_verbs(commands, "chakra", "make, inspect, convert and compare Chakra execution traces")
 
-    told = add_command(verbs, "info", "say what a file is, and summarise it", info)
-    told.add_argument("file", help=f"{_ANY}, or PREFIX of PREFIX.RANK.et for all ranks")
+    described = add_command(verbs, "info", "say what a file is, and summarise it", info)
+    described.add_argument("file", help=f"{_ANY}, or PREFIX of PREFIX.RANK.et for all ranks")
 
     checks = add_command(
         verbs, "check", "list everything that is wrong with a trace or a job's traces (exit code 1)", check

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from astranb.core.errors import InputError
 from astranb.core.file_formats import TASK_GRAPHS, format_of
-from astranb.core.packed import head
+from astranb.core.packed import first_bytes, head
 
 from .printing import Report
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenedTraces", "check", "convert", "info", "opened", "without_durations", "write_copies"]
 
+_HEAD = 512
 _MOST_RANKS = 1 << 20
 _MOST_SHOWN = 8
 _GRAPHS = ("GraphML", "node-link graph")
@@ -54,7 +55,7 @@ class OpenedTraces(NamedTuple):
 
 
 def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
-    """Read a trace of any format, told by its contents, or those of all ranks of a prefix.
+    """Read a trace of any format, recognized by its contents, or those of all ranks of a prefix.
 
     Parameters
     ----------
@@ -88,15 +89,14 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
         form, trace = key, chakra.json_trace(name)
     elif key in _GRAPHS:
         form, trace = key, chakra.graph_trace(name)
-    elif whole:
-        if found is None:
-            _refuse_json(name)
-        form, trace = "Chakra trace", chakra.read(name)
     else:
+        form = "Chakra trace"
         if found is None:
             _refuse_json(name)
-        trace, cut = chakra.read_part(name)
-        form = "Chakra trace"
+        if whole:
+            trace = chakra.read(name)
+        else:
+            trace, cut = chakra.read_part(name)
     return OpenedTraces(form, {0: trace}, [], missing=(f"{name}: truncated: {cut}",) if cut else ())
 
 
@@ -113,14 +113,7 @@ def _refuse_json(name: str) -> None:
 
 
 def _head(name: str) -> bytes:
-    """The first bytes of a file, unpacked; none where it cannot be read: reading it says why."""
-    try:
-        if not Path(name).is_file():
-            return b""
-        with Path(name).open("rb") as file:
-            return head(file.read(512), 512)
-    except (OSError, ValueError):
-        return b""
+    return head(first_bytes(name, _HEAD), _HEAD)
 
 
 def _has_ranks(name: str) -> bool:

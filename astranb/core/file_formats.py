@@ -1,4 +1,4 @@
-"""Formats that people have, recognized by a file's first bytes, unpacked if gzip packed them.
+"""Formats that people have, recognized by a file's first bytes, which may be compressed with gzip.
 
 An error names the format that was given; ``astranb chakra`` chooses a reader by it.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from .errors import InputError
-from .packed import head
+from .packed import first_bytes, head
 
 __all__ = ["TASK_GRAPHS", "FileFormat", "format_of", "is_task_graph", "names_format"]
 
@@ -233,14 +233,9 @@ def format_of(path: str | Path) -> FileFormat | None:
     >>> found.name
     'a topology of HTSim'
     """
-    try:
-        if not Path(path).is_file():  # reading a FIFO would wait
-            return None
-        with Path(path).open("rb") as file:
-            data = file.read(_HEAD)
-    except (OSError, ValueError):
-        return None
-    return _matching(head(data, _HEAD)) or _matching(data)
+    data = first_bytes(path, _HEAD)
+    plain = head(data, _HEAD)
+    return _matching(plain) or (None if plain is data else _matching(data))
 
 
 def _matching(data: bytes) -> FileFormat | None:

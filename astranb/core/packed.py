@@ -1,4 +1,4 @@
-"""Files that gzip packed, or not: told by their contents, and unpacked within bounds.
+"""Files that may be compressed with gzip: recognized by their contents, and unpacked within bounds.
 
 A file of a few kilobytes can unpack to gigabytes (a decompression bomb), so what a file may unpack to
 depends on its size.
@@ -14,7 +14,7 @@ from typing import Final
 
 from .errors import InputError, TruncatedFile
 
-__all__ = ["GZIP", "MOST_RATIO", "blocks", "head", "unpacked", "unpacked_part"]
+__all__ = ["GZIP", "MOST_RATIO", "blocks", "first_bytes", "head", "unpacked", "unpacked_part"]
 
 GZIP: Final = b"\x1f\x8b"
 """The first bytes of a packed file."""
@@ -90,6 +90,17 @@ def blocks(path: str | Path, most: int) -> Iterator[bytes]:
             raise
         reason = getattr(error, "strerror", None) or f"cannot be read: {error}"
         raise InputError(reason, where=repr(where), hint="give a file that can be read") from None
+
+
+def first_bytes(path: str | Path, most: int) -> bytes:
+    """Read the first bytes of a file as they are; none where it cannot be read: reading it says why."""
+    try:
+        if not Path(path).is_file():  # reading a FIFO would wait
+            return b""
+        with Path(path).open("rb") as file:
+            return file.read(most)
+    except (OSError, ValueError):
+        return b""
 
 
 def head(data: bytes, most: int) -> bytes:

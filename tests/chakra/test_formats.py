@@ -1,4 +1,4 @@
-"""Formats are told by their contents, and what can be a trace becomes one."""
+"""Formats are recognized by their contents, and what can be a trace becomes one."""
 
 from __future__ import annotations
 
