@@ -7,6 +7,7 @@ kernels read it into columns: 100,000 nodes in a few tenths of a second.
 
 from __future__ import annotations
 
+from ._activity import ACTIVITIES, RankTime, rank_time
 from ._builder import TraceBuilder
 from ._check import check, topological_order
 from ._columns import Distinct, Lists
@@ -19,18 +20,23 @@ from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
 from ._json import json_trace
 from ._kineto import KinetoTrace, kineto_summary, read_kineto
 from ._link import LinkedTrace, link
+from ._longest import RecordedPath
+from ._meetings import Meetings, meetings
+from ._perfetto import write_timeline
 from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
+from ._statistics import TraceStatistics, statistics
 from ._summary import NO_DURATIONS, as_document, summary
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
-from ._timeline import Times, recorded_times, write_timeline
+from ._timeline import Times, job_times, recorded_times
 from ._trace import Trace
 
 __all__ = [
+    "ACTIVITIES",
     "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
@@ -41,9 +47,12 @@ __all__ = [
     "LinkedJob",
     "LinkedTrace",
     "Lists",
+    "Meetings",
     "Node",
     "NodeType",
     "RankFiles",
+    "RankTime",
+    "RecordedPath",
     "StepRecorder",
     "TaskGraph",
     "Template",
@@ -51,6 +60,7 @@ __all__ = [
     "Trace",
     "TraceBuilder",
     "TraceFault",
+    "TraceStatistics",
     "as_document",
     "check",
     "compare",
@@ -58,16 +68,19 @@ __all__ = [
     "faults",
     "from_networkx",
     "graph_trace",
+    "job_times",
     "json_trace",
     "kineto_summary",
     "link",
     "link_job",
+    "meetings",
     "present_ranks",
     "pytorch_document",
     "pytorch_summary",
     "pytorch_trace",
     "rank_faults",
     "rank_file",
+    "rank_time",
     "read",
     "read_kineto",
     "read_part",
@@ -78,6 +91,7 @@ __all__ = [
     "recorded_files",
     "recorded_times",
     "repaired",
+    "statistics",
     "summary",
     "task_graph_traces",
     "to_networkx",
