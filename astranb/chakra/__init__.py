@@ -27,6 +27,7 @@ from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
+from ._slower import why_slower
 from ._statistics import TraceStatistics, statistics
 from ._summary import NO_DURATIONS, as_document, summary
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
@@ -96,6 +97,7 @@ __all__ = [
     "task_graph_traces",
     "to_networkx",
     "topological_order",
+    "why_slower",
     "write",
     "write_graphml",
     "write_job",

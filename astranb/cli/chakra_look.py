@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["add_views", "viewed"]
 
 _MOST_ROWS = 12
+_MOST_DEPTH = 48
 _SIMULATED = (
     ("--system", "simulate the times: system.json"),
     ("--network", "simulate the times: network.yml"),
@@ -94,7 +95,7 @@ def _timeline(args: argparse.Namespace) -> Report:
     return Report(document, [text], notes=notes)
 
 
-def _times(args: argparse.Namespace, file: str, traces: list[Trace], second: str = "") -> list[Times]:
+def _times(args: argparse.Namespace, file: str, traces: list[Trace], second: bool = False) -> list[Times]:
     """The times in traces themselves, or simulated ones."""
     from astranb.chakra import job_times
 
@@ -155,7 +156,9 @@ def _statistics(args: argparse.Namespace) -> Report:
     return Report(document, lines, notes=notes)
 
 
-def _counted(args: argparse.Namespace, file: str, traces: list[Trace], second: str = "") -> TraceStatistics:
+def _counted(
+    args: argparse.Namespace, file: str, traces: list[Trace], second: bool = False
+) -> TraceStatistics:
     from astranb.chakra import statistics
     from astranb.workload.astrasim2.trace_kernels import shaped_of
 
@@ -266,27 +269,80 @@ def _group(row: dict[str, Any]) -> str:
 
 def _left(rows: Sequence[Any], most: int) -> Iterator[str]:
     if len(rows) > most:
-        yield f"and {len(rows) - most:,} more (--rows, --json)"
+        yield f"and {len(rows) - most:,} more (--json)"
 
 
 # Comparison
 
 
 def _compare(args: argparse.Namespace) -> Report:
-    from astranb.chakra import compare
+    from astranb.chakra import compare, why_slower
 
+    if not 1 <= args.depth <= _MOST_DEPTH:
+        raise InputError(f"a depth of {args.depth}", where="--depth", hint=f"use 1 to {_MOST_DEPTH}")
     first, second = (list(opened(name).traces.values()) for name in (args.first, args.second))
     rows = [{"rank": rank, **compare(*both)} for rank, both in enumerate(zip(first, second, strict=False))]
-    document: dict[str, Any] = {
-        "same": len(first) == len(second) and all(row["same"] for row in rows),
-        "ranks": [len(first), len(second)],
-        "traces": rows,
-    }
+    same = len(first) == len(second) and all(row["same"] for row in rows)
+    document: dict[str, Any] = {"same": same, "ranks": [len(first), len(second)], "traces": rows}
     lines = [] if len(first) == len(second) else [f"{len(first)} and {len(second)} ranks"]
     for row in rows:
         named, *more = _comparison_lines(row)
         lines += [f"rank {row['rank']}: {named}" if len(rows) > 1 else named, *more]
-    return Report(document, lines)
+    notes: list[str] = []
+    if not same or args.second_network or args.second_system:
+        traces: list[list[Trace]] = []
+        for name in (args.first, args.second):
+            found, said = viewed(name)
+            traces.append(found)
+            notes += said
+        counted = (
+            _counted(args, args.first, traces[0]),
+            _counted(args, args.second, traces[1], second=True),
+        )
+        document["slower"] = why_slower(traces[0], traces[1], counted, depth=args.depth)
+        lines += _slower_lines(document["slower"])
+    return Report(document, lines, notes=notes)
+
+
+def _slower_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Say which of the two is slower, and what the difference consists of."""
+    (one, other), apart = found["makespan_ns"], found["difference_ns"]
+    part = f" ({apart / one:+.1%})" if one else ""
+    yield ""
+    yield f"{_ms(one)} ms and {_ms(other)} ms: {apart / 1e6:+,.3f} ms{part}"
+    if not one and not other:
+        return
+    yield ""
+    yield "What the difference is, ms of a rank on average: it adds up"
+    yield from table(
+        ["part", "first", "second", "difference"],
+        [
+            [row["activity"], *(_ms(row[f"{side}_ns"]) for side in ("first", "second")), _apart(row)]
+            for row in found["activities"]
+        ],
+    )
+    yield ""
+    yield "By module, ms of a rank on average: the largest differences"
+    names = ("compute", "communication", "waiting")
+    shown = [row for row in found["modules"] if row["difference_ns"] or any(row["only"])]
+    yield from table(
+        ["module", "first", "second", "difference", *names, "nodes", "only in one"],
+        [
+            [_short(row["module"], 40), _ms(row["first_ns"]), _ms(row["second_ns"]), _apart(row),
+             *(_signed(row["activities"].get(name, 0)) for name in names),
+             f"{row['nodes'][0]:,} {row['nodes'][1]:,}", f"{row['only'][0]:,} {row['only'][1]:,}"]
+            for row in shown[:_MOST_ROWS]
+        ],
+    )  # fmt: skip
+    yield from _left(shown, _MOST_ROWS)
+
+
+def _signed(ns: float) -> str:
+    return f"{ns / 1e6:+,.3f}" if ns else ""
+
+
+def _apart(row: dict[str, Any]) -> str:
+    return f"{row['difference_ns'] / 1e6 or 0:+,.3f}"
 
 
 def _comparison_lines(row: dict[str, Any]) -> list[str]:
