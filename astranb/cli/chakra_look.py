@@ -25,7 +25,7 @@ _MOST_DEPTH = 48
 _SIMULATED = (
     ("--system", "simulate the times: system.json"),
     ("--network", "simulate the times: network.yml"),
-    ("--comm-group", "simulate the times: communicator groups"),
+    ("--comm-group", "communicator groups (default: PREFIX.groups.json)"),
 )
 
 
@@ -107,7 +107,7 @@ def _times(args: argparse.Namespace, file: str, traces: list[Trace], second: boo
     for name, value in given.items():
         if value is None:
             raise InputError(f"--{name} is missing", where="simulated times", hint="give both to simulate")
-    return _simulated(file, traces, given["system"], given["network"], args.comm_group)
+    return _simulated(file, traces, given["system"], given["network"], _groups_file(args, file))
 
 
 def _simulated(file: str, traces: list[Trace], system: str, network: str, groups: str | None) -> list[Times]:
@@ -170,14 +170,17 @@ def _counted(
     return statistics(traces, times, groups=_groups(args, file, len(traces)), work=work)
 
 
+def _groups_file(args: argparse.Namespace, file: str) -> str | None:
+    beside = f"{file}.groups.json"
+    return args.comm_group or (beside if Path(beside).is_file() else None)
+
+
 def _groups(args: argparse.Namespace, file: str, ranks: int) -> dict[str, list[int]]:
     """The ranks of process groups, where a file says them."""
     from astranb.workload.astrasim2.documents import read_groups
 
-    path = args.comm_group or f"{file}.groups.json"
-    if not args.comm_group and not Path(path).is_file():
-        return {}
-    return {str(number): members for number, members in read_groups(path, ranks).items()}
+    path = _groups_file(args, file)
+    return {} if path is None else {str(one): members for one, members in read_groups(path, ranks).items()}
 
 
 def _ms(ns: float) -> str:

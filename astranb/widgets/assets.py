@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 __all__ = [
+    "COUNTED_MODULES",
+    "COUNTED_PLAYER",
     "EDITOR",
     "ENTRY",
     "MODULES",
@@ -22,7 +24,7 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "schedule", "study",
+        "counted", "editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "schedule", "study",
         "workbench",
     }
 )  # fmt: skip
@@ -63,6 +65,9 @@ PLAYER = _joined("messages", "format", "packed", "replayed", "offline")
 STUDY_PLAYER = _joined("packed", "reported")
 """What shows a sweep in such a page."""
 
+COUNTED_PLAYER = _joined("loader", "packed", "counted")
+"""What shows statistics of traces in one."""
+
 MODULES = {
     file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
 }
@@ -82,6 +87,9 @@ def _needed(name: str) -> dict[str, str]:
 
 STUDY_MODULES = _needed("sweep")
 """Those of them that `STUDY` loads."""
+
+COUNTED_MODULES = _needed("statistics")
+"""Those of a page of statistics."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

@@ -891,6 +891,24 @@ export interface StudyTraits {
   _chosen: number;
   _opened: { point?: number; title?: string; view?: string; error?: string };
 }
+/** A row of Python's TraceStatistics (chakra/_statistics.py): times in ns. */
+export type CountedTimes = { [name: `${string}_ns`]: number };
+export interface Counted {
+  ranks: number;
+  how: string;
+  makespan_ns: number;
+  activities: string[];
+  by_rank: (CountedTimes & { rank: number })[];
+  operators: { kind: string; name: string; count: number; time_ns: number; share: number; shown_ns: number }[];
+  communication: { group: string; collective: string; dimension: string; count: number; bytes: number; transfer_ns: number; waiting_ns: number }[];
+  skew: { group: string; rank: number; count: number; late_ns: number; waiting_ns: number; last: number }[];
+  critical_path: { nodes: number; [part: string]: number };
+  points: { flops: number[]; bytes: number[]; duration_ns: number[]; rank: number[]; name: number[]; names: string[]; all: number };
+}
+export interface CountedRecording extends PackedHeader {
+  title: string;
+  counted: Counted;
+}
 export interface StudyRecording extends PackedHeader {
   study: Recorded<StudyMessage>;
   details: Record<string, PointDetail>;
