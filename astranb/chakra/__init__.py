@@ -25,6 +25,7 @@ from ._meetings import Meetings, meetings
 from ._perfetto import write_timeline
 from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
+from ._recorded_tracks import RecordedTracks
 from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._slower import why_slower
@@ -54,6 +55,7 @@ __all__ = [
     "RankFiles",
     "RankTime",
     "RecordedPath",
+    "RecordedTracks",
     "StepRecorder",
     "TaskGraph",
     "Template",

@@ -14,7 +14,7 @@ from astranb.core.perfetto import Event, counter, flow, process, slice_, thread,
 from ._activity import ACTIVITIES, COMMUNICATION, WAITING, activities, rank_time
 from ._meetings import Meetings, meetings, times_with_waits
 from ._schema import CollectiveType, NodeType
-from ._timeline import Times, tracks
+from ._timeline import Times, lanes, tracks
 from ._trace import Trace
 from ._wire import Ints
 
@@ -78,45 +78,20 @@ def write_timeline(
 def _events(traces: Sequence[Trace], times: Sequence[Times], info: dict[str, Any]) -> Iterator[Event]:
     found = meetings(traces, times)
     better = times_with_waits(times, found)
-    lanes = []
+    placed = []
     for rank, (trace, when) in enumerate(zip(traces, better, strict=True)):
         track, names = tracks(trace)
-        lane, of_track = _lanes(track, when)
-        lanes.append(lane)
+        lane, of_track = lanes(track, when)
+        placed.append(lane)
         yield from process(rank, f"rank {rank}")
         for at, (one, again) in enumerate(of_track):
             yield from thread(rank, at, names[one] + (f" ({again + 1})" if again else ""))
         yield from _spans(rank, trace, when, lane)
         yield from _exposed(rank, trace, when)
-    for arrows in (_between_tracks(traces, better, lanes), _between_ranks(found, better, lanes)):
+    for arrows in (_between_tracks(traces, better, placed), _between_ranks(found, better, placed)):
         for number, (name, start, end) in enumerate(arrows):
             info["arrows"] += 1
             yield from flow(name, number, start, end, category=name)
-
-
-def _lanes(track: Ints, when: Times) -> tuple[Ints, list[tuple[int, int]]]:
-    """Put spans that overlap without one being in the other into lanes; give the track of each lane."""
-    rows = np.flatnonzero(when.start_ns >= 0)
-    rows = rows[np.lexsort((-when.end_ns[rows], when.start_ns[rows], track[rows]))]
-    lane = np.full(len(track), -1, np.int64)
-    of_track: list[tuple[int, int]] = []
-    open_: list[list[int]] = []  # of each lane of a track the ends of the spans that contain each other
-    first = 0
-    columns = (track[rows], when.start_ns[rows], when.end_ns[rows])
-    for row, one, start, end in zip(rows.tolist(), *(each.tolist() for each in columns), strict=True):
-        if not of_track or of_track[-1][0] != one:
-            open_, first = [], len(of_track)
-        for ends in open_:
-            while ends and ends[-1] <= start:
-                ends.pop()
-        fitting = (k for k, ends in enumerate(open_) if not ends or ends[-1] >= end)
-        number = next(fitting, len(open_))
-        if number == len(open_):
-            open_.append([])
-            of_track.append((one, number))
-        open_[number].append(end)
-        lane[row] = first + number
-    return lane, of_track
 
 
 def _spans(rank: int, trace: Trace, when: Times, lane: Ints) -> Iterator[Event]:
@@ -156,10 +131,10 @@ def _exposed(rank: int, trace: Trace, when: Times) -> Iterator[Event]:
 
 
 def _between_tracks(
-    traces: Sequence[Trace], times: Sequence[Times], lanes: Sequence[Ints]
+    traces: Sequence[Trace], times: Sequence[Times], placed: Sequence[Ints]
 ) -> Iterator[tuple[str, _Place, _Place]]:
     """Arrows to what waits for another thread or stream of its rank."""
-    for rank, (trace, when, lane) in enumerate(zip(traces, times, lanes, strict=True)):
+    for rank, (trace, when, lane) in enumerate(zip(traces, times, placed, strict=True)):
         owner, parent = trace.present_parents.owner, trace.present_parents.flat
         kept = (lane[owner] >= 0) & (lane[parent] >= 0) & (lane[owner] != lane[parent])
         for later, before in zip(owner[kept].tolist(), parent[kept].tolist(), strict=True):
@@ -167,7 +142,7 @@ def _between_tracks(
 
 
 def _between_ranks(
-    found: Meetings, times: Sequence[Times], lanes: Sequence[Ints]
+    found: Meetings, times: Sequence[Times], placed: Sequence[Ints]
 ) -> Iterator[tuple[str, _Place, _Place]]:
     """Arrows from the last rank that came to a collective or message to those that waited for it."""
     last = found.last()
@@ -175,10 +150,10 @@ def _between_ranks(
         late = int(last[found.number[place]])
         one, other = int(found.rank[late]), int(found.rank[place])
         if one != other:
-            begins = one, int(lanes[one][found.row[late]]), int(found.arrival_ns[late]) * 1000
+            begins = one, int(placed[one][found.row[late]]), int(found.arrival_ns[late]) * 1000
             row = int(found.row[place])
             until = max(int(times[other].end_ns[row]) * 1000 - 1000, int(times[other].start_ns[row]) * 1000)
-            yield "waited for", begins, (other, int(lanes[other][row]), until)
+            yield "waited for", begins, (other, int(placed[other][row]), until)
 
 
 def _end(rank: int, row: int, when: Times, lane: Ints) -> _Place:

@@ -14,7 +14,7 @@ from ._schema import NodeType
 from ._trace import Trace
 from ._wire import Ints
 
-__all__ = ["TRACKS", "Times", "durations_ns", "job_times", "recorded_times", "tracks"]
+__all__ = ["TRACKS", "Times", "durations_ns", "job_times", "lanes", "recorded_times", "tracks"]
 
 TRACKS: Final = ("host", "compute", "communication", "receive", "memory")
 """Of nodes whose thread or stream is not recorded."""
@@ -61,11 +61,56 @@ def tracks(trace: Trace) -> tuple[Ints, list[str]]:
     thread, stream = (trace.integers(name, -1) for name in ("tid", "stream"))
     on_stream = trace.has("stream") & ((kind != TRACKS.index("host")) | (thread < 0))
     group = np.select([on_stream, thread >= 0], [2, 1], 0)
-    keys = np.stack([group, np.select([on_stream, thread >= 0], [stream, thread], kind)], axis=1)
-    found, track = np.unique(keys, axis=0, return_inverse=True)
+    number = np.select([on_stream, thread >= 0], [stream, thread], kind)
+    known, place = np.unique(number, return_inverse=True)  # a number may have 64 bits
+    found, track = np.unique(group * len(known) + place, return_inverse=True)
     words = ("", "thread ", "stream ")
-    names = [f"{words[g]}{n}" if g else TRACKS[n] for g, n in found.tolist()]
-    return track.reshape(-1).astype(np.int64), names
+    keys = [(one // len(known), int(known[one % len(known)])) for one in found.tolist()]
+    return track.astype(np.int64), [f"{words[g]}{n}" if g else TRACKS[n] for g, n in keys]
+
+
+def lanes(track: Ints, when: Times) -> tuple[Ints, list[tuple[int, int]]]:
+    """Give each node a lane, so that spans of a lane follow or contain each other.
+
+    Returns
+    -------
+    array of int64, list of pair of int
+        The lane of each node, -1 for those that are not shown; of each lane its track, and its number there.
+    """
+    rows = np.flatnonzero(when.start_ns >= 0)
+    rows = rows[np.lexsort((-when.end_ns[rows], when.start_ns[rows], track[rows]))]
+    own = np.zeros(len(rows), np.int64)
+    of_track, starts, ends = track[rows], when.start_ns[rows], when.end_ns[rows]
+    count = np.zeros(int(track.max(initial=-1)) + 1, np.int64)
+    for low, high in _overlapping(of_track, starts, ends):
+        open_: list[list[int]] = []  # of each lane the ends of the spans that contain each other
+        for at, start, end in zip(range(low, high), starts[low:high], ends[low:high], strict=True):
+            for some in open_:
+                while some and some[-1] <= start:
+                    some.pop()
+            fitting = (k for k, some in enumerate(open_) if not some or some[-1] >= end)
+            own[at] = next(fitting, len(open_))
+            if own[at] == len(open_):
+                open_.append([])
+            open_[own[at]].append(end)
+    np.maximum.at(count, of_track, own + 1)
+    lane = np.full(len(track), -1, np.int64)
+    lane[rows] = (np.cumsum(count) - count)[of_track] + own
+    return lane, [(one, number) for one, most in enumerate(count.tolist()) for number in range(most)]
+
+
+def _overlapping(track: Ints, starts: Ints, ends: Ints) -> list[tuple[int, int]]:
+    """The stretches of spans, sorted by track and start, of which each overlaps one before it."""
+    if not len(track):
+        return []
+    whole = int(ends.max()) + 1
+    reach = np.maximum.accumulate(ends + track * whole)
+    alone = np.ones(len(track), bool)
+    alone[1:] = (reach[:-1] <= starts[1:] + track[1:] * whole) | (track[1:] != track[:-1])
+    first = np.flatnonzero(alone)
+    last = np.append(first[1:], len(track))
+    several = last - first > 1
+    return list(zip(first[several].tolist(), last[several].tolist(), strict=True))
 
 
 def durations_ns(trace: Trace) -> Ints:
@@ -111,8 +156,10 @@ def recorded_times(trace: Trace, *, since_us: int | None = None) -> Times:
         within = np.where(known, trace.integers("start_ns") - trace.start_us * 1000, 0)
         start = np.where(starts, np.maximum(begun * 1000 + np.clip(within, -1000, 1000), 0), -1)
         ready = start + np.clip(trace.integers("wait_ns"), 0, _MOST_US * 1000)
-        how = "recorded starts and durations"
-        return Times(start, np.where(starts, ready + took, -1), how, np.where(starts, ready, -1))
+        end = _until_next(trace, start, np.where(starts, ready + took, -1))
+        return Times(
+            start, end, "recorded starts and durations", np.where(starts, np.minimum(ready, end), -1)
+        )
     parents = trace.present_parents
     offset, flat = parents.offset.tolist(), parents.flat.tolist()
     track, took = kinds(trace).tolist(), durations_ns(trace).tolist()
@@ -133,6 +180,18 @@ def recorded_times(trace: Trace, *, since_us: int | None = None) -> Times:
     if cycle:
         how += f"; {len(circular):,} nodes wait for a cycle: these in the file's order"
     return Times(np.array(begins, np.int64), np.array(ends, np.int64), how)
+
+
+def _until_next(trace: Trace, start: Ints, end: Ints) -> Ints:
+    """End what a thread does when it begins something else: linked traces add brief rests to an operation."""
+    rows = np.flatnonzero(trace.is_cpu_op & trace.has("start_ns") & trace.has("tid"))
+    thread = trace.integers("tid")[rows]
+    order = np.lexsort((rows, start[rows], thread))
+    rows, thread = rows[order], thread[order]
+    same = thread[1:] == thread[:-1]
+    found = end.copy()
+    found[rows[:-1][same]] = np.minimum(end[rows[:-1]], start[rows[1:]])[same]
+    return found
 
 
 def job_times(traces: Sequence[Trace]) -> list[Times]:

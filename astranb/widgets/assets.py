@@ -14,6 +14,8 @@ __all__ = [
     "PAIR",
     "PANELS",
     "PLAYER",
+    "RECORDED",
+    "RECORDED_MODULES",
     "RUNS",
     "STUDY",
     "STUDY_MODULES",
@@ -24,8 +26,8 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "counted", "editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "schedule", "study",
-        "workbench",
+        "counted", "editor", "loader", "offline", "packed", "pair", "recorded", "replayed", "reported",
+        "runs", "schedule", "study", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
@@ -55,6 +57,9 @@ RUNS = _joined("loader", "runs")
 
 STUDY = _joined("loader", "study")
 """That of a sweep."""
+
+RECORDED = _joined("loader", "recorded")
+"""That of a timeline of traces."""
 
 EDITOR = _joined("theme", "format", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
@@ -87,6 +92,9 @@ def _needed(name: str) -> dict[str, str]:
 
 STUDY_MODULES = _needed("sweep")
 """Those of them that `STUDY` loads."""
+
+RECORDED_MODULES = _needed("recordings")
+"""Those of a timeline of traces."""
 
 COUNTED_MODULES = _needed("statistics")
 """Those of a page of statistics."""

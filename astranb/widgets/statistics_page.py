@@ -40,9 +40,7 @@ def write_statistics(
     document = found.as_document()
     for row in document["operators"]:
         row["name"] = row["name"][:_MOST_NAME].encode("utf-8", "replace").decode()
-    shown = {
-        name: rows[:_MOST_ROWS] if isinstance(rows, list) else rows for name, rows in document.items()
-    }
+    shown = {name: rows[:_MOST_ROWS] if isinstance(rows, list) else rows for name, rows in document.items()}
     header: dict[str, Any] = {
         "title": title,
         "counted": shown | {"activities": list(ACTIVITIES), "points": _points(traces, found)},

@@ -39,7 +39,7 @@ export const COLUMNS = /** @type {const} */ ({
   "doing": { "rank": "u4", "state": "u1", "start": "f8", "end": "f8" },
   "ports": { "waiting": "u4", "fill": "u1", "marks": "u1" },
   "spans": {
-    "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "start": "f8", "end": "f8"
+    "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "label": "u4", "start": "f8", "end": "f8"
   },
   "study": {
     "number": "u4", "status": "u1", "error": "u4", "code": "i4", "value": "f8", "front": "u4",

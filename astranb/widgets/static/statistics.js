@@ -4,12 +4,10 @@
 import { formatBytes, formatCount, formatShare, formatTime } from "./format.js";
 import { createPicture, createPicker } from "./plot.js";
 import { shortened } from "./scales.js";
-import { createTheme, make, makeBarKey, makeHint, makeRow } from "./theme.js";
+import { RECORDED_COLOURS as COLOURS, createTheme, make, makeBarKey, makeHint, makeRow } from "./theme.js";
 
 /** @import { Context, Counted, Spot, Theme } from "./types" */
 
-// In the order of ACTIVITIES (chakra/_activity.py).
-const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"];
 const [LEFT, RIGHT, TOP, BOTTOM] = [56, 14, 10, 34];
 const [BAR, LEAST_BAR] = [22, 3]; // px of a rank
 const MOST_BARS = 14; // operators
