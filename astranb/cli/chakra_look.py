@@ -270,9 +270,9 @@ def _group(row: dict[str, Any]) -> str:
     return row["group"] or ("-" if row.get("collective") == "message" else "all")
 
 
-def _left(rows: Sequence[Any], most: int) -> Iterator[str]:
+def _left(rows: Sequence[Any], most: int, how: str = "--rows, --json") -> Iterator[str]:
     if len(rows) > most:
-        yield f"and {len(rows) - most:,} more (--json)"
+        yield f"and {len(rows) - most:,} more ({how})"
 
 
 # Comparison
@@ -337,7 +337,7 @@ def _slower_lines(found: dict[str, Any]) -> Iterator[str]:
             for row in shown[:_MOST_ROWS]
         ],
     )  # fmt: skip
-    yield from _left(shown, _MOST_ROWS)
+    yield from _left(shown, _MOST_ROWS, "--json")
 
 
 def _signed(ns: float) -> str:
