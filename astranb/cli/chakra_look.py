@@ -252,7 +252,7 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
             ],
         )  # fmt: skip
         yield from _left(found.communication, most)
-    if found.skew:
+    if any(row["late_ns"] or row["waiting_ns"] for row in found.skew):
         yield ""
         yield "Skew: how late ranks come to collectives, on average, and how long they wait in all, ms"
         yield from table(

@@ -182,7 +182,9 @@ def test_a_slower_layer_is_named(tmp_path, capsys):
 def test_one_trace_on_two_networks(tmp_path, capsys):
     for rank in range(2):
         step = TraceBuilder()
-        step.collective("all_reduce", "1 MiB", after=step.compute("forward", duration_us=7))
+        forward = step.compute("forward", duration_us=7)
+        step.collective("all_reduce", "1 MiB", after=forward)
+        step.compute("backward", duration_us=9, after=forward)
         write(tmp_path / f"t.{rank}.et", step.build())
     (tmp_path / "s.json").write_text('{"all-reduce-implementation": ["ring"]}')
     for name, speed in (("n.yml", 50), ("half.yml", 25)):
@@ -196,6 +198,15 @@ def test_one_trace_on_two_networks(tmp_path, capsys):
     assert found["same"]
     by_activity = {row["activity"]: row["difference_ns"] for row in found["slower"]["activities"]}
     assert by_activity["communication"] == found["slower"]["difference_ns"] > 0
+    # What is exposed is what the simulator counts.
+    assert main(["run", "--workload", files[0], *more, "--json"]) == 0
+    simulated = json.loads(capsys.readouterr().out)["per_rank"]
+    assert main(["chakra", "statistics", files[0], *more, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["by_rank"]
+    for row, one in zip(rows, simulated, strict=True):
+        assert 1000 * row["compute_ns"] == one["compute_ps"]
+        assert 1000 * (row["communication_ns"] + row["waiting_ns"]) == one["exposed_comm_ps"]
+        assert 1000 * row["overlapped_ns"] == one["overlapped_comm_ps"] > 0
     assert main(["chakra", "statistics", files[0], "--system", more[1]]) == 2
     assert "--network is missing" in capsys.readouterr().err
 
