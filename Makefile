@@ -54,7 +54,7 @@ check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, types (Python and JavaScript),
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
-	$(PY) -m mypy || failed="$$failed types"; \
+	$(PY) -m mypy -n 2 || failed="$$failed types"; \
 	$(WITH_NODE) npm run --silent check || failed="$$failed javascript"; \
 	$(SPHINX) || failed="$$failed docs"; \
 	if [ -n "$$failed" ]; then echo "make check: failed:$$failed"; exit 1; fi
