@@ -12,6 +12,7 @@ from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
 from .chakra_formats import check, convert, info, opened, without_durations
+from .chakra_scale import add_scale
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def add_commands(commands: Any) -> None:
     add_output(draw, "FILE.svg, or FILE.dot for Graphviz", required=True)
     draw.add_argument("--most", type=int, default=400, metavar="N", help="most nodes to draw (default: 400)")
     draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
+
+    add_scale(verbs)
 
     synthesize = add_command(
         verbs, "synthesize", "learn from a corpus of traces and write a synthetic workload", _synthesize

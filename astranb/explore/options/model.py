@@ -27,6 +27,7 @@ __all__ = [
     "memory_limit_of",
     "sharing_steps",
     "times_of",
+    "traced_degrees",
     "workload_of",
 ]
 
@@ -202,6 +203,17 @@ def _identity(args: argparse.Namespace, gpu: str | None) -> tuple[Any, ...]:
 def degrees_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the degrees of parallelism that were given, as fields of ``Parallelism``."""
     return given(args, sequence="sp", **{parameter: name for name, parameter in DEGREES.items()})
+
+
+def traced_degrees(text: str) -> dict[str, int]:
+    """Read the degrees of a traced job, as ``dp=2,tp=4``, as fields of ``Parallelism``."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in DEGREES or not (value.isascii() and value.isdecimal() and len(value) < 8):
+            raise InputError(f"no degree {part[:40]!r}", where="--traced", hint="write dp=2,tp=4,pp=2")
+        found[DEGREES[name]] = int(value)
+    return found
 
 
 def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:

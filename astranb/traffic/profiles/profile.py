@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
+from astranb.chakra.parallelism import GROUPS, PEERS, plan_text
 from astranb.core.document import read_document
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
@@ -17,11 +18,10 @@ from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, Workload
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes
 from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, workload
 from astranb.workload.models.fits import require_memory
-from astranb.workload.models.parallelism import GROUPS, PEERS
 
 from .document import step_document, step_of
 
-__all__ = ["Profile", "durations_text", "plan_text", "profile_model", "profile_of"]
+__all__ = ["Profile", "durations_text", "profile_model", "profile_of"]
 
 _FORMAT: Final = "astranb profile"
 _VERSION: Final = 1
@@ -247,23 +247,6 @@ def profile_of(step: ModelStep, source: str, memory_limit_bytes: int | None = No
     if step.plan is not None and memory_limit_bytes is not None and step.times is not None:
         require_memory(*step.plan, memory_limit_bytes, step.times.gpu.name)
     return Profile(step, "model", source, _assumed(step))
-
-
-def plan_text(degrees: Parallelism) -> str:
-    """Write the degrees of parallelism that are not 1.
-
-    Examples
-    --------
-    >>> plan_text(Parallelism(data=4, tensor=2, sequence=True, zero=1))
-    'data 4, tensor 2, sequence, zero 1'
-    """
-    named = {name: getattr(degrees, name) for name in Parallelism.__dataclass_fields__}
-    some = [
-        name if value is True else f"{name} {value}"
-        for name, value in named.items()
-        if value > (name not in ("zero", "sequence"))
-    ]
-    return ", ".join(some) or "one rank"
 
 
 def durations_text(times: KernelTimes | None) -> str:

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from astranb.chakra.parallelism import share
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 
 from .job import Job
-from .parallelism import share
 from .program import Cost
 from .transformer import Transformer
 from .weights import cached_width

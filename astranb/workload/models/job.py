@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from astranb.chakra.parallelism import Parallelism
 from astranb.core.errors import InputError, near
 from astranb.workload.kernels import PRECISIONS
-
-from .parallelism import Parallelism
 
 __all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "UPDATES", "Job"]
 

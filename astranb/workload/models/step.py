@@ -21,6 +21,7 @@ from astranb.chakra import (
     Trace,
     write_ranks,
 )
+from astranb.chakra.parallelism import GROUPS, PEERS, Parallelism, numbered_groups
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
 from astranb.gpu import preset
@@ -60,7 +61,6 @@ from .footprint import step_footprint
 from .job import Job
 from .library import Model, find_model
 from .memory import RankMemory, StageMemory, step_memory
-from .parallelism import GROUPS, PEERS, Parallelism
 from .pipeline import check, stage_programs
 from .program import StageProgram
 from .transformer import Transformer
@@ -201,11 +201,7 @@ class ModelStep:
     @cached_property
     def _numbered(self) -> list[tuple[int, str, list[int]]]:
         """All groups with their numbers, which have the same number of digits."""
-        found = [one for one in self.parallelism.groups() if one[0] in self._used]
-        first = 1
-        while 9 * first < len(found):
-            first *= 10
-        return [(first + at, name, members) for at, (name, members) in enumerate(found)]
+        return numbered_groups(one for one in self.parallelism.groups() if one[0] in self._used)
 
     @property
     def groups(self) -> dict[int, list[int]]:
