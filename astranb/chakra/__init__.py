@@ -8,6 +8,7 @@ kernels read it into columns: 100,000 nodes in a few tenths of a second.
 from __future__ import annotations
 
 from ._builder import TraceBuilder
+from ._cases import CASES, TraceCase, case
 from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._compare import compare
@@ -33,6 +34,7 @@ from ._timeline import Times, recorded_times, write_timeline
 from ._trace import Trace
 
 __all__ = [
+    "CASES",
     "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
@@ -54,8 +56,10 @@ __all__ = [
     "Times",
     "Trace",
     "TraceBuilder",
+    "TraceCase",
     "TraceFault",
     "as_document",
+    "case",
     "check",
     "compare",
     "draw",

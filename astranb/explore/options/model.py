@@ -49,6 +49,8 @@ _NUMBERS: Final = {
     "seq": ("sequence", "tokens in a sequence (default: the model's)"),
     "tokens": ("tokens", "decode: tokens to generate (default: 1)"),
     "gradient-bytes": ("gradient_bytes", "of a gradient in sums over replicas and in memory (default: 2)"),
+    "experts": ("experts", "experts of a layer in place of its MLP (default: the model's)"),
+    "topk": ("top_k", "experts of a token (default: the model's, else 2)"),
     "dispatch-node": ("dispatch_node", "a node's GPUs: send tokens to it once (default: to each expert)"),
 }
 _FLAGS: Final = {
@@ -61,7 +63,10 @@ _CHOICES: Final = {
     "attention": ("flash (one kernel), flash1 (its first version) or unfused (default: flash)", None),
     "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
     "offload": ("to the host, --memory or --expanded-memory: optimizer,parameters,activations or some", None),
-    "update": ("who updates an offloaded optimizer: host or gpu (default: gpu with a memory given)", None),
+    "update": (
+        "who updates an offloaded optimizer: host or gpu (default: gpu with a memory, or without --gpu)",
+        None,
+    ),
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
@@ -87,6 +92,11 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
     (
         ("--expert-imbalance",),
         "load of the busiest expert relative to the mean (default: 1)",
+        {"type": float, "metavar": "F"},
+    ),
+    (
+        ("--expert-capacity",),
+        "tokens of every expert relative to the mean: dropped above, padded below (default: no limit)",
         {"type": float, "metavar": "F"},
     ),
     *(
@@ -151,12 +161,14 @@ def _made(args: argparse.Namespace, gpu: str | None) -> ModelStep:
 
     degrees = degrees_of(args)
     numbers = given(
-        args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES, cache_bytes="cache_precision",
+        args, "mode", "expert_imbalance", "expert_capacity", *_FLAGS, *_CHOICES,
+        cache_bytes="cache_precision",
         **{parameter: name.replace("-", "_") for name, (parameter, _) in _NUMBERS.items()},
     )  # fmt: skip
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
-    if any(getattr(args, name, None) is not None for name in ("memory", "expanded_memory")):
+    # Without a GPU nothing has a duration, and what a host updates would be lost.
+    if gpu is None or any(getattr(args, name, None) is not None for name in ("memory", "expanded_memory")):
         numbers.setdefault("update", "gpu")
     times = None
     if gpu is None and args.kernels is not None:

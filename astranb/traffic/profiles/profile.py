@@ -280,5 +280,9 @@ def _model_assumptions(model: Transformer, job: Job) -> dict[str, str]:
     else:
         found["mode"] = job.mode
     if model.experts:
-        found["experts"] = f"the busiest has {job.expert_imbalance:g} times the mean of tokens"
+        found["experts"] = (
+            f"each takes {job.expert_capacity:g} times the mean of tokens, padded or cut"
+            if job.expert_capacity
+            else f"the busiest has {job.expert_imbalance:g} times the mean of tokens"
+        )
     return found

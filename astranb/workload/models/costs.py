@@ -288,8 +288,10 @@ class Costs:
         """Tokens of the rank with the busiest expert, relative to an even distribution.
 
         Of ``E`` experts, ``e`` on each rank, one has ``f`` times the mean and the others share the
-        rest evenly: ``(f + (e - 1) (E - f) / (E - 1)) / e``.
+        rest evenly: ``(f + (e - 1) (E - f) / (E - 1)) / e``. With a capacity all have as many.
         """
+        if self.job.expert_capacity:
+            return Fraction(str(self.job.expert_capacity))
         count, each = self.model.experts, self.model.experts // self.job.parallelism.expert
         busiest = Fraction(str(self.job.expert_imbalance))
         if busiest == 1 or each == count:

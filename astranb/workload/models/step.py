@@ -600,6 +600,9 @@ def workload(
     elementwise: bool = False,
     dropout: bool = False,
     expert_imbalance: float = 1.0,
+    experts: int | None = None,
+    top_k: int | None = None,
+    expert_capacity: float = 0.0,
     attention: str = "flash",
     precision: str = "bf16",
     overlap: Sequence[str] = ("gradients", "parameters"),
@@ -639,6 +642,10 @@ def workload(
         Whether dropout is one, too.
     expert_imbalance : float
         Load of the busiest expert of a layer, relative to the mean.
+    experts, top_k : int, optional
+        Another number of experts of a layer and of a token (:meth:`Transformer.with_experts`).
+    expert_capacity : float
+        As :class:`Job` describes it.
     attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node
         As :class:`Job` describes them.
     update : str, optional
@@ -672,10 +679,8 @@ def workload(
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
-        if elementwise or dropout or expert_imbalance != 1:
-            what = (
-                f"{known.name} is not a transformer: elementwise, dropout and expert_imbalance do not apply"
-            )
+        if elementwise or dropout or expert_imbalance != 1 or experts or top_k or expert_capacity:
+            what = f"{known.name} is not a transformer: elementwise, dropout and experts do not apply"
             raise InputError(what, where="model", hint="leave them out")
         each = batch or degrees.data * micro * _SAMPLES
         job = Job(
@@ -688,6 +693,8 @@ def workload(
             stage, unit, held = data_parallel(known, job), "pictures", []
         step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision, held=held)
         return step.expanded(expanded_memory)
+    if experts or top_k:
+        known = known.with_experts(experts or 0, top_k or 0)
     job = Job(
         degrees,
         sequence or known.sequence,
@@ -707,6 +714,7 @@ def workload(
         library=library,
         gradient_bytes=gradient_bytes,
         dispatch_node=dispatch_node,
+        expert_capacity=expert_capacity,
         update=by,
     )
     check(known, job)
