@@ -8,6 +8,7 @@ kernels read it into columns: 100,000 nodes in a few tenths of a second.
 from __future__ import annotations
 
 from ._builder import TraceBuilder
+from ._cases import CASES, TraceCase, case
 from ._check import check, topological_order
 from ._columns import Distinct, Lists
 from ._compare import compare
@@ -15,6 +16,7 @@ from ._draw import draw
 from ._faults import TraceFault, faults, rank_faults
 from ._file import present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
 from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
+from ._group_file import read_groups
 from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
 from ._json import json_trace
 from ._kineto import KinetoTrace, kineto_summary, read_kineto
@@ -22,6 +24,7 @@ from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._repair import read_part, repaired
+from ._scale import ScaledJob, ScaledRank, scale
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
@@ -31,6 +34,7 @@ from ._timeline import Times, recorded_times, write_timeline
 from ._trace import Trace
 
 __all__ = [
+    "CASES",
     "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
@@ -44,14 +48,18 @@ __all__ = [
     "Node",
     "NodeType",
     "RankFiles",
+    "ScaledJob",
+    "ScaledRank",
     "StepRecorder",
     "TaskGraph",
     "Template",
     "Times",
     "Trace",
     "TraceBuilder",
+    "TraceCase",
     "TraceFault",
     "as_document",
+    "case",
     "check",
     "compare",
     "draw",
@@ -69,6 +77,7 @@ __all__ = [
     "rank_faults",
     "rank_file",
     "read",
+    "read_groups",
     "read_kineto",
     "read_part",
     "read_present",
@@ -78,6 +87,7 @@ __all__ = [
     "recorded_files",
     "recorded_times",
     "repaired",
+    "scale",
     "summary",
     "task_graph_traces",
     "to_networkx",

@@ -11,7 +11,9 @@ from astranb.core.errors import InputError
 from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
+from .chakra_cases import add_case_options, generate_cases
 from .chakra_formats import check, convert, info, opened, without_durations
+from .chakra_scale import add_scale
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -46,11 +48,12 @@ def add_commands(commands: Any) -> None:
     listing.add_argument("file", help=_TRACE)
 
     generate = add_command(
-        verbs, "generate", "write the traces of a model divided over ranks", _generate,
+        verbs, "generate", "write the traces of a model divided over ranks, or small ones to test", _generate,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_model_options(generate)
-    generate.add_argument("--list", action="store_true", help="list all models")
+    add_case_options(generate)
+    generate.add_argument("--list", action="store_true", help="list all models, and cases")
     generate.add_argument("--gpu", help="write durations of this GPU's kernels, as h100-sxm")
     add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
 
@@ -95,6 +98,8 @@ def add_commands(commands: Any) -> None:
     add_output(draw, "FILE.svg, or FILE.dot for Graphviz", required=True)
     draw.add_argument("--most", type=int, default=400, metavar="N", help="most nodes to draw (default: 400)")
     draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
+
+    add_scale(verbs)
 
     synthesize = add_command(
         verbs, "synthesize", "learn from a corpus of traces and write a synthetic workload", _synthesize
@@ -151,6 +156,8 @@ def _json(args: argparse.Namespace) -> Report:
 def _generate(args: argparse.Namespace) -> Report:
     if args.list:
         return _list_models()
+    if args.case is not None:
+        return generate_cases(args)
     for name in ("model", "output"):
         if getattr(args, name) is None:
             raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
@@ -176,12 +183,15 @@ def _generate(args: argparse.Namespace) -> Report:
 
 
 def _list_models() -> Report:
+    from astranb.chakra import CASES
     from astranb.workload.models import MODELS
 
     rows = [
         {"model": name, "parameters": one.parameters, "source": one.source} for name, one in MODELS.items()
     ]
-    return Report(rows, [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows])
+    lines = [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows]
+    lines += ["cases (--case):", *(f"{name:<38} {text}" for name, text in CASES.items())]
+    return Report(rows, lines)
 
 
 def _link(args: argparse.Namespace) -> Report:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from astranb.chakra import NodeType
+from astranb.chakra.parallelism import NEXT_STAGE, PEERS
 from astranb.workload.kernels import HostUpdate
 
 from .job import Job
-from .parallelism import NEXT_STAGE, PEERS
 from .program import Cost, StageProgram, Unit, optimizer_pass
 from .weights import Held
 

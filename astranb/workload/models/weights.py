@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .parallelism import Parallelism, share
+from astranb.chakra.parallelism import Parallelism, share
+
 from .transformer import ParameterBlock, Transformer
 
 __all__ = ["EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "units"]
