@@ -28,6 +28,7 @@ Facts = list[tuple[str, str]]
 
 _MOST_FOUND: Final = 50
 _MOST_LINKS: Final = 12
+_SHOWN_AROUND: Final = 2
 _MOST_TEXT: Final = 400
 _FIELDS: Final = ("type", "start_us", "duration_us")
 _MOST_INPUTS: Final = 20_000  # nodes whose inputs and outputs a page has
@@ -149,8 +150,10 @@ class ModuleAnswers:
             ids = tree.nodes.ids
             number = row if ids is None else int(ids[row])
             return entity, text(f"{tree.nodes.names[row] or 'no name'} ({number})"), chain
-        words = [tree.labels[one] for one in (*chain[1:], entity)]
-        return entity, text(" / ".join(words)), chain
+        words = f"{tree.labels[entity]} (module)"
+        if len(chain) > 1:
+            words += f", in {' / '.join(tree.labels[one] for one in chain[1:][-_SHOWN_AROUND:])}"
+        return entity, text(words), chain
 
 
 class _Labels:

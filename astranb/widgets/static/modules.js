@@ -160,6 +160,7 @@ export function createModules({ selected = () => {} } = {}) {
     if (opened.has(entity)) opened.delete(entity);
     else await open(entity);
     layOut(entity);
+    if (entity === active) facts.show(boxOf(entity) ?? null, about);
   }
   function closeAll() {
     opened.clear();

@@ -8,6 +8,7 @@ import { followTheme, read } from "./packed.js";
 
 const MOST_FOUND = 50;
 const MOST_LINKS = 12;
+const SHOWN_AROUND = 2; // modules around one that was found
 const BY_EDGE = new Set(["before", "after", "data", "control", "implied"]);
 
 /**
@@ -43,7 +44,8 @@ function createRecordedGraph(header, columns) {
   function link(entity) {
     const its = chain(entity);
     if (entity >= modules) return [entity, `${tree.names[name[entity - modules]]} (${id[entity - modules]})`, its];
-    return [entity, [...its.slice(1), entity].map(labelOf).join(" / "), its];
+    const within = its.slice(1).slice(-SHOWN_AROUND).map(labelOf).join(" / ");
+    return [entity, `${labelOf(entity)} (module)${within ? `, in ${within}` : ""}`, its];
   }
   /** @type {Record<string, (options: any) => [object, DataView[]]>} */
   const answers = {
