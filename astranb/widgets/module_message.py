@@ -30,7 +30,7 @@ _MOST_FOUND: Final = 50
 _MOST_LINKS: Final = 12
 _SHOWN_AROUND: Final = 2
 _MOST_TEXT: Final = 400
-_FIELDS: Final = ("type", "start_us", "duration_us")
+_FIELDS: Final = ("name", "id", "type", "start_us", "duration_us")
 _MOST_INPUTS: Final = 20_000  # nodes whose inputs and outputs a page has
 _TYPES: Final = frozenset(NodeType)
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -41,7 +41,9 @@ def facts_of(trace: Trace) -> Callable[[int], Facts]:
 
     def facts(row: int) -> Facts:
         document = as_document(trace.node(row))
-        found = [(name, text(str(document[name]))) for name in _FIELDS if name in document]
+        found = [
+            (name, text(str(document[name]))) for name in _FIELDS if document.get(name) not in (None, "")
+        ]
         found += [(text(name), _value(value)) for name, value in document.get("attributes", {}).items()]
         for side in ("inputs", "outputs"):
             found += [

@@ -77,6 +77,7 @@ def test_a_module_opens_and_a_node_is_found(page: Page, lab: Lab) -> None:
         set_theme(page, theme)
         page.wait_for_timeout(200)
         screenshot(page, f"trace-graph-{theme}")
+        expect(found).to_be_in_viewport()
 
 
 def test_the_page_of_a_graph_needs_no_network(browser: Browser, tmp_path: Path) -> None:

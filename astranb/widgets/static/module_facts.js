@@ -39,7 +39,7 @@ export function createModuleFacts({ reveal, toggle }) {
       for (const kind of KINDS) if (arrays[kind][k]) rows.push([kind, formatCount(arrays[kind][k])]);
     }
     if (arrays.duration[k]) rows.push([whole ? "recorded time, added up" : "recorded time", formatTime(arrays.duration[k] * 1000)]);
-    if (arrays.critical[k] > 0) rows.push(["of the critical path", formatShare(arrays.critical[k])]);
+    if (arrays.critical[k] >= 0.0005) rows.push(["of the critical path", formatShare(arrays.critical[k])]);
     if (arrays.bytes[k]) rows.push(["communicated", formatBytes(arrays.bytes[k])]);
     if (arrays.flops[k]) rows.push(["operations", `${arrays.flops[k].toPrecision(4)} FLOPs`]);
     body.replaceChildren(...rows.map(([name, text]) => makeRow(name, text)));

@@ -257,6 +257,7 @@ export function createModules({ selected = () => {} } = {}) {
   }
   /** Draw what is in sight. */
   function paint() {
+    if (!holder.clientHeight) return; // hidden: it has no place that it is scrolled to
     const scale = ZOOMS[zoom];
     const [left, top] = [(holder.scrollLeft - MARGIN) / scale, (holder.scrollTop - MARGIN) / scale];
     const [right, bottom] = [left + (holder.clientWidth + 2 * MARGIN) / scale, top + (holder.clientHeight + 2 * MARGIN) / scale];

@@ -71,6 +71,7 @@ function createRecordedGraph(header, columns) {
         if (from[k] === row) after.push(to[k] + modules);
       }
       const facts = tree.attributes.map(({ name: of, values: texts }, k) => [of, texts[values[k * nodes + row]] ?? ""]).filter(([, text]) => text);
+      facts.unshift(["name", tree.names[name[row]]], ["id", String(id[row])]);
       return [{ entity, facts, before: before.slice(0, MOST_LINKS).map(link), after: after.slice(0, MOST_LINKS).map(link), counts: [before.length, after.length] }, []];
     },
     module_search({ text }) {
