@@ -26,6 +26,7 @@ __all__ = [
     "SideBySide",
     "Simulation",
     "Study",
+    "TraceGraph",
     "Workbench",
     "__version__",
     "collectives",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from astranb.widgets import Runs as Runs
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Study as Study
+    from astranb.widgets import TraceGraph as TraceGraph
     from astranb.widgets import Workbench as Workbench
     from astranb.workload.jobs import ClusterJob as Job
     from astranb.workload.jobs import Jobs as Jobs
@@ -70,6 +72,7 @@ __getattr__, __dir__ = lazy(
         "SideBySide": "widgets",
         "Simulation": "sim",
         "Study": "widgets",
+        "TraceGraph": "widgets",
         "Workbench": "widgets",
         "collectives": "collectives",
         "compare": "sim",

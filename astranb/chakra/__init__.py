@@ -21,6 +21,8 @@ from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
 from ._json import json_trace
 from ._kineto import KinetoTrace, kineto_summary, read_kineto
 from ._link import LinkedTrace, link
+from ._module_layers import ModuleDrawing, draw_module, draw_modules
+from ._modules import NODE_KINDS, FoldedEdges, GraphNodes, ModuleTree
 from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._repair import read_part, repaired
@@ -35,16 +37,21 @@ from ._trace import Trace
 
 __all__ = [
     "CASES",
+    "NODE_KINDS",
     "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
     "Distinct",
     "FlexFlowTask",
+    "FoldedEdges",
+    "GraphNodes",
     "Hole",
     "KinetoTrace",
     "LinkedJob",
     "LinkedTrace",
     "Lists",
+    "ModuleDrawing",
+    "ModuleTree",
     "Node",
     "NodeType",
     "RankFiles",
@@ -63,6 +70,8 @@ __all__ = [
     "check",
     "compare",
     "draw",
+    "draw_module",
+    "draw_modules",
     "faults",
     "from_networkx",
     "graph_trace",

@@ -95,7 +95,10 @@ def add_commands(commands: Any) -> None:
 
     draw = add_command(verbs, "draw", "draw the graph of a trace", _draw)
     draw.add_argument("file", help=_TRACE)
-    add_output(draw, "FILE.svg, or FILE.dot for Graphviz", required=True)
+    add_output(draw, "FILE.html, modules that open; FILE.svg, or FILE.dot for Graphviz", required=True)
+    draw.add_argument(
+        "--by", choices=("callers", "names"), help="page: what modules are (default: callers, if recorded)"
+    )
     draw.add_argument("--most", type=int, default=400, metavar="N", help="most nodes to draw (default: 400)")
     draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
 
@@ -299,12 +302,27 @@ def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
 def _draw(args: argparse.Namespace) -> Report:
     from astranb.chakra import draw
 
+    if args.output.lower().endswith(".html"):
+        return _draw_page(args)
+    if args.by is not None:
+        raise InputError("--by is for pages", where="draw", hint="give --output FILE.html")
     traces, notes = _viewed(args.file)
     document = draw(traces[0], args.output, most=args.most, start=args.start)
     text = f"{document['nodes']:,} nodes and {document['dependencies']:,} dependencies"
     if document["nodes_left_out"]:
         text += f"; left out: {document['nodes_left_out']:,} and {document['dependencies_left_out']:,}"
     return Report(document, [text], notes=notes)
+
+
+def _draw_page(args: argparse.Namespace) -> Report:
+    """Write the graph by module as a page: faults are drawn, not repaired."""
+    from astranb.widgets.graph_page import write_graph
+
+    found = opened(args.file, whole=False)
+    tree = write_graph(next(iter(found.traces.values())), args.output, by=args.by)
+    document = {"nodes": tree.count, "modules": len(tree) - 1, "by": tree.by, "notes": list(tree.notes)}
+    text = f"{tree.count:,} nodes in {len(tree) - 1:,} modules by {tree.by}"
+    return Report(document, [text], notes=[*found.notes, *tree.notes])
 
 
 def _synthesize(args: argparse.Namespace) -> Report:
