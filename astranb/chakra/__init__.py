@@ -7,6 +7,7 @@ kernels read it into columns: 100,000 nodes in a few tenths of a second.
 
 from __future__ import annotations
 
+from ._activity import ACTIVITIES, RankTime, rank_time
 from ._builder import TraceBuilder
 from ._cases import CASES, TraceCase, case
 from ._check import check, topological_order
@@ -21,21 +22,28 @@ from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
 from ._json import json_trace
 from ._kineto import KinetoTrace, kineto_summary, read_kineto
 from ._link import LinkedTrace, link
+from ._longest import RecordedPath
+from ._meetings import Meetings, meetings
 from ._module_layers import ModuleDrawing, draw_module, draw_modules
 from ._modules import NODE_KINDS, FoldedEdges, GraphNodes, ModuleTree
+from ._perfetto import write_timeline
 from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
+from ._recorded_tracks import RecordedTracks
 from ._repair import read_part, repaired
 from ._scale import ScaledJob, ScaledRank, scale
 from ._schema import Attribute, CollectiveType, Node, NodeType
+from ._slower import why_slower
+from ._statistics import TraceStatistics, statistics
 from ._summary import NO_DURATIONS, as_document, summary
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
-from ._timeline import Times, recorded_times, write_timeline
+from ._timeline import Times, job_times, recorded_times
 from ._trace import Trace
 
 __all__ = [
+    "ACTIVITIES",
     "CASES",
     "NODE_KINDS",
     "NO_DURATIONS",
@@ -50,11 +58,15 @@ __all__ = [
     "LinkedJob",
     "LinkedTrace",
     "Lists",
+    "Meetings",
     "ModuleDrawing",
     "ModuleTree",
     "Node",
     "NodeType",
     "RankFiles",
+    "RankTime",
+    "RecordedPath",
+    "RecordedTracks",
     "ScaledJob",
     "ScaledRank",
     "StepRecorder",
@@ -65,6 +77,7 @@ __all__ = [
     "TraceBuilder",
     "TraceCase",
     "TraceFault",
+    "TraceStatistics",
     "as_document",
     "case",
     "check",
@@ -75,16 +88,19 @@ __all__ = [
     "faults",
     "from_networkx",
     "graph_trace",
+    "job_times",
     "json_trace",
     "kineto_summary",
     "link",
     "link_job",
+    "meetings",
     "present_ranks",
     "pytorch_document",
     "pytorch_summary",
     "pytorch_trace",
     "rank_faults",
     "rank_file",
+    "rank_time",
     "read",
     "read_groups",
     "read_kineto",
@@ -97,10 +113,12 @@ __all__ = [
     "recorded_times",
     "repaired",
     "scale",
+    "statistics",
     "summary",
     "task_graph_traces",
     "to_networkx",
     "topological_order",
+    "why_slower",
     "write",
     "write_graphml",
     "write_job",
