@@ -13,6 +13,7 @@ from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
 from ._faults import TraceFault, faults, rank_faults
+from ._feeder import Feeder, IssuePlace, IssueQueue, issue_order, issue_places
 from ._file import present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
 from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
 from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
@@ -35,8 +36,11 @@ __all__ = [
     "Attribute",
     "CollectiveType",
     "Distinct",
+    "Feeder",
     "FlexFlowTask",
     "Hole",
+    "IssuePlace",
+    "IssueQueue",
     "KinetoTrace",
     "LinkedJob",
     "LinkedTrace",
@@ -58,6 +62,8 @@ __all__ = [
     "faults",
     "from_networkx",
     "graph_trace",
+    "issue_order",
+    "issue_places",
     "json_trace",
     "kineto_summary",
     "link",

@@ -266,7 +266,7 @@ def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
     """Return when nodes begin and end on ASTRA-sim's network."""
     import numpy as np
 
-    from astranb.chakra import NodeType, Times
+    from astranb.chakra import Times, issue_order
     from astranb.engine.messages import Run
     from astranb.workload.astrasim2 import load
 
@@ -276,8 +276,7 @@ def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
     table = run.machine.operations
     begun, found = 0, []
     for trace in traces:
-        order = np.argsort(trace.id, kind="stable")
-        kept = order[trace.type[order] != NodeType.METADATA]
+        kept, _ = issue_order(trace)
         start, end = np.full(len(trace), -1, np.int64), np.full(len(trace), -1, np.int64)
         own = slice(begun, begun + len(kept))
         start[kept], end[kept] = table["start_ns"][own], table["end_ns"][own]
