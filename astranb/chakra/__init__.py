@@ -14,12 +14,13 @@ from ._compare import compare
 from ._draw import draw
 from ._faults import TraceFault, faults, rank_faults
 from ._feeder import Feeder, IssuePlace, IssueQueue, issue_order, issue_places
-from ._file import present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
+from ._file import groups_file, present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
 from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
 from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
 from ._json import json_trace
 from ._kineto import KinetoTrace, kineto_summary, read_kineto
 from ._link import LinkedTrace, link
+from ._merge import is_merged, merge, merged_groups, split
 from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._repair import read_part, repaired
@@ -62,12 +63,16 @@ __all__ = [
     "faults",
     "from_networkx",
     "graph_trace",
+    "groups_file",
+    "is_merged",
     "issue_order",
     "issue_places",
     "json_trace",
     "kineto_summary",
     "link",
     "link_job",
+    "merge",
+    "merged_groups",
     "present_ranks",
     "pytorch_document",
     "pytorch_summary",
@@ -84,6 +89,7 @@ __all__ = [
     "recorded_files",
     "recorded_times",
     "repaired",
+    "split",
     "summary",
     "task_graph_traces",
     "to_networkx",

@@ -177,6 +177,11 @@ class Trace:
         """Short, for a notebook."""
         return f"<Trace {self.source}: {len(self)} nodes>"
 
+    @property
+    def spans(self) -> tuple[Ints, Ints]:
+        """Where in :attr:`data` each node begins, behind its length, and ends."""
+        return self._start, self._end
+
     def message(self, row: int) -> bytes:
         """The bytes of one node, without their length."""
         return self.data[self._start[row] : self._end[row]]

@@ -12,6 +12,7 @@ from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
 from .chakra_formats import check, convert, info, opened, without_durations
+from .chakra_merge import add_merge_commands
 from .printing import Report
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ def add_commands(commands: Any) -> None:
         "--report", metavar="FILE.json",
         help="write how near held-out workloads are, on simulated clusters too, and what is given away",
     )  # fmt: skip
+
+    add_merge_commands(verbs)
 
     compare = add_command(verbs, "compare", "show how two traces differ", _compare)
     compare.add_argument("first", help=_TRACES)
