@@ -15,7 +15,8 @@ from ._columns import Distinct, Lists
 from ._compare import compare
 from ._draw import draw
 from ._faults import TraceFault, faults, rank_faults
-from ._file import present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
+from ._feeder import Feeder, IssuePlace, IssueQueue, issue_order, issue_places
+from ._file import groups_file, present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
 from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
 from ._group_file import read_groups
 from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
@@ -24,6 +25,7 @@ from ._kineto import KinetoTrace, kineto_summary, read_kineto
 from ._link import LinkedTrace, link
 from ._longest import RecordedPath
 from ._meetings import Meetings, meetings
+from ._merge import is_merged, merge, merged_groups, split
 from ._module_layers import ModuleDrawing, draw_module, draw_modules
 from ._modules import NODE_KINDS, FoldedEdges, GraphNodes, ModuleTree
 from ._perfetto import write_timeline
@@ -50,10 +52,13 @@ __all__ = [
     "Attribute",
     "CollectiveType",
     "Distinct",
+    "Feeder",
     "FlexFlowTask",
     "FoldedEdges",
     "GraphNodes",
     "Hole",
+    "IssuePlace",
+    "IssueQueue",
     "KinetoTrace",
     "LinkedJob",
     "LinkedTrace",
@@ -88,12 +93,18 @@ __all__ = [
     "faults",
     "from_networkx",
     "graph_trace",
+    "groups_file",
+    "is_merged",
+    "issue_order",
+    "issue_places",
     "job_times",
     "json_trace",
     "kineto_summary",
     "link",
     "link_job",
     "meetings",
+    "merge",
+    "merged_groups",
     "present_ranks",
     "pytorch_document",
     "pytorch_summary",
@@ -113,6 +124,7 @@ __all__ = [
     "recorded_times",
     "repaired",
     "scale",
+    "split",
     "statistics",
     "summary",
     "task_graph_traces",
