@@ -230,47 +230,6 @@ def _recorded_line(row: dict[str, Any]) -> str:
     return f"rank {row['rank']}: {row['nodes']:,} nodes; steps as measured: {steps} ms{later}"
 
 
-def _timeline(args: argparse.Namespace) -> Report:
-    from astranb.chakra import recorded_times, write_timeline
-
-    traces, notes = _viewed(args.file)
-    if args.system or args.network:
-        for name in ("system", "network"):
-            if getattr(args, name) is None:
-                raise InputError(f"--{name} is missing", where="timeline", hint="give both to simulate")
-        times = _simulated(args, traces)
-    else:
-        times = [recorded_times(trace) for trace in traces]
-    document = write_timeline(args.output, traces, times)
-    text = f"{document['spans']:,} spans of {document['ranks']:,} ranks: {document['times']}"
-    if document["ranks_left_out"]:
-        text += f"; {document['ranks_left_out']:,} ranks left out"
-    return Report(document, [text], notes=notes)
-
-
-def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
-    """Return when nodes begin and end on ASTRA-sim's network."""
-    import numpy as np
-
-    from astranb.chakra import Times, issue_order
-    from astranb.engine.messages import Run
-    from astranb.workload.astrasim2 import load
-
-    run = Run(load(args.file, args.system, args.network, groups=args.comm_group))
-    run.finish()
-    run.result()  # raises an error for a deadlock
-    table = run.machine.operations
-    begun, found = 0, []
-    for trace in traces:
-        kept, _ = issue_order(trace)
-        start, end = np.full(len(trace), -1, np.int64), np.full(len(trace), -1, np.int64)
-        own = slice(begun, begun + len(kept))
-        start[kept], end[kept] = table["start_ns"][own], table["end_ns"][own]
-        begun += len(kept)
-        found.append(Times(start, end, "simulated"))
-    return found
-
-
 def _draw(args: argparse.Namespace) -> Report:
     from astranb.chakra import draw
 

@@ -114,7 +114,7 @@ def _simulated(file: str, traces: list[Trace], system: str, network: str, groups
     """Return when nodes begin and end on ASTRA-sim's network."""
     import numpy as np
 
-    from astranb.chakra import NodeType, Times
+    from astranb.chakra import Times, issue_order
     from astranb.engine.messages import Run
     from astranb.workload.astrasim2 import load
 
@@ -124,8 +124,7 @@ def _simulated(file: str, traces: list[Trace], system: str, network: str, groups
     table = run.machine.operations
     begun, found = 0, []
     for trace in traces:
-        order = np.argsort(trace.id, kind="stable")
-        kept = order[trace.type[order] != NodeType.METADATA]
+        kept, _ = issue_order(trace)
         start, end = np.full(len(trace), -1, np.int64), np.full(len(trace), -1, np.int64)
         own = slice(begun, begun + len(kept))
         start[kept], end[kept] = table["start_ns"][own], table["end_ns"][own]
