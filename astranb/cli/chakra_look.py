@@ -72,8 +72,8 @@ def _add_simulated(parser: Any) -> None:
 
 
 def viewed(name: str) -> tuple[list[Trace], list[str]]:
-    """Return traces to look at: faulty ones repaired as far as that is clear, with notes."""
-    from astranb.chakra import repaired
+    """Return traces to look at: faulty ones repaired where that is clear; notes name faults that are left."""
+    from astranb.chakra import faults, repaired
 
     found = opened(name, whole=False)
     traces, notes = [], [*found.notes]
@@ -81,6 +81,7 @@ def viewed(name: str) -> tuple[list[Trace], list[str]]:
         better, done = repaired(trace)
         traces.append(better)
         notes += [f"{trace.source}: {one} to show it" for one in done]
+        notes += [f"{trace.source}: {one}" for one in faults(better) if not one.runs]
     return traces, notes
 
 
@@ -176,7 +177,7 @@ def _groups_file(args: argparse.Namespace, file: str) -> str | None:
 
 def _groups(args: argparse.Namespace, file: str, ranks: int) -> dict[str, list[int]]:
     """The ranks of process groups, where a file says them."""
-    from astranb.workload.astrasim2.documents import read_groups
+    from astranb.chakra import read_groups
 
     path = _groups_file(args, file)
     return {} if path is None else {str(one): members for one, members in read_groups(path, ranks).items()}
