@@ -9,7 +9,8 @@ from astranb.chakra.parallelism import Parallelism, share
 from .transformer import ParameterBlock, Transformer
 
 __all__ = [
-    "EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "unit_name", "units",
+    "EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "unit_name",
+    "units",
 ]  # fmt: skip
 
 EMBEDDING: Final = -1
