@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,21 +282,25 @@ class ModuleTree:
         np.minimum.at(self.first, self.module_of, self.position)
         path_ns = np.where(self.on_path, nodes.duration_ns, 0).astype(float)
         self.share: Floats = path_ns / max(float(path_ns.sum()), 1.0)
+        self._levels = self._outer_levels()
         weights = (nodes.duration_ns, nodes.bytes, nodes.flops, self.share)
-        sums = [np.bincount(self.module_of, weight, count).astype(float) for weight in weights]
-        sums += [
-            np.bincount(self.module_of[nodes.kind == kind], minlength=count).astype(float)
-            for kind in range(4)
-        ]
-        table = np.array(sums)
-        levels = np.argsort(self.depth, kind="stable")[::-1]
-        bounds = np.flatnonzero(np.diff(self.depth[levels])) + 1
-        for some in np.split(levels, bounds):  # a level of the hierarchy at once, the innermost first
-            inner = some[self.parent[some] >= 0]
-            np.add.at(table, (slice(None), self.parent[inner]), table[:, inner])
-            np.minimum.at(self.first, self.parent[inner], self.first[inner])
-        self.duration_ns, self.bytes, self.flops, self.critical = table[:4]
-        self.kinds = table[4:].T.astype(np.int64)
+        self.duration_ns, self.bytes, self.flops, self.critical = (self.sums(one) for one in weights)
+        self.kinds = np.column_stack([self.sums(nodes.kind == kind) for kind in range(4)]).astype(np.int64)
+        for some in self._levels:
+            np.minimum.at(self.first, self.parent[some], self.first[some])
+
+    def _outer_levels(self) -> list[Ints]:
+        """The modules of each depth, the innermost first, without the whole."""
+        order = np.argsort(self.depth, kind="stable")[::-1]
+        bounds = np.flatnonzero(np.diff(self.depth[order])) + 1
+        return np.split(order, bounds)[:-1]
+
+    def sums(self, values: NDArray[Any]) -> Floats:
+        """Add up a number of each node by modules, with all that is inside."""
+        found = np.bincount(self.module_of, values, len(self.labels)).astype(float)
+        for some in self._levels:
+            np.add.at(found, self.parent[some], found[some])
+        return found
 
     # What one module shows
 

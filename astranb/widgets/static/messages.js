@@ -50,6 +50,7 @@ export const COLUMNS = /** @type {const} */ ({
     "first": "u4", "edge": "u4", "around": "i4", "module_of": "u4", "name": "u4", "id": "f8", "from": "u4", "to": "u4"
   },
   "module_values": { "value": "u4" },
+  "module_states": { "entity": "u4", "state": "u1", "done": "u4", "running": "u4", "total": "u4" },
   "study": {
     "number": "u4", "status": "u1", "error": "u4", "code": "i4", "value": "f8", "front": "u4",
     "cell_x": "u4", "cell_y": "u4", "cell_best": "f8", "cell_mean": "f8", "cell_point": "u4", "cell_count": "u4"

@@ -40,8 +40,11 @@ function figures(reply, k, whole) {
   return parts.filter(Boolean).join(" · ") || MODULE_KINDS.filter(([kind]) => reply.arrays[kind][k]).map(([kind]) => kind).join();
 }
 
-/** @param {{ selected?: (entity: number, row: number) => void }} [settings] told what a person selects; `row`: of a node, else -1 */
-export function createModules({ selected = () => {} } = {}) {
+/**
+ * @param {{ within?: HTMLElement[], selected?: (entity: number, row: number) => void, opened?: () => void }} [settings] `within` another
+ *   view, what is in its head: that shows what is selected; told what a person selects (`row`: of a node, else -1), and when other modules are open
+ */
+export function createModules({ within, selected = () => {}, opened: changed = () => {} } = {}) {
   const id = `anb-graph-${(numbers += 1)}`;
   const title = make("h3", { class: "anb-title" });
   const counts = make("span", { class: "anb-hint", role: "status" });
@@ -57,13 +60,13 @@ export function createModules({ selected = () => {} } = {}) {
   const facts = createModuleFacts({ reveal, toggle });
   const element = make(
     "section", { class: "anb-modules", "aria-label": "Graph by module" },
-    make("div", { class: "anb-row anb-modules-bar" }, title, counts, finder.element,
+    make("div", { class: "anb-row anb-modules-bar" }, ...(within ?? [title, counts]), finder.element,
       makeButton("Close all", closeAll, { title: "close all modules" }),
       make("span", { class: "anb-joined" },
         makeButton("−", () => zoomBy(-1), { "aria-label": "smaller" }), makeButton("+", () => zoomBy(1), { "aria-label": "larger" })),
       level),
     keys, notes,
-    make("div", { class: "anb-modules-main" }, holder, facts.element),
+    make("div", { class: "anb-modules-main" }, holder, ...(within ? [] : [facts.element])),
   );
   /** @type {ModuleSource | null} */
   let source = null;
@@ -148,6 +151,7 @@ export function createModules({ selected = () => {} } = {}) {
     const after = boxOf(anchor);
     if (shown && after) holder.scrollBy((after.x - shown[0]) * scale, (after.y - shown[1]) * scale);
     element.dataset.boxes = String(drawn.boxes.length);
+    changed();
     settle(level, `${Math.round(scale * 100)}%`);
     paint();
   }
@@ -203,8 +207,15 @@ export function createModules({ selected = () => {} } = {}) {
     const answer = await source?.search(text);
     if (!answer || mine !== searches) return;
     found = answer.found;
-    const more = answer.total - found.length;
-    finder.show(found.map(([, name]) => name), more > 0 ? `… and ${formatCount(more)} more: type more of the name` : "");
+    const rest = answer.total - found.length;
+    finder.show(found.map(([, name]) => name), rest > 0 ? `… and ${formatCount(rest)} more: type more of the name` : "");
+  }
+  /** Show a node by its number, unless it is selected. @param {number} number */
+  async function find(number) {
+    const mine = session;
+    const answer = await source?.search(String(number));
+    const link = answer?.found[0];
+    if (link && mine === session && link[0] !== active) reveal(link);
   }
   /** @param {number} step */
   function zoomBy(step) {
@@ -304,7 +315,7 @@ export function createModules({ selected = () => {} } = {}) {
       makeSvg("title", { text: `${label}\n${words}${state ? `\n${state.text}` : ""}` }),
       makeSvg("rect", { class: "anb-module-box", width: w, height: h, rx: 4, style: box.open ? `fill-opacity: ${box.level % 2 ? 0.55 : 1}` : "" }),
     );
-    if (state && !box.open && state.share > 0) group.append(makeSvg("rect", { class: "anb-module-done", width: w * state.share, height: h, rx: 4 }));
+    if (state && !box.open && state.share > 0) group.append(makeSvg("rect", { class: "anb-module-progress", width: w * state.share, height: h, rx: 4 }));
     if (whole) {
       const all = nodesIn(reply, at);
       let x = 1;
@@ -325,6 +336,7 @@ export function createModules({ selected = () => {} } = {}) {
   return {
     element,
     show,
+    find,
     /** Modules whose children are in sight, for a question about these. */
     open: () => [0, ...opened].filter((module) => replies.has(module)),
     /** Colour what is done and what runs. @param {ModuleStates | null} now */

@@ -385,6 +385,12 @@ export interface Answers {
     counts: Record<string, number>;
     hidden: number;
   };
+  modules: ModuleAbout;
+  module: { module: number; labels: string[] };
+  module_detail: ModuleDetail;
+  module_search: { found: ModuleLink[]; total: number };
+  /** Of the children of modules: how many operations are done and run, of how many. */
+  module_states: { rank: number };
   held: { picture: number; at_ps: number; phase: string; from_ps: number; to_ps: number; chunks: number };
   hot: { picture: number; bundles: number[]; busy: number[]; of: number };
   inside: { at_ps: number; over_ps: number; known: boolean; states: SmState[] };
@@ -935,6 +941,7 @@ export interface ModuleReply {
 /** A module or a node (those from the number of modules on), its name, and the modules around it. */
 export type ModuleLink = [entity: number, name: string, around: number[]];
 export interface ModuleDetail {
+  entity: number;
   facts: string[][];
   before: ModuleLink[];
   after: ModuleLink[];
