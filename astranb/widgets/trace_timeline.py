@@ -70,9 +70,7 @@ class TraceTimeline(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         """One line: what it shows."""
-        ranks = len(self.tracks.traces)
-        ending = "" if ranks == 1 else "s"
-        return f"<TraceTimeline of {self.feed.title}: {len(self.tracks):,} spans of {ranks:,} rank{ending}>"
+        return f"<TraceTimeline of {self.feed.title}: {self.feed.counts}>"
 
     def _command(self, command: str, **_options: Any) -> None:
         """Nothing moves time."""

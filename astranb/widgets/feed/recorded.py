@@ -47,6 +47,12 @@ class TraceFeed(Feed):
         """The name of the job."""
         return self._title
 
+    @property
+    def counts(self) -> str:
+        """How many spans of how many ranks there are."""
+        spans, ranks = len(self.tracks), len(self.tracks.traces)
+        return f"{spans:,} span{'s' * (spans != 1)} of {ranks:,} rank{'s' * (ranks != 1)}"
+
     def mark(self) -> None:
         """Time does not move."""
 
@@ -58,8 +64,14 @@ class TraceFeed(Feed):
             name: []
             for name in ("gpus", "phases", "kinds", "states", "blocks", "boxes", "bundles", "tiles", "units")
         }
-        about = f"{len(self.tracks):,} spans of {len(self.tracks.traces):,} ranks: {self.tracks.how}"
-        return {**empty, "picture": 0, "recording": True, "width": 1, "height": 1, "hint": about}, []
+        return {
+            **empty,
+            "picture": 0,
+            "recording": True,
+            "width": 1,
+            "height": 1,
+            "hint": f"{self.counts}: {self.tracks.how}",
+        }, []
 
     def timeline(self, *, with_spans: bool = True) -> Message:
         """There is nothing that timelines draw without asking, with spans or without."""
