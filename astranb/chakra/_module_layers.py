@@ -13,7 +13,7 @@ import numpy as np
 from ._modules import ModuleTree
 from ._wire import Ints
 
-__all__ = ["ModuleDrawing", "draw_module"]
+__all__ = ["ModuleDrawing", "draw_module", "draw_modules"]
 
 _MOST_BESIDE: Final = 6  # boxes in a row; more of one layer go into further rows
 
@@ -27,22 +27,22 @@ class ModuleDrawing(NamedTuple):
         The children, in an order in which they can begin.
     row, slot : array of int64
         The row of boxes of each child from the top, and its place in it from the left.
+    implied : array of int64
+        Whether other edges lead from the first end of an edge to the second, too.
     before, after : array of int64
-        Children, by their place in ``entities``: the second waits for the first.
+        Of each edge children, by their place in ``entities``: the second waits for the first.
     data, control : array of int64
         How many dependencies of each kind an edge stands for.
-    implied : array of bool
-        Whether other edges lead from the first to the second, too.
     """
 
     entities: Ints
     row: Ints
     slot: Ints
+    implied: Ints
     before: Ints
     after: Ints
     data: Ints
     control: Ints
-    implied: np.ndarray
 
 
 def draw_module(tree: ModuleTree, module: int) -> ModuleDrawing:
@@ -59,21 +59,61 @@ def draw_module(tree: ModuleTree, module: int) -> ModuleDrawing:
     >>> _ = step.compute("c", num_ops=1, after=[first, second])
     >>> drawn = draw_module(ModuleTree(step.build()), 0)
     >>> drawn.row, drawn.implied
-    (array([0, 1, 2]), array([False,  True, False]))
+    (array([0, 1, 2]), array([0, 1, 0]))
     """
     entities = tree.children(module)
     edges = tree.edges(module)
     by_number = np.argsort(entities)
     ordered = entities[by_number]
     before, after = (by_number[np.searchsorted(ordered, one)] for one in (edges.before, edges.after))
-    parents: list[list[int]] = [[] for _ in entities]
-    for a, b in zip(before.tolist(), after.tolist(), strict=True):
+    return ModuleDrawing(
+        entities, *_drawn(len(entities), before, after), before, after, edges.data, edges.control
+    )
+
+
+def draw_modules(tree: ModuleTree) -> tuple[ModuleDrawing, Ints, Ints]:
+    """Place the children of all modules, one module behind the other.
+
+    Returns
+    -------
+    drawing : ModuleDrawing
+    first, edge : array of int64
+        Where the children of each module begin, and its edges; and the ends of the last ones.
+    """
+    children, (edge, edges) = tree.all_children, tree.all_edges
+    first, entities = children
+    place = np.zeros(len(tree) + tree.count, np.int64)
+    place[entities] = np.arange(len(entities)) - np.repeat(first[:-1], np.diff(first))
+    before, after = place[edges.before], place[edges.after]
+    columns: list[list[np.ndarray]] = [[], [], []]
+    starts, begins = first.tolist(), edge.tolist()
+    for module in range(len(tree)):
+        mine = slice(begins[module], begins[module + 1])
+        count = starts[module + 1] - starts[module]
+        for column, one in zip(columns, _drawn(count, before[mine], after[mine]), strict=True):
+            column.append(one)
+    row, slot, implied = (np.concatenate(column) for column in columns)
+    drawing = ModuleDrawing(entities, row, slot, implied, before, after, edges.data, edges.control)
+    return drawing, first, edge
+
+
+def _drawn(count: int, before: Ints, after: Ints) -> tuple[Ints, Ints, Ints]:
+    """Give the row and slot of each child, and which edges are implied."""
+    parents: list[list[int]] = [[] for _ in range(count)]
+    pairs = list(zip(before.tolist(), after.tolist(), strict=True))
+    for a, b in pairs:
         if a < b:
             parents[b].append(a)
-    row, slot = _places(parents)
-    return ModuleDrawing(
-        entities, row, slot, before, after, edges.data, edges.control, _implied(parents, before, after)
-    )
+    above, longer = [], []  # what each child comes after, as bits: at all, and over another child
+    for some in parents:
+        far = near = 0
+        for one in some:
+            far |= above[one]
+            near |= 1 << one
+        longer.append(far)
+        above.append(far | near)
+    implied = [a < b and longer[b] >> a & 1 for a, b in pairs]
+    return *_places(parents), np.array(implied, np.int64)
 
 
 def _places(parents: list[list[int]]) -> tuple[Ints, Ints]:
@@ -85,7 +125,7 @@ def _places(parents: list[list[int]]) -> tuple[Ints, Ints]:
         if layer[child] == len(layers):
             layers.append([])
         layers[layer[child]].append(child)
-    row, slot = np.zeros(len(parents), np.int64), np.zeros(len(parents), np.int64)
+    row, slot = [0] * len(parents), [0] * len(parents)
     middle = [0.0] * len(parents)
     begun = 0
     for some in layers:
@@ -100,22 +140,4 @@ def _places(parents: list[list[int]]) -> tuple[Ints, Ints]:
             inside = min(each, len(some) - at // each * each)
             middle[child] = at % each - (inside - 1) / 2
         begun += rows
-    return row, slot
-
-
-def _implied(parents: list[list[int]], before: Ints, after: Ints) -> np.ndarray:
-    """Find the edges beside which a longer way leads from the first to the second."""
-    above: list[int] = []  # what each child comes after, as bits
-    longer: list[int] = []  # that over another child
-    for some in parents:
-        far = 0
-        for one in some:
-            far |= above[one]
-        near = 0
-        for one in some:
-            near |= 1 << one
-        longer.append(far)
-        above.append(far | near)
-    pairs = zip(before.tolist(), after.tolist(), strict=True)
-    return np.array([a < b and bool(longer[b] >> a & 1) for a, b in pairs], bool)
-
+    return np.array(row, np.int64), np.array(slot, np.int64)

@@ -1,8 +1,8 @@
 """The modules of a graph: a hierarchy of its nodes, as far as it is recorded or their names tell.
 
-A PyTorch trace records which operation called which (``ctrl_deps``): a caller is a module. Elsewhere the words of
-names are: ``L3 fwd 0 attn`` lies in ``L3``, ``fwd``, ``0``. A module has at most a hundred children; of more, runs
-of a hundred are modules of their own, so that whatever shows one module needs little.
+A PyTorch trace records which operation called which (``ctrl_deps``): a caller is a module. Elsewhere the
+words of names are: ``L3 fwd 0 attn`` lies in ``L3``, ``fwd``, ``0``. A module has at most a hundred children;
+of more, runs of a hundred are modules of their own, so that whatever shows one module needs little.
 
 Modules and nodes together are *entities*: module K is entity K, the node in row R is entity ``modules + R``.
 """
@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.core.arrays import distinct, offsets
+from astranb.core.arrays import offsets
 from astranb.core.errors import InputError
 
 from ._check import ordered
@@ -26,9 +26,9 @@ from ._schema import NodeType
 from ._trace import Trace
 from ._wire import Ints
 
-__all__ = ["KINDS", "FoldedEdges", "GraphNodes", "ModuleTree"]
+__all__ = ["NODE_KINDS", "FoldedEdges", "GraphNodes", "ModuleTree"]
 
-KINDS: Final = ("compute", "communication", "memory", "other")
+NODE_KINDS: Final = ("compute", "communication", "memory", "other")
 """Kinds of nodes, by their number."""
 
 MOST_CHILDREN: Final = 100
@@ -54,7 +54,7 @@ class GraphNodes(NamedTuple):
     ----------
     names : Distinct of str
     kind : array of int64
-        As :data:`KINDS`.
+        As :data:`NODE_KINDS`.
     before, after : array of int64
         The rows of each dependency: the second waits for the first.
     control : array of bool
@@ -63,6 +63,8 @@ class GraphNodes(NamedTuple):
         0 where they are not known.
     callers : array of int64, optional
         The row that called each node; -1: none is known.
+    ids : array of uint64, optional
+        By default the rows.
     source : str
         The name of the whole.
     notes : tuple of str
@@ -78,6 +80,7 @@ class GraphNodes(NamedTuple):
     bytes: Ints
     flops: Ints
     callers: Ints | None = None
+    ids: NDArray[np.uint64] | None = None
     source: str = "trace"
     notes: tuple[str, ...] = ()
 
@@ -115,6 +118,7 @@ class GraphNodes(NamedTuple):
             np.where(kind == 1, np.maximum(size, 0), 0),
             np.maximum(flops, 0),
             _callers(trace),
+            trace.id,
             trace.source,
             tuple(notes),
         )
@@ -155,6 +159,13 @@ class ModuleTree:
     depth : array of int64
     module_of : array of int64
         The innermost module of each node.
+    kinds : array of int64, shape (modules, 4)
+        How many nodes of each kind are in each module, as :data:`NODE_KINDS`.
+    duration_ns, bytes, flops : array of float64
+        What they have together: recorded time, bytes of communication, operations.
+    critical : array of float64
+        The part of the critical path that is in each module: the chain of dependencies with the most recorded
+        time. ``share`` is that of each node.
     by : str
     notes : tuple of str
         Faults: cycles, dependencies on nodes that do not exist, ids that occur twice.
@@ -205,7 +216,7 @@ class ModuleTree:
         return len(self.labels)
 
     def _order(self) -> None:
-        """Number the nodes in an order in which they can run, as far as they can, and find the longest path."""
+        """Number the nodes in an order in which they can run, and find the longest path."""
         nodes = self.nodes
         real = nodes.before != nodes.after
         before, after = nodes.before[real], nodes.after[real]
@@ -216,8 +227,8 @@ class ModuleTree:
         done[order] = True
         rest = np.flatnonzero(~done)
         if len(rest):
-            what = f"nodes wait for each other in a cycle: {len(rest):,} nodes in it and after it"
-            self.notes = (*self.notes, f"{what} are shown in the order of the file, and on no critical path")
+            what = f"nodes that wait for each other in a cycle, or for these: {len(rest):,}"
+            self.notes = (*self.notes, f"{what}; they are in the order of the file, and on no critical path")
         self.position = np.empty(self.count, np.int64)
         self.position[np.concatenate([np.array(order, np.int64), rest])] = np.arange(self.count)
         self.on_path = _longest_path(order, parents, nodes.duration_ns)
@@ -243,9 +254,7 @@ class ModuleTree:
         self.parent = np.concatenate([members[:size], np.array(parent[size:], np.int64)])
         self.module_of = members[size:]
 
-    def _split_run(
-        self, module: int, mine: Ints, members: Ints, size: int, begun: int, whole: int
-    ) -> None:
+    def _split_run(self, module: int, mine: Ints, members: Ints, size: int, begun: int, whole: int) -> None:
         """Put runs of children, as few as can be, into modules of their own."""
         each = MOST_CHILDREN
         while each * MOST_CHILDREN < len(mine):
@@ -271,25 +280,33 @@ class ModuleTree:
                 self.depth[module] = self.depth[parent[module]] + 1
         self.first = np.full(count, max(self.count, 1), np.int64)
         np.minimum.at(self.first, self.module_of, self.position)
-        path_ns = np.where(self.on_path, nodes.duration_ns, 0)
-        weights = (nodes.duration_ns, nodes.bytes, nodes.flops, path_ns)
-        sums = [np.bincount(self.module_of, weight, count).astype(float) for weight in weights]
-        sums += [np.bincount(self.module_of[nodes.kind == kind], minlength=count).astype(float) for kind in range(4)]
-        table = np.array(sums)
-        levels = np.argsort(self.depth, kind="stable")[::-1]
-        bounds = np.flatnonzero(np.diff(self.depth[levels])) + 1
-        for some in np.split(levels, bounds):  # a level of the hierarchy at once, the innermost first
-            inner = some[self.parent[some] >= 0]
-            np.add.at(table, (slice(None), self.parent[inner]), table[:, inner])
-            np.minimum.at(self.first, self.parent[inner], self.first[inner])
-        self.duration_ns, self.bytes, self.flops, on_path = table[:4]
-        self.kinds = table[4:].T.astype(np.int64)
-        self.critical: Floats = on_path / max(float(on_path[0]), 1.0)
+        path_ns = np.where(self.on_path, nodes.duration_ns, 0).astype(float)
+        self.share: Floats = path_ns / max(float(path_ns.sum()), 1.0)
+        self._levels = self._outer_levels()
+        weights = (nodes.duration_ns, nodes.bytes, nodes.flops, self.share)
+        self.duration_ns, self.bytes, self.flops, self.critical = (self.sums(one) for one in weights)
+        self.kinds = np.column_stack([self.sums(nodes.kind == kind) for kind in range(4)]).astype(np.int64)
+        for some in self._levels:
+            np.minimum.at(self.first, self.parent[some], self.first[some])
+
+    def _outer_levels(self) -> list[Ints]:
+        """The modules of each depth, the innermost first, without the whole."""
+        order = np.argsort(self.depth, kind="stable")[::-1]
+        bounds = np.flatnonzero(np.diff(self.depth[order])) + 1
+        return np.split(order, bounds)[:-1]
+
+    def sums(self, values: NDArray[Any]) -> Floats:
+        """Add up a number of each node by modules, with all that is inside."""
+        found = np.bincount(self.module_of, values, len(self.labels)).astype(float)
+        for some in self._levels:
+            np.add.at(found, self.parent[some], found[some])
+        return found
 
     # What one module shows
 
     @cached_property
-    def _children(self) -> Lists:
+    def all_children(self) -> Lists:
+        """The children of each module."""
         around = np.concatenate([self.parent, self.module_of])
         place = np.concatenate([self.first, self.position])
         order = np.lexsort([place, around])[1:]  # without the whole, which is around all
@@ -297,7 +314,7 @@ class ModuleTree:
 
     def children(self, module: int) -> Ints:
         """The entities right inside a module, in an order in which they can begin."""
-        return self._children.of(module)
+        return self.all_children.of(module)
 
     def row(self, entity: int) -> int:
         """The row of an entity that is a node; -1: it is a module."""
@@ -328,12 +345,16 @@ class ModuleTree:
 
     def edges(self, module: int) -> FoldedEdges:
         """The dependencies between the children of a module."""
-        starts, edges = self._folded
+        starts, edges = self.all_edges
         return FoldedEdges(*(column[starts[module] : starts[module + 1]] for column in edges))
 
     @cached_property
-    def _folded(self) -> tuple[Ints, FoldedEdges]:
-        """Each dependency once: in the innermost module around both of its nodes, between two children of it."""
+    def all_edges(self) -> tuple[Ints, FoldedEdges]:
+        """Where the edges of each module begin, and all of them.
+
+        Each dependency is in one of them: in the innermost module around both of its nodes, between two
+        children of it.
+        """
         nodes = self.nodes
         up = np.concatenate([self.parent, self.module_of])
         depth = np.concatenate([self.depth, self.depth[self.module_of] + 1])
@@ -369,12 +390,12 @@ def _notes(trace: Trace, dangling: int) -> list[str]:
     """What is wrong with the dependencies of a trace."""
     found = []
     if again := len(trace.duplicates):
-        found.append(f"{again:,} nodes have an id that occurs twice: dependencies lead to the first one")
+        found.append(f"nodes with the id of another one: {again:,}; dependencies lead to the first")
     if dangling:
-        found.append(f"{dangling:,} dependencies on nodes that do not exist are not drawn")
+        found.append(f"dependencies on nodes that do not exist, not drawn: {dangling:,}")
     own = trace.linked[0] == trace.linked[2]
     if own.any():
-        found.append(f"{int(own.sum()):,} dependencies of nodes on themselves are not drawn")
+        found.append(f"dependencies of nodes on themselves, not drawn: {int(own.sum()):,}")
     return found
 
 
@@ -439,7 +460,9 @@ def _by_callers(nodes: GraphNodes, callers: Ints) -> tuple[list[str], list[int],
             number[row] = len(number) + 1
     labels = ["", *(nodes.names[row] or f"node {row}" for row in number)]
     parent = [-1, *(number[above[row]] if above[row] >= 0 else 0 for row in number)]
-    inside = [number[row] if calls[row] else number[above[row]] if above[row] >= 0 else 0 for row in range(count)]
+    inside = [
+        number[row] if calls[row] else number[above[row]] if above[row] >= 0 else 0 for row in range(count)
+    ]
     return labels, parent, np.array(inside, np.int64), {module: row for row, module in number.items()}
 
 

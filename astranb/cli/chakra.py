@@ -11,8 +11,11 @@ from astranb.core.errors import InputError
 from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
-from .chakra_formats import check, convert, info, without_durations
+from .chakra_cases import add_case_options, generate_cases
+from .chakra_formats import check, convert, info, opened, without_durations
 from .chakra_look import add_views, viewed
+from .chakra_merge import add_merge_commands
+from .chakra_scale import add_scale
 from .printing import Report
 
 __all__ = ["add_commands"]
@@ -44,11 +47,12 @@ def add_commands(commands: Any) -> None:
     listing.add_argument("file", help=_TRACE)
 
     generate = add_command(
-        verbs, "generate", "write the traces of a model divided over ranks", _generate,
+        verbs, "generate", "write the traces of a model divided over ranks, or small ones to test", _generate,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_model_options(generate)
-    generate.add_argument("--list", action="store_true", help="list all models")
+    add_case_options(generate)
+    generate.add_argument("--list", action="store_true", help="list all models, and cases")
     generate.add_argument("--gpu", help="write durations of this GPU's kernels, as h100-sxm")
     add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
 
@@ -85,9 +89,14 @@ def add_commands(commands: Any) -> None:
 
     draw = add_command(verbs, "draw", "draw the graph of a trace", _draw)
     draw.add_argument("file", help=_TRACE)
-    add_output(draw, "FILE.svg, or FILE.dot for Graphviz", required=True)
+    add_output(draw, "FILE.html, modules that open; FILE.svg, or FILE.dot for Graphviz", required=True)
+    draw.add_argument(
+        "--by", choices=("callers", "names"), help="page: what modules are (default: callers, if recorded)"
+    )
     draw.add_argument("--most", type=int, default=400, metavar="N", help="most nodes to draw (default: 400)")
     draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
+
+    add_scale(verbs)
 
     synthesize = add_command(
         verbs, "synthesize", "learn from a corpus of traces and write a synthetic workload", _synthesize
@@ -108,6 +117,8 @@ def add_commands(commands: Any) -> None:
         help="write how near held-out workloads are, on simulated clusters too, and what is given away",
     )  # fmt: skip
 
+    add_merge_commands(verbs)
+
 
 def _json(args: argparse.Namespace) -> Report:
     from astranb.chakra import as_document, read
@@ -121,6 +132,8 @@ def _json(args: argparse.Namespace) -> Report:
 def _generate(args: argparse.Namespace) -> Report:
     if args.list:
         return _list_models()
+    if args.case is not None:
+        return generate_cases(args)
     for name in ("model", "output"):
         if getattr(args, name) is None:
             raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
@@ -146,12 +159,15 @@ def _generate(args: argparse.Namespace) -> Report:
 
 
 def _list_models() -> Report:
+    from astranb.chakra import CASES
     from astranb.workload.models import MODELS
 
     rows = [
         {"model": name, "parameters": one.parameters, "source": one.source} for name, one in MODELS.items()
     ]
-    return Report(rows, [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows])
+    lines = [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows]
+    lines += ["cases (--case):", *(f"{name:<38} {text}" for name, text in CASES.items())]
+    return Report(rows, lines)
 
 
 def _link(args: argparse.Namespace) -> Report:
@@ -217,12 +233,27 @@ def _recorded_line(row: dict[str, Any]) -> str:
 def _draw(args: argparse.Namespace) -> Report:
     from astranb.chakra import draw
 
+    if args.output.lower().endswith(".html"):
+        return _draw_page(args)
+    if args.by is not None:
+        raise InputError("--by is for pages", where="draw", hint="give --output FILE.html")
     traces, notes = viewed(args.file)
     document = draw(traces[0], args.output, most=args.most, start=args.start)
     text = f"{document['nodes']:,} nodes and {document['dependencies']:,} dependencies"
     if document["nodes_left_out"]:
         text += f"; left out: {document['nodes_left_out']:,} and {document['dependencies_left_out']:,}"
     return Report(document, [text], notes=notes)
+
+
+def _draw_page(args: argparse.Namespace) -> Report:
+    """Write the graph by module as a page: faults are drawn, not repaired."""
+    from astranb.widgets.graph_page import write_graph
+
+    found = opened(args.file, whole=False)
+    tree = write_graph(next(iter(found.traces.values())), args.output, by=args.by)
+    document = {"nodes": tree.count, "modules": len(tree) - 1, "by": tree.by, "notes": list(tree.notes)}
+    text = f"{tree.count:,} nodes in {len(tree) - 1:,} modules by {tree.by}"
+    return Report(document, [text], notes=[*found.notes, *tree.notes])
 
 
 def _synthesize(args: argparse.Namespace) -> Report:

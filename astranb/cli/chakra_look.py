@@ -72,8 +72,8 @@ def _add_simulated(parser: Any) -> None:
 
 
 def viewed(name: str) -> tuple[list[Trace], list[str]]:
-    """Return traces to look at: faulty ones repaired as far as that is clear, with notes."""
-    from astranb.chakra import repaired
+    """Return traces to look at: faulty ones repaired where that is clear; notes name faults that are left."""
+    from astranb.chakra import faults, repaired
 
     found = opened(name, whole=False)
     traces, notes = [], [*found.notes]
@@ -81,6 +81,7 @@ def viewed(name: str) -> tuple[list[Trace], list[str]]:
         better, done = repaired(trace)
         traces.append(better)
         notes += [f"{trace.source}: {one} to show it" for one in done]
+        notes += [f"{trace.source}: {one}" for one in faults(better) if not one.runs]
     return traces, notes
 
 
@@ -114,7 +115,7 @@ def _simulated(file: str, traces: list[Trace], system: str, network: str, groups
     """Return when nodes begin and end on ASTRA-sim's network."""
     import numpy as np
 
-    from astranb.chakra import NodeType, Times
+    from astranb.chakra import Times, issue_order
     from astranb.engine.messages import Run
     from astranb.workload.astrasim2 import load
 
@@ -124,8 +125,7 @@ def _simulated(file: str, traces: list[Trace], system: str, network: str, groups
     table = run.machine.operations
     begun, found = 0, []
     for trace in traces:
-        order = np.argsort(trace.id, kind="stable")
-        kept = order[trace.type[order] != NodeType.METADATA]
+        kept, _ = issue_order(trace)
         start, end = np.full(len(trace), -1, np.int64), np.full(len(trace), -1, np.int64)
         own = slice(begun, begun + len(kept))
         start[kept], end[kept] = table["start_ns"][own], table["end_ns"][own]
@@ -177,7 +177,7 @@ def _groups_file(args: argparse.Namespace, file: str) -> str | None:
 
 def _groups(args: argparse.Namespace, file: str, ranks: int) -> dict[str, list[int]]:
     """The ranks of process groups, where a file says them."""
-    from astranb.workload.astrasim2.documents import read_groups
+    from astranb.chakra import read_groups
 
     path = _groups_file(args, file)
     return {} if path is None else {str(one): members for one, members in read_groups(path, ranks).items()}

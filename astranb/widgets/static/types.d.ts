@@ -385,6 +385,12 @@ export interface Answers {
     counts: Record<string, number>;
     hidden: number;
   };
+  modules: ModuleAbout;
+  module: { module: number; labels: string[] };
+  module_detail: ModuleDetail;
+  module_search: { found: ModuleLink[]; total: number };
+  /** Of the children of modules: how many operations are done and run, of how many. */
+  module_states: { rank: number };
   held: { picture: number; at_ps: number; phase: string; from_ps: number; to_ps: number; chunks: number };
   hot: { picture: number; bundles: number[]; busy: number[]; of: number };
   inside: { at_ps: number; over_ps: number; known: boolean; states: SmState[] };
@@ -915,4 +921,84 @@ export interface CountedRecording extends PackedHeader {
 export interface StudyRecording extends PackedHeader {
   study: Recorded<StudyMessage>;
   details: Record<string, PointDetail>;
+}
+
+// A graph by module -------------------------------------------------------------------
+
+export interface ModuleAbout {
+  title: string;
+  modules: number;
+  nodes: number;
+  by: string;
+  notes: string[];
+}
+/** One module: its children, which are named by their text's number, and the edges between two of them. */
+export interface ModuleReply {
+  module: number;
+  labels: string[];
+  arrays: Columns<"module">;
+}
+/** A module or a node (those from the number of modules on), its name, and the modules around it. */
+export type ModuleLink = [entity: number, name: string, around: number[]];
+export interface ModuleDetail {
+  entity: number;
+  facts: string[][];
+  before: ModuleLink[];
+  after: ModuleLink[];
+  counts: Pair;
+}
+export interface ModuleSource {
+  module(module: number): Promise<ModuleReply>;
+  detail(entity: number): Promise<ModuleDetail>;
+  search(text: string): Promise<{ found: ModuleLink[]; total: number }>;
+}
+/** By module or node how much of it is done, and what it does now. */
+export type ModuleStates = Map<number, { state: string; share: number; text: string }>;
+export interface ModuleBox {
+  entity: number;
+  /** The module that it is in, and its place among the children. */
+  around: number;
+  reply: ModuleReply;
+  at: number;
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+  level: number;
+  row: number;
+  open: boolean;
+}
+export interface ModuleLine {
+  a: number;
+  b: number;
+  around: number;
+  path: string;
+  heads: string;
+  data: number;
+  control: number;
+  both: boolean;
+  up: boolean;
+  implied: boolean;
+  /** What it covers: left, top, right, bottom. */
+  box: number[];
+}
+export interface ModulePicture {
+  wide: number;
+  high: number;
+  boxes: ModuleBox[];
+  lines: ModuleLine[];
+}
+export interface TraceGraphTraits {
+  _modules: Record<string, string>;
+  _about: ModuleAbout;
+  _selected: number;
+}
+export interface TraceGraphRecording extends PackedHeader {
+  about: ModuleAbout;
+  tree: {
+    labels: string[];
+    names: string[];
+    attributes: { name: string; values: string[] }[];
+    buffers: Record<"module" | "module_tree" | "module_values", number[]>;
+  };
 }
