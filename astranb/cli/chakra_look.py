@@ -141,7 +141,7 @@ def _statistics(args: argparse.Namespace) -> Report:
     if args.rows < 1:
         raise InputError(f"{args.rows} rows", where="--rows", hint="give at least 1")
     traces, notes = viewed(args.file)
-    found = _counted(args, args.file, traces)
+    found = _counted(args, args.file, traces, notes)
     sums = ((row["communication_ns"], row["waiting_ns"]) for row in found.by_rank)
     if found.communication and not any(map(any, sums)):
         notes.append("no communication has a duration: simulate it (--system, --network)")
@@ -157,17 +157,25 @@ def _statistics(args: argparse.Namespace) -> Report:
 
 
 def _counted(
-    args: argparse.Namespace, file: str, traces: list[Trace], second: bool = False
+    args: argparse.Namespace, file: str, traces: list[Trace], notes: list[str], *, second: bool = False
 ) -> TraceStatistics:
     from astranb.chakra import statistics
+
+    work = [_work(trace, notes) for trace in traces]
+    times = _times(args, file, traces, second)
+    return statistics(traces, times, groups=_groups(args, file, len(traces)), work=work)
+
+
+def _work(trace: Trace, notes: list[str]) -> dict[int, tuple[int, int]]:
+    """The operations and bytes of computations whose shapes are recorded."""
     from astranb.workload.astrasim2.trace_kernels import shaped_of
 
-    times = _times(args, file, traces, second)
-    work = [
-        {row: (one.flops, one.touched) for row, one in shaped_of(trace).items() if one is not None}
-        for trace in traces
-    ]
-    return statistics(traces, times, groups=_groups(args, file, len(traces)), work=work)
+    try:
+        found = shaped_of(trace)
+    except InputError as error:
+        notes.append(f"{error.where}: {error.what}: no roofline from shapes")
+        return {}
+    return {row: (one.flops, one.touched) for row, one in found.items() if one is not None}
 
 
 def _groups_file(args: argparse.Namespace, file: str) -> str | None:
@@ -299,8 +307,8 @@ def _compare(args: argparse.Namespace) -> Report:
             traces.append(found)
             notes += said
         counted = (
-            _counted(args, args.first, traces[0]),
-            _counted(args, args.second, traces[1], second=True),
+            _counted(args, args.first, traces[0], notes),
+            _counted(args, args.second, traces[1], notes, second=True),
         )
         document["slower"] = why_slower(traces[0], traces[1], counted, depth=args.depth)
         lines += _slower_lines(document["slower"])

@@ -34,7 +34,7 @@ from astranb.chakra import (
 from astranb.cli import main
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-SUM = {"comm_type": int(CollectiveType.ALL_REDUCE), "comm_size": 4096}
+SUM: dict[str, Any] = {"comm_type": int(CollectiveType.ALL_REDUCE), "comm_size": 4096}
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_the_breakdown_is_that_of_holistic_trace_analysis():
         nodes = [
             Node(
                 number, "Memcpy" if kind == 2 else f"kernel {kind}", kinds[kind], (), (), start + 1, took,
-                {"stream": stream, **(SUM if kind == 1 else {})},
+                dict[str, Any](SUM if kind == 1 else {}, stream=stream),
             )
             for number, (start, took, stream, kind) in enumerate(rank["events"])
         ]  # fmt: skip
