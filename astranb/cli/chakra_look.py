@@ -195,12 +195,14 @@ def _ms(ns: float) -> str:
     return f"{ns / 1e6:,.3f}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lay out rows of text; the first column is words, the others are numbers."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Iterator[str]:
+    """Lay out rows of text: so many columns are words, the others are numbers."""
     every = [list(head), *map(list, rows)]
     widths = [max(len(row[at]) for row in every) for at in range(len(head))]
     for row in every:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)]
+        cells = [
+            cell.ljust(widths[at]) if at < words else cell.rjust(widths[at]) for at, cell in enumerate(row)
+        ]
         yield "  ".join(cells).rstrip()
 
 
@@ -246,20 +248,26 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
             ]
             for row in found.operators[:most]
         ],
+        words=2,
     )
     yield from _left(found.operators, most)
     if found.communication:
+        many = len(found.communication) > most
+        rows = found.dimensions if many else found.communication
+        first = ["groups", "dimension"] if many else ["group", "dimension"]
         yield ""
         yield "Communication: bytes of a rank, times of the transfer and of a rank's waits, ms"
         yield from table(
-            ["group", "collective", "dimension", "count", "bytes", "transfer", "waiting"],
+            [*first, "collective", "count", "bytes", "transfer", "waiting"],
             [
-                [_group(row), row["collective"], row["dimension"], f"{row['count']:,}",
-                 format_bytes(row["bytes"]), _ms(row["transfer_ns"]), _ms(row["waiting_ns"])]
-                for row in found.communication[:most]
+                [str(row["groups"]) if many else _group(row), row["dimension"], row["collective"],
+                 f"{row['count']:,}", format_bytes(row["bytes"]), _ms(row["transfer_ns"]),
+                 _ms(row["waiting_ns"])]
+                for row in rows[:most]
             ],
+            words=3,
         )  # fmt: skip
-        yield from _left(found.communication, most)
+        yield from _left(rows, most)
     if any(row["late_ns"] or row["waiting_ns"] for row in found.skew):
         yield ""
         yield "Skew: how late ranks come to collectives, on average, and how long they wait in all, ms"
