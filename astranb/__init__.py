@@ -27,6 +27,7 @@ __all__ = [
     "Simulation",
     "Study",
     "TraceGraph",
+    "TraceTimeline",
     "Workbench",
     "__version__",
     "collectives",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Study as Study
     from astranb.widgets import TraceGraph as TraceGraph
+    from astranb.widgets import TraceTimeline as TraceTimeline
     from astranb.widgets import Workbench as Workbench
     from astranb.workload.jobs import ClusterJob as Job
     from astranb.workload.jobs import Jobs as Jobs
@@ -73,6 +75,7 @@ __getattr__, __dir__ = lazy(
         "Simulation": "sim",
         "Study": "widgets",
         "TraceGraph": "widgets",
+        "TraceTimeline": "widgets",
         "Workbench": "widgets",
         "collectives": "collectives",
         "compare": "sim",

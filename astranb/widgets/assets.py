@@ -6,12 +6,16 @@ import re
 from pathlib import Path
 
 __all__ = [
+    "COUNTED_MODULES",
+    "COUNTED_PLAYER",
     "EDITOR",
     "ENTRY",
     "MODULES",
     "PAIR",
     "PANELS",
     "PLAYER",
+    "RECORDED",
+    "RECORDED_MODULES",
     "RUNS",
     "STUDY",
     "STUDY_MODULES",
@@ -25,8 +29,8 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "schedule", "study",
-        "trace_graph", "tree_page", "workbench",
+        "counted", "editor", "loader", "offline", "packed", "pair", "recorded", "replayed", "reported",
+        "runs", "schedule", "study", "trace_graph", "tree_page", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
@@ -59,6 +63,8 @@ STUDY = _joined("loader", "study")
 
 TRACE_GRAPH = _joined("loader", "trace_graph")
 """That of a trace's graph."""
+RECORDED = _joined("loader", "recorded")
+"""That of a timeline of traces."""
 
 EDITOR = _joined("theme", "format", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
@@ -71,11 +77,13 @@ STUDY_PLAYER = _joined("packed", "reported")
 
 TRACE_GRAPH_PLAYER = _joined("messages", "packed", "tree_page")
 """What shows a trace's graph in such a page."""
+COUNTED_PLAYER = _joined("loader", "packed", "counted")
+"""What shows statistics of traces in one."""
 
 MODULES = {
     file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
 }
-"""Text by name of the modules that `ENTRY`, `PAIR`, `RUNS`, `STUDY` and `TRACE_GRAPH` load."""
+"""Text by name of the modules that `ENTRY`, `PAIR`, `RUNS`, `STUDY`, `TRACE_GRAPH` and `RECORDED` load."""
 
 
 def _needed(name: str) -> dict[str, str]:
@@ -94,6 +102,11 @@ STUDY_MODULES = _needed("sweep")
 
 TRACE_GRAPH_MODULES = _needed("tree")
 """Those of them that `TRACE_GRAPH` loads."""
+RECORDED_MODULES = _needed("recordings")
+"""Those of a timeline of traces."""
+
+COUNTED_MODULES = _needed("statistics")
+"""Those of a page of statistics."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

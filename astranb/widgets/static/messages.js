@@ -39,7 +39,7 @@ export const COLUMNS = /** @type {const} */ ({
   "doing": { "rank": "u4", "state": "u1", "start": "f8", "end": "f8" },
   "ports": { "waiting": "u4", "fill": "u1", "marks": "u1" },
   "spans": {
-    "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "start": "f8", "end": "f8"
+    "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "label": "u4", "start": "f8", "end": "f8"
   },
   "module": {
     "entity": "u4", "text": "u4", "row": "u4", "slot": "u1", "compute": "u4", "communication": "u4", "memory": "u4", "other": "u4",

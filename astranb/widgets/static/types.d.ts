@@ -204,6 +204,8 @@ interface TrackTable {
   gpu: number[];
   number: number[];
   engine: number[];
+  /** Of recorded traces: threads and streams. */
+  names?: string[];
 }
 interface Searched {
   /** Still being worked out. */
@@ -443,7 +445,7 @@ export interface Answers {
     dropped: number;
     oldest_ps: number;
   };
-  rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable };
+  rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable; tracks?: TrackTable };
   source: { title: string; parts: SourcePart[] };
   span: Span;
   activity_span: Span;
@@ -455,6 +457,7 @@ export interface Answers {
     count: number;
     folded: number;
     present: number[];
+    labels?: string[];
   };
   traffic: {
     ranks: number;
@@ -495,7 +498,7 @@ export type Path = Columns<"critical_path"> & { names: string[] };
 
 export interface Store {
   /** What is simulated: it decides which views and buttons there are. */
-  readonly engine: "cacheline" | "operations";
+  readonly engine: "cacheline" | "operations" | "trace";
   /** Whether there is a scene. */
   readonly ready: boolean;
   /** What does not change; throws before the first one has come. */
@@ -590,7 +593,7 @@ export type StoreEvent = "change" | "scene" | "inspection" | "marked";
 
 /** What a widget's model, or a recorded page in its place, gives. */
 export interface Traits {
-  _engine: "cacheline" | "operations" | "";
+  _engine: "cacheline" | "operations" | "trace" | "";
   _modules: Record<string, string>;
   _panels: Record<string, string | boolean> | null;
   _sizes: Record<string, number> | null;
@@ -896,6 +899,24 @@ export interface StudyTraits {
   };
   _chosen: number;
   _opened: { point?: number; title?: string; view?: string; error?: string };
+}
+/** A row of Python's TraceStatistics (chakra/_statistics.py): times in ns. */
+export type CountedTimes = { [name: `${string}_ns`]: number };
+export interface Counted {
+  ranks: number;
+  how: string;
+  makespan_ns: number;
+  activities: string[];
+  by_rank: (CountedTimes & { rank: number })[];
+  operators: { kind: string; name: string; count: number; time_ns: number; share: number; shown_ns: number }[];
+  communication: { group: string; collective: string; dimension: string; count: number; bytes: number; transfer_ns: number; waiting_ns: number }[];
+  skew: { group: string; rank: number; count: number; late_ns: number; waiting_ns: number; last: number }[];
+  critical_path: { nodes: number; [part: string]: number };
+  points: { flops: number[]; bytes: number[]; duration_ns: number[]; rank: number[]; name: number[]; names: string[]; all: number };
+}
+export interface CountedRecording extends PackedHeader {
+  title: string;
+  counted: Counted;
 }
 export interface StudyRecording extends PackedHeader {
   study: Recorded<StudyMessage>;
