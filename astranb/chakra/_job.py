@@ -296,6 +296,7 @@ class _Recording:
                     None if by is None else _before(pieces.get(by.thread, []), max(event.start, by.start))
                 )
                 piece.after += [] if before is None else [before]
+                piece.caller = None if by is None else by_event.get(by)
                 self.messages.append(piece)
         on_host = [one for one in self.messages if one.event is not None and not one.event.is_device]
         lost = let_threads_wait(self.threads, on_host)
@@ -336,6 +337,7 @@ class _Recording:
             by_event[event] = piece
             self.devices.append(piece)
             chain = _callers(callers.get(launch.thread, []), launch)
+            piece.caller = next((by_event[one] for one in chain if one in by_event), None)
             ops = [self.op_of[one] for one in chain if one in self.op_of]
             if ops:
                 self.op_of[event] = ops[0]
@@ -404,7 +406,10 @@ class _Recording:
         after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])
         texts = ((), ()) if made is None else (made.inputs, made.outputs)
         begun = max(round(piece.start - start.start), 0)
-        return Node(piece.number, piece.name, kind, tuple(after), (), begun, round(took), declared, *texts)
+        called = () if piece.caller is None else (piece.caller.number,)  # done before: it adds no wait
+        return Node(
+            piece.number, piece.name, kind, tuple(after), called, begun, round(took), declared, *texts
+        )
 
 
 _KIND: Final = {"send": NodeType.COMM_SEND, "recv": NodeType.COMM_RECV}

@@ -402,7 +402,7 @@ def _notes(trace: Trace, dangling: int) -> list[str]:
 
 def _callers(trace: Trace) -> Ints | None:
     """The row that called each node, where a PyTorch trace recorded it; -1: none is known."""
-    if not trace.has("rf_id").any() or not len(trace.ctrl_deps.flat):
+    if not (trace.has("rf_id") | trace.has("tid")).any() or not len(trace.ctrl_deps.flat):
         return None
     if (np.diff(trace.ctrl_deps.offset) > 1).any():
         return None

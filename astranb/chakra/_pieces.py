@@ -51,15 +51,18 @@ class Piece:
         What it communicates.
     thread : int
         The thread of the host, from 1; 0 for what a device does.
+    caller : Piece or None
+        The first piece of the operation that called it, or that it is a later piece of.
     """
 
-    __slots__ = ("after", "end", "event", "message", "name", "number", "start", "thread", "took")
+    __slots__ = ("after", "caller", "end", "event", "message", "name", "number", "start", "thread", "took")
 
     def __init__(self, name: str, start: float, end: float, event: Event | None = None) -> None:
         self.name, self.start, self.end, self.event = name, start, end, event
         self.took = max(end - start, 0.0)
         self.after: list[Piece] = []
         self.message: Message | None = None
+        self.caller: Piece | None = None
         self.number, self.thread = -1, 0
 
     def wait_for(self, other: Piece) -> None:
@@ -97,11 +100,13 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, en
         rest = until - at
         if event is not None and event not in first:
             first[event] = Piece(event.name, at, until, event)
+            first[event].caller = first[open_[-2][0]] if len(open_) > 1 else None
             pieces.append(first[event])
         elif event is not None and event.category == "cpu_op" and rest < _BRIEF_US:
             first[event].took += max(rest, 0.0)
         elif rest > 0:
             pieces.append(Piece(OUTSIDE if event is None else f"{OUTSIDE}: {event.name}", at, until))
+            pieces[-1].caller = None if event is None else first[event]
         at = max(at, until)
 
     marks: list[tuple[float, float, Event | None]] = [(one.start, -one.duration, one) for one in events]
