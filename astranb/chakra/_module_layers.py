@@ -15,7 +15,7 @@ from ._wire import Ints
 
 __all__ = ["ModuleDrawing", "draw_module", "draw_modules"]
 
-_MOST_BESIDE: Final = 6  # boxes in a row; more of one layer go into further rows
+_MOST_BESIDE: Final = 4  # boxes in a row; more of one layer go into further rows
 
 
 class ModuleDrawing(NamedTuple):
