@@ -141,7 +141,7 @@ def _statistics(args: argparse.Namespace) -> Report:
     if args.rows < 1:
         raise InputError(f"{args.rows} rows", where="--rows", hint="give at least 1")
     traces, notes = viewed(args.file)
-    found = _counted(args, args.file, traces)
+    found = _counted(args, args.file, traces, notes)
     sums = ((row["communication_ns"], row["waiting_ns"]) for row in found.by_rank)
     if found.communication and not any(map(any, sums)):
         notes.append("no communication has a duration: simulate it (--system, --network)")
@@ -157,17 +157,25 @@ def _statistics(args: argparse.Namespace) -> Report:
 
 
 def _counted(
-    args: argparse.Namespace, file: str, traces: list[Trace], second: bool = False
+    args: argparse.Namespace, file: str, traces: list[Trace], notes: list[str], *, second: bool = False
 ) -> TraceStatistics:
     from astranb.chakra import statistics
+
+    work = [_work(trace, notes) for trace in traces]
+    times = _times(args, file, traces, second)
+    return statistics(traces, times, groups=_groups(args, file, len(traces)), work=work)
+
+
+def _work(trace: Trace, notes: list[str]) -> dict[int, tuple[int, int]]:
+    """The operations and bytes of computations whose shapes are recorded."""
     from astranb.workload.astrasim2.trace_kernels import shaped_of
 
-    times = _times(args, file, traces, second)
-    work = [
-        {row: (one.flops, one.touched) for row, one in shaped_of(trace).items() if one is not None}
-        for trace in traces
-    ]
-    return statistics(traces, times, groups=_groups(args, file, len(traces)), work=work)
+    try:
+        found = shaped_of(trace)
+    except InputError as error:
+        notes.append(f"{error.where}: {error.what}: no roofline from shapes")
+        return {}
+    return {row: (one.flops, one.touched) for row, one in found.items() if one is not None}
 
 
 def _groups_file(args: argparse.Namespace, file: str) -> str | None:
@@ -187,12 +195,14 @@ def _ms(ns: float) -> str:
     return f"{ns / 1e6:,.3f}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lay out rows of text; the first column is words, the others are numbers."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Iterator[str]:
+    """Lay out rows of text: so many columns are words, the others are numbers."""
     every = [list(head), *map(list, rows)]
     widths = [max(len(row[at]) for row in every) for at in range(len(head))]
     for row in every:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)]
+        cells = [
+            cell.ljust(widths[at]) if at < words else cell.rjust(widths[at]) for at, cell in enumerate(row)
+        ]
         yield "  ".join(cells).rstrip()
 
 
@@ -238,21 +248,27 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
             ]
             for row in found.operators[:most]
         ],
+        words=2,
     )
     yield from _left(found.operators, most)
     if found.communication:
+        many = len(found.communication) > most
+        rows = found.dimensions if many else found.communication
+        first = ["groups", "dimension"] if many else ["group", "dimension"]
         yield ""
         yield "Communication: bytes of a rank, times of the transfer and of a rank's waits, ms"
         yield from table(
-            ["group", "collective", "dimension", "count", "bytes", "transfer", "waiting"],
+            [*first, "collective", "count", "bytes", "transfer", "waiting"],
             [
-                [_group(row), row["collective"], row["dimension"], f"{row['count']:,}",
-                 format_bytes(row["bytes"]), _ms(row["transfer_ns"]), _ms(row["waiting_ns"])]
-                for row in found.communication[:most]
+                [str(row["groups"]) if many else _group(row), row["dimension"], row["collective"],
+                 f"{row['count']:,}", format_bytes(row["bytes"]), _ms(row["transfer_ns"]),
+                 _ms(row["waiting_ns"])]
+                for row in rows[:most]
             ],
+            words=3,
         )  # fmt: skip
-        yield from _left(found.communication, most)
-    if found.skew:
+        yield from _left(rows, most)
+    if any(row["late_ns"] or row["waiting_ns"] for row in found.skew):
         yield ""
         yield "Skew: how late ranks come to collectives, on average, and how long they wait in all, ms"
         yield from table(
@@ -299,8 +315,8 @@ def _compare(args: argparse.Namespace) -> Report:
             traces.append(found)
             notes += said
         counted = (
-            _counted(args, args.first, traces[0]),
-            _counted(args, args.second, traces[1], second=True),
+            _counted(args, args.first, traces[0], notes),
+            _counted(args, args.second, traces[1], notes, second=True),
         )
         document["slower"] = why_slower(traces[0], traces[1], counted, depth=args.depth)
         lines += _slower_lines(document["slower"])
