@@ -24,7 +24,8 @@ from ._link import LinkedTrace, link
 from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._repair import read_part, repaired
-from ._scale import ScaledJob, ScaledRank, scale
+from ._scale import ScaledJob, scale
+from ._scaled_rank import ScaledRank
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._summary import NO_DURATIONS, as_document, summary
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
