@@ -46,7 +46,7 @@ class StageRow(NamedTuple):
     parents: tuple[int, ...]
 
 
-class _Placed(NamedTuple):
+class _PlacedRow(NamedTuple):
     """A node of a stage with more or fewer layers: the one that it is like, and what it waits for."""
 
     row: int
@@ -130,8 +130,8 @@ def restaged(
     """
     modules = _modules(rows)
     modules.keep(layers)
-    placed = [_Placed(*one) for one in modules.expanded(more)] if more else [
-        _Placed(row, one.parents) for row, one in enumerate(rows)
+    placed = [_PlacedRow(*one) for one in modules.expanded(more)] if more else [
+        _PlacedRow(row, one.parents) for row, one in enumerate(rows)
     ]  # fmt: skip
     units = _Units([rows[one.row] for one in placed], *stage)
     order = units.ordered(*to)

@@ -145,7 +145,7 @@ class ScaledRank:
             elif node.type in _MEMORY:
                 self.notes.add("memory")
                 zero = rules.replicas if rules.traced.zero else Fraction(1)
-                if (rules.micro * rules.parts, zero) != (1, 1):
+                if rules.micro != 1 or rules.parts != 1 or zero != 1:
                     what = "what the memory outside the GPUs holds does not follow from loads and stores"
                     raise InputError(what, where=trace.place(row), hint="scale data parallelism without ZeRO")
             if node.duration_us and node.type not in (NodeType.COMP, NodeType.METADATA):
