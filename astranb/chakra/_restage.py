@@ -14,7 +14,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
-from ._modules import RepeatedModules, commonest_repeats
+from ._repeated_modules import RepeatedModules, commonest_repeats
 
 __all__ = ["StageProgramRows", "StageRow", "layers_of", "restaged", "warm_up"]
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from astranb.chakra._check import topological_order
-from astranb.chakra._modules import RepeatedModules, commonest_repeats
+from astranb.chakra._repeated_modules import RepeatedModules, commonest_repeats
 from astranb.chakra._schema import NodeType
 from astranb.chakra._trace import Trace
 from astranb.core.errors import InputError
