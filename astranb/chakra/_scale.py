@@ -73,11 +73,9 @@ class ScaledJob:
             **({"pipeline parallelism": self._divided} if self._divided else {}),
             **{subject: text for note, (subject, text) in _NOTES.items() if note in notes},
         }
-        if len(job.traces) == job.ranks and len(self._programs) > self.traced.pipeline:
-            self.assumptions["traces"] = (
-                f"of {len(job.traces)} ranks, {len(self._programs)} of them different; "
-                "more replicas and parts repeat them in turn"
-            )
+        if len(self._programs) > self.plan.pipeline:
+            what = f"of {len(job.traces)} ranks, which differ; more replicas and parts repeat them in turn"
+            self.assumptions["traces"] = what
 
     def _like(self, stage: int) -> int:
         """Give the traced stage that a stage is like: the first, the last, or one between."""
@@ -263,6 +261,7 @@ _NOTES: Final = {
     "root": ("roots", "that of a broadcast, reduction, gather or scatter keeps its position in the group"),
     "host": ("host", "its operations stay beside those of a device"),
     "memory": ("memory outside the GPUs", "loads and stores stay"),
+    "lists": ("lists of groups", "those in metadata nodes are emptied: PREFIX.groups.json has the groups"),
     "durations": ("durations of communication", "as recorded by the few ranks; a simulation takes its own"),
 }
 """What is assumed where traces have something, by its mark."""

@@ -35,6 +35,7 @@ _QUEUES: Final = {
 }  # fmt: skip
 """What is done one after another in a trace that was written so."""
 _MEMORY: Final = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
+_NO_GROUPS: Final = ("['[]']", "[[]]", "['String']")
 _ROOTS: Final = {
     CollectiveType.BROADCAST: "comm_src", CollectiveType.SCATTER: "comm_src",
     CollectiveType.REDUCE: "comm_dst", CollectiveType.GATHER: "comm_dst",
@@ -148,6 +149,10 @@ class ScaledRank:
                 if rules.micro != 1 or rules.parts != 1 or zero != 1:
                     what = "what the memory outside the GPUs holds does not follow from loads and stores"
                     raise InputError(what, where=trace.place(row), hint="scale data parallelism without ZeRO")
+            elif node.type == NodeType.METADATA and node.inputs is not None and '"ranks"' in node.inputs[0]:
+                # ASTRA-sim reads the process groups of a PyTorch job here.
+                self.notes.add("lists")
+                node = replace(node, inputs=_NO_GROUPS)  # noqa: PLW2901 - the others stay
             if node.duration_us and node.type not in (NodeType.COMP, NodeType.METADATA):
                 self.notes.add("durations")
             self.holes.append(holes)

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra import (
+    Attribute,
+    Node,
     NodeType,
     ScaledJob,
     Trace,
@@ -334,6 +336,26 @@ def test_roots_and_groups_of_one_rank() -> None:
         assert int(one.comm_dst[1]) == rank // 2 * 2 + 1
         assert job.groups[int(one.pg_name[1] or 0)] == [rank // 2 * 2, rank // 2 * 2 + 1]
         assert job.groups[int(one.pg_name[2] or 0)] == [rank]
+
+
+def test_lists_of_groups_are_not_those_of_the_few_ranks() -> None:
+    """PyTorch's process groups in a metadata node, which ASTRA-sim reads."""
+    listed = """['[{"pg_name": "0", "ranks": [0, 1]}]']"""
+    nodes = [
+        Node(3, "## process_group:init ##", NodeType.METADATA, inputs=(listed, "[[]]", "['String']")),
+        Node(4, "work", NodeType.COMP, data_deps=(3,), duration_us=5),
+        Node(
+            5,
+            "sum",
+            NodeType.COMM_COLL,
+            (4,),
+            attributes={"comm_type": Attribute(0, "int64_val"), "comm_size": Attribute(64, "int64_val")},
+        ),
+    ]
+    job = scale([Trace.of(nodes)] * 2, 8, traced=Parallelism(data=2))
+    assert job.trace(5).node(0).inputs == ("['[]']", "[[]]", "['String']")
+    assert "lists of groups" in job.assumptions
+    assert job.trace(5).parents.of(1).tolist() == [0]
 
 
 def test_faulty_traces_are_refused_in_one_line(tmp_path: Path) -> None:
