@@ -33,7 +33,8 @@ from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._recorded_tracks import RecordedTracks
 from ._repair import read_part, repaired
-from ._scale import ScaledJob, ScaledRank, scale
+from ._scale import ScaledJob, scale
+from ._scaled_rank import ScaledRank
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._slower import why_slower
 from ._statistics import TraceStatistics, statistics
