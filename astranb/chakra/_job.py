@@ -18,7 +18,7 @@ from ._groups import Matched, alone, matched
 from ._kineto import Event, read_kineto
 from ._link import record_number, synchronisations
 from ._messages import Message, groups_of, is_backend, message_of
-from ._pieces import Piece, host_pieces, let_threads_wait
+from ._pieces import Piece, explain_pauses, host_pieces, let_threads_wait
 from ._pytorch import RecordedOp, device_operation, pytorch_document
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
@@ -246,7 +246,7 @@ class _Recording:
         """Divide what happened into pieces, and find what waits for what."""
         calls = {one.correlation: one for one in self.events if one.is_call and one.correlation >= 0}
         devices = [one for one in self.events if one.is_device or one.category == "gpu_memset"]
-        devices = [one for one in devices if self._launch(one, calls) is not None]
+        devices = [one for one in devices if self._is_inside(one, calls)]
         waits = _blocking(self.events, devices, calls)
         backend = [one for one in self.events if is_backend(one)]
         spans: dict[str, list[Event]] = {}
@@ -254,8 +254,8 @@ class _Recording:
             spans.setdefault(one.thread, []).append(one)
         cuts: dict[str, list[float]] = {}
         for one in devices:
-            launch = calls[one.correlation]
-            cuts.setdefault(launch.thread, []).append(launch.start)
+            if (launch := calls.get(one.correlation)) is not None:
+                cuts.setdefault(launch.thread, []).append(launch.start)
         asked = _asked(backend, self.events)
         for one, call in asked.items():
             cuts.setdefault(call.thread, []).append(max(one.start, call.start))
@@ -304,10 +304,9 @@ class _Recording:
             one.start, one.end = one.start + self.base_us, one.end + self.base_us
         return sorted(messages, key=lambda one: one.start)
 
-    def _launch(self, device: Event, calls: dict[int, Event]) -> Event | None:
-        launch = calls.get(device.correlation)
-        inside = launch is not None and self.start <= launch.start < self.end
-        return launch if inside else None
+    def _is_inside(self, device: Event, calls: dict[int, Event]) -> bool:
+        """Whether work of the device was launched in the recorded steps; else, if it began there."""
+        return self.start <= calls.get(device.correlation, device).start < self.end
 
     def _device_pieces(
         self,
@@ -324,13 +323,13 @@ class _Recording:
                 callers.setdefault(one.thread, []).append(one)
         for event in devices:
             piece = Piece(event.name, event.start, event.end, event)
-            launch = calls[event.correlation]
-            before = _before(pieces.get(launch.thread, []), launch.start)
+            launch = calls.get(event.correlation)
+            before = None if launch is None else _before(pieces.get(launch.thread, []), launch.start)
             piece.after += [one for one in (before, last.get(event.stream)) if one is not None]
             last[event.stream] = piece
             by_event[event] = piece
             self.devices.append(piece)
-            chain = _callers(callers.get(launch.thread, []), launch)
+            chain = [] if launch is None else _callers(callers.get(launch.thread, []), launch)
             ops = [self.op_of[one] for one in chain if one in self.op_of]
             if ops:
                 self.op_of[event] = ops[0]
@@ -342,6 +341,7 @@ class _Recording:
                 self.messages.append(piece)
         for later, earlier in _between_streams(self.events, devices, calls):
             by_event[later].after.append(by_event[earlier])
+        explain_pauses(self.devices, self.start)
 
     def trace(self, rank: int, found: Matched, first: float) -> Trace:
         """Write the nodes of this rank, whose first step began so much later than that of the first rank."""
@@ -483,9 +483,9 @@ def _blocking(
         low, high = bisect.bisect_right(ends, call.start), bisect.bisect_right(ends, call.end)
         last: dict[Any, Event] = {}
         for one in by_end[low:high]:
-            if calls[one.correlation].start <= call.start and (
-                not copies or one.correlation == call.correlation
-            ):
+            launch = calls.get(one.correlation)
+            launched = launch is None or launch.start <= call.start
+            if launched and (not copies or one.correlation == call.correlation):
                 last[one.stream] = one
         if last or not copies:
             found[call] = list(last.values())
@@ -506,6 +506,7 @@ def _between_streams(
             pair for pair in synchronisations(events, devices) if pair[0] in known and pair[1] in known
         )
         return
+    devices = [one for one in devices if one.correlation in calls]
     launched = sorted(devices, key=lambda one: calls[one.correlation].start)
     starts = [calls[one.correlation].start for one in launched]
     for call in events:
