@@ -25,7 +25,7 @@ from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._repair import read_part, repaired
 from ._schema import Attribute, CollectiveType, Node, NodeType
-from ._summary import NO_DURATIONS, as_document, summary
+from ._summary import as_document, durations_note, summary, untimed
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
@@ -33,7 +33,6 @@ from ._timeline import Times, recorded_times, write_timeline
 from ._trace import Trace
 
 __all__ = [
-    "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
     "Distinct",
@@ -60,6 +59,7 @@ __all__ = [
     "check",
     "compare",
     "draw",
+    "durations_note",
     "faults",
     "from_networkx",
     "graph_trace",
@@ -94,6 +94,7 @@ __all__ = [
     "task_graph_traces",
     "to_networkx",
     "topological_order",
+    "untimed",
     "write",
     "write_graphml",
     "write_job",

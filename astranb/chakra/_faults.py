@@ -11,6 +11,7 @@ import numpy as np
 
 from ._check import cyclic_rows, malformed
 from ._schema import CollectiveType, NodeType
+from ._summary import untimed
 from ._trace import Trace
 from ._wire import Ints
 
@@ -94,7 +95,7 @@ def _faults(trace: Trace) -> Iterator[TraceFault]:
             yield TraceFault(
                 f"{kind.name} without {peer}", len(rows), _names(trace, rows), "give the peer's rank"
             )
-    rows = np.flatnonzero((trace.type == NodeType.COMP) & (trace.duration_us == 0) & (trace.num_ops <= 0))
+    rows = np.flatnonzero(untimed(trace) & (trace.num_ops <= 0))
     if len(rows):
         hint = "each takes 1 ns; link a profile"
         what = "computations without a duration or operations"

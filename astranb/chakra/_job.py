@@ -317,6 +317,7 @@ class _Recording:
     ) -> None:
         """Add the work of the device: after its launch, what is before it in its stream, other streams."""
         last: dict[Any, Piece] = {}
+        unlaunched: list[Piece] = []
         callers: dict[str, list[Event]] = {}
         for one in self.events:
             if one.is_host:
@@ -326,6 +327,8 @@ class _Recording:
             launch = calls.get(event.correlation)
             before = None if launch is None else _before(pieces.get(launch.thread, []), launch.start)
             piece.after += [one for one in (before, last.get(event.stream)) if one is not None]
+            if launch is None:
+                unlaunched.append(piece)
             last[event.stream] = piece
             by_event[event] = piece
             self.devices.append(piece)
@@ -341,7 +344,7 @@ class _Recording:
                 self.messages.append(piece)
         for later, earlier in _between_streams(self.events, devices, calls):
             by_event[later].after.append(by_event[earlier])
-        explain_pauses(self.devices, self.start)
+        explain_pauses(self.devices, unlaunched, self.start)
 
     def trace(self, rank: int, found: Matched, first: float) -> Trace:
         """Write the nodes of this rank, whose first step began so much later than that of the first rank."""
@@ -390,7 +393,7 @@ class _Recording:
                 ends = {"comm_src": source, "comm_dst": to, "comm_tag": message.tag}
                 declared |= {name: Attribute(value, "int32_val") for name, value in ends.items()}
         declared["is_cpu_op"] = Attribute(not on_device and kind == NodeType.COMP, "bool_val")
-        if took > 0:
+        if took > 0 or kind == NodeType.COMP:
             declared["duration_ns"] = Attribute(max(round(took * 1000), 1), "int64_val")
         after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])
         texts = ((), ()) if made is None else (made.inputs, made.outputs)

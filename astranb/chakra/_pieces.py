@@ -26,6 +26,8 @@ _BRIEF_US: Final = 10.0
 """A shorter rest of an operation is added to its first piece."""
 _PAUSE_US: Final = 20.0
 """A longer time without an operation may be a wait for another thread."""
+_LONG_PAUSE_US: Final = 1000.0
+"""A longer time between a launch and its work is a wait that is not recorded."""
 _TAIL: Final = 0.5
 """At most this part of a pause is the thread's own work, which it did after what it waited for."""
 
@@ -164,20 +166,22 @@ def _at(thread: list[Piece], when: float) -> int:
     return bisect.bisect_right(thread, when, key=lambda one: one.end)
 
 
-def explain_pauses(devices: Sequence[Piece], begun: float) -> None:
+def explain_pauses(devices: Sequence[Piece], unlaunched: Iterable[Piece], begun: float) -> None:
     """Keep the time for which work of the device did not begin, though all that it waits for had ended.
 
     It waited for what is not recorded: then work of another stream that ended meanwhile is taken for it, and
-    the rest is added to its own time.
+    the time in which the device did nothing is added to its own. Where a launch is recorded, only long pauses
+    count: launches take some time themselves.
     """
     by_end = sorted(devices, key=lambda one: one.end)
     ends = [one.end for one in by_end]
     by_start = sorted(devices, key=lambda one: one.start)
     starts = [one.start for one in by_start]
     last = list(accumulate((one.end for one in by_start), max))
+    brief = set(unlaunched)
     for piece in devices:
         ready = max((one.end for one in piece.after), default=begun)
-        if piece.start - ready < _PAUSE_US:
+        if piece.start - ready < (_PAUSE_US if piece in brief else _LONG_PAUSE_US):
             continue
         at = bisect.bisect_left(ends, piece.start) - 1
         if at >= 0 and ends[at] > ready:

@@ -23,6 +23,7 @@ from astranb.chakra import (
     repaired,
     summary,
     write,
+    write_ranks,
 )
 from astranb.cli import main
 from astranb.core.errors import InputError
@@ -185,3 +186,18 @@ def test_faulty_traces_are_shown_with_a_note(tmp_path: Path, capsys: pytest.Capt
     assert main(["chakra", "check", str(tmp_path / "t.et"), "--repair", str(tmp_path / "r.et")]) == 0
     assert "1 traces, 2 nodes: nothing wrong" in capsys.readouterr().out
     check(read(tmp_path / "r.et"))
+
+
+def test_a_run_says_how_many_computations_have_no_duration(tmp_path, capsys):
+    step = TraceBuilder()
+    for number in range(3):
+        step.compute(f"part {number}", duration_us=number % 2)
+    write_ranks(tmp_path / "t", 2, lambda _: step.build().data)
+    (tmp_path / "system.json").write_text('{"all-reduce-implementation": ["ring"]}')
+    (tmp_path / "network.yml").write_text(
+        "topology: [Ring]\nnpus_count: [2]\nbandwidth: [50]\nlatency: [500]\n"
+    )
+    files = ["--system", str(tmp_path / "system.json"), "--network", str(tmp_path / "network.yml")]
+    assert main(["run", "--workload", str(tmp_path / "t"), *files]) == 0
+    said = "4 of 6 computations have no duration and take 1 ns each, as part 0 of rank 0"
+    assert said in capsys.readouterr().err

@@ -25,6 +25,7 @@ from astranb.chakra import (
     RankFiles,
     Trace,
     link_job,
+    read,
     read_kineto,
     read_ranks,
     recorded_files,
@@ -199,6 +200,32 @@ def test_the_command_line_links_all_ranks(tmp_path, capsys):
     assert "NO COMMUNICATION: 16 calls of torch.distributed are computations" in capsys.readouterr().err
 
 
+def test_a_run_finds_the_groups_beside_the_traces(jobs, tmp_path, capsys):
+    simulated_us(jobs["four"], tmp_path, 1.0, 100_000)
+    files = ["--system", str(tmp_path / "system.json"), "--network", str(tmp_path / "network.yml")]
+    named = ["--comm-group", str(tmp_path / "job.groups.json")]
+    said = []
+    for more in ([], named):
+        assert main(["run", "--workload", str(tmp_path / "job"), *files, *more]) == 0
+        said.append(capsys.readouterr())
+    assert said[0].out == said[1].out
+    assert f"groups of ranks: those of {tmp_path / 'job.groups.json'}, beside the traces" in said[0].err
+    assert "groups of ranks" not in said[1].err
+    (tmp_path / "job.groups.json").unlink()
+    assert main(["run", "--workload", str(tmp_path / "job"), *files]) == 2
+    assert "describe the groups (--comm-group)" in capsys.readouterr().err
+
+
+def test_a_profile_of_kineto_alone_is_converted(tmp_path, capsys):
+    made = reduced(tmp_path)[1].device
+    assert main(["chakra", "convert", str(made), "-o", str(tmp_path / "one.et")]) == 0
+    assert "Kineto trace: " in capsys.readouterr().out
+    trace = read(tmp_path / "one.et")
+    assert (trace.type == NodeType.COMM_COLL).sum() == 1
+    assert main(["chakra", "convert", str(made), "-o", str(tmp_path / "x"), "--npus", "2"]) == 2
+    assert "a profile is one rank's" in capsys.readouterr().err
+
+
 def on_gpu(folder: Path, rank: int, events: list[dict[str, Any]], ops: list[dict[str, Any]]) -> RankFiles:
     host = folder / f"{rank}.et.json"
     files = RankFiles(host, folder / f"{rank}.kineto.json")
@@ -306,9 +333,16 @@ def test_the_public_dlrm_step_is_given_back(tmp_path):
     assert np.abs(error).max() < 0.02, error
 
 
-@pytest.mark.parametrize("name, world, rank", [("control/control", 8, 3), ("test/test", 2, 1)])
+@pytest.mark.parametrize(
+    "name, world, rank",
+    [
+        ("trace_diff/control/control", 8, 3),
+        ("trace_diff/test/test", 2, 1),
+        ("negative_queue_length_values_check/rank0", 16, 0),
+    ],
+)
 def test_single_ranks_of_public_jobs_are_given_back(name, world, rank):
-    """github.com/facebookresearch/HolisticTraceAnalysis f4d0062, tests/data/trace_diff: Kineto, six steps.
+    """github.com/facebookresearch/HolisticTraceAnalysis f4d0062, tests/data: Kineto, five or six steps.
 
     The other ranks are not public, so collectives keep their recorded durations: it is a check of what waits
     for what on the host and the device.
@@ -316,7 +350,7 @@ def test_single_ranks_of_public_jobs_are_given_back(name, world, rank):
     folder = os.environ.get("ASTRANB_HTA")
     if not folder:
         pytest.skip("ASTRANB_HTA is not the folder tests/data of HolisticTraceAnalysis")
-    file = Path(folder, "trace_diff", f"{name}.json.gz")
+    file = Path(folder, f"{name}.json.gz")
     info = read_kineto(file).members["distributedInfo"]
     assert (info["world_size"], info["rank"]) == (world, rank)
     job = link_job([RankFiles(None, file)], one_rank=True)
