@@ -168,6 +168,10 @@ def _one_job(ranks: Sequence[_Recording]) -> None:
         if one.rank >= 0 and one.rank != number:
             what = f"the recording of rank {one.rank}, in the place of rank {number}'s"
             raise InputError(what, where=where, hint="give the ranks of one job in their order")
+        for key, value in one.about.items():
+            if value != ranks[0].about.get(key, value):
+                what = f"its {key} is {value!r:.40}, and {ranks[0].about[key]!r:.40} on rank 0"
+                raise InputError(what, where=where, hint="link the recordings of one job")
     for one in ranks:
         if one.ended < max(other.begun for other in ranks):
             last = max(ranks, key=lambda other: other.begun)
@@ -188,6 +192,7 @@ class _Recording:
         self.rank, self.world = (
             value if type(value := info.get(key)) is int else -1 for key in ("rank", "world_size")
         )
+        self.about = {key: info[key] for key in ("backend", "nccl_version") if isinstance(info.get(key), str)}
         base = kineto.members.get("baseTimeNanoseconds")
         self.base_us = base / 1000 if type(base) is int and 0 <= base < 1 << 62 else 0.0
         self.ops: dict[int, Value] = {}
@@ -226,21 +231,29 @@ class _Recording:
         by_record = {number: op for op in self.ops.values() if (number := record_number(op.value)) >= 0}
         hosts = [one for one in self.events if one.is_host]
         if any(one.record >= 0 for one in hosts):
-            return {one: by_record[one.record] for one in hosts if one.record in by_record}
+            found = {one: by_record[one.record] for one in hosts if one.record in by_record}
+            other = [(one, op) for one, op in found.items() if one.name != op.get("name").text()]
+            if 2 * len(other) > len(found):
+                one, op = other[0]
+                named = f"{op.get('name').text()!r:.60} of the host is {one.name!r:.60} in the device's trace"
+                what = f"{len(other):,} of {len(found):,} operations have other names: {named}"
+                hint = "give the two traces of one run and rank"
+                raise InputError(what, where=str(self.files.host), hint=hint)
+            return found
         recorded: dict[Any, list[Value]] = {}
         for _, op in sorted(self.ops.items()):
             recorded.setdefault(RecordedOp(op).declared.get("tid"), []).append(op)
         threads: dict[str, list[Event]] = {}
         for one in sorted(hosts, key=lambda one: (one.start, -one.duration)):
             threads.setdefault(one.thread, []).append(one)
-        found: dict[Event, Value] = {}
+        aligned: dict[Event, Value] = {}
         for events in threads.values():
             best: dict[Event, Value] = {}
             for ops in recorded.values():
                 pairs = _aligned(events, ops)
                 best = pairs if len(pairs) > len(best) else best
-            found |= best
-        return found
+            aligned |= best
+        return aligned
 
     def find_pieces(self) -> None:
         """Divide what happened into pieces, and find what waits for what."""

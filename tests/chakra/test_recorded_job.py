@@ -176,6 +176,26 @@ def test_recordings_of_different_jobs_are_refused(tmp_path):
         recorded_files(tmp_path / "half")
 
 
+def test_recordings_of_different_jobs_with_the_same_numbers_are_refused(tmp_path):
+    first, second = reduced(tmp_path)
+    assert first.host is not None
+    other = json.loads(first.host.read_text())
+    for node in other["nodes"][2:]:
+        node["name"] = node["name"].replace("aten::", "mine::")
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    said = (
+        r"3 of 3 operations have other names: 'mine::a' of the host is 'aten::a' in the device's trace; give"
+    )
+    with pytest.raises(InputError, match=said):
+        link_job([RankFiles(tmp_path / "other.json", first.device), second])
+    for file, version in ((first.device, "2.20.5"), (second.device, "2.21")):
+        document = json.loads(file.read_text())
+        document["distributedInfo"] |= {"backend": "nccl", "nccl_version": version}
+        file.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"1\.kineto.*its nccl_version is '2.21', and '2.20.5' on rank 0"):
+        link_job([first, second])
+
+
 def test_ranks_that_call_different_collectives_are_refused(tmp_path):
     two = recorded_files(DATA / "two")
     other = json.loads(gzip.decompress(two[1].device.read_bytes()))
