@@ -84,7 +84,10 @@ def _faults(trace: Trace) -> Iterator[TraceFault]:
         )
     rows, cycle = cyclic_rows(trace)
     if len(rows):
-        hint = "--repair drops control dependencies there if that opens them; else drop a dependency"
+        hint = (
+            "--repair drops control dependencies there, or data dependencies on nodes that began later, "
+            "if that opens them; else it is not safe: drop one that is not needed"
+        )
         yield TraceFault("nodes that wait for each other in cycles", len(rows), (cycle,), hint)
     for one in malformed(trace):
         hint = one.hint if len(one.hint) < 60 else f"{one.hint[:50].rpartition(',')[0]}, …"
