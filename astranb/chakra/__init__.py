@@ -38,7 +38,7 @@ from ._scaled_rank import ScaledRank
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._slower import why_slower
 from ._statistics import TraceStatistics, statistics
-from ._summary import NO_DURATIONS, as_document, summary
+from ._summary import NO_DURATIONS, as_document, durations_note, summary, untimed
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
@@ -91,6 +91,7 @@ __all__ = [
     "draw",
     "draw_module",
     "draw_modules",
+    "durations_note",
     "faults",
     "from_networkx",
     "graph_trace",
@@ -131,6 +132,7 @@ __all__ = [
     "task_graph_traces",
     "to_networkx",
     "topological_order",
+    "untimed",
     "why_slower",
     "write",
     "write_graphml",
