@@ -38,7 +38,7 @@ from ._scaled_rank import ScaledRank
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._slower import why_slower
 from ._statistics import TraceStatistics, statistics
-from ._summary import NO_DURATIONS, as_document, durations_note, summary, untimed
+from ._summary import as_document, durations_note, summary, untimed
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
@@ -49,7 +49,6 @@ __all__ = [
     "ACTIVITIES",
     "CASES",
     "NODE_KINDS",
-    "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
     "Distinct",
