@@ -119,7 +119,7 @@ def _times(args: argparse.Namespace, file: str, traces: list[Trace], second: boo
     for name, value in given.items():
         if value is None:
             raise InputError(f"--{name} is missing", where="simulated times", hint="give both to simulate")
-    return _simulated(file, traces, given["system"], given["network"], _groups_file(args, file))
+    return _simulated(file, traces, given["system"], given["network"], args.comm_group)
 
 
 def _simulated(file: str, traces: list[Trace], system: str, network: str, groups: str | None) -> list[Times]:
@@ -189,16 +189,11 @@ def _work(trace: Trace, notes: list[str]) -> dict[int, tuple[int, int]]:
     return {row: (one.flops, one.touched) for row, one in found.items() if one is not None}
 
 
-def _groups_file(args: argparse.Namespace, file: str) -> str | None:
-    beside = f"{file}.groups.json"
-    return args.comm_group or (beside if Path(beside).is_file() else None)
-
-
 def _groups(args: argparse.Namespace, file: str, ranks: int) -> dict[str, list[int]]:
     """The ranks of process groups, where a file says them."""
-    from astranb.chakra import read_groups
+    from astranb.chakra import groups_file, read_groups
 
-    path = _groups_file(args, file)
+    path = args.comm_group or groups_file(file)
     return {} if path is None else {str(one): members for one, members in read_groups(path, ranks).items()}
 
 
