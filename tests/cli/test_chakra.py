@@ -96,8 +96,8 @@ def test_a_bad_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     write(file, Trace.of(nodes))
     assert main(["chakra", "draw", str(file), "-o", str(tmp_path / "t.svg")]) == 2
     assert capsys.readouterr().err == (
-        f"astranb: {file}: nodes wait for each other in a cycle: 1 'a' waits for 2 'b', which waits for 1 'a'; "
-        "drop one of these dependencies\n"
+        f"astranb: {file}: nodes wait for each other in a cycle: 1 'a' waits for 2 'b', "
+        "which waits for 1 'a'; drop one of these dependencies\n"
     )
     assert main(["chakra", "info", str(file)]) == 0  # it is described
     assert "2 nodes that wait for each other in cycles: 1 'a' waits for 2 'b'" in capsys.readouterr().err
