@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -152,9 +152,10 @@ def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> Link
     )
 
 
-def write_job(prefix: str | Path, job: LinkedJob) -> list[Path]:
-    """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json``: all of them or none."""
-    others = {Path(f"{prefix}.groups.json"): json.dumps(job.groups).encode()}
+def write_job(prefix: str | Path, job: LinkedJob, more: Mapping[str, bytes] | None = None) -> list[Path]:
+    """Write ``PREFIX.RANK.et`` for each rank, ``PREFIX.groups.json`` and ``PREFIX.`` more: all or none."""
+    files = {"groups.json": json.dumps(job.groups).encode(), **(more or {})}
+    others = {Path(f"{prefix}.{ending}"): data for ending, data in files.items()}
     return write_ranks(prefix, len(job.traces), lambda rank: job.traces[rank].data, others)
 
 

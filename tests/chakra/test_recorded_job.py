@@ -220,6 +220,22 @@ def test_the_command_line_links_all_ranks(tmp_path, capsys):
     assert "NO COMMUNICATION: 16 calls of torch.distributed are computations" in capsys.readouterr().err
 
 
+def test_a_linked_job_runs_without_more_and_takes_what_was_measured(tmp_path, capsys):
+    """The network is fitted to the same recording: its transfers on average, one by one they are noise."""
+    prefix = str(tmp_path / "job")
+    assert main(["chakra", "link", str(DATA / "four"), "--output", prefix, "--json"]) == 0
+    linked = json.loads(capsys.readouterr().out)
+    assert 0 < linked["network"]["median_error"] < linked["network"]["worst_error"]
+    assert main(["run", "--workload", prefix, "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert f"described by {prefix}.system.json and {prefix}.network.yml, beside the traces" in run["notes"]
+    for row, linked_row in zip(run["per_rank"], linked["ranks"], strict=True):
+        took_us = row["end_ps"] / 1e6 - linked_row["begun_us"]
+        assert took_us == pytest.approx(sum(linked_row["steps_us"]), rel=0.05)
+    assert main(["run", "--workload", str(DATA / "none")]) == 2
+    assert "--workload needs --system" in capsys.readouterr().err
+
+
 def test_a_run_finds_the_groups_beside_the_traces(jobs, tmp_path, capsys):
     simulated_us(jobs["four"], tmp_path, 1.0, 100_000)
     files = ["--system", str(tmp_path / "system.json"), "--network", str(tmp_path / "network.yml")]
