@@ -285,6 +285,10 @@ class _Recording:
             for name in sorted(threads, key=lambda name: name != main)
         }
         self.threads = [some for some in pieces.values() if some]
+        for number, some in enumerate(self.threads, 1):
+            for piece in some:
+                piece.thread = number
+        callers: dict[str, int] = {}
         by_event = {piece.event: piece for some in self.threads for piece in some if piece.event is not None}
         self._device_pieces(devices, calls, pieces, by_event)
         for event, waited in waits.items():
@@ -300,10 +304,12 @@ class _Recording:
             if message is not None:
                 piece = Piece(event.name, event.start, event.end, event)
                 piece.message = message
+                piece.thread = callers.setdefault(event.thread, len(self.threads) + len(callers) + 1)
                 before = (
                     None if by is None else _before(pieces.get(by.thread, []), max(event.start, by.start))
                 )
                 piece.after += [] if before is None else [before]
+                piece.caller = None if by is None else by_event.get(by)
                 self.messages.append(piece)
         on_host = [one for one in self.messages if one.event is not None and not one.event.is_device]
         lost = let_threads_wait(self.threads, on_host)
@@ -346,6 +352,7 @@ class _Recording:
             by_event[event] = piece
             self.devices.append(piece)
             chain = [] if launch is None else _callers(callers.get(launch.thread, []), launch)
+            piece.caller = next((by_event[one] for one in chain if one in by_event), None)
             ops = [self.op_of[one] for one in chain if one in self.op_of]
             if ops:
                 self.op_of[event] = ops[0]
@@ -362,6 +369,7 @@ class _Recording:
     def trace(self, rank: int, found: Matched, first: float) -> Trace:
         """Write the nodes of this rank, whose first step began so much later than that of the first rank."""
         start = Piece(f"rank {rank} begins", self.start - (self.begun - first), self.start)
+        start.thread = 1
         every = [start, *(one for some in self.threads for one in some), *self.devices]
         every += [one for one in self.messages if one.event is not None and not one.event.is_device]
         every[1:] = sorted(every[1:], key=lambda one: (one.end, one.start))
@@ -386,8 +394,6 @@ class _Recording:
         kind, took = NodeType.COMP, piece.took
         if message is not None and (message.is_collective or message.partner is not None):
             kind, took = _KIND.get(str(message.kind), NodeType.COMM_COLL), message.took_us
-            waited_us = max(message.end - message.start - took, 0.0)
-            declared["wait_ns"] = Attribute(round(waited_us * 1000), "int64_val")
             declared["comm_size"] = Attribute(max(message.size, 1), "int64_val")
             if isinstance(message.kind, CollectiveType):
                 declared["comm_type"] = Attribute(int(message.kind), "int64_val")
@@ -406,12 +412,23 @@ class _Recording:
                 ends = {"comm_src": source, "comm_dst": to, "comm_tag": message.tag}
                 declared |= {name: Attribute(value, "int32_val") for name, value in ends.items()}
         declared["is_cpu_op"] = Attribute(not on_device and kind == NodeType.COMP, "bool_val")
+        waited_ns = round(max(piece.end - piece.start - took, 0.0) * 1000)
+        if waited_ns or kind != NodeType.COMP:
+            declared["wait_ns"] = Attribute(waited_ns, "int64_val")
+        declared["start_ns"] = Attribute(max(round((piece.start - start.start) * 1000), 0), "int64_val")
+        if piece.thread:
+            declared["tid"] = Attribute(piece.thread, "int64_val")
+        elif event is not None and type(event.stream) is int and -(1 << 62) < event.stream < 1 << 62:
+            declared["stream"] = Attribute(event.stream, "int64_val")
         if took > 0 or kind == NodeType.COMP:
             declared["duration_ns"] = Attribute(max(round(took * 1000), 1), "int64_val")
         after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])
         texts = ((), ()) if made is None else (made.inputs, made.outputs)
         begun = max(round(piece.start - start.start), 0)
-        return Node(piece.number, piece.name, kind, tuple(after), (), begun, round(took), declared, *texts)
+        called = () if piece.caller is None else (piece.caller.number,)  # done before: it adds no wait
+        return Node(
+            piece.number, piece.name, kind, tuple(after), called, begun, round(took), declared, *texts
+        )
 
 
 _KIND: Final = {"send": NodeType.COMM_SEND, "recv": NodeType.COMM_RECV}

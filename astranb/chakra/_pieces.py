@@ -20,7 +20,10 @@ from typing import Final
 from ._kineto import Event
 from ._messages import Message
 
-__all__ = ["Piece", "explain_pauses", "host_pieces", "let_threads_wait"]
+__all__ = ["OUTSIDE", "Piece", "explain_pauses", "host_pieces", "let_threads_wait"]
+
+OUTSIDE: Final = "host"
+"""What a piece is called in which no operation runs."""
 
 _BRIEF_US: Final = 10.0
 """A shorter rest of an operation is added to its first piece."""
@@ -48,16 +51,21 @@ class Piece:
         What it waits for. All of them ended before it did.
     message : Message or None
         What it communicates.
+    thread : int
+        The thread of the host, from 1; 0 for what a device does.
+    caller : Piece or None
+        The first piece of the operation that called it, or that it is a later piece of.
     """
 
-    __slots__ = ("after", "end", "event", "message", "name", "number", "start", "took")
+    __slots__ = ("after", "caller", "end", "event", "message", "name", "number", "start", "thread", "took")
 
     def __init__(self, name: str, start: float, end: float, event: Event | None = None) -> None:
         self.name, self.start, self.end, self.event = name, start, end, event
         self.took = max(end - start, 0.0)
         self.after: list[Piece] = []
         self.message: Message | None = None
-        self.number = -1
+        self.caller: Piece | None = None
+        self.number, self.thread = -1, 0
 
     def wait_for(self, other: Piece) -> None:
         """Wait for another piece that ended meanwhile, and do the rest after it."""
@@ -94,11 +102,13 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, en
         rest = until - at
         if event is not None and event not in first:
             first[event] = Piece(event.name, at, until, event)
+            first[event].caller = first[open_[-2][0]] if len(open_) > 1 else None
             pieces.append(first[event])
         elif event is not None and event.category == "cpu_op" and rest < _BRIEF_US:
             first[event].took += max(rest, 0.0)
         elif rest > 0:
-            pieces.append(Piece("host" if event is None else f"host: {event.name}", at, until))
+            pieces.append(Piece(OUTSIDE if event is None else f"{OUTSIDE}: {event.name}", at, until))
+            pieces[-1].caller = None if event is None else first[event]
         at = max(at, until)
 
     marks: list[tuple[float, float, Event | None]] = [(one.start, -one.duration, one) for one in events]

@@ -303,7 +303,7 @@ class Trace:
 
         Dependencies on nodes that do not exist are left out.
         """
-        owner, _, parent = self._linked
+        owner, _, parent = self.linked
         owner, parent = owner[parent >= 0], parent[parent >= 0]
         pairs = distinct(owner * max(len(self), 1) + parent)
         owner, parent = np.divmod(pairs, max(len(self), 1))
@@ -312,7 +312,7 @@ class Trace:
     @property
     def dangling(self) -> tuple[Ints, NDArray[np.uint64]]:
         """The rows that depend on nodes that do not exist, and the ids of these."""
-        owner, wanted, parent = self._linked
+        owner, wanted, parent = self.linked
         return owner[parent < 0], wanted[parent < 0]
 
     @property
@@ -324,8 +324,11 @@ class Trace:
         return np.column_stack([order[at], order[at + 1]])
 
     @cached_property
-    def _linked(self) -> tuple[Ints, NDArray[np.uint64], Ints]:
-        """The row of each dependency, the id that it awaits, and that one's row, -1 if there is none."""
+    def linked(self) -> tuple[Ints, NDArray[np.uint64], Ints]:
+        """The row of each dependency, the id that it awaits, and that one's row, -1 if there is none.
+
+        Those of ``data_deps`` come first.
+        """
         order = np.argsort(self.id, kind="stable")
         ids = self.id[order]
         owner = np.concatenate([self.data_deps.owner, self.ctrl_deps.owner])
