@@ -209,6 +209,9 @@ class _Recording:
             raise InputError(what, where=str(files.host), hint="give the two traces of one run and rank")
         self.steps = [one for one in self.events if one.category in _HOST and one.name.startswith(_STEP)]
         spans = self.steps or [one for one in self.events if one.is_host]
+        if not spans:
+            what, hint = "no operation of the host is recorded", "record activities of the CPU, too"
+            raise InputError(what, where=str(files.device), hint=hint)
         self.start = min(one.start for one in spans)
         self.end = max(one.end for one in spans)
         self.notes: list[str] = []
