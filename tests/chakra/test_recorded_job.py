@@ -324,6 +324,16 @@ def test_threads_that_waited_for_a_third_do_not_wait_for_each_other(tmp_path):
         link_job([RankFiles(None, alone)], one_rank=True)
 
 
+def test_profiles_of_all_ranks_are_linked_without_host_traces(tmp_path, capsys):
+    for rank, files in enumerate(reduced(tmp_path)):
+        shutil.copy(files.device, tmp_path / f"job.{rank}.kineto.json")
+    assert main(["chakra", "link", str(tmp_path / "job")]) == 0
+    assert capsys.readouterr().out.startswith("2 ranks: 1 collectives, 0 messages, 1 groups")
+    (tmp_path / "job.1.et.json").write_text("{}")
+    with pytest.raises(InputError, match=r"job\.0\.et\.json: the file is missing"):
+        recorded_files(tmp_path / "job")
+
+
 def test_a_job_without_communication_says_so(tmp_path):
     files = on_gpu(tmp_path, 0, launched("a", 100, 1, 7), [op(10, "aten::a", 2, 1)])
     document = json.loads(files.device.read_text())
