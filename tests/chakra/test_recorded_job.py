@@ -324,6 +324,32 @@ def test_work_of_the_device_without_a_launch_is_kept_with_the_time_before_it(tmp
     assert abs(replayed_us(job) - 1000) < 60
 
 
+def test_threads_that_waited_for_a_third_do_not_wait_for_each_other(tmp_path):
+    """All of them go on at the same microsecond."""
+    events = [event("aten::a", "cpu_op", 100, 400)]
+    for thread in (2, 3):
+        events += [event("aten::b", "cpu_op", at, 50) | {"tid": thread} for at in (50, 500)]
+    files = on_gpu(tmp_path, 0, events, [])
+    trace = link_job([RankFiles(None, files.device)], one_rank=True).traces[0]
+    assert sum(name == "aten::b" for name in map(trace.names.__getitem__, range(len(trace)))) == 4
+    alone = on_gpu(tmp_path, 1, [], []).device
+    document = json.loads(alone.read_text())
+    kernel = event("a", "kernel", 1, 5, correlation=1, stream=7)
+    alone.write_text(json.dumps(document | {"traceEvents": [kernel]}))
+    with pytest.raises(InputError, match="no operation of the host is recorded; record activities"):
+        link_job([RankFiles(None, alone)], one_rank=True)
+
+
+def test_profiles_of_all_ranks_are_linked_without_host_traces(tmp_path, capsys):
+    for rank, files in enumerate(reduced(tmp_path)):
+        shutil.copy(files.device, tmp_path / f"job.{rank}.kineto.json")
+    assert main(["chakra", "link", str(tmp_path / "job")]) == 0
+    assert capsys.readouterr().out.startswith("2 ranks: 1 collectives, 0 messages, 1 groups")
+    (tmp_path / "job.1.et.json").write_text("{}")
+    with pytest.raises(InputError, match=r"job\.0\.et\.json: the file is missing"):
+        recorded_files(tmp_path / "job")
+
+
 def test_a_job_without_communication_says_so(tmp_path):
     files = on_gpu(tmp_path, 0, launched("a", 100, 1, 7), [op(10, "aten::a", 2, 1)])
     document = json.loads(files.device.read_text())
