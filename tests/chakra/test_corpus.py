@@ -151,6 +151,7 @@ def test_held_out_workloads_are_near_and_nothing_is_verbatim(corpus):
     for row in report["clusters"]:
         assert abs(row["makespan_off"]) < 0.1
         assert abs(row["exposed_off"]) < 0.1
+        assert max(row["worst_pair_off"], row["worst_pair_exposed_off"]) < 0.1
     assert {row["cluster"] for row in report["clusters"]} == {"ring", "switch", "full mesh", "nodes of 2"}
     found = report["privacy"]
     assert found["verbatim_sizes"] == 0

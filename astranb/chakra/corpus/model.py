@@ -12,6 +12,7 @@ from astranb.core.errors import InputError
 from .job import CorpusJob
 from .outline import SIZES, outline_of
 from .sizes import SizeModel
+from .totals import TotalsModel
 from .writer import written
 
 __all__ = ["Corpus", "CorpusModel"]
@@ -107,6 +108,7 @@ class CorpusModel:
             alike.setdefault(one.signature, []).append(number)
         self._alike = [alike[one.signature] for one in self._outlines]
         self._sizes = {members[0]: self._fitted(members) for members in alike.values()}
+        self._totals = TotalsModel(jobs, self._outlines)
         self._layers = self._fitted_layers()
 
     def _fitted(self, members: list[int]) -> SizeModel:
@@ -124,7 +126,9 @@ class CorpusModel:
 
     def _fitted_layers(self) -> SizeModel | None:
         """Fit how often modules are repeated in all stages to the size of the model."""
-        with_layers = [at for at, one in enumerate(self._outlines) if one.layers]
+        with_layers = [at for at, one in enumerate(self._outlines) if one.layers and one.divided]
+        stated = [at for at in with_layers if self._given[at, 0] != 0]  # a size of 1 is one not known
+        with_layers = stated or with_layers
         if not with_layers:
             return None
         depth = [self._outlines[at].layers * self._outlines[at].plan[2] for at in with_layers]
@@ -181,10 +185,11 @@ class CorpusModel:
         if self._layers is not None and layers:
             depth = self._layers.drawn(given[:1], random)[0]
             layers = max(2, round(float(np.exp(depth)) / plan[2]))
-        sizes = self._drawn_sizes(chosen, self._conditions(chosen, layers, given), random)
-        return written(
-            outline, sizes, layers - outline.layers, (plan[0], plan[1], plan[2]), *np.exp(wanted).tolist()
-        )
+        more = layers - outline.layers
+        drawn = self._drawn_sizes(chosen, self._conditions(chosen, layers, given), random)
+        drawn = self._totals.scaled(outline, drawn, more, given, random)
+        sizes = self._no_copies(drawn, outline.sizes)
+        return written(outline, sizes, more, (plan[0], plan[1], plan[2]), *np.exp(wanted).tolist())
 
     def _between(self, fits: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Draw parameters and batch around those of a random workload, and away from all of them."""
@@ -236,11 +241,14 @@ class CorpusModel:
         return f"it has tensor x data x pipeline {shown}{', …' if len(plans) > 6 else ''}"
 
     def _drawn_sizes(self, chosen: int, condition: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Draw the sizes of an outline's symbols; none is one of the corpus."""
-        outline = self._outlines[chosen]
+        """Draw the sizes of an outline's symbols."""
+        like = self._outlines[chosen].sizes
         model = self._sizes[self._alike[chosen][0]]
-        drawn = _sizes_of(model.drawn(condition, random).reshape(outline.sizes.shape), outline.sizes)
-        made = np.where(outline.sizes > 0, np.maximum(1, np.rint(drawn)), outline.sizes).astype(np.int64)
+        return np.where(like > 0, _sizes_of(model.drawn(condition, random).reshape(like.shape), like), like)
+
+    def _no_copies(self, drawn: np.ndarray, like: np.ndarray) -> np.ndarray:
+        """Round sizes, so that none is one of the corpus."""
+        made = np.where(like > 0, np.maximum(1, np.rint(drawn)), like).astype(np.int64)
         for at, verbatim in enumerate(self._verbatim):
             column = made[:, at]
             for _ in range(len(verbatim)):

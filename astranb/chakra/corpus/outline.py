@@ -88,6 +88,8 @@ class Outline:
         How often the commonest module is repeated in a stage; 0 for no module.
     plan : tuple of int
         Tensor, data, pipeline: that of the job, or one stage for each rank where ranks of a stage differ.
+    divided : bool
+        Whether the plan is that of the job.
     """
 
     letters: list[Letter]
@@ -96,11 +98,20 @@ class Outline:
     stages: list[_Stage]
     layers: int
     plan: tuple[int, int, int]
+    divided: bool
 
     @property
     def rows(self) -> int:
         """Nodes of the first stage."""
         return len(self.stages[0].letters)
+
+    def counts(self, more: int = 0) -> np.ndarray:
+        """Count the nodes of each symbol in all stages, with so many more layers."""
+        at = np.concatenate(
+            [[node.letter for node in self.expanded(stage, more)] for stage in range(len(self.stages))]
+        )
+        symbols = np.array([one.symbol for one in self.letters])
+        return np.bincount(symbols[at], minlength=len(self.sizes))
 
     def expanded(self, stage: int, more: int = 0) -> list[NodePattern]:
         """Write out a stage, with so many more layers (or fewer) in each of its modules."""
@@ -170,7 +181,8 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
         ]
     sizes = np.array([key[1] for key in symbols], float).reshape(len(symbols), len(SIZES))
     kinds = tuple((key[0], *(int(np.sign(one)) for one in key[1])) for key in symbols)  # type: ignore[attr-defined]
-    return Outline(list(letters), sizes, kinds, stages, layers, plan)
+    divided = plan == (job.tensor, job.data, job.pipeline)
+    return Outline(list(letters), sizes, kinds, stages, layers, plan, divided)
 
 
 def _agree(stages: Sequence[_Stage], letters: Sequence[Letter], job: CorpusJob) -> None:
