@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from astranb.chakra import NodeType, Trace, TraceBuilder, check
 from astranb.chakra.corpus import Corpus, CorpusJob, CorpusModel, privacy, quality, read_corpus
+from astranb.chakra.corpus.depth import with_stages
 from astranb.chakra.corpus.outline import outline_of
 from astranb.chakra.corpus.writer import written
 from astranb.core.errors import InputError
@@ -24,14 +25,16 @@ MODELS = [(4, 256), (4, 512), (6, 512), (8, 512), (8, 768), (12, 768)]
 
 
 @cache
-def job(layers: int, hidden: int, tensor: int, data: int, pipeline: int, batch: int) -> CorpusJob:
+def job(
+    layers: int, hidden: int, tensor: int, data: int, pipeline: int, batch: int, micro: int | None = None
+) -> CorpusJob:
     """A GPT of so many layers."""
     model = replace(
         TRANSFORMERS["gpt3-125m"], layers=layers, ffn=4 * hidden, expert_ffn=4 * hidden, sequence=512,
         hidden=hidden, heads=hidden // 64, kv_heads=hidden // 64,
     )  # fmt: skip
     plan = Parallelism(data=data, tensor=tensor, pipeline=pipeline)
-    step = workload(model, plan, batch=batch, gpu="h100-sxm")
+    step = workload(model, plan, batch=batch, gpu="h100-sxm", microbatches=micro)
     groups = {str(name): ranks for name, ranks in step.groups.items()}
     traces = [step.trace(rank) for rank in range(step.ranks)]
     return CorpusJob(traces, groups, model.parameters, batch, tensor, data, pipeline)
@@ -107,6 +110,34 @@ def test_a_grammar_gives_the_trace_back_and_that_of_a_deeper_model(plan):
         assert [node.letter for node in same] == one.stages[stage].letters
         assert [node.parents for node in more] == deeper.stages[stage].parents
         assert [node.letter for node in more] == deeper.stages[stage].letters
+
+
+@pytest.mark.parametrize("asked", [2, 4, 6])
+def test_a_grammar_gives_the_schedule_of_another_number_of_stages(asked):
+    """All of these have 16 microbatches, so that only places in the schedule differ."""
+    here, there = (outline_of(job(12, 256, 1, 2, stages, 32, 16)) for stages in (3, asked))
+    moved = with_stages(here, asked)
+    assert moved is not None
+    assert moved.plan == (1, 2, asked)
+    for stage in range(asked):
+        same, made = there.expanded(stage), moved.expanded(stage, there.layers - moved.layers)
+        assert [node.parents for node in made] == [node.parents for node in same]
+        kinds = [
+            [one.letters[node.letter][:6] for node in nodes] for one, nodes in ((moved, made), (there, same))
+        ]
+        assert kinds[0] == kinds[1]
+        assert [node.tag for node in made] == [node.tag for node in same]
+
+
+def test_another_number_of_stages_needs_one_between_the_ends():
+    two = outline_of(job(12, 256, 1, 2, 2, 32, 16))
+    assert with_stages(two, 4) is None
+    assert with_stages(two, 1) is None
+    assert with_stages(outline_of(unlike_ranks()), 3) is None
+    model = CorpusModel([job(12, 256, 1, 2, stages, 16, 4) for stages in (2, 3)])
+    made = model.sample(pipeline=5, seed=2)
+    assert (made.ranks, made.pipeline) == (10, 5)
+    consistent(made)
 
 
 def test_the_sizes_of_the_corpus_write_its_own_workload():

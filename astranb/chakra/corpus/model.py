@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
+from .depth import with_stages
 from .job import CorpusJob
 from .outline import SIZES, outline_of
 from .sizes import SizeModel
@@ -20,7 +21,7 @@ __all__ = ["Corpus", "CorpusModel"]
 _RELUCTANCE: Final = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 30.0, 30.0])
 """Parameters of a layer, batch, plan; depth and nodes of a layer only explain what these do not."""
 _MOST_RANKS: Final = 1 << 16
-_NARROW: Final = np.array([0.35, 0.15, 0.3, 0.3])
+_NARROW: Final = np.array([0.35, 0.15, 0.3, 0.3, 0.1])
 """Of the kernel over conditions, in logarithms: the batch decides how many microbatches a grammar has."""
 
 
@@ -152,8 +153,8 @@ class CorpusModel:
         parameters, batch : float, optional
             Size of the model, and of a step; by default near those of a random workload of the corpus.
         tensor, data, pipeline : int, optional
-            Degrees of parallelism; by default those of a random workload. Stages have to be as many as some
-            workload has, the other two degrees above 1 if some workload's are.
+            Degrees of parallelism; by default those of a random workload. They have to be above 1 if some
+            workload's are. More than two stages need a workload with a stage between the first and last.
         ranks : int, optional
             Their product: without ``data`` there are as many replicas as make it so.
         seed : int
@@ -171,16 +172,16 @@ class CorpusModel:
         if parameters is None or batch is None:
             near = self._between(fits, random)
             wanted = np.where([parameters is None, batch is None], near, wanted)
-        plan_logs = np.log([one or 1 for one in asked[:2]])
-        far = (np.concatenate([wanted, plan_logs]) - self._given[fits][:, :4]) / _NARROW
-        far[:, 2:][:, [one is None for one in asked[:2]]] = 0
+        plan_logs = np.log([one or 1 for one in asked])
+        far = (np.concatenate([wanted, plan_logs]) - self._given[fits]) / _NARROW
+        far[:, 2:][:, [one is None for one in asked]] = 0
         weight = -0.5 * (far**2).sum(axis=1)
         chance = np.exp(weight - weight.max())
         chosen = int(random.choice(fits, p=chance / chance.sum()))
         own = self._plans[chosen]
         plan = tuple(int(own[at]) if one is None else one for at, one in enumerate(asked))
         given = np.concatenate([wanted, np.log(plan)])
-        outline = self._outlines[chosen]
+        outline = with_stages(self._outlines[chosen], plan[2]) or self._outlines[chosen]
         layers = outline.layers
         if self._layers is not None and layers:
             depth = self._layers.drawn(given[:1], random)[0]
@@ -226,11 +227,17 @@ class CorpusModel:
         return tensor or 1, data, pipeline or 1
 
     def _like(self, asked: tuple[int | None, int | None, int | None]) -> np.ndarray:
-        """Give the workloads that are divided along the same axes, in as many stages."""
+        """Give the workloads that are divided along the same axes, in as many stages if there are some."""
         fits = np.ones(len(self._plans), bool)
         for at, one in enumerate(asked):
             if one is not None:
-                fits &= self._plans[:, 2] == one if at == 2 else (self._plans[:, at] > 1) == (one > 1)
+                fits &= (self._plans[:, at] > 1) == (one > 1)
+        stages = asked[2]
+        if stages is not None and (fits & (self._plans[:, 2] == stages)).any():
+            fits &= self._plans[:, 2] == stages
+        elif stages is not None:
+            able = [at for at in np.flatnonzero(fits) if with_stages(self._outlines[at], stages)]
+            fits = np.isin(np.arange(len(fits)), able)
         if not fits.any():
             raise InputError("the corpus has no such plan", where="sample", hint=self._known_plans())
         return np.flatnonzero(fits)

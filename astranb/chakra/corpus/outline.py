@@ -17,7 +17,17 @@ from astranb.core.errors import InputError
 
 from .job import CorpusJob
 
-__all__ = ["SIZES", "GroupRole", "Letter", "NodePattern", "Outline", "outline_of"]
+__all__ = [
+    "SIZES",
+    "GroupRole",
+    "Letter",
+    "NodePattern",
+    "Outline",
+    "Stage",
+    "agree",
+    "outline_of",
+    "stage_of",
+]
 
 SIZES: Final = ("num_ops", "tensor_size", "comm_size", "duration_ns")
 """What a symbol has a distribution of."""
@@ -64,12 +74,30 @@ class NodePattern(NamedTuple):
 
 
 @dataclass
-class _Stage:
+class Stage:
+    """The nodes of a stage in order: their letters, dependencies, tags of messages, and modules."""
+
     letters: list[int]
     parents: list[tuple[int, ...]]
     tags: list[int]
     segments: list[_Segment]
     is_module: list[bool]
+
+    def keep_modules(self, layers: int) -> None:
+        """Keep as modules only what is repeated once for each layer, or nearly so."""
+        self.is_module = [
+            is_module and abs(segment.repeats - layers) <= 1
+            for segment, is_module in zip(self.segments, self.is_module, strict=True)
+        ]
+
+
+def stage_of(
+    rows: list[int], parents: list[tuple[int, ...]], tags: list[int], letters: Sequence[Letter]
+) -> Stage:
+    """Divide a stage into modules; what other stages have to agree with is never repeated another time."""
+    crosses = np.array([letters[at].crosses_stages for at in rows], bool)
+    segments = _segments(np.where(crosses, -1 - np.arange(len(rows)), rows))
+    return Stage(rows, parents, tags, segments, [one.repeats > 1 for one in segments])
 
 
 @dataclass
@@ -95,7 +123,7 @@ class Outline:
     letters: list[Letter]
     sizes: np.ndarray
     signature: tuple[tuple[object, ...], ...]
-    stages: list[_Stage]
+    stages: list[Stage]
     layers: int
     plan: tuple[int, int, int]
     divided: bool
@@ -160,14 +188,9 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
             tags.setdefault((*ends, tag), sum(1 for one in tags if one[:2] == ends)) if tag >= 0 else -1
             for ends, tag in zip(first.ends, first.tags, strict=True)
         ]
-        # What other stages have to agree with is never repeated another number of times.
-        crosses = np.array([one.crosses_stages for one in first.letters], bool)
-        alone = -1 - np.arange(len(row_letters))
-        segments = _segments(np.where(crosses, alone, row_letters))
-        stages.append(
-            _Stage(row_letters, first.parents, row_tags, segments, [one.repeats > 1 for one in segments])
-        )
-    _agree(stages, list(letters), job)
+        stages.append(stage_of(row_letters, first.parents, row_tags, list(letters)))
+    if what := agree(stages, list(letters)):
+        raise InputError(what, where=job.traces[0].source, hint="leave this workload out of the corpus")
     covered: Counter[int] = Counter()
     for one in stages:
         for segment, is_module in zip(one.segments, one.is_module, strict=True):
@@ -175,18 +198,15 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
                 covered[segment.repeats] += segment.repeats * segment.period
     layers = max(covered, key=lambda count: (covered[count], count)) if covered else 0
     for one in stages:
-        one.is_module = [
-            is_module and abs(segment.repeats - layers) <= 1
-            for segment, is_module in zip(one.segments, one.is_module, strict=True)
-        ]
+        one.keep_modules(layers)
     sizes = np.array([key[1] for key in symbols], float).reshape(len(symbols), len(SIZES))
     kinds = tuple((key[0], *(int(np.sign(one)) for one in key[1])) for key in symbols)  # type: ignore[attr-defined]
     divided = plan == (job.tensor, job.data, job.pipeline)
     return Outline(list(letters), sizes, kinds, stages, layers, plan, divided)
 
 
-def _agree(stages: Sequence[_Stage], letters: Sequence[Letter], job: CorpusJob) -> None:
-    """Refuse stages that send other messages than they receive, or differ in a group's calls."""
+def agree(stages: Sequence[Stage], letters: Sequence[Letter]) -> str:
+    """Say whether stages send other messages than they receive, or differ in a group's calls."""
     sent: Counter[tuple[int, ...]] = Counter()
     received: Counter[tuple[int, ...]] = Counter()
     calls: dict[GroupRole, dict[int, list[tuple[int, int]]]] = {}
@@ -201,12 +221,10 @@ def _agree(stages: Sequence[_Stage], letters: Sequence[Letter], job: CorpusJob) 
                 by_stage = calls.setdefault(one.role, {other: [] for other in one.role.stages})
                 by_stage[own].append((one.collective, one.symbol))
     if sent != received:
-        what = "the ranks send other messages than they receive"
-    elif any(some != each[role.stages[0]] for role, each in calls.items() for some in each.values()):
-        what = "the ranks of a group do other collectives, or in another order"
-    else:
-        return
-    raise InputError(what, where=job.traces[0].source, hint="leave this workload out of the corpus")
+        return "the ranks send other messages than they receive"
+    if any(some != each[role.stages[0]] for role, each in calls.items() for some in each.values()):
+        return "the ranks of a group do other collectives, or in another order"
+    return ""
 
 
 class _Columns(NamedTuple):
@@ -310,7 +328,7 @@ def _segments(letters: np.ndarray) -> list[_Segment]:
     return found
 
 
-def _expanded(stage: _Stage, more: int) -> Iterator[NodePattern]:
+def _expanded(stage: Stage, more: int) -> Iterator[NodePattern]:
     """Repeat modules another number of times, and lead dependencies to the same places in them."""
     old = stage.segments
     counts = [
@@ -348,7 +366,7 @@ def _expanded(stage: _Stage, more: int) -> Iterator[NodePattern]:
 
 
 def _parents(
-    stage: _Stage,
+    stage: Stage,
     old: list[_Segment],
     counts: list[int],
     starts: np.ndarray,

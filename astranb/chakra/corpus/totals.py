@@ -39,7 +39,12 @@ class TotalsModel:
     """
 
     def __init__(self, jobs: Sequence[CorpusJob], outlines: Sequence[Outline]) -> None:
-        stated = np.log([[one.parameters, one.batch, one.tensor, one.data, one.pipeline] for one in jobs])
+        stated = np.array(
+            [
+                _conditions(one, np.log([job.parameters, job.batch, job.tensor, job.data, job.pipeline]))
+                for job, one in zip(jobs, outlines, strict=True)
+            ]
+        )
         found = [_totals(one, one.sizes, one.counts()) for one in outlines]
         having: dict[tuple[object, str], list[int]] = {}
         for at, one in enumerate(outlines):
@@ -49,9 +54,9 @@ class TotalsModel:
         for (pool, kind), members in having.items():
             together.setdefault((pool, tuple(members)), []).append(kind)
         self._models: dict[object, list[tuple[list[str], SizeModel]]] = {}
-        for (pool, members), kinds in together.items():
-            values = [np.concatenate([found[at][kind] for kind in kinds]) for at in members]
-            model = SizeModel(stated[list(members)], np.array(values))
+        for (pool, those), kinds in together.items():
+            values = [np.concatenate([found[at][kind] for kind in kinds]) for at in those]
+            model = SizeModel(stated[list(those)], np.array(values))
             self._models.setdefault(pool, []).append((kinds, model))
 
     def scaled(
@@ -70,13 +75,18 @@ class TotalsModel:
         random : Generator
         """
         has = _totals(outline, sizes, outline.counts(more))
-        factor = {}
+        factor: dict[str, np.ndarray] = {}
         for kinds, model in self._models[_pool(outline, given)]:
             if not has.keys().isdisjoint(kinds):
-                wanted = model.drawn(given, random).reshape(len(kinds), -1)
+                wanted = model.drawn(_conditions(outline, given), random).reshape(len(kinds), -1)
                 factor.update(zip(kinds, wanted, strict=True))
         scale = np.exp(np.array([factor[kind] - has[kind] for kind in map(_kind, outline.signature)]))
         return np.where(sizes > 0, sizes * scale, sizes)
+
+
+def _conditions(outline: Outline, given: np.ndarray) -> np.ndarray:
+    """Add how finely a step is divided: the nodes of a layer, as of its microbatches."""
+    return np.array([*given, np.log(outline.rows / max(1, outline.layers))])
 
 
 def _pool(outline: Outline, given: np.ndarray) -> object:
