@@ -34,7 +34,7 @@ def with_stages(outline: Outline, count: int) -> Outline | None:
     letters: dict[Letter, int] = {}
     stages = []
     for own in range(count):
-        like = max(1, old - (count - own)) if 0 < own < count - 1 else min(own, old - 1)
+        like = old - min(count - own, old - 1) if own else 0
         found = outline.stages[like]
         moved = {at: _moved(outline.letters[at], (like, own), (old, count)) for at in set(found.letters)}
         distances = (old - like, count - own)
