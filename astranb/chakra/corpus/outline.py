@@ -59,7 +59,7 @@ class Letter(NamedTuple):
         return self.peer >= 0 or (self.role is not None and len(self.role.stages) > 1)
 
 
-class _Segment(NamedTuple):
+class Segment(NamedTuple):
     start: int
     period: int
     repeats: int
@@ -80,7 +80,7 @@ class Stage:
     letters: list[int]
     parents: list[tuple[int, ...]]
     tags: list[int]
-    segments: list[_Segment]
+    segments: list[Segment]
     is_module: list[bool]
 
     def keep_modules(self, layers: int) -> None:
@@ -96,7 +96,7 @@ def stage_of(
 ) -> Stage:
     """Divide a stage into modules; what other stages have to agree with is never repeated another time."""
     crosses = np.array([letters[at].crosses_stages for at in rows], bool)
-    segments = _segments(np.where(crosses, -1 - np.arange(len(rows)), rows))
+    segments = segments_of(np.where(crosses, -1 - np.arange(len(rows)), rows))
     return Stage(rows, parents, tags, segments, [one.repeats > 1 for one in segments])
 
 
@@ -307,7 +307,7 @@ def _role(members: Sequence[int], rank: int, plan: tuple[int, int, int]) -> Grou
     return GroupRole(wide, deep, tuple(stages))
 
 
-def _segments(letters: np.ndarray) -> list[_Segment]:
+def segments_of(letters: np.ndarray) -> list[Segment]:
     """Divide a sequence into modules that are repeated at once, the longest stretch first."""
     count = len(letters)
     runs = np.zeros((_LONGEST + 1, count), np.int64)
@@ -318,11 +318,11 @@ def _segments(letters: np.ndarray) -> list[_Segment]:
         runs[period, : len(same)] = ends[np.searchsorted(ends, places)] - places
     found, at = [], 0
     while at < count:
-        best = _Segment(at, 1, 1)
+        best = Segment(at, 1, 1)
         for period in (1 + np.flatnonzero(runs[1:, at] >= np.arange(1, _LONGEST + 1))).tolist():
             repeats = int(runs[period, at]) // period + 1
             if repeats > 1 and repeats * period > best.repeats * best.period:
-                best = _Segment(at, period, repeats)
+                best = Segment(at, period, repeats)
         found.append(best)
         at += best.period * best.repeats
     return found
@@ -367,7 +367,7 @@ def _expanded(stage: Stage, more: int) -> Iterator[NodePattern]:
 
 def _parents(
     stage: Stage,
-    old: list[_Segment],
+    old: list[Segment],
     counts: list[int],
     starts: np.ndarray,
     where: list[tuple[int, int, int]],
