@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from graphlib import CycleError, TopologicalSorter
+from operator import or_
 from typing import Final
 
 import numpy as np
 
 from astranb.chakra._schema import NodeType
-
 from astranb.core.errors import AstranbError
 
 from .outline import SIZES, GroupRole, Letter, Outline, Stage, agree, stage_of
@@ -50,13 +52,14 @@ class Assembly:
         self._vocabulary, self._plan, self._layers = vocabulary, plan, layers
         self._ends, self._random = ends, random
         self._letters: dict[Letter, int] = {}
+        self._known: list[Letter] = []
         self._symbols: dict[object, int] = {}
         self._named: list[object] = []
         self._sizes: list[np.ndarray] = []
         self._stages: list[Stage] = []
         self._messages: dict[tuple[int, int, int], int] = {}  # source, target, number: symbol
         self._done: Counter[tuple[int, int, int]] = Counter()  # type, source, target
-        self._calls: dict[GroupRole, list[tuple[int, int]]] = {}
+        self._calls: list[tuple[GroupRole, int, int]] = []  # of several stages, in one order for all: symbols
         self._begin()
 
     @property
@@ -72,10 +75,13 @@ class Assembly:
     def _begin(self) -> None:
         self._rows: list[int] = []
         self._parents: list[tuple[int, ...]] = []
+        self._behind: list[int] = []  # of each row a bit for each one that it waits for, in steps too
         self._tags: list[int] = []
         self._context = PatternContext(self._layers)
         self._tail: list[tuple[int, int, int] | None] = []  # token, pattern, letter; None: not to be repeated
-        self._called: Counter[GroupRole] = Counter()
+        self._called = 0  # so far this stage is in the calls
+        self._sends: list[int] = []  # since the last call
+        self._last: dict[object, int] = {}  # collective of each stream and group
         if self.own < self._plan[2]:
             self.budget = Budget(self._to_exchange())
             self._places = [
@@ -120,7 +126,7 @@ class Assembly:
             )
         if isinstance(token, Repetition):
             last = self._tail[-token.period :]
-            times = token.count + self._layers * token.of_layers
+            times = token.more + self._layers * token.of_layers
             fits = len(last) == token.period and None not in last and times > 1
             return (
                 fits
@@ -141,11 +147,21 @@ class Assembly:
             return True
         if (token.group[0] and self._plan[0] == 1) or (token.group[1] and self._plan[1] == 1):
             return False
-        if len(members) == 1 or own == members[0]:
+        if len(members) == 1:
             return True
-        role = GroupRole(*token.group[:2], members)
-        calls, called = self._calls.get(role, []), self._called[role]
-        return called < len(calls) and calls[called][0] == token.collective
+        if self._vocabulary.calls_last and any(left > 0 for left in self.budget.left.values()):
+            return False
+        if own == members[0]:
+            return True
+        waiting = self._waiting()
+        return bool(waiting) and self._calls[waiting[0]][:2] == (
+            GroupRole(*token.group[:2], members),
+            token.collective,
+        )
+
+    def _waiting(self) -> list[int]:
+        """Give the calls of earlier stages that this one has yet to join, in order."""
+        return [at for at in range(self._called, len(self._calls)) if self.own in self._calls[at][0].stages]
 
     def _missing(self) -> list[tuple[Letter, bool]]:
         """Give what a stage still has to do for earlier ones: nodes, and whether each is a message."""
@@ -153,11 +169,9 @@ class Assembly:
         for other in range(self.own):
             for kind, count in self._due(other).items():
                 made += [(_plain(kind, peer=other), True)] * max(0, count)
-        for role, calls in self._calls.items():
-            if self.own in role.stages[1:]:
-                for collective, symbol in calls[self._called[role] :]:
-                    kind = int(NodeType.COMM_COLL)
-                    made.append((_plain(kind, collective, role, symbol=symbol), False))
+        for at in self._waiting():
+            role, collective, symbol = self._calls[at]
+            made.append((_plain(int(NodeType.COMM_COLL), collective, role, symbol=symbol), False))
         return made
 
     def take(self, number: int, pattern: int, sizes: Callable[[], np.ndarray]) -> bool:
@@ -176,7 +190,7 @@ class Assembly:
             return True
         if isinstance(token, Repetition):
             last = self._tail[-token.period :]
-            for _ in range(token.count + self._layers * token.of_layers - 1):
+            for _ in range(token.more + self._layers * token.of_layers - 1):
                 for one in last:
                     if one is not None:
                         self._add(*one, -1)
@@ -192,26 +206,62 @@ class Assembly:
         if peer >= 0:
             tag, symbol = self._message(letter, key, sizes, token.signs)
         elif role is not None and len(role.stages) > 1 and self.own != role.stages[0]:
-            symbol = self._calls[role][self._called[role]][1]
+            symbol = self._calls[self._waiting()[0]][2]
         else:
             symbol = self._symbol(key if token.ordinal >= 0 else object(), letter, sizes, token.signs)
         self._put(number, pattern, letter._replace(symbol=symbol), tag)
         return False
 
     def _put(self, number: int, pattern: int, letter: Letter, tag: int) -> None:
-        if letter.role is not None and len(letter.role.stages) > 1:
-            if self.own == letter.role.stages[0]:
-                self._calls.setdefault(letter.role, []).append((letter.collective, letter.symbol))
-            self._called[letter.role] += 1
         at = self._letters.setdefault(letter, len(self._letters))
+        if at == len(self._known):
+            self._known.append(letter)
         self._add(number, pattern, at, tag)
         self._tail.append(None if letter.crosses_stages else (number, pattern, at))
 
+    def _join(self, letter: Letter, role: GroupRole) -> None:
+        """Put the last node, a collective, into one order with those of other groups on all ranks.
+
+        Without it ranks could begin two collectives, or one and a message that others need before it, in
+        different orders, and wait for each other for ever.
+        """
+        row, several = len(self._rows) - 1, len(role.stages) > 1
+        if several:
+            while self._sends:
+                self._follow(self._sends.pop())
+            self._last["call"] = row
+        keys = [role, *((False, True) if several else (letter.background,))]
+        for before in {self._last.get(key, -1) for key in keys}:
+            self._follow(before)
+        self._last.update(dict.fromkeys(keys, row))
+        if not several:
+            return
+        if self.own == role.stages[0]:
+            self._calls.insert(self._called, (role, letter.collective, letter.symbol))
+            self._called += 1
+        else:
+            self._called = self._waiting()[0] + 1
+
+    def _follow(self, before: int) -> None:
+        """Make the last node wait for one, where it does not yet do so."""
+        if before >= 0 and not self._behind[-1] >> before & 1:
+            self._parents[-1] = tuple(sorted({*self._parents[-1], before}))
+            self._behind[-1] |= self._behind[before] | 1 << before
+
     def _add(self, number: int, pattern: int, letter: int, tag: int) -> None:
         told = self._vocabulary.patterns[pattern] if pattern >= 0 else (("before", 0, 0),)
-        self._parents.append(self._context.parents(number, told, self._random))
+        row = len(self._rows)
+        parents = self._context.parents(number, told, self._random)
+        self._parents.append(parents)
+        self._behind.append(reduce(or_, (self._behind[one] | 1 << one for one in parents), 0))
         self._rows.append(letter)
         self._tags.append(tag)
+        known = self._known[letter]
+        if known.role is not None:
+            self._join(known, known.role)
+        elif known.type == _SEND:
+            self._follow(self._last.get("call", -1))
+            self._sends.append(row)
 
     def _message(
         self, letter: Letter, key: object, sizes: Callable[[], np.ndarray], signs: Sequence[int]
@@ -252,16 +302,17 @@ class Assembly:
         self._stages.append(Stage(self._rows, self._parents, self._tags, [], []))
         self._begin()
 
-    def outline(self, divided: bool) -> Outline:
-        """Give the whole workload as a grammar that is written out already.
+    def outline(self, *, divided: bool) -> Outline | None:
+        """Give the whole workload as a grammar that is written out already, or None if its stages could not end.
 
         Parameters
         ----------
         divided : bool
             Whether ranks of a stage are alike.
         """
-        letters = list(self._letters)
-        _untangle(self._stages, letters)
+        letters = self._known
+        if not _ends(self._stages, letters):
+            return None
         stages = [stage_of(one.letters, one.parents, one.tags, letters) for one in self._stages]
         if what := agree(stages, letters):
             raise AstranbError(what)
@@ -276,73 +327,29 @@ def _plain(
     return Letter(kind, collective, role, peer, background=False, cpu=False, symbol=symbol)
 
 
-def _untangle(stages: Sequence[Stage], letters: Sequence[Letter]) -> None:
-    """Leave out dependencies that make stages wait for each other in a circle."""
-    nodes = [(own, row) for own, stage in enumerate(stages) for row in range(len(stage.letters))]
-    meets: dict[tuple[int, int], object] = {}
-    waits: dict[object, set[object]] = {}
+def _ends(stages: Sequence[Stage], letters: Sequence[Letter]) -> bool:
+    """Say whether stages never wait for one another in a circle."""
+    keys: list[list[object]] = []  # of each node; ranks begin a collective together
+    sends: dict[tuple[int, int, int], object] = {}
     for own, stage in enumerate(stages):
         called: Counter[GroupRole] = Counter()
+        keys.append([(own, row) for row in range(len(stage.letters))])
         for row, at in enumerate(stage.letters):
             letter = letters[at]
             if letter.role is not None and len(letter.role.stages) > 1:
-                meets[own, row] = (letter.role, called[letter.role])  # all ranks of a group begin together
+                keys[own][row] = (letter.role, called[letter.role])
                 called[letter.role] += 1
-    sends = {
-        (own, letters[at].peer, stage.tags[row]): (own, row)
-        for own, stage in enumerate(stages)
-        for row, at in enumerate(stage.letters)
-        if letters[at].type == _SEND
-    }
-    for own, row in nodes:
-        stage, letter = stages[own], letters[stages[own].letters[row]]
-        key = meets.get((own, row), (own, row))
-        before = {meets.get((own, one), (own, one)) for one in stage.parents[row]}
-        if letter.type == _RECV:
-            before.add(sends[letter.peer, own, stage.tags[row]])
-        waits.setdefault(key, set()).update(before)
-    of: dict[object, list[tuple[int, int]]] = {}
-    for node in nodes:
-        of.setdefault(meets.get(node, node), []).append(node)
-    children: dict[object, list[object]] = {}
-    for key, before in waits.items():
-        for one in before:
-            children.setdefault(one, []).append(key)
-    left = {key: len(before) for key, before in waits.items()}
-    ready = [key for key, count in left.items() if not count]
-    held = sorted(nodes, key=lambda node: (node[1], node[0]))
-    place = 0
-    while True:
-        while ready:
-            key = ready.pop()
-            left.pop(key)
-            for child in children.get(key, ()):
-                if child in left:
-                    left[child] -= 1
-                    if not left[child]:
-                        ready.append(child)
-        while place < len(held) and meets.get(held[place], held[place]) not in left:
-            place += 1
-        if place == len(held):
-            return
-        # In a circle somebody waits for a node of its own stage.
-        for own, row in held[place:]:
-            key = meets.get((own, row), (own, row))
-            if key not in left:
-                continue
-            stuck = [one for one in stages[own].parents[row] if meets.get((own, one), (own, one)) in left]
-            if stuck:
-                stages[own].parents[row] = tuple(one for one in stages[own].parents[row] if one not in stuck)
-                gone = {meets.get((own, one), (own, one)) for one in stuck}
-                still = {
-                    meets.get((other, one), (other, one))
-                    for other, at in of[key]
-                    for one in stages[other].parents[at]
-                }
-                gone -= still
-                for one in gone:
-                    children[one].remove(key)
-                left[key] -= len(gone)
-                if not left[key]:
-                    ready.append(key)
-                break
+            elif letter.type == _SEND:
+                sends[own, letter.peer, stage.tags[row]] = (own, row)
+    waits: dict[object, set[object]] = {}
+    for own, stage in enumerate(stages):
+        for row, at in enumerate(stage.letters):
+            before = {keys[own][one] for one in stage.parents[row]}
+            if letters[at].type == _RECV:
+                before.add(sends[letters[at].peer, own, stage.tags[row]])
+            waits.setdefault(keys[own][row], set()).update(before)
+    try:
+        TopologicalSorter(waits).prepare()
+    except CycleError:
+        return False
+    return True

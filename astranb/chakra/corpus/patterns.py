@@ -17,9 +17,9 @@ _NEAR: Final = 2  # more or less than there are layers
 Pattern = tuple[tuple[str, int, int], ...]
 """Elements of a name, a token and a number.
 
-``before``; ``last`` (so many of a token back); ``all`` of a token; ``same`` (as many from the beginning as this
-is of its own token), ``mirror`` (from the end); ``next`` (after the one that the last of its own token waited
-for); ``layers``, ``double`` (so many more back than there are layers, or twice as many); ``far`` (a distance, as
+``before``; ``last`` (so many back); ``all`` of a token; ``same`` (as many from the beginning as this
+is of its own), ``mirror`` (from the end); ``next`` (after the one that the last of its own token waited
+for); ``layers``, ``double`` (so many more back than there are layers, or twice that); ``far`` (a distance, as
 a power of 2).
 """
 

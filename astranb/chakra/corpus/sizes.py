@@ -6,8 +6,11 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["SizeModel"]
+from .outline import SIZES
 
+__all__ = ["SizeModel", "quantities", "sizes_of"]
+
+_WORK, _TOOK = SIZES.index("num_ops"), SIZES.index("duration_ns")
 _RIDGE: Final = 1e-4  # of standardised conditions: holds what few workloads do not determine
 _LEAST: Final = 0.01  # least relative spread: a corpus of exact sizes gives none back
 _BANDWIDTH: Final = 0.25  # of the kernel around a residual, in standard deviations
@@ -114,3 +117,17 @@ def _foretold(x: np.ndarray, left: np.ndarray, lengths: np.ndarray) -> tuple[flo
         alone = (vectors @ (inverse[:, None] * turned)) / ((vectors**2) @ inverse)[:, None]
         losses.append((float(((alone * weight) ** 2).mean()), noise))
     return min(losses)
+
+
+def quantities(sizes: np.ndarray) -> np.ndarray:
+    """Give the logarithms of symbols' sizes, and of durations per operation where operations are known."""
+    logs = np.log(np.maximum(sizes, 1))
+    logs[:, _TOOK] -= np.where(sizes[:, _TOOK] > 0, logs[:, _WORK], 0)
+    return np.asarray(logs)
+
+
+def sizes_of(quantities: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Give sizes of such logarithms, for the symbols that have them."""
+    logs = quantities.copy()
+    logs[:, _TOOK] += np.where(like[:, _TOOK] > 0, logs[:, _WORK], 0)
+    return np.asarray(np.exp(np.minimum(logs, 40)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -54,11 +55,11 @@ class NodeToken(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """The last nodes are repeated: so often, or so much more often than there are layers."""
+    """The last nodes are repeated: so often, or so many times more than there are layers."""
 
     period: int
     of_layers: bool
-    count: int
+    more: int
 
 
 Token = NodeToken | Repetition | None  # None: the end of a stage
@@ -105,10 +106,12 @@ class Vocabulary:
     tokens : list
     patterns : list
         Of elements (name, token, number).
+    calls_last : bool
+        Whether stages do collectives with one another only after all messages.
     """
 
-    def __init__(self, tokens: Sequence[Token], patterns: Sequence[Pattern]) -> None:
-        self.tokens, self.patterns = list(tokens), list(patterns)
+    def __init__(self, tokens: Sequence[Token], patterns: Sequence[Pattern], *, calls_last: bool) -> None:
+        self.tokens, self.patterns, self.calls_last = list(tokens), list(patterns), calls_last
         self.number = {token: at for at, token in enumerate(tokens)}
         self.pattern_number = {pattern: at for at, pattern in enumerate(patterns)}
 
@@ -125,7 +128,7 @@ class Vocabulary:
         counts[()] += 1
         common = [pattern for pattern, _ in counts.most_common(_MOST_PATTERNS)]
         common += [one for one in {simple_pattern(pattern) for pattern in counts} if one not in common]
-        found = cls(list(tokens), common)
+        found = cls(list(tokens), common, calls_last=all(map(_calls_last, outlines)))
         for outline in outlines:
             for own in range(len(outline.stages)):
                 for token in found.sequence(outline, own)[0]:
@@ -201,6 +204,14 @@ def absolute(token: NodeToken, own: int, stages: int) -> tuple[int, tuple[int, .
 def place_of(own: int, stages: int) -> str:
     """Name a stage by its place."""
     return "first" if own == 0 else "last" if own == stages - 1 else "middle"
+
+
+def _calls_last(outline: Outline) -> bool:
+    for stage in outline.stages:
+        crossing = [one for at in stage.letters if (one := outline.letters[at]).crosses_stages]
+        if any(one.peer < 0 and other.peer >= 0 for one, other in pairwise(crossing)):
+            return False
+    return True
 
 
 def _names(outline: Outline) -> dict[int, tuple[str, int]]:

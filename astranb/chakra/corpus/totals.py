@@ -76,11 +76,12 @@ class TotalsModel:
         """
         has = _totals(outline, sizes, outline.counts(more))
         factor: dict[str, np.ndarray] = {}
-        for kinds, model in self._models[_pool(outline, given)]:
-            if not has.keys().isdisjoint(kinds):
-                wanted = model.drawn(_conditions(outline, given), random).reshape(len(kinds), -1)
-                factor.update(zip(kinds, wanted, strict=True))
-        scale = np.exp(np.array([factor[kind] - has[kind] for kind in map(_kind, outline.signature)]))
+        for those, model in self._models.get(_pool(outline, given), []):
+            if not has.keys().isdisjoint(those):
+                wanted = model.drawn(_conditions(outline, given), random).reshape(len(those), -1)
+                factor.update(zip(those, wanted, strict=True))
+        kinds = [_kind(one) for one in outline.signature]
+        scale = np.exp(np.array([factor.get(kind, has[kind]) - has[kind] for kind in kinds]))
         return np.where(sizes > 0, sizes * scale, sizes)
 
 
