@@ -18,7 +18,8 @@ with needs_extra("the network of a corpus"):
 __all__ = ["Sequences", "StageNetwork", "trained"]
 
 _WIDTH: Final = 96  # of the state
-_BATCH: Final = 16  # sequences
+_BATCH: Final = 8  # sequences
+_PART: Final = 40  # items of a sequence in a step of training
 _RATE: Final = 4e-3
 _FORGOTTEN: Final = 0.1  # share of the state, in training
 _LARGEST: Final = 1.0  # norm of a gradient
@@ -52,6 +53,33 @@ class Sequences(NamedTuple):
     bins: np.ndarray
     features: np.ndarray
     conditions: np.ndarray
+
+
+class Batch(NamedTuple):
+    """Some sequences as tensors of one length, beyond their end -1."""
+
+    tokens: Any
+    bins: Any
+    tokens_before: Any
+    bins_before: Any
+    features: Any
+    conditions: Any
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequences]) -> Batch:
+        """Put sequences beside each other."""
+        longest = max(len(one.tokens) for one in sequences)
+
+        def stacked(parts: Sequence[np.ndarray], value: float, kind: Any) -> Any:
+            filled = [np.pad(one, ((0, longest - len(one)), (0, 0)), constant_values=value) for one in parts]
+            return torch.tensor(np.array(filled), dtype=kind)
+
+        tokens = stacked([one.tokens for one in sequences], -1, torch.long)
+        bins = stacked([one.bins for one in sequences], -1, torch.long)
+        before = [functional.pad(one[:, :-1], (0, 0, 1, 0), value=-1) for one in (tokens, bins)]
+        features = stacked([one.features for one in sequences], 0.0, torch.float32)
+        conditions = torch.tensor(np.array([one.conditions for one in sequences]), dtype=torch.float32)
+        return cls(tokens, bins, before[0], before[1], features, conditions)
 
 
 class StageNetwork(nn.Module):
@@ -104,25 +132,28 @@ class StageNetwork(nn.Module):
             x = x + self.size[before](bins[..., before] + 1)
         return self.to_size[at](x)
 
-    def loss(self, tokens: Any, bins: Any, features: Any, conditions: Any) -> Any:
-        """Give how badly sequences are foretold; what is padded has token -1 beyond the first place."""
-        before = functional.pad(tokens[:, :-1], (0, 0, 1, 0), value=-1)
-        found, _ = self.read(
-            before, functional.pad(bins[:, :-1], (0, 0, 1, 0), value=-1), features, conditions
+    def loss(self, batch: Batch, begin: int, state: Any) -> tuple[Any, Any]:
+        """Give how badly a part of some sequences is foretold, and the state after it."""
+        part = slice(begin, begin + _PART)
+        tokens, bins = batch.tokens[:, part], batch.bins[:, part]
+        found, state = self.read(
+            batch.tokens_before[:, part],
+            batch.bins_before[:, part],
+            batch.features[:, part],
+            batch.conditions,
+            state,
         )
-        count = (tokens[..., 0] >= 0).sum()
-        token = tokens[..., 0].clamp(min=-1)
 
         def missed(logits: Any, wanted: Any) -> Any:
             return functional.cross_entropy(
                 logits.flatten(0, 1), wanted.flatten(), ignore_index=-1, reduction="sum"
             )
 
-        total = missed(self.to_token(found), tokens[..., 0])
-        total = total + missed(self.patterns(found, token), tokens[..., 1])
+        token = tokens[..., 0]
+        total = missed(self.to_token(found), token) + missed(self.patterns(found, token), tokens[..., 1])
         for at in range(bins.shape[2]):
             total = total + missed(self.sizes(found, token, bins, at), bins[..., at])
-        return total / count
+        return total / (token >= 0).sum().clamp(min=1), state.detach()
 
     def begin(self, conditions: np.ndarray) -> StageWriter:
         """Begin to write a stage."""
@@ -177,35 +208,24 @@ def trained(
     first = sequences[0]
     order = sorted(range(len(sequences)), key=lambda at: len(sequences[at].tokens))
     batches = [
-        _padded([sequences[at] for at in order[begin : begin + _BATCH]])
+        Batch.of([sequences[at] for at in order[begin : begin + _BATCH]])
         for begin in range(0, len(order), _BATCH)
     ]
+    steps = epochs * sum(-(-one.tokens.shape[1] // _PART) for one in batches)
     with torch.random.fork_rng(), _one_thread():
         torch.manual_seed(seed)
         shape = (first.features.shape[1], len(first.conditions), first.bins.shape[1])
         net = StageNetwork(tokens, patterns, *shape, bins).train()
         optimizer = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-3)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _RATE, total_steps=epochs * len(batches))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _RATE, total_steps=steps)
         for _ in range(epochs):
             for at in torch.randperm(len(batches)).tolist():
-                optimizer.zero_grad()
-                net.loss(*batches[at]).backward()
-                nn.utils.clip_grad_norm_(net.parameters(), _LARGEST)
-                optimizer.step()
-                schedule.step()
+                state = None
+                for begin in range(0, batches[at].tokens.shape[1], _PART):
+                    optimizer.zero_grad()
+                    loss, state = net.loss(batches[at], begin, state)
+                    loss.backward()
+                    nn.utils.clip_grad_norm_(net.parameters(), _LARGEST)
+                    optimizer.step()
+                    schedule.step()
     return net.eval()
-
-
-def _padded(sequences: Sequence[Sequences]) -> tuple[Any, Any, Any, Any]:
-    longest = max(len(one.tokens) for one in sequences)
-
-    def stacked(parts: Sequence[np.ndarray], value: float, kind: Any) -> Any:
-        filled = [np.pad(one, ((0, longest - len(one)), (0, 0)), constant_values=value) for one in parts]
-        return torch.tensor(np.array(filled), dtype=kind)
-
-    return (
-        stacked([one.tokens for one in sequences], -1, torch.long),
-        stacked([one.bins for one in sequences], -1, torch.long),
-        stacked([one.features for one in sequences], 0.0, torch.float32),
-        torch.tensor(np.array([one.conditions for one in sequences]), dtype=torch.float32),
-    )

@@ -20,7 +20,7 @@ from .tokens import NodeToken, Vocabulary, items_of, place_of
 __all__ = ["CorpusNetwork"]
 
 _BINS: Final = 48  # of a size or duration
-_SHARP: Final = 0.6  # temperature of structure; sizes are drawn as they were learnt
+_SHARP: Final = 0.25  # temperature of structure; sizes are drawn as they were learnt
 _UNLIKELY: Final = 0.02  # a choice is not drawn that is so much less likely than all others
 _TRIES: Final = 8
 _PLACES: Final = ("first", "middle", "last")
