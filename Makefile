@@ -34,8 +34,8 @@ test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
 	@sh scripts/browser.sh --install >/dev/null
 	@failed=; \
 	$(PYTEST) -n 2 -m "$(MARKS)" $(ARGS) || failed="$$failed unit"; \
-	TQDM_DISABLE=1 $(PYTEST) --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -n 2 --dist loadscope \
-	    notebooks tutorials || failed="$$failed notebooks"; \
+	TQDM_DISABLE=1 $(PYTEST) -p tests.notebook_kernels --nbval-lax --nbval-current-env \
+	    --nbval-cell-timeout=300 -n 2 --dist loadscope notebooks tutorials || failed="$$failed notebooks"; \
 	$(PYTEST) -n 2 -m "$(UI)" tests/ui || failed="$$failed browser"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
 
@@ -54,7 +54,7 @@ check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, types (Python and JavaScript),
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
-	$(PY) -m mypy || failed="$$failed types"; \
+	$(PY) -m mypy -n 2 || failed="$$failed types"; \
 	$(WITH_NODE) npm run --silent check || failed="$$failed javascript"; \
 	$(SPHINX) || failed="$$failed docs"; \
 	if [ -n "$$failed" ]; then echo "make check: failed:$$failed"; exit 1; fi

@@ -26,6 +26,8 @@ __all__ = [
     "SideBySide",
     "Simulation",
     "Study",
+    "TraceGraph",
+    "TraceTimeline",
     "Workbench",
     "__version__",
     "collectives",
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from astranb.widgets import Runs as Runs
     from astranb.widgets import SideBySide as SideBySide
     from astranb.widgets import Study as Study
+    from astranb.widgets import TraceGraph as TraceGraph
+    from astranb.widgets import TraceTimeline as TraceTimeline
     from astranb.widgets import Workbench as Workbench
     from astranb.workload.jobs import ClusterJob as Job
     from astranb.workload.jobs import Jobs as Jobs
@@ -70,6 +74,8 @@ __getattr__, __dir__ = lazy(
         "SideBySide": "widgets",
         "Simulation": "sim",
         "Study": "widgets",
+        "TraceGraph": "widgets",
+        "TraceTimeline": "widgets",
         "Workbench": "widgets",
         "collectives": "collectives",
         "compare": "sim",

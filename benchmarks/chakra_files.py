@@ -1,4 +1,4 @@
-"""Chakra files: nodes read and written a second, and converting a profile of 100,000 events.
+"""Chakra files: nodes read and written a second, converting 100,000 events, scaling 8 ranks to 1,024.
 
 Reading and writing are compared with a bare loop over the same nodes as JSON, a line each.
 """
@@ -11,14 +11,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from astranb.chakra import TraceBuilder, link, pytorch_trace, read, write
+from astranb.chakra import TraceBuilder, link, pytorch_trace, read, scale, write
 from astranb.core.document import DocumentNode, DocumentSource
+from astranb.workload.models import Parallelism, workload
 
 __all__ = ["chakra_files"]
 
 _NODES: Final = 400_000
 _EVENTS: Final = 100_000
-_READ_PER_S: Final = 200_000
+_LEAST_PER_S: Final = 200_000
 _CONVERT_S: Final = 20
 
 
@@ -56,13 +57,8 @@ def chakra_files(row: Any, _bare: float) -> None:
                 "a bare loop over JSON",
                 value / bare,
             )
-        row(
-            "the slower of read and write",
-            min(rate, written),
-            "nodes/s",
-            "the limit",
-            min(rate, written) / _READ_PER_S,
-        )
+        least = min(rate, written, built)
+        row("the slowest of them", least, "nodes/s", "the limit", least / _LEAST_PER_S)
         _profile(folder)
         began = perf_counter()
         found = link(folder / "host.json", folder / "device.json")
@@ -70,6 +66,22 @@ def chakra_files(row: Any, _bare: float) -> None:
         took = perf_counter() - began
         what = f"PyTorch profile of {_EVENTS:,} events: link and convert"
         row(what, took, "s", f"the limit of {_CONVERT_S} s", took / _CONVERT_S)
+        _scaled(folder, row)
+
+
+def _scaled(folder: Path, row: Any) -> None:
+    """Measure scaling a step of GPT-3 125M, against generating it for as many ranks."""
+    small = Parallelism(data=2, tensor=2, pipeline=2)
+    workload("gpt3-125m", small, batch=16, microbatches=8, gpu="h100-sxm").write(folder / "few")
+    began = perf_counter()
+    job = scale(folder / "few", 1024)
+    job.write(folder / "many")
+    took = perf_counter() - began
+    began = perf_counter()
+    many = workload("gpt3-125m", job.plan, batch=8 * job.plan.data, microbatches=8, gpu="h100-sxm")
+    many.write(folder / "same")
+    direct = perf_counter() - began
+    row(f"8 ranks scaled to 1,024, {job.nodes:,} nodes", took, "s", "generating them", took / direct)
 
 
 def _profile(folder: Path) -> None:

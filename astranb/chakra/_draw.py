@@ -14,7 +14,7 @@ from astranb.core.files import whole_file
 from astranb.core.svg import Path as Curve
 from astranb.core.svg import Shape, SvgBox, Text, document
 
-from ._check import topological_order
+from ._check import ordered
 from ._schema import CollectiveType, NodeType
 from ._trace import Trace
 
@@ -42,7 +42,7 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
     path : str or Path
         ``.svg``, or ``.dot`` for Graphviz.
     most : int
-        The most nodes to draw, 1 to 5,000, in an order in which they can run.
+        The most nodes to draw, 1 to 5,000, in an order in which they can run; those in a cycle come last.
     start : int
         How many nodes to skip first.
 
@@ -74,9 +74,12 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
         raise InputError(f"{most} nodes", where="most", hint=f"use 1 to {_MOST}")
     if start < 0 or (start >= len(trace) and start):
         raise InputError(f"the trace has {len(trace)} nodes", where="start", hint="use a smaller one")
-    rows = topological_order(trace)[start : start + most].tolist()
+    parents = trace.present_parents
+    order, _ = ordered(parents)
+    ordinary = set(order)
+    rest = [row for row in range(len(trace)) if row not in ordinary] if len(order) < len(trace) else []
+    rows = [*order, *rest][start : start + most]
     shown = {row: at for at, row in enumerate(rows)}
-    parents = trace.parents
     edges = [
         (shown[int(parent)], at) for row, at in shown.items() for parent in parents.of(row) if parent in shown
     ]
@@ -85,6 +88,8 @@ def draw(trace: Trace, path: str | Path, *, most: int = 400, start: int = 0) -> 
     note = f"{len(rows):,} of {len(trace):,} nodes"
     if left:
         note += f", {start:,} before and {left - start:,} after them left out, with {hidden:,} dependencies"
+    if rest:
+        note += f"; {len(rest):,} are in a cycle or after one"
     labels = [_label(trace, row) for row in rows]
     kinds = [_kind(int(kind)) for kind in trace.type[rows]]
     title = f"{trace.source}: {note}"
@@ -135,8 +140,9 @@ def _svg(
 ) -> str:
     count = len(labels)
     depth = np.zeros(count, int)
-    for parent, child in edges:  # children come after their parents, and edges in their order
-        depth[child] = max(depth[child], depth[parent] + 1)
+    for parent, child in edges:  # children come after their parents, but in a cycle, and edges in their order
+        if parent < child:
+            depth[child] = max(depth[child], depth[parent] + 1)
     place = np.zeros(count, int)
     filled: dict[int, int] = {}
     for at in range(count):

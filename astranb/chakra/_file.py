@@ -19,6 +19,7 @@ from ._trace import Trace
 
 __all__ = [
     "MOST_BYTES",
+    "groups_file",
     "present_ranks",
     "rank_file",
     "read",
@@ -232,6 +233,23 @@ def present_ranks(prefix: str | Path) -> list[int]:
         raise InputError(
             error.strerror or str(error), where=str(base.parent), hint="give PREFIX of PREFIX.0.et"
         ) from None
+
+
+def groups_file(prefix: str | Path) -> Path | None:
+    """Find the file of groups beside traces, as ``link``, ``generate`` and others write it.
+
+    Parameters
+    ----------
+    prefix : str or Path
+        The file names without ``.RANK.et``.
+
+    Returns
+    -------
+    Path or None
+        ``PREFIX.groups.json``, if there is one.
+    """
+    file = Path(f"{prefix}.groups.json")
+    return file if file.is_file() else None
 
 
 def _shared(base: Path, ranks: Iterable[int]) -> list[Trace]:

@@ -272,6 +272,10 @@ class _Recording:
             for name in sorted(threads, key=lambda name: name != main)
         }
         self.threads = [some for some in pieces.values() if some]
+        for number, some in enumerate(self.threads, 1):
+            for piece in some:
+                piece.thread = number
+        callers: dict[str, int] = {}
         by_event = {piece.event: piece for some in self.threads for piece in some if piece.event is not None}
         self._device_pieces(devices, calls, pieces, by_event)
         for event, waited in waits.items():
@@ -287,6 +291,7 @@ class _Recording:
             if message is not None:
                 piece = Piece(event.name, event.start, event.end, event)
                 piece.message = message
+                piece.thread = callers.setdefault(event.thread, len(self.threads) + len(callers) + 1)
                 before = (
                     None if by is None else _before(pieces.get(by.thread, []), max(event.start, by.start))
                 )
@@ -346,6 +351,7 @@ class _Recording:
     def trace(self, rank: int, found: Matched, first: float) -> Trace:
         """Write the nodes of this rank, whose first step began so much later than that of the first rank."""
         start = Piece(f"rank {rank} begins", self.start - (self.begun - first), self.start)
+        start.thread = 1
         every = [start, *(one for some in self.threads for one in some), *self.devices]
         every += [one for one in self.messages if one.event is not None and not one.event.is_device]
         every[1:] = sorted(every[1:], key=lambda one: (one.end, one.start))
@@ -370,8 +376,6 @@ class _Recording:
         kind, took = NodeType.COMP, piece.took
         if message is not None and (message.is_collective or message.partner is not None):
             kind, took = _KIND.get(str(message.kind), NodeType.COMM_COLL), message.took_us
-            waited_us = max(message.end - message.start - took, 0.0)
-            declared["wait_ns"] = Attribute(round(waited_us * 1000), "int64_val")
             declared["comm_size"] = Attribute(max(message.size, 1), "int64_val")
             if isinstance(message.kind, CollectiveType):
                 declared["comm_type"] = Attribute(int(message.kind), "int64_val")
@@ -390,6 +394,11 @@ class _Recording:
                 ends = {"comm_src": source, "comm_dst": to, "comm_tag": message.tag}
                 declared |= {name: Attribute(value, "int32_val") for name, value in ends.items()}
         declared["is_cpu_op"] = Attribute(not on_device and kind == NodeType.COMP, "bool_val")
+        waited_ns = round(max(piece.end - piece.start - took, 0.0) * 1000)
+        if waited_ns or kind != NodeType.COMP:
+            declared["wait_ns"] = Attribute(waited_ns, "int64_val")
+        declared["start_ns"] = Attribute(max(round((piece.start - start.start) * 1000), 0), "int64_val")
+        declared |= {"tid": Attribute(piece.thread, "int64_val")} if piece.thread else {}
         if took > 0:
             declared["duration_ns"] = Attribute(max(round(took * 1000), 1), "int64_val")
         after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])

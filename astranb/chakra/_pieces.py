@@ -20,7 +20,10 @@ from typing import Final
 from ._kineto import Event
 from ._messages import Message
 
-__all__ = ["Piece", "host_pieces", "let_threads_wait"]
+__all__ = ["OUTSIDE", "Piece", "host_pieces", "let_threads_wait"]
+
+OUTSIDE: Final = "host"
+"""What a piece is called in which no operation runs."""
 
 _BRIEF_US: Final = 10.0
 """A shorter rest of an operation is added to its first piece."""
@@ -46,16 +49,18 @@ class Piece:
         What it waits for. All of them ended before it did.
     message : Message or None
         What it communicates.
+    thread : int
+        The thread of the host, from 1; 0 for what a device does.
     """
 
-    __slots__ = ("after", "end", "event", "message", "name", "number", "start", "took")
+    __slots__ = ("after", "end", "event", "message", "name", "number", "start", "thread", "took")
 
     def __init__(self, name: str, start: float, end: float, event: Event | None = None) -> None:
         self.name, self.start, self.end, self.event = name, start, end, event
         self.took = max(end - start, 0.0)
         self.after: list[Piece] = []
         self.message: Message | None = None
-        self.number = -1
+        self.number, self.thread = -1, 0
 
     def wait_for(self, other: Piece) -> None:
         """Wait for another piece that ended meanwhile, and do the rest after it."""
@@ -96,7 +101,7 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, en
         elif event is not None and event.category == "cpu_op" and rest < _BRIEF_US:
             first[event].took += max(rest, 0.0)
         elif rest > 0:
-            pieces.append(Piece("host" if event is None else f"host: {event.name}", at, until))
+            pieces.append(Piece(OUTSIDE if event is None else f"{OUTSIDE}: {event.name}", at, until))
         at = max(at, until)
 
     marks: list[tuple[float, float, Event | None]] = [(one.start, -one.duration, one) for one in events]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,6 +32,15 @@ def _integers(name: str, default: int, doc: str) -> cached_property[Ints]:
 
     read.__doc__ = doc
     return cached_property(read)
+
+
+_READ: Final = frozenset(
+    (
+        *("version", "metadata", "id", "type", "start_us", "duration_us", "names", "data_deps", "ctrl_deps"),
+        *("has_inputs", "head", "_start", "_end", "_attributes"),
+    )
+)
+"""What is read from the bytes."""
 
 
 class Trace:
@@ -81,8 +90,12 @@ class Trace:
     """
 
     def __init__(self, data: bytes, source: str = "trace") -> None:
-        found = TraceReader(data, source)
-        self.source, self.data = source, found.data
+        self.source = source
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        found = TraceReader(data, self.source)
+        self.data = found.data
         self.version, self.metadata = found.version, found.metadata
         self.id, self.type = found.numbers(1).view(np.uint64), found.numbers(3).astype(np.int32)
         self.start_us, self.duration_us = found.times(6), found.times(7)
@@ -91,6 +104,26 @@ class Trace:
         self.has_inputs = found.has(8)
         self.head = found.head
         self._start, self._end, self._attributes = found.start, found.end, found.attributes()
+
+    @classmethod
+    def encoded(cls, data: bytes, source: str = "trace") -> Trace:
+        """Make a trace of what was encoded here: its columns are read when they are asked for."""
+        trace = object.__new__(cls)
+        trace.source, trace.data = source, data
+        return trace
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if (
+                name.startswith("__")
+                or name not in _READ
+                or "head" in self.__dict__
+                or "data" not in self.__dict__
+            ):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self._read(self.data)
+            return self.__dict__[name]
 
     def called(self, source: str) -> Trace:
         """Return the same trace under another name for errors; the two share their data."""
@@ -143,6 +176,11 @@ class Trace:
     def __repr__(self) -> str:
         """Short, for a notebook."""
         return f"<Trace {self.source}: {len(self)} nodes>"
+
+    @property
+    def spans(self) -> tuple[Ints, Ints]:
+        """Where in :attr:`data` each node begins, behind its length, and ends."""
+        return self._start, self._end
 
     def message(self, row: int) -> bytes:
         """The bytes of one node, without their length."""
@@ -265,7 +303,7 @@ class Trace:
 
         Dependencies on nodes that do not exist are left out.
         """
-        owner, _, parent = self._linked
+        owner, _, parent = self.linked
         owner, parent = owner[parent >= 0], parent[parent >= 0]
         pairs = distinct(owner * max(len(self), 1) + parent)
         owner, parent = np.divmod(pairs, max(len(self), 1))
@@ -274,7 +312,7 @@ class Trace:
     @property
     def dangling(self) -> tuple[Ints, NDArray[np.uint64]]:
         """The rows that depend on nodes that do not exist, and the ids of these."""
-        owner, wanted, parent = self._linked
+        owner, wanted, parent = self.linked
         return owner[parent < 0], wanted[parent < 0]
 
     @property
@@ -286,8 +324,11 @@ class Trace:
         return np.column_stack([order[at], order[at + 1]])
 
     @cached_property
-    def _linked(self) -> tuple[Ints, NDArray[np.uint64], Ints]:
-        """The row of each dependency, the id that it awaits, and that one's row, -1 if there is none."""
+    def linked(self) -> tuple[Ints, NDArray[np.uint64], Ints]:
+        """The row of each dependency, the id that it awaits, and that one's row, -1 if there is none.
+
+        Those of ``data_deps`` come first.
+        """
         order = np.argsort(self.id, kind="stable")
         ids = self.id[order]
         owner = np.concatenate([self.data_deps.owner, self.ctrl_deps.owner])

@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from astranb.core.errors import InputError
 from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
+from .chakra_cases import add_case_options, generate_cases
 from .chakra_formats import check, convert, info, opened, without_durations
+from .chakra_look import add_views, viewed
+from .chakra_merge import add_merge_commands
+from .chakra_scale import add_scale
 from .printing import Report
-
-if TYPE_CHECKING:
-    from astranb.chakra import Times, Trace
 
 __all__ = ["add_commands"]
 
@@ -46,11 +47,12 @@ def add_commands(commands: Any) -> None:
     listing.add_argument("file", help=_TRACE)
 
     generate = add_command(
-        verbs, "generate", "write the traces of a model divided over ranks", _generate,
+        verbs, "generate", "write the traces of a model divided over ranks, or small ones to test", _generate,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_model_options(generate)
-    generate.add_argument("--list", action="store_true", help="list all models")
+    add_case_options(generate)
+    generate.add_argument("--list", action="store_true", help="list all models, and cases")
     generate.add_argument("--gpu", help="write durations of this GPU's kernels, as h100-sxm")
     add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
 
@@ -83,18 +85,18 @@ def add_commands(commands: Any) -> None:
         "convert later",
     )
 
-    timeline = add_command(verbs, "timeline", "write a Perfetto timeline of a trace", _timeline)
-    timeline.add_argument("file", help=_TRACES)
-    add_output(timeline, "FILE.json or FILE.json.gz", required=True)
-    timeline.add_argument("--system", metavar="FILE", help="simulate the times: system.json")
-    timeline.add_argument("--network", metavar="FILE", help="simulate the times: network.yml")
-    timeline.add_argument("--comm-group", metavar="FILE", help="simulate the times: communicator groups")
+    add_views(verbs, _TRACES)
 
     draw = add_command(verbs, "draw", "draw the graph of a trace", _draw)
     draw.add_argument("file", help=_TRACE)
-    add_output(draw, "FILE.svg, or FILE.dot for Graphviz", required=True)
+    add_output(draw, "FILE.html, modules that open; FILE.svg, or FILE.dot for Graphviz", required=True)
+    draw.add_argument(
+        "--by", choices=("callers", "names"), help="page: what modules are (default: callers, if recorded)"
+    )
     draw.add_argument("--most", type=int, default=400, metavar="N", help="most nodes to draw (default: 400)")
     draw.add_argument("--start", type=int, default=0, metavar="N", help="nodes to skip first (default: 0)")
+
+    add_scale(verbs)
 
     synthesize = add_command(
         verbs, "synthesize", "learn from a corpus of traces and write a synthetic workload", _synthesize
@@ -115,28 +117,7 @@ def add_commands(commands: Any) -> None:
         help="write how near held-out workloads are, on simulated clusters too, and what is given away",
     )  # fmt: skip
 
-    compare = add_command(verbs, "compare", "show how two traces differ", _compare)
-    compare.add_argument("first", help=_TRACES)
-    compare.add_argument("second", help="the same")
-
-
-def _read(name: str) -> tuple[list[Trace], bool]:
-    """Return the trace of a file, or those of all ranks of a prefix, and which of the two."""
-    found = opened(name)
-    return list(found.traces.values()), found.all_ranks
-
-
-def _viewed(name: str) -> tuple[list[Trace], list[str]]:
-    """Return traces to look at: faulty ones repaired as far as that is clear, with notes."""
-    from astranb.chakra import repaired
-
-    found = opened(name, whole=False)
-    traces, notes = [], [*found.notes]
-    for trace in found.traces.values():
-        better, done = repaired(trace)
-        traces.append(better)
-        notes += [f"{trace.source}: {one} to show it" for one in done]
-    return traces, notes
+    add_merge_commands(verbs)
 
 
 def _json(args: argparse.Namespace) -> Report:
@@ -151,6 +132,8 @@ def _json(args: argparse.Namespace) -> Report:
 def _generate(args: argparse.Namespace) -> Report:
     if args.list:
         return _list_models()
+    if args.case is not None:
+        return generate_cases(args)
     for name in ("model", "output"):
         if getattr(args, name) is None:
             raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
@@ -176,12 +159,15 @@ def _generate(args: argparse.Namespace) -> Report:
 
 
 def _list_models() -> Report:
+    from astranb.chakra import CASES
     from astranb.workload.models import MODELS
 
     rows = [
         {"model": name, "parameters": one.parameters, "source": one.source} for name, one in MODELS.items()
     ]
-    return Report(rows, [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows])
+    lines = [f"{r['model']:<14} {r['parameters']:>17,}  {r['source']}" for r in rows]
+    lines += ["cases (--case):", *(f"{name:<38} {text}" for name, text in CASES.items())]
+    return Report(rows, lines)
 
 
 def _link(args: argparse.Namespace) -> Report:
@@ -244,57 +230,30 @@ def _recorded_line(row: dict[str, Any]) -> str:
     return f"rank {row['rank']}: {row['nodes']:,} nodes; steps as measured: {steps} ms{later}"
 
 
-def _timeline(args: argparse.Namespace) -> Report:
-    from astranb.chakra import recorded_times, write_timeline
-
-    traces, notes = _viewed(args.file)
-    if args.system or args.network:
-        for name in ("system", "network"):
-            if getattr(args, name) is None:
-                raise InputError(f"--{name} is missing", where="timeline", hint="give both to simulate")
-        times = _simulated(args, traces)
-    else:
-        times = [recorded_times(trace) for trace in traces]
-    document = write_timeline(args.output, traces, times)
-    text = f"{document['spans']:,} spans of {document['ranks']:,} ranks: {document['times']}"
-    if document["ranks_left_out"]:
-        text += f"; {document['ranks_left_out']:,} ranks left out"
-    return Report(document, [text], notes=notes)
-
-
-def _simulated(args: argparse.Namespace, traces: list[Trace]) -> list[Times]:
-    """Return when nodes begin and end on ASTRA-sim's network."""
-    import numpy as np
-
-    from astranb.chakra import NodeType, Times
-    from astranb.engine.messages import Run
-    from astranb.workload.astrasim2 import load
-
-    run = Run(load(args.file, args.system, args.network, groups=args.comm_group))
-    run.finish()
-    run.result()  # raises an error for a deadlock
-    table = run.machine.operations
-    begun, found = 0, []
-    for trace in traces:
-        order = np.argsort(trace.id, kind="stable")
-        kept = order[trace.type[order] != NodeType.METADATA]
-        start, end = np.full(len(trace), -1, np.int64), np.full(len(trace), -1, np.int64)
-        own = slice(begun, begun + len(kept))
-        start[kept], end[kept] = table["start_ns"][own], table["end_ns"][own]
-        begun += len(kept)
-        found.append(Times(start, end, "simulated"))
-    return found
-
-
 def _draw(args: argparse.Namespace) -> Report:
     from astranb.chakra import draw
 
-    traces, notes = _viewed(args.file)
+    if args.output.lower().endswith(".html"):
+        return _draw_page(args)
+    if args.by is not None:
+        raise InputError("--by is for pages", where="draw", hint="give --output FILE.html")
+    traces, notes = viewed(args.file)
     document = draw(traces[0], args.output, most=args.most, start=args.start)
     text = f"{document['nodes']:,} nodes and {document['dependencies']:,} dependencies"
     if document["nodes_left_out"]:
         text += f"; left out: {document['nodes_left_out']:,} and {document['dependencies_left_out']:,}"
     return Report(document, [text], notes=notes)
+
+
+def _draw_page(args: argparse.Namespace) -> Report:
+    """Write the graph by module as a page: faults are drawn, not repaired."""
+    from astranb.widgets.graph_page import write_graph
+
+    found = opened(args.file, whole=False)
+    tree = write_graph(next(iter(found.traces.values())), args.output, by=args.by)
+    document = {"nodes": tree.count, "modules": len(tree) - 1, "by": tree.by, "notes": list(tree.notes)}
+    text = f"{tree.count:,} nodes in {len(tree) - 1:,} modules by {tree.by}"
+    return Report(document, [text], notes=[*found.notes, *tree.notes])
 
 
 def _synthesize(args: argparse.Namespace) -> Report:
@@ -327,37 +286,3 @@ def _synthesize(args: argparse.Namespace) -> Report:
             f"{args.report}"
         )
     return Report(document | {"files": files}, lines)
-
-
-def _compare(args: argparse.Namespace) -> Report:
-    from astranb.chakra import compare
-
-    first, second = _read(args.first)[0], _read(args.second)[0]
-    rows = [{"rank": rank, **compare(*both)} for rank, both in enumerate(zip(first, second, strict=False))]
-    document: dict[str, Any] = {
-        "same": len(first) == len(second) and all(row["same"] for row in rows),
-        "ranks": [len(first), len(second)],
-        "traces": rows,
-    }
-    lines = [] if len(first) == len(second) else [f"{len(first)} and {len(second)} ranks"]
-    for row in rows:
-        named, *more = _comparison_lines(row)
-        lines += [f"rank {row['rank']}: {named}" if len(rows) > 1 else named, *more]
-    return Report(document, lines)
-
-
-def _comparison_lines(row: dict[str, Any]) -> list[str]:
-    if row["same"]:
-        return [
-            "identical" if row["identical"] else "the same nodes; only data that is not simulated differs"
-        ]
-    at = row["first_difference"]
-    return [
-        f"different, {'with the same structure' if row['same_structure'] else 'in structure too'}",
-        *(f"  {name}: {one:,} and {other:,}" for name, (one, other) in row["differences"].items()),
-        f"  first at row {at['row']}: {', '.join(at['fields'])}",
-        *(
-            f"    {side}: {json.dumps(at[side], ensure_ascii=False) if at[side] else 'no node'}"
-            for side in ("first", "second")
-        ),
-    ]

@@ -97,6 +97,9 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
             trace = chakra.read(name)
         else:
             trace, cut = chakra.read_part(name)
+        if chakra.is_merged(trace) and not cut:
+            traces = dict(enumerate(chakra.split(trace)))
+            return OpenedTraces("Chakra traces of all ranks in one file", traces, [], all_ranks=True)
     return OpenedTraces(form, {0: trace}, [], missing=(f"{name}: truncated: {cut}",) if cut else ())
 
 

@@ -15,6 +15,7 @@ from astranb.explore.options.model import (
     degrees_of,
     memory_limit_of,
     times_of,
+    traced_degrees,
     workload_of,
 )
 
@@ -168,22 +169,11 @@ def _of_traces(args: argparse.Namespace) -> Profile:
 
     more = given(args, "micro", groups="comm_group")
     if args.traced is not None:
-        more["traced"] = Parallelism(**_degrees(args.traced))
+        more["traced"] = Parallelism(**traced_degrees(args.traced))
     gpu = args.gpu or DEFAULT_GPU
     return profile_traces(
         args.traces, degrees_of(args), gpu=gpu if args.efficiency is None else times_of(args, gpu), **more
     )
-
-
-def _degrees(text: str) -> dict[str, Any]:
-    """Read degrees as ``dp=2,tp=4``."""
-    found: dict[str, Any] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        if name not in DEGREES or not (value.isascii() and value.isdecimal() and len(value) < 8):
-            raise InputError(f"no degree {part[:40]!r}", where="--traced", hint="write dp=2,tp=4,pp=2")
-        found[DEGREES[name]] = int(value)
-    return found
 
 
 def _lines(summary: dict[str, Any]) -> Any:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from astranb.chakra import NodeType
+from astranb.chakra.parallelism import GROUPS, PEERS
 from astranb.core.errors import InputError
-from astranb.workload.models.parallelism import GROUPS, PEERS
 
 if TYPE_CHECKING:
     from astranb.sim import Simulation
@@ -40,7 +40,7 @@ _SORTS: Final = {
 }
 _OF_GROUP: Final = {
     "tensor": "tensor", "context": "context", "data": "data", "expert": "expert", "expert data": "data",
-    "ends": "data",
+    "ends": "data", "all": "data",
 }  # fmt: skip
 
 

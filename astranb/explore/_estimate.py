@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from astranb.chakra import CollectiveType, NodeType
+from astranb.chakra.parallelism import GROUPS, PEERS
 from astranb.workload.models import Job, Stage, StageProgram, Transformer
 from astranb.workload.models.memory import rank_memory
-from astranb.workload.models.parallelism import GROUPS, PEERS
 
 from ._collective_times import CollectiveTimes
 

@@ -17,15 +17,19 @@ if TYPE_CHECKING:
     from .runs import Runs as Runs
     from .side_by_side import SideBySide as SideBySide
     from .study import Study as Study
+    from .trace_graph import TraceGraph as TraceGraph
+    from .trace_timeline import TraceTimeline as TraceTimeline
     from .workbench import Workbench as Workbench
 
-__all__ = ["Editor", "Runs", "SideBySide", "Study", "Workbench"]
+__all__ = ["Editor", "Runs", "SideBySide", "Study", "TraceGraph", "TraceTimeline", "Workbench"]
 
 _WIDGETS = {
     "Editor": "editor",
     "Runs": "runs",
     "SideBySide": "side_by_side",
     "Study": "study",
+    "TraceGraph": "trace_graph",
+    "TraceTimeline": "trace_timeline",
     "Workbench": "workbench",
 }
 

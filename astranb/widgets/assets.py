@@ -6,24 +6,31 @@ import re
 from pathlib import Path
 
 __all__ = [
+    "COUNTED_MODULES",
+    "COUNTED_PLAYER",
     "EDITOR",
     "ENTRY",
     "MODULES",
     "PAIR",
     "PANELS",
     "PLAYER",
+    "RECORDED",
+    "RECORDED_MODULES",
     "RUNS",
     "STUDY",
     "STUDY_MODULES",
     "STUDY_PLAYER",
     "STYLES",
+    "TRACE_GRAPH",
+    "TRACE_GRAPH_MODULES",
+    "TRACE_GRAPH_PLAYER",
 ]
 
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "editor", "loader", "offline", "packed", "pair", "replayed", "reported", "runs", "schedule", "study",
-        "workbench",
+        "counted", "editor", "loader", "offline", "packed", "pair", "recorded", "replayed", "reported",
+        "runs", "schedule", "study", "trace_graph", "tree_page", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
@@ -54,6 +61,11 @@ RUNS = _joined("loader", "runs")
 STUDY = _joined("loader", "study")
 """That of a sweep."""
 
+TRACE_GRAPH = _joined("loader", "trace_graph")
+"""That of a trace's graph."""
+RECORDED = _joined("loader", "recorded")
+"""That of a timeline of traces."""
+
 EDITOR = _joined("theme", "format", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
@@ -63,10 +75,15 @@ PLAYER = _joined("messages", "format", "packed", "replayed", "offline")
 STUDY_PLAYER = _joined("packed", "reported")
 """What shows a sweep in such a page."""
 
+TRACE_GRAPH_PLAYER = _joined("messages", "packed", "tree_page")
+"""What shows a trace's graph in such a page."""
+COUNTED_PLAYER = _joined("loader", "packed", "counted")
+"""What shows statistics of traces in one."""
+
 MODULES = {
     file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
 }
-"""Text by name of the modules that `ENTRY`, `PAIR`, `RUNS` and `STUDY` load."""
+"""Text by name of the modules that `ENTRY`, `PAIR`, `RUNS`, `STUDY`, `TRACE_GRAPH` and `RECORDED` load."""
 
 
 def _needed(name: str) -> dict[str, str]:
@@ -82,6 +99,14 @@ def _needed(name: str) -> dict[str, str]:
 
 STUDY_MODULES = _needed("sweep")
 """Those of them that `STUDY` loads."""
+
+TRACE_GRAPH_MODULES = _needed("tree")
+"""Those of them that `TRACE_GRAPH` loads."""
+RECORDED_MODULES = _needed("recordings")
+"""Those of a timeline of traces."""
+
+COUNTED_MODULES = _needed("statistics")
+"""Those of a page of statistics."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from astranb.chakra import Attribute, Node, NodeType, TraceBuilder, check
+from astranb.chakra import Attribute, Node, NodeType, Trace, TraceBuilder, check
 from astranb.core.errors import InputError
 
 
@@ -68,6 +70,59 @@ def test_attributes_have_the_kinds_that_the_feeder_reads():
         "comm_size": "int64_val",
         "comm_tag": "int32_val",
     }
+
+
+_SIZES = st.sampled_from([0, 1, 127, 128, 1 << 31, (1 << 63) - 1])
+_OPTIONAL = st.none() | st.integers(0, 300)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.data())
+def test_nodes_written_at_once_are_as_written_one_by_one(kinds, data):
+    step = TraceBuilder(version=data.draw(st.sampled_from(["", "1.0.0"])), steps=3)
+    for number, kind in enumerate(kinds):
+        after = data.draw(st.lists(st.integers(0, number - 1), max_size=3)) if number else []
+        size, name = data.draw(_SIZES), data.draw(st.sampled_from(["", "a", "é" * 90]))
+        if kind == 0:
+            step.compute(
+                name, num_ops=data.draw(st.none() | st.integers(-(1 << 63), (1 << 63) - 1)),
+                cpu=number > 5, tensor_size=data.draw(st.none() | _SIZES), duration_us=number, after=after,
+            )  # fmt: skip
+        elif kind == 1:
+            step.collective(
+                data.draw(st.sampled_from(["broadcast", "reduce"])), size, name=name, after=after,
+                root=data.draw(_OPTIONAL), group=data.draw(st.sampled_from([None, "", "7"])),
+                priority=data.draw(_OPTIONAL), stream=data.draw(_OPTIONAL),
+                dims=data.draw(st.none() | st.just([True])),
+            )  # fmt: skip
+        elif kind == 2:
+            tag = data.draw(st.sampled_from([-1, 0, 5, 1 << 20]))
+            (step.send if number % 2 else step.recv)(size, 3, rank=data.draw(_OPTIONAL), tag=tag, after=after)
+        elif kind == 3:
+            (step.memory_load if number % 2 else step.memory_store)(size, name="m", after=after)
+        else:
+            step.add(
+                NodeType.METADATA if kind == 4 else NodeType.INVALID, name,
+                {"x": number, "y": None, "z": (1.5,)}, after=after, control=after[:1],
+                start_us=data.draw(_SIZES), duration_us=data.draw(_SIZES),
+            )  # fmt: skip
+    trace = step.build()
+    assert len(step) == len(trace) == len(kinds)
+    again = Trace.of(trace.nodes(), version=trace.version, metadata=trace.metadata)
+    assert again.data == trace.data
+    assert again == trace
+
+
+def test_more_nodes_than_are_written_at_once():
+    step = TraceBuilder()
+    for number in range(20_000):
+        step.compute(f"{number}", num_ops=number, after=range(max(number - 2, 0), number))
+    trace = step.build()
+    assert trace.id.tolist() == trace.num_ops.tolist() == list(range(20_000))
+    assert trace.names[19_999] == "19999"
+    assert trace.parents.of(19_999).tolist() == [19_997, 19_998]
+    with pytest.raises(AttributeError, match="'Trace' object has no attribute 'ids'"):
+        _ = trace.ids  # type: ignore[attr-defined]
 
 
 def test_what_cannot_be_made():

@@ -24,7 +24,9 @@ def rooted_log(folder, infra, ranks, edits, *, seed=0, size=SIZE):
     return files
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [0, 5, 9, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4, 6, 7, 8))]
+)
 def test_it_finds_a_link_slowed_at_random(tmp_path, seed):
     links = sorted(f"mi300x.0.xpu.{a}->mi300x.0.xpu.{b}" for a in range(8) for b in range(8) if a != b)
     slow = random.Random(seed).choice(links)

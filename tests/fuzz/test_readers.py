@@ -14,7 +14,7 @@ import pytest
 
 import astranb as anb
 from astranb import chakra
-from astranb.chakra import TraceBuilder, link, pytorch_document, pytorch_trace, read
+from astranb.chakra import TraceBuilder, link, pytorch_document, pytorch_trace, read, read_groups
 from astranb.chakra import check as check_trace
 from astranb.collectives import Collective, read_algorithm, write_algorithm
 from astranb.gpu import preset, read_measured, read_preset, write_preset
@@ -25,7 +25,7 @@ from astranb.traffic.targets.goal import read_goal
 from astranb.traffic.targets.htsim import read_htsim
 from astranb.workload import astrasim1, astrasim2
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
-from astranb.workload.astrasim2.documents import read_groups, read_memory
+from astranb.workload.astrasim2.documents import read_memory
 from astranb.workload.models import read_model
 from astranb.workload.systolic import read_shapes
 from tests.fuzz.support import damaged_bytes, damaged_json, damaged_text, refused_or_read

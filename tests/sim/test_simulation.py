@@ -324,7 +324,7 @@ def test_a_run_that_would_not_fit_is_refused_before_it_starts():
     with pytest.raises(InputError, match=r"a buffer of 1 TiB, the memory of a h100-sxm is .*reduce the size"):
         make("1 TiB")
     with pytest.raises(InputError, match=r"rank 0 take .* the memory of a h100-sxm is .*reduce the size"):
-        make("48 GiB")
+        make("48 GiB", "allpairs")
     with pytest.raises(InputError, match="can be used"):
         make("1 MiB", memory_bytes=1000)
 

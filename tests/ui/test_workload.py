@@ -79,6 +79,16 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
     bench.get_by_role("tab", name="Inspect").click()
     expect(graph).to_have_attribute("data-asked", "false")
     screenshot(page, "workload-light")
+    # The same operations by module, in the state of the cursor; one that is selected is inspected.
+    bench.get_by_role("tab", name="Modules").click()
+    tree = bench.get_by_role("tree", name="Graph by module")
+    done = evaluate(page, "int((sim.engine.states(sim.engine.about.rows_of(5))[1::2] == 3).sum())")
+    module = tree.get_by_role("treeitem", name="all_reduce: 6 nodes")
+    expect(module).to_have_attribute("aria-label", re.compile(f", {done} of 6 done"))
+    tree.get_by_role("treeitem", name="all_reduce: 1 MiB, done").first.click()
+    expect(bench.locator(".anb-inspector")).to_contain_text("of 4 done")
+    becomes(page, "workbench.selected['path'].startswith('rank[5].op[')")
+    bench.get_by_role("tab", name="Operations").click()
     set_theme(page, "dark")
     screenshot(page, "workload-dark")
 

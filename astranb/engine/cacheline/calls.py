@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
-
+from astranb.chakra import IssueQueue, Lists
 from astranb.collectives import Collective, JoinedOperation, Program
 from astranb.core.errors import InputError
 from astranb.core.units import format_bytes
@@ -25,6 +23,9 @@ from astranb.workload.astrasim2 import (
     System,
 )
 from astranb.workload.astrasim2.kinds import BROADCAST, DIRECT, HALVING, RING_STEPS, TREE
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["ALGORITHMS", "Call", "Calls", "Kernels"]
 
@@ -298,17 +299,11 @@ def _place(one: Operations, row: int) -> int:
 
 def _order(one: Operations) -> list[int]:
     """The order in which a rank comes to its operations: the lowest of those that may begin."""
-    start, children = one.children()
-    waits = np.diff(one.dep_start).copy()
-    ready = np.flatnonzero(waits == 0).tolist()
+    queue = IssueQueue(Lists(one.dep_start, one.deps))
     order = []
-    while ready:
-        row = heapq.heappop(ready)
+    while (row := queue.pop()) >= 0:
         order.append(row)
-        for child in children[start[row] : start[row + 1]].tolist():
-            waits[child] -= 1
-            if waits[child] == 0:
-                heapq.heappush(ready, child)
+        queue.done(row)
     if len(order) < len(one.rows):
         raise InputError("operations wait for one another in a circle", hint="see astranb chakra info")
     return order

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from astranb.chakra import NodeType, issue_places
 from astranb.core.arrays import distinct, flat_lists
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
@@ -34,6 +35,18 @@ _OPERATION_BYTES: Final = 300
 """Bytes of an operation in all tables, and in what is known of it besides."""
 _MOST_RANKS: Final = 1 << 40
 """More than there can be, to tell ranks in groups apart by one number."""
+_TYPES: Final = np.zeros(t.DELAY + 1, np.int64)
+"""What an operation of each kind is in a trace, which says what it occupies."""
+for _kind, _type in {
+    t.COMPUTE: NodeType.COMP,
+    t.COLLECTIVE: NodeType.COMM_COLL,
+    t.SEND: NodeType.COMM_SEND,
+    t.RECV: NodeType.COMM_RECV,
+    t.MEMORY: NodeType.MEM_LOAD,
+    t.REPLAY: NodeType.COMM_COLL,
+    t.DELAY: NodeType.METADATA,
+}.items():
+    _TYPES[_kind] = _type
 
 
 class OperationTables(NamedTuple):
@@ -223,17 +236,7 @@ class _Maker:
         for name in ("kind", "bytes", "tag", "collective", "involved", "priority"):
             part[name] = rows[name]
         part.npu, part.duration_ns, part.group = npus[:, None], durations, -1
-        part.place = np.select(
-            [
-                rows["on_cpu"] != 0,
-                rows["kind"] == t.COMPUTE,
-                np.isin(rows["kind"], (t.RECV, t.DELAY))
-                | ((rows["kind"] == t.MEMORY) & (rows["stream"] > 0)),
-                (rows["kind"] == t.COLLECTIVE) & (rows["stream"] > 0),
-            ],
-            [t.ON_CPU, t.ON_GPU, t.ON_NOTHING, t.ON_BACKGROUND],
-            t.ON_WIRE,
-        )
+        part.place = issue_places(_TYPES[rows["kind"]], rows["on_cpu"] != 0, rows["stream"] > 0)
         if self._system.replay:
             part.kind = np.where(rows["kind"] == t.DELAY, t.DELAY, t.COMPUTE)
         part.waits = np.diff(one.dep_start)

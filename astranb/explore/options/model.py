@@ -27,6 +27,7 @@ __all__ = [
     "memory_limit_of",
     "sharing_steps",
     "times_of",
+    "traced_degrees",
     "workload_of",
 ]
 
@@ -48,6 +49,8 @@ _NUMBERS: Final = {
     "seq": ("sequence", "tokens in a sequence (default: the model's)"),
     "tokens": ("tokens", "decode: tokens to generate (default: 1)"),
     "gradient-bytes": ("gradient_bytes", "of a gradient in sums over replicas and in memory (default: 2)"),
+    "experts": ("experts", "experts of a layer in place of its MLP (default: the model's)"),
+    "topk": ("top_k", "experts of a token (default: the model's, else 2)"),
     "dispatch-node": ("dispatch_node", "a node's GPUs: send tokens to it once (default: to each expert)"),
 }
 _FLAGS: Final = {
@@ -60,7 +63,10 @@ _CHOICES: Final = {
     "attention": ("flash (one kernel), flash1 (its first version) or unfused (default: flash)", None),
     "precision": ("of products with parameters: bf16, fp16 or fp8 (default: bf16)", None),
     "offload": ("to the host, --memory or --expanded-memory: optimizer,parameters,activations or some", None),
-    "update": ("who updates an offloaded optimizer: host or gpu (default: gpu with a memory given)", None),
+    "update": (
+        "who updates an offloaded optimizer: host or gpu (default: gpu with a memory, or without --gpu)",
+        None,
+    ),
 }
 _SEQUENCE_PARALLEL: Final = "sequence parallelism between the matrices of tensor parallelism"
 
@@ -86,6 +92,11 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
     (
         ("--expert-imbalance",),
         "load of the busiest expert relative to the mean (default: 1)",
+        {"type": float, "metavar": "F"},
+    ),
+    (
+        ("--expert-capacity",),
+        "tokens of every expert relative to the mean: dropped above, padded below (default: no limit)",
         {"type": float, "metavar": "F"},
     ),
     *(
@@ -150,12 +161,14 @@ def _made(args: argparse.Namespace, gpu: str | None) -> ModelStep:
 
     degrees = degrees_of(args)
     numbers = given(
-        args, "mode", "expert_imbalance", *_FLAGS, *_CHOICES, cache_bytes="cache_precision",
+        args, "mode", "expert_imbalance", "expert_capacity", *_FLAGS, *_CHOICES,
+        cache_bytes="cache_precision",
         **{parameter: name.replace("-", "_") for name, (parameter, _) in _NUMBERS.items()},
     )  # fmt: skip
     if args.overlap is not None:
         numbers["overlap"] = () if args.overlap == "none" else tuple(args.overlap.split(","))
-    if any(getattr(args, name, None) is not None for name in ("memory", "expanded_memory")):
+    # Without a GPU nothing has a duration, and what a host updates would be lost.
+    if gpu is None or any(getattr(args, name, None) is not None for name in ("memory", "expanded_memory")):
         numbers.setdefault("update", "gpu")
     times = None
     if gpu is None and args.kernels is not None:
@@ -202,6 +215,17 @@ def _identity(args: argparse.Namespace, gpu: str | None) -> tuple[Any, ...]:
 def degrees_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the degrees of parallelism that were given, as fields of ``Parallelism``."""
     return given(args, sequence="sp", **{parameter: name for name, parameter in DEGREES.items()})
+
+
+def traced_degrees(text: str) -> dict[str, int]:
+    """Read the degrees of a traced job, as ``dp=2,tp=4``, as fields of ``Parallelism``."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in DEGREES or not (value.isascii() and value.isdecimal() and len(value) < 8):
+            raise InputError(f"no degree {part[:40]!r}", where="--traced", hint="write dp=2,tp=4,pp=2")
+        found[DEGREES[name]] = int(value)
+    return found
 
 
 def times_of(args: argparse.Namespace, gpu: str) -> KernelTimes:

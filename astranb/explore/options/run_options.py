@@ -104,7 +104,7 @@ _TABLES = _for(LAYERS, at=_MESSAGES)
 _LAYERS = _for(LAYERS)
 
 _SHARED: Final = {option[0][0]: option for option in MODEL_OPTIONS if option[0][0] in (
-    "--library", "--tokens", "--precision",
+    "--library", "--tokens", "--precision", "--experts", "--topk",
 )}  # fmt: skip
 """Options of a model that a collective has too: they stand with the collective's options."""
 
@@ -159,8 +159,8 @@ _GROUPS: Final = (
         (
             _shared("--tokens", "of each rank", _EXCHANGE),
             _count("--hidden", "elements of a token (default: 7168)", _EXCHANGE),
-            _count("--topk", "experts of each token (default: 8)", _EXCHANGE),
-            _count("--experts", "experts of all ranks (default: 256)", _EXCHANGE),
+            _shared("--topk", "experts of each token (default: 8)", _EXCHANGE),
+            _shared("--experts", "experts of all ranks (default: 256)", _EXCHANGE),
             _count(
                 "--expert-groups", "nodes that the experts of a token may be on (default: all)", _EXCHANGE
             ),

@@ -12,6 +12,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
+from astranb.chakra.parallelism import GROUPS, PEERS
 from astranb.core.document import DocumentNode
 from astranb.core.errors import InputError
 from astranb.workload.kernels import (
@@ -25,7 +26,6 @@ from astranb.workload.kernels import (
     TimedKernel,
 )
 from astranb.workload.models import Job, ModelStep, Parallelism, StageProgram, Transformer
-from astranb.workload.models.parallelism import GROUPS, PEERS
 from astranb.workload.models.program import Unit
 
 __all__ = ["step_document", "step_of"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
+from astranb.chakra.parallelism import GROUPS, PEERS, plan_text
 from astranb.core.document import read_document
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
@@ -17,11 +18,10 @@ from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, Workload
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes
 from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, workload
 from astranb.workload.models.fits import require_memory
-from astranb.workload.models.parallelism import GROUPS, PEERS
 
 from .document import step_document, step_of
 
-__all__ = ["Profile", "durations_text", "plan_text", "profile_model", "profile_of"]
+__all__ = ["Profile", "durations_text", "profile_model", "profile_of"]
 
 _FORMAT: Final = "astranb profile"
 _VERSION: Final = 1
@@ -249,23 +249,6 @@ def profile_of(step: ModelStep, source: str, memory_limit_bytes: int | None = No
     return Profile(step, "model", source, _assumed(step))
 
 
-def plan_text(degrees: Parallelism) -> str:
-    """Write the degrees of parallelism that are not 1.
-
-    Examples
-    --------
-    >>> plan_text(Parallelism(data=4, tensor=2, sequence=True, zero=1))
-    'data 4, tensor 2, sequence, zero 1'
-    """
-    named = {name: getattr(degrees, name) for name in Parallelism.__dataclass_fields__}
-    some = [
-        name if value is True else f"{name} {value}"
-        for name, value in named.items()
-        if value > (name not in ("zero", "sequence"))
-    ]
-    return ", ".join(some) or "one rank"
-
-
 def durations_text(times: KernelTimes | None) -> str:
     """Write where durations of computations are from."""
     return "none" if times is None else times.text
@@ -297,5 +280,9 @@ def _model_assumptions(model: Transformer, job: Job) -> dict[str, str]:
     else:
         found["mode"] = job.mode
     if model.experts:
-        found["experts"] = f"the busiest has {job.expert_imbalance:g} times the mean of tokens"
+        found["experts"] = (
+            f"each takes {job.expert_capacity:g} times the mean of tokens, padded or cut"
+            if job.expert_capacity
+            else f"the busiest has {job.expert_imbalance:g} times the mean of tokens"
+        )
     return found

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any, Final
 
+from astranb.chakra.parallelism import plan_text
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
 from astranb.workload.models import Job, ModelStep, Parallelism
 
-from .profile import Profile, durations_text, plan_text
+from .profile import Profile, durations_text
 from .torch_operators import OperatorRecorder, RecordedPass, segments_of, storage_of
 from .units import BALANCES, ProfiledModel, ProfiledUnit, stages_of, unit_memory
 

@@ -7,6 +7,7 @@ from .feed import VERSION, Feed
 from .lines import LineFeed
 from .messages import COLUMNS, Message, pack, unpack
 from .operations import OperationFeed
+from .recorded import TraceFeed
 from .view import NOW, Answer, Options, View
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Message",
     "OperationFeed",
     "Options",
+    "TraceFeed",
     "View",
     "feed_of",
     "pack",

@@ -39,8 +39,18 @@ export const COLUMNS = /** @type {const} */ ({
   "doing": { "rank": "u4", "state": "u1", "start": "f8", "end": "f8" },
   "ports": { "waiting": "u4", "fill": "u1", "marks": "u1" },
   "spans": {
-    "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "start": "f8", "end": "f8"
+    "fold_shares": "u1", "track_shares": "u1", "row": "u4", "state": "u4", "label": "u4", "start": "f8", "end": "f8"
   },
+  "module": {
+    "entity": "u4", "text": "u4", "row": "u4", "slot": "u1", "compute": "u4", "communication": "u4", "memory": "u4", "other": "u4",
+    "duration": "f8", "bytes": "f8", "flops": "f8", "critical": "f4",
+    "before": "u4", "after": "u4", "data": "u4", "control": "u4", "implied": "u1"
+  },
+  "module_tree": {
+    "first": "u4", "edge": "u4", "around": "i4", "module_of": "u4", "name": "u4", "id": "f8", "from": "u4", "to": "u4"
+  },
+  "module_values": { "value": "u4" },
+  "module_states": { "entity": "u4", "state": "u1", "done": "u4", "running": "u4", "total": "u4" },
   "study": {
     "number": "u4", "status": "u1", "error": "u4", "code": "i4", "value": "f8", "front": "u4",
     "cell_x": "u4", "cell_y": "u4", "cell_best": "f8", "cell_mean": "f8", "cell_point": "u4", "cell_count": "u4"

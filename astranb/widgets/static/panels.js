@@ -17,6 +17,7 @@ import { createHeat } from "./heat.js";
 import { createInspector } from "./inspector.js";
 import { createInterval } from "./interval.js";
 import { createMemory } from "./memory.js";
+import { createModulePanel } from "./module_panel.js";
 import { createOverview } from "./overview.js";
 import { createRanks } from "./ranks.js";
 import { createResult } from "./result.js";
@@ -55,6 +56,7 @@ const PANELS = [
 const OF_OPERATIONS = [
   ["stage", "topology", "Topology", createTopology],
   ["stage", "graph", "Operations", createGraph],
+  ["stage", "modules", "Modules", createModulePanel],
   ["stage", "exposed", "Ranks", createExposed],
   ["stage", "traffic", "Traffic", createHeat],
   ["stage", "flows", "Flows", createFlows],

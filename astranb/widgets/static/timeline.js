@@ -1,5 +1,6 @@
 // @ts-check
-// What SMs, thread blocks or phases did when: a band for each GPU, folded or row by row.
+// What SMs, thread blocks or phases did when: a band for each GPU, folded or row by row. Of recorded traces
+// (views/recorded.py) a band for each rank, and its threads and streams.
 // Only what is in sight is asked for (views/timeline.py), as spans or as density; only that is drawn.
 
 import { createAsker } from "./asker.js";
@@ -7,13 +8,12 @@ import { paintDensity, recordedSpans, rowStarts, sharesAt } from "./density.js";
 import { formatCount, formatTime } from "./format.js";
 import { GUTTER, RULER, createTracks, drawPin, orderOf } from "./navigation.js";
 import { drawPathOverTime } from "./path.js";
+import { shortened } from "./scales.js";
 import { gpuOf } from "./selection.js";
-import { TRACK_COLOURS, TRACK_HEIGHTS, PHASE_COLOURS, make, makeBarKey, settle } from "./theme.js";
+import { RECORDED_COLOURS, TRACK_COLOURS, TRACK_HEIGHTS, PHASE_COLOURS, channels, inkOn, make, makeBarKey, settle } from "./theme.js";
 
 /** @import { Answer, Answers, Columns, Context, CreateView, Reply, Scale, Spot, Tracks } from "./types" */
 
-const TRACK = 11;
-const HEIGHT = 10; // of the picture of a row
 const FOLD = 26;
 const LEAST_FOLD = 14;
 const GAP = 3;
@@ -23,11 +23,14 @@ const KINDS = /** @type {const} */ ([
   ["blocks", "Thread blocks"],
   ["phases", "Phases"],
 ]);
+/** @typedef {"sms" | "blocks" | "tracks"} Tables */
+const FEW = 16; // rows of recorded traces that are opened at once
+const LABEL = 34; // px of a span with a name
 
 /** @typedef {{ gpu: number, track: number, top: number, height: number }} Item track -1: folded */
 /**
  * An answer, ready to be drawn: images of what is density, places of what is spans.
- * @typedef {Pick<Columns<"spans">, "row" | "state" | "start" | "end"> & {
+ * @typedef {Pick<Columns<"spans">, "row" | "state" | "start" | "end"> & { label?: Uint32Array,
  *   source: object, theme: number, folds: Map<number, number>, tracks: Map<number, number>, starts: Uint32Array,
  *   foldHeight: number, fold?: HTMLCanvasElement, track?: HTMLCanvasElement,
  *   reply: Answers["spans"], shares: Uint8Array }} Shown
@@ -35,6 +38,10 @@ const KINDS = /** @type {const} */ ([
 
 /** @type {CreateView} */
 export function createTimeline(store, theme) {
+  const recorded = store.engine === "trace";
+  const [COLOURS, HEIGHTS] = recorded ? [RECORDED_COLOURS, RECORDED_COLOURS.map(() => 1)] : [TRACK_COLOURS, TRACK_HEIGHTS];
+  const [TRACK, HEIGHT] = recorded ? [17, 16] : [11, 10]; // of a row, and of its picture
+  const owner = recorded ? "rank " : "GPU";
   const words = createAsker(store, "moment");
   /** @type {Set<number>} */
   const opened = new Set();
@@ -55,19 +62,23 @@ export function createTimeline(store, theme) {
   let fresh = true; // another kind of rows has been chosen
   /** @type {Tracks<"spans">} */
   const panel = createTracks(store, theme, "spans", {
-    label: "SM timeline", about: "What every SM, thread block or phase did when", name: "anb-timeline", ruler: RULER, kinds: KINDS,
+    label: recorded ? "Timeline of traces" : "SM timeline", name: "anb-timeline", ruler: RULER,
+    about: recorded ? "What every thread and stream did when" : "What every SM, thread block or phase did when",
+    ...(recorded ? { kinds: [["tracks", "Threads and streams"]] } : { kinds: KINDS }),
     height, pinned: () => held, rankAt,
     want, gutter, rows: drawRows, drawn, textAt, clicked, chosen,
     known: () => picture && [picture.reply.from, Math.min(picture.reply.to, picture.reply.now_ps)],
   });
   /** Thread blocks of a GPU, SMs, or nothing where rows are phases. */
-  const table = () => (panel.kind === "phases" ? null : (rows?.[/** @type {"sms" | "blocks"} */ (panel.kind)] ?? null));
+  const table = () => (panel.kind === "phases" ? null : (rows?.[/** @type {Tables} */ (panel.kind)] ?? null));
 
   const names = createAsker(store, "rows", {
     answered(answer, error) {
       if (error) return;
       rows = answer;
+      for (const [row, rank] of rows.tracks?.gpu.entries() ?? []) if (row < FEW) opened.add(rank);
       layOut();
+      store.emit("change");
     },
   });
   store.on("scene", () => {
@@ -81,6 +92,9 @@ export function createTimeline(store, theme) {
     fresh = true;
     layOut();
   }
+
+  /** The GPU or rank of a path. @param {string} path */
+  const holderOf = (path) => (recorded ? Number(path.match(/^rank\[(\d+)\]/)?.[1] ?? -1) : gpuOf(store, path));
 
   function layOut() {
     items = [];
@@ -112,7 +126,7 @@ export function createTimeline(store, theme) {
     if (room !== panel.room || pins !== store.panels.pins) layOut();
     if (selected !== store.selection) {
       selected = store.selection;
-      const gpu = gpuOf(store, selected);
+      const gpu = holderOf(selected);
       if (gpu >= 0) opened.add(gpu);
       layOut();
     }
@@ -138,16 +152,16 @@ export function createTimeline(store, theme) {
   function read(reply) {
     if (picture?.source === reply && picture.theme === theme.version) return;
     const { folds, tracks } = /** @type {{ folds: number[], tracks: number[] }} */ (reply.options);
-    const { fold_shares: shares, track_shares, row, state, start, end } = reply.arrays;
+    const { fold_shares: shares, track_shares, row, state, start, end, label } = reply.arrays;
     const [foldHeight, phases] = [items[0]?.height ?? FOLD, reply.kind === "phases"];
     picture = {
-      source: reply, reply, theme: theme.version, shares, foldHeight, row, state, start, end,
+      source: reply, reply, theme: theme.version, shares, foldHeight, row, state, start, end, label,
       folds: new Map(folds.map((gpu, k) => [gpu, k])), tracks: new Map(tracks.map((track, k) => [track, k])),
       starts: rowStarts(row, phases ? folds.length : tracks.length),
     };
-    if (!phases) picture.fold = paintDensity(shares, reply.present, folds.length, reply.columns, foldHeight, TRACK_COLOURS);
+    if (!phases) picture.fold = paintDensity(shares, reply.present, folds.length, reply.columns, foldHeight, COLOURS);
     if (reply.drawn === "density") {
-      picture.track = paintDensity(track_shares, reply.present, tracks.length, reply.columns, HEIGHT, TRACK_COLOURS);
+      picture.track = paintDensity(track_shares, reply.present, tracks.length, reply.columns, HEIGHT, COLOURS);
     }
     const before = seen.size;
     for (const one of reply.present) seen.add(one);
@@ -176,7 +190,7 @@ export function createTimeline(store, theme) {
   }
 
   function drawLegend() {
-    const keys = [...seen].sort((a, b) => a - b).map((state) => makeBarKey(TRACK_COLOURS[state], rows?.states[state] ?? "", TRACK_HEIGHTS[state] * 12));
+    const keys = [...seen].sort((a, b) => a - b).map((state) => makeBarKey(COLOURS[state], rows?.states[state] ?? "", HEIGHTS[state] * 12));
     const phases = [make("span", { text: "from the first start of a phase on a GPU to its last end" })];
     panel.legend.replaceChildren(...(panel.kind === "phases" ? phases : keys));
   }
@@ -204,7 +218,7 @@ export function createTimeline(store, theme) {
     const things = kind === "phases" ? "phases" : "spans";
     const all = how === "density" || !count ? count + folded : count; // of one kind
     let text = picture ? `${formatCount(all)} ${things}${all > count || how === "density" ? ", drawn as density" : ""}` : "";
-    if (folded && all === count) text += ` · ${formatCount(folded)} more in folded GPUs, as density`;
+    if (folded && all === count) text += ` · ${formatCount(folded)} more in folded ${recorded ? "ranks" : "GPUs"}, as density`;
     settle(note, text);
     Object.assign(element.dataset, { drawn: how, kind, asked: String(asker.open), from: String(from), to: String(to), number: String(store.timeline?.number ?? "") });
   }
@@ -218,7 +232,7 @@ export function createTimeline(store, theme) {
       const middle = top + tall / 2 + 0.5;
       if (track < 0) {
         context.font = `12px ${theme.font}`;
-        context.fillText(`${opened.has(gpu) ? "▾" : "▸"}GPU${gpu}`, 3, middle, GUTTER - 18);
+        context.fillText(`${opened.has(gpu) ? "▾" : "▸"}${recorded ? " " : ""}${owner}${gpu}`, 3, middle, GUTTER - 18);
         drawPin(context, theme, middle, store.pins.includes(gpu));
       } else {
         context.font = `10px ${theme.font}`;
@@ -230,6 +244,7 @@ export function createTimeline(store, theme) {
   function nameOf(track) {
     const of = table();
     if (!of) return `phase ${track + 1}`;
+    if (of.names) return of.names[track];
     if (panel.kind === "blocks") return `block ${of.number[track]}`;
     return of.engine[track] ? ["copy engine", "NIC"][of.engine[track] - 1] : `sm.${of.number[track]}`;
   }
@@ -255,13 +270,21 @@ export function createTimeline(store, theme) {
     }
   }
   /** @param {Context} context @param {Shown} shown @param {number} row @param {Item} item @param {Scale} scale */
-  function drawSpans(context, { starts, state: states, start, end }, row, { top, height: tall }, scale) {
+  function drawSpans(context, { starts, state: states, start, end, label, reply }, row, { top, height: tall }, scale) {
+    context.font = `10px ${theme.font}`;
     for (let n = starts[row]; n < starts[row + 1]; n++) {
       const state = states[n];
-      const deep = tall * TRACK_HEIGHTS[state];
+      const deep = tall * HEIGHTS[state];
       const x = scale.x(start[n]);
-      context.fillStyle = TRACK_COLOURS[state];
-      context.fillRect(x, top + tall - deep, Math.max(0.6, scale.x(end[n]) - x), deep);
+      const wide = Math.max(0.6, scale.x(end[n]) - x);
+      context.fillStyle = COLOURS[state];
+      context.fillRect(x, top + tall - deep, recorded && wide > 3 ? wide - 0.6 : wide, deep);
+      const text = wide > LABEL ? reply.labels?.[label?.[n] ?? -1] : "";
+      if (!text) continue;
+      const from = Math.max(x, GUTTER);
+      const shown = shortened(context, text, Math.min(x + wide, panel.width) - from - 7);
+      context.fillStyle = inkOn(channels(COLOURS[state]));
+      if (shown.length > 2) context.fillText(shown, from + 3, top + tall / 2 + 0.5);
     }
   }
 
@@ -289,7 +312,7 @@ export function createTimeline(store, theme) {
 
   /** Frame the selected GPU, SM or thread block. @param {Context} context @param {Item[]} shown */
   function outline(context, shown) {
-    const gpu = gpuOf(store, store.selection);
+    const gpu = holderOf(store.selection);
     const part = store.selection.match(/\.(sm|block)\.(\d+)$/);
     const wanted = part?.[1] === "sm" ? "sms" : "blocks";
     context.strokeStyle = theme.brand;
@@ -313,7 +336,7 @@ export function createTimeline(store, theme) {
   }
   panel.canvas.addEventListener("pointermove", (event) => {
     const item = hit(event);
-    store.hovering(item ? `gpu[${item.gpu}]` : "");
+    if (!recorded) store.hovering(item ? `gpu[${item.gpu}]` : "");
   });
   panel.canvas.addEventListener("pointerleave", () => store.hovering(""));
   /** @param {Spot} at */
@@ -322,7 +345,7 @@ export function createTimeline(store, theme) {
     if (!item) return "";
     const { gpu, track } = item;
     const { kind } = panel;
-    const parts = [`GPU${gpu}`];
+    const parts = [`${owner}${gpu}`];
     if (track >= 0) parts.push(kind === "phases" ? store.scene.phases[track] : nameOf(track));
     if (at.offsetX >= GUTTER) {
       const time = Math.round(panel.scale().t(at.offsetX));
@@ -353,7 +376,7 @@ export function createTimeline(store, theme) {
       return;
     }
     const whole = item.track < 0 || !of || (panel.kind === "sms" && of.engine[item.track]);
-    const path = whole ? `gpu[${item.gpu}]` : `gpu[${item.gpu}].${panel.kind === "sms" ? "sm" : "block"}.${of.number[item.track]}`;
+    const path = recorded ? `rank[${item.gpu}]` : whole ? `gpu[${item.gpu}]` : `gpu[${item.gpu}].${panel.kind === "sms" ? "sm" : "block"}.${of.number[item.track]}`;
     const time = Math.round(panel.scale().t(at.offsetX));
     const phases = panel.kind === "phases";
     const span = at.offsetX >= GUTTER && item.track >= 0 && time <= store.frontier;

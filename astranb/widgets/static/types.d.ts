@@ -204,6 +204,8 @@ interface TrackTable {
   gpu: number[];
   number: number[];
   engine: number[];
+  /** Of recorded traces: threads and streams. */
+  names?: string[];
 }
 interface Searched {
   /** Still being worked out. */
@@ -383,6 +385,12 @@ export interface Answers {
     counts: Record<string, number>;
     hidden: number;
   };
+  modules: ModuleAbout;
+  module: { module: number; labels: string[] };
+  module_detail: ModuleDetail;
+  module_search: { found: ModuleLink[]; total: number };
+  /** Of the children of modules: how many operations are done and run, of how many. */
+  module_states: { rank: number };
   held: { picture: number; at_ps: number; phase: string; from_ps: number; to_ps: number; chunks: number };
   hot: { picture: number; bundles: number[]; busy: number[]; of: number };
   inside: { at_ps: number; over_ps: number; known: boolean; states: SmState[] };
@@ -437,7 +445,7 @@ export interface Answers {
     dropped: number;
     oldest_ps: number;
   };
-  rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable };
+  rows: { states: string[]; gpus: number; sms: TrackTable; blocks: TrackTable; tracks?: TrackTable };
   source: { title: string; parts: SourcePart[] };
   span: Span;
   activity_span: Span;
@@ -449,6 +457,7 @@ export interface Answers {
     count: number;
     folded: number;
     present: number[];
+    labels?: string[];
   };
   traffic: {
     ranks: number;
@@ -489,7 +498,7 @@ export type Path = Columns<"critical_path"> & { names: string[] };
 
 export interface Store {
   /** What is simulated: it decides which views and buttons there are. */
-  readonly engine: "cacheline" | "operations";
+  readonly engine: "cacheline" | "operations" | "trace";
   /** Whether there is a scene. */
   readonly ready: boolean;
   /** What does not change; throws before the first one has come. */
@@ -584,7 +593,7 @@ export type StoreEvent = "change" | "scene" | "inspection" | "marked";
 
 /** What a widget's model, or a recorded page in its place, gives. */
 export interface Traits {
-  _engine: "cacheline" | "operations" | "";
+  _engine: "cacheline" | "operations" | "trace" | "";
   _modules: Record<string, string>;
   _panels: Record<string, string | boolean> | null;
   _sizes: Record<string, number> | null;
@@ -891,7 +900,105 @@ export interface StudyTraits {
   _chosen: number;
   _opened: { point?: number; title?: string; view?: string; error?: string };
 }
+/** A row of Python's TraceStatistics (chakra/_statistics.py): times in ns. */
+export type CountedTimes = { [name: `${string}_ns`]: number };
+export interface Counted {
+  ranks: number;
+  how: string;
+  makespan_ns: number;
+  activities: string[];
+  by_rank: (CountedTimes & { rank: number })[];
+  operators: { kind: string; name: string; count: number; time_ns: number; share: number; shown_ns: number }[];
+  communication: { group: string; collective: string; dimension: string; count: number; bytes: number; transfer_ns: number; waiting_ns: number }[];
+  skew: { group: string; rank: number; count: number; late_ns: number; waiting_ns: number; last: number }[];
+  critical_path: { nodes: number; [part: string]: number };
+  points: { flops: number[]; bytes: number[]; duration_ns: number[]; rank: number[]; name: number[]; names: string[]; all: number };
+}
+export interface CountedRecording extends PackedHeader {
+  title: string;
+  counted: Counted;
+}
 export interface StudyRecording extends PackedHeader {
   study: Recorded<StudyMessage>;
   details: Record<string, PointDetail>;
+}
+
+// A graph by module -------------------------------------------------------------------
+
+export interface ModuleAbout {
+  title: string;
+  modules: number;
+  nodes: number;
+  by: string;
+  notes: string[];
+}
+/** One module: its children, which are named by their text's number, and the edges between two of them. */
+export interface ModuleReply {
+  module: number;
+  labels: string[];
+  arrays: Columns<"module">;
+}
+/** A module or a node (those from the number of modules on), its name, and the modules around it. */
+export type ModuleLink = [entity: number, name: string, around: number[]];
+export interface ModuleDetail {
+  entity: number;
+  facts: string[][];
+  before: ModuleLink[];
+  after: ModuleLink[];
+  counts: Pair;
+}
+export interface ModuleSource {
+  module(module: number): Promise<ModuleReply>;
+  detail(entity: number): Promise<ModuleDetail>;
+  search(text: string): Promise<{ found: ModuleLink[]; total: number }>;
+}
+/** By module or node how much of it is done, and what it does now. */
+export type ModuleStates = Map<number, { state: string; share: number; text: string }>;
+export interface ModuleBox {
+  entity: number;
+  /** The module that it is in, and its place among the children. */
+  around: number;
+  reply: ModuleReply;
+  at: number;
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+  level: number;
+  row: number;
+  open: boolean;
+}
+export interface ModuleLine {
+  a: number;
+  b: number;
+  around: number;
+  path: string;
+  heads: string;
+  data: number;
+  control: number;
+  both: boolean;
+  up: boolean;
+  implied: boolean;
+  /** What it covers: left, top, right, bottom. */
+  box: number[];
+}
+export interface ModulePicture {
+  wide: number;
+  high: number;
+  boxes: ModuleBox[];
+  lines: ModuleLine[];
+}
+export interface TraceGraphTraits {
+  _modules: Record<string, string>;
+  _about: ModuleAbout;
+  _selected: number;
+}
+export interface TraceGraphRecording extends PackedHeader {
+  about: ModuleAbout;
+  tree: {
+    labels: string[];
+    names: string[];
+    attributes: { name: string; values: string[] }[];
+    buffers: Record<"module" | "module_tree" | "module_values", number[]>;
+  };
 }

@@ -18,7 +18,7 @@ from astranb.gpu import tables as t
 from astranb.sim import Simulation
 from astranb.widgets.feed import LineFeed, Message, View, pack
 
-__all__ = ["VIEW", "moment", "rows", "span", "span_of", "spans", "window_of"]
+__all__ = ["VIEW", "moment", "rows", "shares", "span", "span_of", "spans", "window_of"]
 
 _MOST_SPANS = 8_000
 _MOST_COLUMNS = 1024
@@ -62,7 +62,7 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
     count = tracks.count(single, start, end)
     folded = tracks.count(np.flatnonzero(np.isin(tracks.gpu, folds)), start, end)
     sizes = np.bincount(tracks.gpu, minlength=len(feed.sim.engine.machine.gpus))[folds]
-    shares = {"fold_shares": _shares(tracks.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))}
+    parts_of = {"fold_shares": shares(tracks.spent(folds, edges, fold=True), edges, np.maximum(1, sizes))}
     rows_of: dict[str, np.ndarray] = {}
     if count <= _MOST_SPANS:
         parts = [tracks.spans(int(track), start, end) for track in single]
@@ -70,10 +70,10 @@ def spans(feed: LineFeed, options: dict[str, Any]) -> Message:
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         rows_of = dict(zip(_SPAN, (row, *columns), strict=False))
     else:
-        shares["track_shares"] = _shares(tracks.spent(single, edges), edges, np.ones(len(single), np.int64))
-    present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in shares.values()], axis=0))
-    by_state = {name: s[:, :, present].transpose(2, 0, 1) for name, s in shares.items()}
-    drawn = "spans" if len(shares) == 1 else "density"
+        parts_of["track_shares"] = shares(tracks.spent(single, edges), edges, np.ones(len(single), np.int64))
+    present = np.flatnonzero(np.any([s.any(axis=(0, 1)) for s in parts_of.values()], axis=0))
+    by_state = {name: s[:, :, present].transpose(2, 0, 1) for name, s in parts_of.items()}
+    drawn = "spans" if len(parts_of) == 1 else "density"
     reported = {"drawn": drawn, "count": count, "folded": folded, "present": present.tolist()}
     return {**about, **reported}, pack("spans", **by_state, **rows_of)
 
@@ -203,7 +203,7 @@ def _within(numbers: Any, count: int, what: str) -> np.ndarray:
     return found
 
 
-def _shares(spent: np.ndarray, edges: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def shares(spent: np.ndarray, edges: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Which part of each column of each row is which state, 255 being all."""
     whole = np.diff(edges)[None, :, None] * sizes[:, None, None]
     return np.asarray(np.round(255 * (spent / whole)).astype("u1"))

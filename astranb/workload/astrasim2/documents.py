@@ -19,7 +19,6 @@ from .system import System
 __all__ = [
     "custom_collectives",
     "per_node_graphs",
-    "read_groups",
     "read_json",
     "read_logical_dimensions",
     "read_memory",
@@ -290,31 +289,3 @@ def read_memory(path: str | Path) -> Memory:
         It cannot be read, or a key or value is not valid.
     """
     return Memory.from_document(_document(read_json(path), _MEMORY), str(path))
-
-
-@names_format()
-def read_groups(path: str | Path, npus: int) -> dict[int, list[int]]:
-    """Read ``comm-group.json``: numbers of groups, each with its ranks.
-
-    Parameters
-    ----------
-    path : str or Path
-    npus : int
-        The number of ranks.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or a group is not a list of different ranks.
-    """
-    document = read_json(path)
-    groups = {}
-    for name in _mapping(document, 'as {"1": [0, 1]}'):
-        node = document.get(name)
-        if not (name.isascii() and name.isdecimal() and int(name[:12]) < _MANY):
-            raise node.error(f"the name of a group must be a number, not {name[:40]!r}", 'as {"1": [0, 1]}')
-        ranks = [part.number(0, npus - 1) for part in node.items()]
-        if not ranks or len(set(ranks)) < len(ranks):
-            raise node.error("a group must list each of its ranks once", "list its ranks")
-        groups[int(name)] = ranks
-    return groups

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check
-from astranb.core.arrays import distinct, offsets
+from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check, issue_order
 from astranb.core.errors import InputError, near
 from astranb.workload.kernels import Launch, ShapedKernel
 
@@ -96,8 +95,7 @@ def operations_of(
     1048576
     """
     check(trace)
-    order = np.argsort(trace.id, kind="stable")
-    kept = order[trace.type[order] != NodeType.METADATA]
+    kept, parents = issue_order(trace)
     columns = _columns(trace, groups, replay=replay, compat=compat)
     kernels: dict[int, Launch | ShapedKernel] = {} if compat else dict(launches_of(trace))
     if roofline and not replay:
@@ -107,17 +105,11 @@ def operations_of(
     rows = np.zeros(len(kept), COLUMN)
     for name, column in columns.items():
         rows[name] = column[kept]
+    names = Distinct(trace.names.index[kept], trace.names.values)
     place = np.full(len(trace), -1, np.int64)
     place[kept] = np.arange(len(kept))
-    owner, parent = _waits(trace)
-    owner = place[owner]
-    parent = place[parent][owner >= 0]
-    owner = owner[owner >= 0]
-    start = offsets(owner, len(kept))
-    names = Distinct(trace.names.index[kept], trace.names.values)
-    deps = parent[np.argsort(owner, kind="stable")]
     launched = {int(place[row]): one for row, one in kernels.items()}
-    return Operations(rows, start, deps, names=names, kernels=launched)
+    return Operations(rows, parents.offset, parents.flat, names=names, kernels=launched)
 
 
 def check_peers(trace: Trace, rank: int, npus: int) -> None:
@@ -249,16 +241,3 @@ def _modelled(
             hint = "give it, or set roofline-enabled to 0"
             raise InputError(f"no {name}", where=trace.place(row), hint=hint)
     return {"flops": flops, "bytes": size}
-
-
-def _waits(trace: Trace) -> tuple[Any, Any]:
-    """Give the pairs of rows of which the first waits for the second, without metadata."""
-    owner, parent = trace.parents.owner, trace.parents.flat
-    while (through := trace.type[parent] == NodeType.METADATA).any():
-        lists = [trace.parents.of(int(row)) for row in parent[through]]
-        again = np.repeat(owner[through], [len(one) for one in lists])
-        owner = np.concatenate([owner[~through], again])
-        parent = np.concatenate([parent[~through], *lists])
-        pairs = distinct(owner * len(trace) + parent)
-        owner, parent = np.divmod(pairs, len(trace))
-    return owner, parent

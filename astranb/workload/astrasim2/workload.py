@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from astranb.chakra import NO_DURATIONS, Trace, read_ranks, read_task_graph, task_graph_traces
+from astranb.chakra import NO_DURATIONS, Trace, read_groups, read_ranks, read_task_graph, task_graph_traces
 from astranb.core.errors import InputError
 from astranb.core.file_formats import is_task_graph
 
 from .custom_collectives import read_custom_collectives
-from .documents import read_groups, read_json, read_memory, read_network, read_system
+from .documents import read_json, read_memory, read_network, read_system
 from .footprint import Footprint
 from .kinds import COMPUTE
 from .memory import Memory

@@ -6,13 +6,14 @@ every rank, their costs and the messages between them, as Chakra traces or for a
 
 from __future__ import annotations
 
+from astranb.chakra.parallelism import Parallelism
+
 from .cluster import Cluster, assumed_system, machine
 from .convolutional import CONVOLUTIONAL, Convolutional, ConvolutionalLayer
 from .dlrm import DLRM, Dlrm
 from .job import MODES, Job
 from .library import MODELS, TRANSFORMERS, read_model
 from .memory import MEMORY_PARTS, RankMemory
-from .parallelism import Parallelism
 from .program import StageProgram
 from .stage import Stage
 from .step import ModelStep, workload

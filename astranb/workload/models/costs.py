@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from astranb.chakra.parallelism import share
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, expert_kernels, experts_used
 
 from .job import Job
-from .parallelism import share
 from .program import Cost
 from .transformer import Transformer
 from .weights import cached_width
@@ -288,8 +288,10 @@ class Costs:
         """Tokens of the rank with the busiest expert, relative to an even distribution.
 
         Of ``E`` experts, ``e`` on each rank, one has ``f`` times the mean and the others share the
-        rest evenly: ``(f + (e - 1) (E - f) / (E - 1)) / e``.
+        rest evenly: ``(f + (e - 1) (E - f) / (E - 1)) / e``. With a capacity all have as many.
         """
+        if self.job.expert_capacity:
+            return Fraction(str(self.job.expert_capacity))
         count, each = self.model.experts, self.model.experts // self.job.parallelism.expert
         busiest = Fraction(str(self.job.expert_imbalance))
         if busiest == 1 or each == count:

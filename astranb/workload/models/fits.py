@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from astranb.chakra.parallelism import Parallelism
 from astranb.core.errors import InputError
 
 from .job import RECOMPUTE, Job
 from .memory import RankMemory, rank_memory
-from .parallelism import Parallelism
 from .pipeline import check
 from .transformer import Transformer
 from .weights import shares

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from astranb.chakra.parallelism import Parallelism
 from astranb.core.errors import InputError, near
 from astranb.workload.kernels import PRECISIONS
-
-from .parallelism import Parallelism
 
 __all__ = ["ATTENTION", "LIBRARIES", "MODES", "OFFLOADS", "OVERLAPS", "RECOMPUTE", "UPDATES", "Job"]
 
@@ -78,6 +77,10 @@ class Job:
         Whether to train with dropout.
     expert_imbalance : float
         Tokens of the busiest expert of a layer, relative to the mean.
+    expert_capacity : float
+        Tokens that every expert takes, relative to the mean: more are dropped, fewer are padded (GShard;
+        Lepikhin et al. 2020, arXiv 2006.16668, section 2.2; Fedus et al. 2021, arXiv 2101.03961). So
+        exchanges and experts have that many times the mean, however tokens are distributed; 0: no limit.
     dispatch_node : int
         GPUs of a node: a token is sent once to each node that has some of its experts, and to each GPU inside
         its own, as DeepEP and HybridEP do; 0: once to each expert, by a plain all-to-all.
@@ -122,6 +125,7 @@ class Job:
     cache_bytes: int = 2
     library: str = "megatron"
     dispatch_node: int = 0
+    expert_capacity: float = 0.0
     update: str = "host"
 
     def __post_init__(self) -> None:
@@ -146,6 +150,10 @@ class Job:
         if self.offloads("parameters") and degrees.zero in (1, 2):
             what = f"ZeRO {degrees.zero} keeps all parameters on every GPU"
             raise InputError(what, where="offload", hint="offload parameters with ZeRO 3, or without")
+        if self.expert_capacity and (self.expert_imbalance != 1 or self.dispatch_node):
+            what = "with a capacity every expert takes as many tokens, from each rank"
+            hint = "leave expert_imbalance and dispatch_node out"
+            raise InputError(what, where="expert_capacity", hint=hint)
         for name, most in _LIMITS.items():
             value = getattr(self, name)
             least = 0 if name == "dispatch_node" else 1

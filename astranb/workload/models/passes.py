@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from astranb.chakra import NodeType
+from astranb.chakra.parallelism import NEXT_STAGE, PEERS
 from astranb.workload.kernels import HostUpdate
 
 from .job import Job
-from .parallelism import NEXT_STAGE, PEERS
 from .program import Cost, StageProgram, Unit, optimizer_pass
-from .weights import Held
+from .weights import Held, unit_name
 
 __all__ = ["PREVIOUS_STAGE", "PassWriter"]
 
@@ -297,7 +297,7 @@ class PassWriter(ABC):
         found: list[int] = []
         for group, count in (("data", held.shared), ("expert data", held.experts)):
             part = -(-count // self.degrees.size(group)) * size
-            name = f"params {key}"
+            name = f"{unit_name(key)} params"
             found.extend(self.program.collect("all_gather", group, part, name, after, background=True))
         self._gathered[key] = tuple(one for one in found if one not in after)
 
@@ -316,7 +316,8 @@ class PassWriter(ABC):
             held, size = Held(), self.job.gradient_bytes
             for one, _, _ in some:
                 held = held.plus(self._held[one])
-            name = f"L{key} grads {micro}" if len(some) == 1 else f"L{key} to L{some[0][0]} grads {micro}"
+            first, last_unit = unit_name(key), unit_name(some[0][0])
+            name = f"{first if len(some) == 1 else f'{first} to {last_unit}'} grads {micro}"
             after = (*(row for _, _, wait in some for row in wait), *last)
             for group, count in (("data", held.shared), ("expert data", held.experts)):
                 if self.degrees.size(group) > 1 and count:

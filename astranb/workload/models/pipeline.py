@@ -88,6 +88,12 @@ def check(model: Transformer, job: Job) -> None:
         raise InputError(what, where="expert", hint="take a divisor")
     if degrees.expert > 1 and not model.experts:
         raise InputError(f"{model.name} has no experts", where="expert", hint="leave it out")
+    if job.expert_capacity:
+        most = model.experts / model.top_k if model.experts else 0
+        if not 0 < job.expert_capacity <= most:
+            what = f"{model.name} has no experts with {job.expert_capacity} times the mean"
+            hint = f"take up to {most:g}" if model.experts else "leave it out"
+            raise InputError(what, where="expert_capacity", hint=hint)
     if job.expert_imbalance != 1:
         # A token goes to an expert at most once.
         most = model.experts / model.top_k if model.experts else 1

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from astranb.chakra import CollectiveType, NodeType
+from astranb.chakra.parallelism import GROUPS, Parallelism
 from astranb.workload.kernels import Kernel, Stream
-
-from .parallelism import GROUPS, Parallelism
 
 __all__ = ["Cost", "StageProgram", "Unit", "optimizer_pass"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from astranb.chakra.parallelism import NEXT_STAGE, PEERS
+
 from .activations import LayerActivations
 from .costs import Costs
 from .job import Job
-from .parallelism import NEXT_STAGE, PEERS
 from .passes import PREVIOUS_STAGE, PassWriter
 from .program import Cost
 from .transformer import Transformer

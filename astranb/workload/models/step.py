@@ -21,6 +21,7 @@ from astranb.chakra import (
     Trace,
     write_ranks,
 )
+from astranb.chakra.parallelism import GROUPS, PEERS, Parallelism, numbered_groups
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
 from astranb.gpu import preset
@@ -60,7 +61,6 @@ from .footprint import step_footprint
 from .job import Job
 from .library import Model, find_model
 from .memory import RankMemory, StageMemory, step_memory
-from .parallelism import GROUPS, PEERS, Parallelism
 from .pipeline import check, stage_programs
 from .program import StageProgram
 from .transformer import Transformer
@@ -201,11 +201,7 @@ class ModelStep:
     @cached_property
     def _numbered(self) -> list[tuple[int, str, list[int]]]:
         """All groups with their numbers, which have the same number of digits."""
-        found = [one for one in self.parallelism.groups() if one[0] in self._used]
-        first = 1
-        while 9 * first < len(found):
-            first *= 10
-        return [(first + at, name, members) for at, (name, members) in enumerate(found)]
+        return numbered_groups(one for one in self.parallelism.groups() if one[0] in self._used)
 
     @property
     def groups(self) -> dict[int, list[int]]:
@@ -604,6 +600,9 @@ def workload(
     elementwise: bool = False,
     dropout: bool = False,
     expert_imbalance: float = 1.0,
+    experts: int | None = None,
+    top_k: int | None = None,
+    expert_capacity: float = 0.0,
     attention: str = "flash",
     precision: str = "bf16",
     overlap: Sequence[str] = ("gradients", "parameters"),
@@ -643,6 +642,10 @@ def workload(
         Whether dropout is one, too.
     expert_imbalance : float
         Load of the busiest expert of a layer, relative to the mean.
+    experts, top_k : int, optional
+        Another number of experts of a layer and of a token (:meth:`Transformer.with_experts`).
+    expert_capacity : float
+        As :class:`Job` describes it.
     attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node
         As :class:`Job` describes them.
     update : str, optional
@@ -676,10 +679,8 @@ def workload(
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
-        if elementwise or dropout or expert_imbalance != 1:
-            what = (
-                f"{known.name} is not a transformer: elementwise, dropout and expert_imbalance do not apply"
-            )
+        if elementwise or dropout or expert_imbalance != 1 or experts or top_k or expert_capacity:
+            what = f"{known.name} is not a transformer: elementwise, dropout and experts do not apply"
             raise InputError(what, where="model", hint="leave them out")
         each = batch or degrees.data * micro * _SAMPLES
         job = Job(
@@ -692,6 +693,8 @@ def workload(
             stage, unit, held = data_parallel(known, job), "pictures", []
         step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision, held=held)
         return step.expanded(expanded_memory)
+    if experts or top_k:
+        known = known.with_experts(experts or 0, top_k or 0)
     job = Job(
         degrees,
         sequence or known.sequence,
@@ -711,6 +714,7 @@ def workload(
         library=library,
         gradient_bytes=gradient_bytes,
         dispatch_node=dispatch_node,
+        expert_capacity=expert_capacity,
         update=by,
     )
     check(known, job)

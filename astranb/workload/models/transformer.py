@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from astranb.core.errors import InputError, near
 
@@ -142,6 +142,36 @@ class Transformer:
             )
         if self.experts and self.biases:
             raise InputError("experts with biases", where=where, hint="leave one of them out")
+
+    def with_experts(self, experts: int = 0, top_k: int = 0) -> Transformer:
+        """Give the model with experts in place of its MLPs, each as wide, or with another number of them.
+
+        Parameters
+        ----------
+        experts : int
+            Of a layer. Default: the model's.
+        top_k : int
+            Experts of a token. Default: the model's, else 2, as GShard's (arXiv 2006.16668).
+
+        Raises
+        ------
+        InputError
+            The numbers do not fit together.
+
+        Examples
+        --------
+        >>> small = Transformer("mine", layers=2, hidden=64, heads=4, ffn=256, vocab=1000, biases=True)
+        >>> small.with_experts(8).name, small.with_experts(8).top_k
+        ('mine-8e', 2)
+        """
+        count = experts or self.experts
+        if not count:
+            raise InputError(f"{self.name} has no experts", where="top_k", hint="give their number too")
+        was = f"{self.experts} experts" if self.experts else "dense MLPs"
+        return replace(
+            self, name=f"{self.name}-{count}e", experts=count, top_k=top_k or self.top_k or min(2, count),
+            biases=False, source=f"{self.source or 'given by the user'}; {count} experts for its {was}",
+        )  # fmt: skip
 
     @property
     def is_latent(self) -> bool:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .parallelism import Parallelism, share
+from astranb.chakra.parallelism import Parallelism, share
+
 from .transformer import ParameterBlock, Transformer
 
-__all__ = ["EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "units"]
+__all__ = [
+    "EMBEDDING", "HEAD", "Held", "cached_width", "chunks", "of_unit", "shares", "spread", "unit_name",
+    "units",
+]  # fmt: skip
 
 EMBEDDING: Final = -1
 HEAD: Final = -2
 """Units of a model that are no layers; a layer is a unit by its number, from 0."""
+
+
+def unit_name(key: int) -> str:
+    """Name a unit as the names of its operations begin: ``L0``, ``embedding``."""
+    return {EMBEDDING: "embedding", HEAD: "head"}.get(key, f"L{key}")
 
 
 class Held(NamedTuple):

@@ -95,7 +95,7 @@ def test_a_buffer_takes_no_more_memory_than_its_slots(protocol):
             assert (np.diff(np.unique(own["line"])) >= own["lines"].max()).all()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.integers(1, 200_000), st.sampled_from(["Simple", "LL", "LL128"]), st.integers(1, 2), st.integers(2, 5)
 )

@@ -329,7 +329,7 @@ def test_the_proof_knows_for_which_stores_it_waits(most, parts, early):
     assert found == ({"fence"} if early and parts > most else set())
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 4), st.integers(1, 6))
 def test_it_is_passed_when_those_moves_are_complete(most, parts):
     sim = simulate(pipelined(most, parts=parts), gpu=SMALL)

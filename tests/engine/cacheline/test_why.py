@@ -41,7 +41,7 @@ def test_a_waiting_block_leads_to_whom_it_waits_for():
         assert sim.inspect(step.path)["path"] == step.path
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     case=st.sampled_from([("allpairs", "Simple"), ("ring", "LL"), ("tree", "LL128"), ("switch", "Simple")]),
     network=st.sampled_from(NETWORKS),

@@ -42,7 +42,7 @@ def _check_all(cases: Sequence[Any], congestion: bool, moments: int) -> int:
 
 @pytest.mark.parametrize("congestion", [False, True])
 def test_no_state_of_a_recorded_workload_is_refused(congestion: bool):
-    assert _check_all(CASES[::16], congestion, 3)
+    assert _check_all(CASES[::32], congestion, 3)
 
 
 @pytest.mark.parametrize("congestion", [False, True])

@@ -97,7 +97,7 @@ def test_gradients_are_summed_in_buckets() -> None:
     sums = [row for row, group in enumerate(program.group) if group >= 0]
     assert [program.size[row] for row in sums] == [4000] * 4
     assert [program.names[row] for row in sums] == [
-        "L5 to L-2 grads 3", "L3 to L4 grads 3", "L1 to L2 grads 3", "L-1 to L0 grads 3",
+        "L5 to head grads 3", "L3 to L4 grads 3", "L1 to L2 grads 3", "embedding to L0 grads 3",
     ]  # fmt: skip
     (program,) = stages_of(model(), job(Parallelism(data=2, zero=1)), bucket_bytes=10**9)
     assert (

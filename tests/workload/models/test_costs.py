@@ -109,10 +109,35 @@ def test_all_tokens_go_to_somebody():
     assert one + (ranks - 1) * others == pytest.approx(ranks)
 
 
+def test_a_dense_model_gets_experts_with_a_capacity():
+    """Experts in place of MLPs, and a capacity that pads or cuts what each of them takes."""
+    degrees = Parallelism(data=4, expert=4, zero=3)
+    like = tiny(experts=16, top_k=2)
+    made = tiny(biases=True).with_experts(16)
+    assert (made.experts, made.top_k, made.parameters) == (16, 2, like.parameters)
+    plain, same = workload(like, degrees), workload(tiny(), degrees, experts=16, top_k=2)
+    assert [one.size for one in plain.stages] == [one.size for one in same.stages]
+    padded = workload(like, degrees, expert_capacity=1.25)
+    count, sent = collected(plain.trace(0), "all_to_all")
+    assert collected(padded.trace(0), "all_to_all") == (count, sent * 5 // 4)
+    flops = [
+        sum(
+            f for f, name in zip(step.stages[0].flops, step.stages[0].names, strict=True) if "experts" in name
+        )
+        for step in (plain, padded)
+    ]
+    assert flops[1] == pytest.approx(1.25 * flops[0], rel=1e-6)
+    assert padded.model_flops == plain.model_flops
+
+
 @pytest.mark.parametrize(
     "more, message",
     [
         ({"expert_imbalance": 2.0}, "no expert with 2.0 times the mean"),
+        ({"expert_capacity": 2.0}, "no experts with 2.0 times the mean"),
+        ({"top_k": 2}, "has no experts; give their number too"),
+        ({"experts": 4, "expert_capacity": 3.0}, "take up to 2"),
+        ({"experts": 4, "expert_capacity": 1.5, "expert_imbalance": 1.5}, "leave expert_imbalance"),
         ({"dropout": True, "elementwise": True, "mode": "prefill"}, "dropout does not apply to prefill"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from astranb.chakra.parallelism import share
 from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.explore import account
@@ -14,7 +15,6 @@ from astranb.traffic.profiles import Profile, profile_model
 from astranb.workload.models import TRANSFORMERS, Job, Parallelism, Transformer, workload
 from astranb.workload.models.costs import Costs
 from astranb.workload.models.memory import StageMemory
-from astranb.workload.models.parallelism import share
 from astranb.workload.models.weights import cached_width, of_unit, shares
 from tests.workload.models.support import waiting_ranks
 

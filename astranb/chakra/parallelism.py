@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
 from astranb.core.errors import InputError
 
-__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism", "share"]
+__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism", "numbered_groups", "plan_text", "share"]
 
-GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends")
+GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends", "all")
 """Roles of groups of ranks: parts of a matrix, parts of a sequence, replicas, the experts of a layer,
-replicas of experts, both ends of the pipeline."""
+replicas of experts, both ends of the pipeline, all ranks."""
 
 PEERS: Final = ("previous stage", "next stage", "previous in context", "next in context")
 """Roles of peers of a rank; stages form a ring, because the last one sends tokens to the first."""
@@ -116,7 +116,19 @@ class Parallelism:
             "expert": self.expert,
             "expert data": self.data * self.context // self.expert,
             "ends": min(self.pipeline, 2),
+            "all": self.ranks,
         }[group]
+
+    def place(self, rank: int) -> tuple[int, int, int, int]:
+        """Give a rank's part of the matrices, part of the sequence, replica and stage."""
+        rest, part = divmod(rank, self.tensor)
+        rest, context = divmod(rest, self.context)
+        stage, replica = divmod(rest, self.data)
+        return part, context, replica, stage
+
+    def rank_at(self, part: int, context: int, replica: int, stage: int) -> int:
+        """Give the rank in a place."""
+        return ((stage * self.data + replica) * self.context + context) * self.tensor + part
 
     def stage(self, rank: int) -> int:
         """Give the pipeline stage of a rank."""
@@ -133,6 +145,8 @@ class Parallelism:
     def group(self, group: str, rank: int) -> list[int]:
         """Give the ranks of a rank's group, ascending."""
         t, c = self.tensor, self.context
+        if group == "all":
+            return list(range(self.ranks))
         stage, within = divmod(rank, self.per_stage)
         first, wide = stage * self.per_stage, t * c
         if group == "tensor":
@@ -166,3 +180,35 @@ class Parallelism:
                     members = self.group(name, rank)
                     seen.update(members)
                     yield name, members
+
+
+def numbered_groups(groups: Iterable[tuple[str, list[int]]]) -> list[tuple[int, str, list[int]]]:
+    """Number groups of ranks; all numbers have the same number of digits.
+
+    Examples
+    --------
+    >>> [number for number, _, _ in numbered_groups(Parallelism(data=2, tensor=10).groups())][:3]
+    [10, 11, 12]
+    """
+    found = list(groups)
+    first = 1
+    while 9 * first < len(found):
+        first *= 10
+    return [(first + at, name, members) for at, (name, members) in enumerate(found)]
+
+
+def plan_text(degrees: Parallelism) -> str:
+    """Write the degrees of parallelism that are not 1.
+
+    Examples
+    --------
+    >>> plan_text(Parallelism(data=4, tensor=2, sequence=True, zero=1))
+    'data 4, tensor 2, sequence, zero 1'
+    """
+    named = {name: getattr(degrees, name) for name in Parallelism.__dataclass_fields__}
+    some = [
+        name if value is True else f"{name} {value}"
+        for name, value in named.items()
+        if value > (name not in ("zero", "sequence"))
+    ]
+    return ", ".join(some) or "one rank"
