@@ -303,7 +303,7 @@ class Assembly:
         self._begin()
 
     def outline(self, *, divided: bool) -> Outline | None:
-        """Give the whole workload as a grammar that is written out already, or None if its stages could not end.
+        """Give the whole workload as a grammar that is written out, or None if its stages could not end.
 
         Parameters
         ----------

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
+from astranb.core.files import whole_file
+
+from .sizes import SizeModel
+from .tokens import NodeToken, Repetition, Vocabulary
+from .totals import TotalsModel
 
 with needs_extra("the network of a corpus"):
     import torch
     from torch import nn
     from torch.nn import functional
 
-__all__ = ["Sequences", "StageNetwork", "trained"]
+__all__ = ["Sequences", "StageNetwork", "read_network", "trained", "write_network"]
+
+_FORMAT: Final = "astranb corpus network 1"
+_CLASS: Final = "class"
+_CLASSES: Final[dict[str, Any]] = {
+    one.__name__: one for one in (SizeModel, TotalsModel, Vocabulary, NodeToken, Repetition)
+}
 
 _WIDTH: Final = 96  # of the state
-_BATCH: Final = 8  # sequences
-_PART: Final = 40  # items of a sequence in a step of training
-_RATE: Final = 4e-3
+_BATCH: Final = 16  # sequences
+_PART: Final = 16  # items of a sequence in a step of training
+_RATE: Final = 8e-3
 _FORGOTTEN: Final = 0.1  # share of the state, in training
 _LARGEST: Final = 1.0  # norm of a gradient
 
@@ -170,28 +185,26 @@ class StageWriter:
         self._last = (torch.full((1, 1, 2), -1), torch.full((1, 1, network.shape[4]), -1))
         self._found: Any = None
 
-    @_one_thread()
-    @torch.inference_mode()
     def tokens(self, features: Sequence[float]) -> np.ndarray:
         """Give logits of the next token."""
         there = torch.tensor([[list(features)]], dtype=torch.float32)
-        found, self._state = self._net.read(*self._last, there, self._conditions, self._state)
-        self._found = found[0, 0]
-        return np.asarray(self._net.to_token(self._found).numpy())
+        with _one_thread(), torch.inference_mode():
+            found, self._state = self._net.read(*self._last, there, self._conditions, self._state)
+            self._found = found[0, 0]
+            return np.asarray(self._net.to_token(self._found).numpy())
 
-    @_one_thread()
-    @torch.inference_mode()
     def patterns(self, token: int) -> np.ndarray:
         """Give logits of its pattern."""
-        return np.asarray(self._net.patterns(self._found, torch.tensor(token)).numpy())
+        with _one_thread(), torch.inference_mode():
+            return np.asarray(self._net.patterns(self._found, torch.tensor(token)).numpy())
 
-    @_one_thread()
-    @torch.inference_mode()
     def bins(self, token: int, has: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Draw bins of its sizes, one after the other; -1 for sizes that it has not."""
         drawn = torch.full((len(has),), -1)
         for at in np.flatnonzero(has).tolist():
-            logits = self._net.sizes(self._found, torch.tensor(token), drawn, at).numpy().astype(float)
+            with _one_thread(), torch.inference_mode():
+                found = self._net.sizes(self._found, torch.tensor(token), drawn, at)
+            logits = found.numpy().astype(float)
             chance = np.exp(logits - logits.max())
             drawn[at] = int(random.choice(len(chance), p=chance / chance.sum()))
         return np.asarray(drawn.numpy())
@@ -199,6 +212,73 @@ class StageWriter:
     def take(self, token: int, pattern: int, bins: np.ndarray) -> None:
         """Take what was chosen."""
         self._last = (torch.tensor([[[token, pattern]]]), torch.tensor(bins)[None, None])
+
+
+def write_network(path: Path, network: StageNetwork, document: dict[str, Any]) -> Path:
+    """Write a network, and what belongs to it: arrays and plain values, no code."""
+    content = {_FORMAT: network.shape, "weights": network.state_dict()}
+    buffer = io.BytesIO()
+    torch.save(content | {"document": _plain(document)}, buffer)
+    with whole_file(path) as file:
+        file.write(buffer.getvalue())
+    return path
+
+
+def read_network(path: Path) -> tuple[StageNetwork, dict[str, Any]]:
+    """Read what :func:`write_network` wrote.
+
+    Raises
+    ------
+    InputError
+        The file is something else.
+    """
+    try:
+        content = torch.load(path, weights_only=True)
+        network = StageNetwork(*content[_FORMAT])
+        network.load_state_dict(content["weights"])
+        return network.eval(), _restored(content["document"])
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(path), hint="check the name") from None
+    except (ValueError, KeyError, TypeError, IndexError, RuntimeError, EOFError, pickle.UnpicklingError):
+        hint = "give a file that CorpusNetwork.save wrote"
+        raise InputError("this is no network of a corpus", where=str(path), hint=hint) from None
+
+
+def _plain(value: Any) -> Any:
+    """Give arrays as tensors, and what is of a class as its name and its parts."""
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, Vocabulary):
+        return {_CLASS: "Vocabulary", "parts": _plain([value.tokens, value.patterns, value.calls_last])}
+    if isinstance(value, SizeModel | TotalsModel):
+        return {_CLASS: type(value).__name__, "parts": _plain(vars(value))}
+    if isinstance(value, NodeToken | Repetition):
+        return {_CLASS: type(value).__name__, "parts": _plain(list(value))}
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, tuple):
+        return tuple(_plain(one) for one in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.numpy()
+    if isinstance(value, dict):
+        found = {key: _restored(one) for key, one in value.items()}
+        if _CLASS not in found:
+            return found
+        kind, parts = _CLASSES[found[_CLASS]], found["parts"]
+        if isinstance(parts, list):
+            return kind(*parts)
+        made = kind.__new__(kind)
+        vars(made).update(parts)
+        return made
+    if isinstance(value, list | tuple):
+        return type(value)(_restored(one) for one in value)
+    return value
 
 
 def trained(
@@ -215,7 +295,8 @@ def trained(
     with torch.random.fork_rng(), _one_thread():
         torch.manual_seed(seed)
         shape = (first.features.shape[1], len(first.conditions), first.bins.shape[1])
-        net = StageNetwork(tokens, patterns, *shape, bins).train()
+        net = StageNetwork(tokens, patterns, *shape, bins)
+        net.train()
         optimizer = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-3)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _RATE, total_steps=steps)
         for _ in range(epochs):
@@ -228,4 +309,5 @@ def trained(
                     nn.utils.clip_grad_norm_(net.parameters(), _LARGEST)
                     optimizer.step()
                     schedule.step()
-    return net.eval()
+    net.eval()
+    return net

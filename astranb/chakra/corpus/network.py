@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -20,9 +21,10 @@ from .tokens import NodeToken, Vocabulary, items_of, place_of
 __all__ = ["CorpusNetwork"]
 
 _BINS: Final = 48  # of a size or duration
-_SHARP: Final = 0.25  # temperature of structure; sizes are drawn as they were learnt
-_UNLIKELY: Final = 0.02  # a choice is not drawn that is so much less likely than all others
-_TRIES: Final = 8
+_SHARP: Final = 0.5  # temperature of structure; sizes are drawn as they were learnt
+_UNLIKELY: Final = 0.02  # what is so much less likely than the likeliest is not chosen
+_DRAWN: Final = 3  # workloads, of which the likeliest is taken
+_TRIES: Final = 8  # more, where none of them has an end
 _PLACES: Final = ("first", "middle", "last")
 
 
@@ -48,12 +50,11 @@ class CorpusNetwork(PlannedModel):
         PyTorch is missing, there is no workload, or one cannot run.
     """
 
-    def __init__(self, jobs: Sequence[CorpusJob], *, seed: int = 0, epochs: int = 60) -> None:
+    def __init__(self, jobs: Sequence[CorpusJob], *, seed: int = 0, epochs: int = 120) -> None:
         from .gru import Sequences, trained
 
         outlines = [outline_of(job) for job in jobs]
         super().__init__(jobs, outlines)
-        self._divided = [one.divided for one in outlines]
         self._vocabulary = Vocabulary.of(outlines)
         self._trend, self._edges = self._bins(outlines)
         sequences, self._ends = [], []
@@ -63,14 +64,49 @@ class CorpusNetwork(PlannedModel):
             for own, (items, budget) in enumerate(stages):
                 given, plan = self._given[at], outline.plan
                 conditions = self._of_stage(given, plan, outline.layers, own, max([0, *budget.left.values()]))
-                sizes = np.array([one.sizes or (-1.0,) * len(SIZES) for one in items])
-                binned = np.where(sizes > 0, self._binned(sizes, given), -1)
+                found = np.array([one.sizes or (-1.0,) * len(SIZES) for one in items])
+                binned = np.where(found > 0, self._binned(found, given), -1)
                 features = np.array([one.features for one in items])
-                tokens = np.array([(one.token, one.pattern) for one in items])
-                sequences.append(Sequences(tokens, binned, features, np.asarray(conditions)))
+                chosen = np.array([(one.token, one.pattern) for one in items])
+                sequences.append(Sequences(chosen, binned, features, np.asarray(conditions)))
         self._longest = max(len(one.tokens) for one in sequences)
         patterns, tokens = len(self._vocabulary.patterns), len(self._vocabulary.tokens)
         self._net = trained(sequences, patterns, tokens, _BINS, seed=seed, epochs=epochs)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the network to a file, whole or not at all.
+
+        Like any model it knows the corpus: what is drawn can be shared, the file should not be.
+
+        Parameters
+        ----------
+        path : str or Path
+        """
+        from .gru import write_network
+
+        return write_network(
+            Path(path), self._net, {key: one for key, one in vars(self).items() if key != "_net"}
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> CorpusNetwork:
+        """Read a network that was saved; the file holds no code.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        InputError
+            PyTorch is missing, or the file is no such network.
+        """
+        from .gru import read_network
+
+        network, found = read_network(Path(path))
+        made = cls.__new__(cls)
+        vars(made).update(found, _net=network)
+        return made
 
     def _bins(self, outlines: Sequence[Outline]) -> tuple[np.ndarray, np.ndarray]:
         """Give how each size grows with the conditions, and the limits of bins of what that leaves."""
@@ -112,7 +148,7 @@ class CorpusNetwork(PlannedModel):
 
     def _can(self, at: int, stages: int) -> bool:
         has = int(self._plans[at, 2])
-        return self._divided[at] and stages >= 2 and has >= min(stages, 3)
+        return bool(self._divided[at]) and stages >= 2 and has >= min(stages, 3)
 
     def _made(
         self,
@@ -122,11 +158,14 @@ class CorpusNetwork(PlannedModel):
         given: np.ndarray,
         random: np.random.Generator,
     ) -> tuple[Outline, np.ndarray, int]:
+        found = [self._written(chosen, plan, layers, given, random) for _ in range(_DRAWN)]
         for _ in range(_TRIES):
-            outline = self._written(chosen, plan, layers, given, random)
-            if outline is not None:
+            whole = [one for one in found if one is not None]
+            if whole:
+                outline = max(whole, key=lambda one: one[0])[1]
                 return outline, outline.sizes, 0
-        what = f"stages would wait for one another in each of {_TRIES} workloads drawn"
+            found = [self._written(chosen, plan, layers, given, random)]
+        what = f"no workload of {_DRAWN + _TRIES} drawn has an end"
         raise InputError(what, where="sample", hint="take another seed, or train longer")
 
     def _written(
@@ -136,26 +175,28 @@ class CorpusNetwork(PlannedModel):
         layers: int,
         given: np.ndarray,
         random: np.random.Generator,
-    ) -> Outline | None:
+    ) -> tuple[float, Outline] | None:
+        """Write a workload, and say how likely its tokens were."""
         made = Assembly(self._vocabulary, plan, layers, self._ends[chosen], random)
         bins: dict[int, np.ndarray] = {}
+        chances: list[float] = []
         for own in range(plan[2]):
             messages = max([0, *made.budget.left.values()])
             conditions = np.array(self._of_stage(given, plan, layers, own, messages))
             writer = self._net.begin(conditions)
             for step in range(2 * self._longest + 1):
                 if step == 2 * self._longest:
-                    made.end()
-                    break
+                    return None
                 likely, allowed = writer.tokens(made.budget.features), made.allowed()
                 if not allowed.any():
-                    made.end()
-                    break
-                token = _chosen(np.where(allowed, likely, -np.inf), random)
+                    return None
+                token, chance = _chosen(np.where(allowed, likely, -np.inf), random)
+                chances.append(chance)
                 kind, pattern = self._vocabulary.tokens[token], -1
                 binned = np.full(len(SIZES), -1)
                 if isinstance(kind, NodeToken):
-                    pattern = _chosen(writer.patterns(token), random)
+                    pattern, chance = _chosen(writer.patterns(token), random)
+                    chances.append(chance)
                     has = np.array(kind.signs) > 0
                     if token not in bins or kind.ordinal < 0:
                         bins[token] = np.where(has, writer.bins(token, has, random), -1)
@@ -163,19 +204,21 @@ class CorpusNetwork(PlannedModel):
                 writer.take(token, pattern, binned)
                 if made.take(token, pattern, partial(self._sizes, binned, given, random)):
                     break
-        return made.outline(divided=self._divided[chosen])
+        outline = made.outline(divided=bool(self._divided[chosen]))
+        return None if outline is None else (float(np.mean(chances)), outline)
 
     def _sizes(self, binned: np.ndarray, given: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Draw sizes within bins."""
         at = np.arange(len(SIZES)), np.maximum(binned, 0)
         low, high = self._edges[at], self._edges[at[0], at[1] + 1]
         logs = low + (high - low) * random.random(len(SIZES)) + self._trend @ given
-        return sizes_of(logs[None], np.where(binned >= 0, 1.0, -1.0)[None])[0]
+        return np.asarray(sizes_of(logs[None], np.where(binned >= 0, 1.0, -1.0)[None])[0])
 
 
-def _chosen(logits: np.ndarray, random: np.random.Generator) -> int:
-    """Choose a likely one."""
-    chance = np.exp((logits - logits.max()) / _SHARP)
-    chance /= chance.sum()
-    chance[chance < _UNLIKELY * chance.max()] = 0
-    return int(random.choice(len(chance), p=chance / chance.sum()))
+def _chosen(logits: np.ndarray, random: np.random.Generator) -> tuple[int, float]:
+    """Choose a likely one, and give the logarithm of its probability."""
+    chance = np.exp(logits - logits.max())
+    likely = chance ** (1 / _SHARP)
+    likely[likely < _UNLIKELY] = 0
+    one = int(random.choice(len(likely), p=likely / likely.sum()))
+    return one, float(np.log(chance[one] / chance.sum()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -39,7 +40,8 @@ class PlannedModel(ABC):
     def __init__(self, jobs: Sequence[CorpusJob], outlines: Sequence[Outline]) -> None:
         if not jobs:
             raise InputError("no workload to learn from", where="corpus", hint="give some traces")
-        self._plans = np.array([one.plan for one in outlines])
+        self._plans = np.array([[job.tensor, job.data, job.pipeline] for job in jobs])
+        self._written_as = [one.plan for one in outlines]
         stated = np.array([[job.parameters, job.batch] for job in jobs])
         self._given = np.log(np.concatenate([stated, self._plans], axis=1))
         self._verbatim = [
@@ -47,11 +49,12 @@ class PlannedModel(ABC):
         ]
         self._own_layers = np.array([one.layers for one in outlines])
         self._totals = TotalsModel(jobs, outlines)
-        self._layers = self._fitted_layers(np.array([one.divided for one in outlines]))
+        self._divided = np.array([one.divided for one in outlines])
+        self._layers = self._fitted_layers()
 
-    def _fitted_layers(self, divided: np.ndarray) -> SizeModel | None:
+    def _fitted_layers(self) -> SizeModel | None:
         """Fit how often modules are repeated in all stages to the size of the model."""
-        usable = divided & (self._own_layers > 0)
+        usable = self._divided & (self._own_layers > 0)
         stated = usable & (self._given[:, 0] != 0)  # a size of 1 is one not known
         usable = stated if stated.any() else usable
         if not usable.any():
@@ -109,10 +112,12 @@ class PlannedModel(ABC):
         if self._layers is not None and layers:
             depth = self._layers.drawn(given[:1], random)[0]
             layers = max(2, round(float(np.exp(depth)) / plan[2]))
-        outline, drawn, more = self._made(chosen, (plan[0], plan[1], plan[2]), layers, given, random)
+        outline_plan = (plan[0], plan[1], plan[2]) if self._divided[chosen] else self._written_as[chosen]
+        outline, drawn, more = self._made(chosen, outline_plan, layers, given, random)
         drawn = self._totals.scaled(outline, drawn, more, given, random)
         sizes = self._no_copies(drawn, outline.sizes)
-        return written(outline, sizes, more, (plan[0], plan[1], plan[2]), *np.exp(wanted).tolist())
+        made = written(outline, sizes, more, outline_plan, *np.exp(wanted).tolist())
+        return replace(made, tensor=plan[0], data=plan[1], pipeline=plan[2])
 
     @abstractmethod
     def _can(self, at: int, stages: int) -> bool:
@@ -140,6 +145,10 @@ class PlannedModel(ABC):
             Logarithms of parameters, batch, and plan.
         random : Generator
         """
+
+    def knows(self, tensor: int, data: int, pipeline: int) -> bool:
+        """Say whether the corpus has a workload that is divided like this, so that one can be drawn."""
+        return len(self._fitting((tensor, data, pipeline))) > 0
 
     def _between(self, fits: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Draw parameters and batch around those of a random workload, and away from all of them."""
@@ -176,20 +185,24 @@ class PlannedModel(ABC):
         return tensor or 1, data, pipeline or 1
 
     def _like(self, asked: tuple[int | None, int | None, int | None]) -> np.ndarray:
+        fits = self._fitting(asked)
+        if not len(fits):
+            raise InputError("the corpus has no such plan", where="sample", hint=self._known_plans())
+        return fits
+
+    def _fitting(self, asked: tuple[int | None, int | None, int | None]) -> np.ndarray:
         """Give the workloads that are divided along the same axes, in as many stages if there are some."""
         fits = np.ones(len(self._plans), bool)
         for at, one in enumerate(asked):
-            if one is not None:
-                fits &= (self._plans[:, at] > 1) == (one > 1)
+            if one is not None:  # ranks that differ from one another cannot be more or fewer
+                same = self._plans[:, at] == one
+                fits &= np.where(self._divided, (self._plans[:, at] > 1) == (one > 1), same)
         stages = asked[2]
-        if stages is not None and (fits & (self._plans[:, 2] == stages)).any():
-            fits &= self._plans[:, 2] == stages
-        elif stages is not None:
-            able = [at for at in np.flatnonzero(fits).tolist() if self._can(at, stages)]
-            fits = np.isin(np.arange(len(fits)), able)
-        if not fits.any():
-            raise InputError("the corpus has no such plan", where="sample", hint=self._known_plans())
-        return np.flatnonzero(fits)
+        same = fits & (self._plans[:, 2] == stages)
+        if stages is None or (same & self._divided).any():
+            return np.flatnonzero(fits if stages is None else same)
+        able = [at for at in np.flatnonzero(fits).tolist() if same[at] or self._can(at, stages)]
+        return np.array(able, np.int64)
 
     def _known_plans(self) -> str:
         plans = sorted({tuple(one) for one in self._plans.tolist()})

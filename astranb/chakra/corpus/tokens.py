@@ -110,7 +110,7 @@ class Vocabulary:
         Whether stages do collectives with one another only after all messages.
     """
 
-    def __init__(self, tokens: Sequence[Token], patterns: Sequence[Pattern], *, calls_last: bool) -> None:
+    def __init__(self, tokens: Sequence[Token], patterns: Sequence[Pattern], calls_last: bool = True) -> None:
         self.tokens, self.patterns, self.calls_last = list(tokens), list(patterns), calls_last
         self.number = {token: at for at, token in enumerate(tokens)}
         self.pattern_number = {pattern: at for at, pattern in enumerate(patterns)}

@@ -46,14 +46,14 @@ class TotalsModel:
             ]
         )
         found = [_totals(one, one.sizes, one.counts()) for one in outlines]
-        having: dict[tuple[object, str], list[int]] = {}
+        having: dict[tuple[tuple[str, ...], str], list[int]] = {}
         for at, one in enumerate(outlines):
             for kind in found[at]:
                 having.setdefault((_pool(one, stated[at]), kind), []).append(at)
-        together: dict[tuple[object, tuple[int, ...]], list[str]] = {}
+        together: dict[tuple[tuple[str, ...], tuple[int, ...]], list[str]] = {}
         for (pool, kind), members in having.items():
             together.setdefault((pool, tuple(members)), []).append(kind)
-        self._models: dict[object, list[tuple[list[str], SizeModel]]] = {}
+        self._models: dict[tuple[str, ...], list[tuple[list[str], SizeModel]]] = {}
         for (pool, those), kinds in together.items():
             values = [np.concatenate([found[at][kind] for kind in kinds]) for at in those]
             model = SizeModel(stated[list(those)], np.array(values))
@@ -90,13 +90,14 @@ def _conditions(outline: Outline, given: np.ndarray) -> np.ndarray:
     return np.array([*given, np.log(outline.rows / max(1, outline.layers))])
 
 
-def _pool(outline: Outline, given: np.ndarray) -> object:
+def _pool(outline: Outline, given: np.ndarray) -> tuple[str, ...]:
     """Give what workloads have in common that say something about each other's totals.
 
     A model of size 1 is one whose size is not known: such workloads, and those whose ranks differ, are
     compared with those of the same kinds of nodes only.
     """
-    return () if outline.divided and given[0] != 0 else frozenset(map(_kind, outline.signature))
+    alike = outline.divided and given[0] != 0
+    return () if alike else tuple(sorted({_kind(one) for one in outline.signature}))
 
 
 def _kind(symbol: tuple[object, ...]) -> str:
