@@ -21,7 +21,7 @@ from .tokens import NodeToken, Vocabulary, items_of, place_of
 __all__ = ["CorpusNetwork"]
 
 _BINS: Final = 48  # of a size or duration
-_SHARP: Final = 0.5  # temperature of structure; sizes are drawn as they were learnt
+_SHARP: Final = 0.3  # temperature of structure; sizes are drawn as they were learnt
 _UNLIKELY: Final = 0.02  # what is so much less likely than the likeliest is not chosen
 _DRAWN: Final = 3  # workloads, of which the likeliest is taken
 _TRIES: Final = 8  # more, where none of them has an end

@@ -36,7 +36,7 @@ export function createQuality(title, reports) {
   const parts = [createClusters(reports, theme), createDistances(reports, theme)];
   const column = (/** @type {Element[]} */ ...some) => make("div", {}, ...some);
   element.append(heading, make("div", { class: "anb-counted-parts" },
-    column(parts[0].element, createTimes(reports), createPrivacy(reports)), column(parts[1].element)));
+    column(parts[0].element), column(parts[1].element, createTimes(reports), createPrivacy(reports))));
   theme.changed = () => parts.forEach((part) => part.draw());
   return element;
 }
@@ -115,11 +115,11 @@ function createClusters(reports, theme) {
 /** Simulated times in seconds. @param {Judged[]} reports */
 function createTimes(reports) {
   const time = (/** @type {number} */ seconds) => formatTime(seconds * 1e12, 3);
-  const head = make("tr", {}, ...["cluster", "model", "", "makespan, held out", "synthetic", "exposed, held out", "synthetic"].map((text) => make("th", { scope: "col", text })));
+  const head = make("tr", {}, ...["", "makespan", "synthetic", "exposed", "synthetic"].map((text) => make("th", { scope: "col", text })));
   const rows = reports.flatMap(({ model, clusters }) => clusters.map((/** @type {JudgedCluster} */ row) =>
-    makeRow(row.cluster, model, "", time(row.makespan_s[0]), time(row.makespan_s[1]), time(row.exposed_s[0]), time(row.exposed_s[1]))));
-  const table = make("table", { class: "anb-counted-table" }, make("thead", {}, head), make("tbody", {}, ...rows));
-  return section("Simulated times", "Means over workloads.", make("div", { class: "anb-scrolled" }, table));
+    makeRow(`${row.cluster}, ${model}`, time(row.makespan_s[0]), time(row.makespan_s[1]), time(row.exposed_s[0]), time(row.exposed_s[1]))));
+  const table = make("table", { class: "anb-counted-table anb-judged-table" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  return section("Simulated times", "Means over held-out workloads, and over synthetic ones.", make("div", { class: "anb-scrolled" }, table));
 }
 
 /** @param {Judged[]} reports */
