@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra import NodeType, Trace, TraceBuilder, check
+from astranb.chakra import NodeType, Trace, TraceBuilder, check, link_job, recorded_files
 from astranb.chakra.corpus import Corpus, CorpusJob, CorpusModel, privacy, quality, read_corpus
 from astranb.chakra.corpus.depth import with_stages
 from astranb.chakra.corpus.outline import outline_of
@@ -20,6 +21,7 @@ from astranb.core.errors import InputError
 from astranb.explore import compare_on_clusters, corpus_report
 from astranb.workload.models import TRANSFORMERS, Parallelism, workload
 
+DATA = Path(__file__).resolve().parents[1] / "data" / "recorded"
 PLANS = [(2, 1, 1), (2, 2, 1), (4, 2, 1), (2, 2, 2)]
 MODELS = [(4, 256), (4, 512), (6, 512), (8, 512), (8, 768), (12, 768)]
 
@@ -218,6 +220,38 @@ def test_ranks_that_differ_are_stages_of_their_own():
     text = b"".join(trace.data for trace in made.traces)
     assert b"private" not in text
     assert 777 not in made.traces[0].comm_size
+
+
+@cache
+def recorded(name: str) -> CorpusJob:
+    """A step of PyTorch on gloo as tests/data/recorded has it: hundreds of nodes, all ranks different."""
+    linked = link_job(recorded_files(DATA / name))
+    return CorpusJob(linked.traces, linked.groups, data=len(linked.traces))
+
+
+def test_recorded_jobs_beside_generated_ones():
+    made = [job(*size, *plan, 8) for size in MODELS[:3] for plan in PLANS[:2]]
+    model = CorpusModel([*made, recorded("two"), recorded("four")])
+    for data in (2, 4):
+        like = model.sample(tensor=1, data=data, pipeline=1, seed=data)
+        consistent(like)
+        assert (like.data, like.ranks) == (data, data)
+        assert len(like.traces[0]) > 700
+    kinds = [set(one.traces[0].comm_type.tolist()) for one in (like, recorded("four"))]
+    assert kinds[0] == kinds[1]
+    assert len(model.sample(tensor=2, data=1, pipeline=1).traces[0]) < 100
+    with pytest.raises(InputError, match="the corpus has no such plan"):
+        model.sample(tensor=1, data=8, pipeline=1)  # ranks that differ are as many as were recorded
+
+
+def test_workloads_that_nothing_is_like_are_left_out_of_a_report():
+    report = corpus_report(
+        Corpus([recorded("two"), job(4, 256, 2, 1, 1, 8)], [recorded("four"), recorded("two")])
+    )
+    assert (report["held_out"], report["unlike"]) == (1, 1)
+    assert all(row["worst_pair_off"] < 0.1 for row in report["clusters"])
+    with pytest.raises(InputError, match="none of 1 held-out workloads is divided like"):
+        corpus_report(Corpus([recorded("two")] * 2, [recorded("four")]))
 
 
 def test_a_corpus_is_written_and_read(tmp_path):
