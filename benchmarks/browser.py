@@ -32,6 +32,7 @@ from tests.ui.harness import (
 
 from .first_picture import first_picture
 from .timelines import WINDOW, window
+from .trace_timeline import OPENS, READS, million, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -219,6 +220,17 @@ def _window(chrome: Browser, lab: Lab, row: Row) -> None:
     page.close()
 
 
+def _traces(chrome: Browser, lab: Lab, row: Row) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "million.et")
+        million(file)
+        page = chrome.new_page(viewport={"width": 1400, "height": 1400})
+        page.set_default_timeout(120_000)
+        open_notebook(page, lab, [READS.format(file=str(file)), OPENS])
+        opened(page, row)
+        page.close()
+
+
 def _page(chrome: Browser, lab: Lab, cells: list[str], *, workbenches: int) -> Page:
     """A page with a notebook whose cells have been run, and whose workbenches are drawn."""
     page = chrome.new_page(viewport={"width": 1400, "height": 1400})
@@ -326,6 +338,7 @@ PARTS: dict[str, Callable[[Browser, Lab, Row], None]] = {
     "lines": partial(_crowds, "lines"),
     "messages": partial(_crowds, "messages"),
     "window": _window,
+    "traces": _traces,
     "first-picture": first_picture,
     "leaks": _leaks,
     "back": _back,

@@ -1,4 +1,4 @@
-"""Chakra files: nodes read and written a second, converting 100,000 events, scaling 8 ranks to 1,024.
+"""Chakra files: nodes read and written a second, 100,000 events converted, modules, scaling 8 ranks to 1,024.
 
 Reading and writing are compared with a bare loop over the same nodes as JSON, a line each.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from astranb.chakra import TraceBuilder, link, pytorch_trace, read, scale, write
+from astranb.chakra import ModuleTree, TraceBuilder, link, pytorch_trace, read, scale, write
 from astranb.core.document import DocumentNode, DocumentSource
 from astranb.workload.models import Parallelism, workload
 
@@ -21,6 +21,8 @@ _NODES: Final = 400_000
 _EVENTS: Final = 100_000
 _LEAST_PER_S: Final = 200_000
 _CONVERT_S: Final = 20
+_NODES_OF_MODULES: Final = 100_000
+_MODULES_MS: Final = 1000
 
 
 def chakra_files(row: Any, _bare: float) -> None:
@@ -59,6 +61,7 @@ def chakra_files(row: Any, _bare: float) -> None:
             )
         least = min(rate, written, built)
         row("the slowest of them", least, "nodes/s", "the limit", least / _LEAST_PER_S)
+        _modules(row, folder)
         _profile(folder)
         began = perf_counter()
         found = link(folder / "host.json", folder / "device.json")
@@ -82,6 +85,23 @@ def _scaled(folder: Path, row: Any) -> None:
     many.write(folder / "same")
     direct = perf_counter() - began
     row(f"8 ranks scaled to 1,024, {job.nodes:,} nodes", took, "s", "generating them", took / direct)
+
+
+def _modules(row: Any, folder: Path) -> None:
+    """Measure the hierarchy of a trace, with its sums and folded dependencies."""
+    step = TraceBuilder()
+    done: list[int] = []
+    for n in range(_NODES_OF_MODULES):
+        micro, layer, half = n // 200, n // 2 % 100, n % 2
+        done = [step.compute(f"L{layer} fwd {micro} {'mlp' if half else 'attn'}", num_ops=n, after=done)]
+    write(folder / "m.et", step.build())
+    trace = read(folder / "m.et")
+    began = perf_counter()
+    tree = ModuleTree(trace)
+    assert len(tree.edges(0).data)
+    took_ms = 1000 * (perf_counter() - began)
+    what = f"modules of a trace of {_NODES_OF_MODULES:,} nodes"
+    row(what, took_ms, "ms", f"the limit of {_MODULES_MS} ms", took_ms / _MODULES_MS)
 
 
 def _profile(folder: Path) -> None:

@@ -33,11 +33,12 @@ from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
 from ._record import StepRecorder, record
 from ._recorded_tracks import RecordedTracks
 from ._repair import read_part, repaired
-from ._scale import ScaledJob, ScaledRank, scale
+from ._scale import ScaledJob, scale
+from ._scaled_rank import ScaledRank
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._slower import why_slower
 from ._statistics import TraceStatistics, statistics
-from ._summary import NO_DURATIONS, as_document, summary
+from ._summary import as_document, durations_note, summary, untimed
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
@@ -48,7 +49,6 @@ __all__ = [
     "ACTIVITIES",
     "CASES",
     "NODE_KINDS",
-    "NO_DURATIONS",
     "Attribute",
     "CollectiveType",
     "Distinct",
@@ -90,6 +90,7 @@ __all__ = [
     "draw",
     "draw_module",
     "draw_modules",
+    "durations_note",
     "faults",
     "from_networkx",
     "graph_trace",
@@ -130,6 +131,7 @@ __all__ = [
     "task_graph_traces",
     "to_networkx",
     "topological_order",
+    "untimed",
     "why_slower",
     "write",
     "write_graphml",

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._check import cyclic_rows, malformed
 from ._schema import CollectiveType, NodeType
+from ._summary import untimed
 from ._trace import Trace
 from ._wire import Ints
 
@@ -83,7 +84,10 @@ def _faults(trace: Trace) -> Iterator[TraceFault]:
         )
     rows, cycle = cyclic_rows(trace)
     if len(rows):
-        hint = "--repair drops control dependencies there if that opens them; else drop a dependency"
+        hint = (
+            "--repair drops control dependencies there, or data dependencies on nodes that began later, "
+            "if that opens them; else it is not safe: drop one that is not needed"
+        )
         yield TraceFault("nodes that wait for each other in cycles", len(rows), (cycle,), hint)
     for one in malformed(trace):
         hint = one.hint if len(one.hint) < 60 else f"{one.hint[:50].rpartition(',')[0]}, …"
@@ -94,7 +98,7 @@ def _faults(trace: Trace) -> Iterator[TraceFault]:
             yield TraceFault(
                 f"{kind.name} without {peer}", len(rows), _names(trace, rows), "give the peer's rank"
             )
-    rows = np.flatnonzero((trace.type == NodeType.COMP) & (trace.duration_us == 0) & (trace.num_ops <= 0))
+    rows = np.flatnonzero(untimed(trace) & (trace.num_ops <= 0))
     if len(rows):
         hint = "each takes 1 ns; link a profile"
         what = "computations without a duration or operations"

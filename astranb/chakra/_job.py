@@ -18,7 +18,7 @@ from ._groups import Matched, alone, matched
 from ._kineto import Event, read_kineto
 from ._link import record_number, synchronisations
 from ._messages import Message, groups_of, is_backend, message_of
-from ._pieces import Piece, host_pieces, let_threads_wait
+from ._pieces import Piece, explain_pauses, host_pieces, let_threads_wait
 from ._pytorch import RecordedOp, device_operation, pytorch_document
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
@@ -168,6 +168,10 @@ def _one_job(ranks: Sequence[_Recording]) -> None:
         if one.rank >= 0 and one.rank != number:
             what = f"the recording of rank {one.rank}, in the place of rank {number}'s"
             raise InputError(what, where=where, hint="give the ranks of one job in their order")
+        for key, value in one.about.items():
+            if value != ranks[0].about.get(key, value):
+                what = f"its {key} is {value!r:.40}, and {ranks[0].about[key]!r:.40} on rank 0"
+                raise InputError(what, where=where, hint="link the recordings of one job")
     for one in ranks:
         if one.ended < max(other.begun for other in ranks):
             last = max(ranks, key=lambda other: other.begun)
@@ -188,6 +192,7 @@ class _Recording:
         self.rank, self.world = (
             value if type(value := info.get(key)) is int else -1 for key in ("rank", "world_size")
         )
+        self.about = {key: info[key] for key in ("backend", "nccl_version") if isinstance(info.get(key), str)}
         base = kineto.members.get("baseTimeNanoseconds")
         self.base_us = base / 1000 if type(base) is int and 0 <= base < 1 << 62 else 0.0
         self.ops: dict[int, Value] = {}
@@ -226,27 +231,35 @@ class _Recording:
         by_record = {number: op for op in self.ops.values() if (number := record_number(op.value)) >= 0}
         hosts = [one for one in self.events if one.is_host]
         if any(one.record >= 0 for one in hosts):
-            return {one: by_record[one.record] for one in hosts if one.record in by_record}
+            found = {one: by_record[one.record] for one in hosts if one.record in by_record}
+            other = [(one, op) for one, op in found.items() if one.name != op.get("name").text()]
+            if 2 * len(other) > len(found):
+                one, op = other[0]
+                named = f"{op.get('name').text()!r:.60} of the host is {one.name!r:.60} in the device's trace"
+                what = f"{len(other):,} of {len(found):,} operations have other names: {named}"
+                hint = "give the two traces of one run and rank"
+                raise InputError(what, where=str(self.files.host), hint=hint)
+            return found
         recorded: dict[Any, list[Value]] = {}
         for _, op in sorted(self.ops.items()):
             recorded.setdefault(RecordedOp(op).declared.get("tid"), []).append(op)
         threads: dict[str, list[Event]] = {}
         for one in sorted(hosts, key=lambda one: (one.start, -one.duration)):
             threads.setdefault(one.thread, []).append(one)
-        found: dict[Event, Value] = {}
+        aligned: dict[Event, Value] = {}
         for events in threads.values():
             best: dict[Event, Value] = {}
             for ops in recorded.values():
                 pairs = _aligned(events, ops)
                 best = pairs if len(pairs) > len(best) else best
-            found |= best
-        return found
+            aligned |= best
+        return aligned
 
     def find_pieces(self) -> None:
         """Divide what happened into pieces, and find what waits for what."""
         calls = {one.correlation: one for one in self.events if one.is_call and one.correlation >= 0}
         devices = [one for one in self.events if one.is_device or one.category == "gpu_memset"]
-        devices = [one for one in devices if self._launch(one, calls) is not None]
+        devices = [one for one in devices if self._is_inside(one, calls)]
         waits = _blocking(self.events, devices, calls)
         backend = [one for one in self.events if is_backend(one)]
         spans: dict[str, list[Event]] = {}
@@ -254,8 +267,8 @@ class _Recording:
             spans.setdefault(one.thread, []).append(one)
         cuts: dict[str, list[float]] = {}
         for one in devices:
-            launch = calls[one.correlation]
-            cuts.setdefault(launch.thread, []).append(launch.start)
+            if (launch := calls.get(one.correlation)) is not None:
+                cuts.setdefault(launch.thread, []).append(launch.start)
         asked = _asked(backend, self.events)
         for one, call in asked.items():
             cuts.setdefault(call.thread, []).append(max(one.start, call.start))
@@ -296,6 +309,7 @@ class _Recording:
                     None if by is None else _before(pieces.get(by.thread, []), max(event.start, by.start))
                 )
                 piece.after += [] if before is None else [before]
+                piece.caller = None if by is None else by_event.get(by)
                 self.messages.append(piece)
         on_host = [one for one in self.messages if one.event is not None and not one.event.is_device]
         lost = let_threads_wait(self.threads, on_host)
@@ -309,10 +323,9 @@ class _Recording:
             one.start, one.end = one.start + self.base_us, one.end + self.base_us
         return sorted(messages, key=lambda one: one.start)
 
-    def _launch(self, device: Event, calls: dict[int, Event]) -> Event | None:
-        launch = calls.get(device.correlation)
-        inside = launch is not None and self.start <= launch.start < self.end
-        return launch if inside else None
+    def _is_inside(self, device: Event, calls: dict[int, Event]) -> bool:
+        """Whether work of the device was launched in the recorded steps; else, if it began there."""
+        return self.start <= calls.get(device.correlation, device).start < self.end
 
     def _device_pieces(
         self,
@@ -323,19 +336,23 @@ class _Recording:
     ) -> None:
         """Add the work of the device: after its launch, what is before it in its stream, other streams."""
         last: dict[Any, Piece] = {}
+        unlaunched: list[Piece] = []
         callers: dict[str, list[Event]] = {}
         for one in self.events:
             if one.is_host:
                 callers.setdefault(one.thread, []).append(one)
         for event in devices:
             piece = Piece(event.name, event.start, event.end, event)
-            launch = calls[event.correlation]
-            before = _before(pieces.get(launch.thread, []), launch.start)
+            launch = calls.get(event.correlation)
+            before = None if launch is None else _before(pieces.get(launch.thread, []), launch.start)
             piece.after += [one for one in (before, last.get(event.stream)) if one is not None]
+            if launch is None:
+                unlaunched.append(piece)
             last[event.stream] = piece
             by_event[event] = piece
             self.devices.append(piece)
-            chain = _callers(callers.get(launch.thread, []), launch)
+            chain = [] if launch is None else _callers(callers.get(launch.thread, []), launch)
+            piece.caller = next((by_event[one] for one in chain if one in by_event), None)
             ops = [self.op_of[one] for one in chain if one in self.op_of]
             if ops:
                 self.op_of[event] = ops[0]
@@ -347,6 +364,7 @@ class _Recording:
                 self.messages.append(piece)
         for later, earlier in _between_streams(self.events, devices, calls):
             by_event[later].after.append(by_event[earlier])
+        explain_pauses(self.devices, unlaunched, self.start)
 
     def trace(self, rank: int, found: Matched, first: float) -> Trace:
         """Write the nodes of this rank, whose first step began so much later than that of the first rank."""
@@ -399,12 +417,15 @@ class _Recording:
             declared["wait_ns"] = Attribute(waited_ns, "int64_val")
         declared["start_ns"] = Attribute(max(round((piece.start - start.start) * 1000), 0), "int64_val")
         declared |= {"tid": Attribute(piece.thread, "int64_val")} if piece.thread else {}
-        if took > 0:
+        if took > 0 or kind == NodeType.COMP:
             declared["duration_ns"] = Attribute(max(round(took * 1000), 1), "int64_val")
         after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])
         texts = ((), ()) if made is None else (made.inputs, made.outputs)
         begun = max(round(piece.start - start.start), 0)
-        return Node(piece.number, piece.name, kind, tuple(after), (), begun, round(took), declared, *texts)
+        called = () if piece.caller is None else (piece.caller.number,)  # done before: it adds no wait
+        return Node(
+            piece.number, piece.name, kind, tuple(after), called, begun, round(took), declared, *texts
+        )
 
 
 _KIND: Final = {"send": NodeType.COMM_SEND, "recv": NodeType.COMM_RECV}
@@ -492,9 +513,9 @@ def _blocking(
         low, high = bisect.bisect_right(ends, call.start), bisect.bisect_right(ends, call.end)
         last: dict[Any, Event] = {}
         for one in by_end[low:high]:
-            if calls[one.correlation].start <= call.start and (
-                not copies or one.correlation == call.correlation
-            ):
+            launch = calls.get(one.correlation)
+            launched = launch is None or launch.start <= call.start
+            if launched and (not copies or one.correlation == call.correlation):
                 last[one.stream] = one
         if last or not copies:
             found[call] = list(last.values())
@@ -515,6 +536,7 @@ def _between_streams(
             pair for pair in synchronisations(events, devices) if pair[0] in known and pair[1] in known
         )
         return
+    devices = [one for one in devices if one.correlation in calls]
     launched = sorted(devices, key=lambda one: calls[one.correlation].start)
     starts = [calls[one.correlation].start for one in launched]
     for call in events:

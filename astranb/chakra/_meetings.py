@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ __all__ = ["Meetings", "dimension_of", "meetings"]
 
 _UNEVEN: Final = (CollectiveType.ALL_TO_ALL, CollectiveType.GATHER, CollectiveType.SCATTER)
 """Collectives of which ranks may give another number of bytes."""
+_NAMES: Final = [kind.name.lower() for kind in CollectiveType]
 
 
 class Meetings(NamedTuple):
@@ -87,16 +88,19 @@ def meetings(traces: Sequence[Trace], times: Sequence[Times]) -> Meetings:
         counted.clear()
         messages = (trace.type >= NodeType.COMM_SEND) & (trace.type <= NodeType.COMM_COLL)
         some = np.flatnonzero(messages & (when.start_ns >= 0))
-        for row in some[np.argsort(when.start_ns[some], kind="stable")].tolist():
-            key = _key(trace, row, rank)
+        some = some[np.argsort(when.start_ns[some], kind="stable")]
+        names = [trace.pg_name[row] or "" for row in some.tolist()]
+        sizes = trace.comm_size[some].tolist()
+        every = zip(some.tolist(), _keys(trace, some, names, rank), names, sizes, strict=True)
+        for row, key, name, given in every:
             place = counted[key] = counted.get(key, -1) + 1
             is_new = len(numbers)
             number = numbers.setdefault((*key, place), is_new)
             if number == is_new:
-                group.append(trace.pg_name[row] or "")
+                group.append(name)
                 kind.append(str(key[0]))
                 size.append(0)
-            size[number] = max(size[number], int(trace.comm_size[row]))
+            size[number] = max(size[number], given)
             rows.append((number, rank, row))
     number_, rank_, row_ = np.array(rows, np.int64).reshape(-1, 3).T
     start, own, end = (np.zeros(len(rows), np.int64) for _ in range(3))
@@ -111,16 +115,17 @@ def meetings(traces: Sequence[Trace], times: Sequence[Times]) -> Meetings:
     return Meetings(number_, rank_, row_, start, end, wait, group, kind, np.array(size, np.int64))
 
 
-def _key(trace: Trace, row: int, rank: int) -> tuple[object, ...]:
+def _keys(trace: Trace, some: Ints, names: Sequence[str], rank: int) -> Iterator[tuple[object, ...]]:
     """What nodes that meet have in common, besides their order."""
-    kind = int(trace.type[row])
-    if kind != NodeType.COMM_COLL:
-        ends = [int(trace.comm_src[row]), int(trace.comm_dst[row])]
-        ends[kind == NodeType.COMM_RECV] = rank  # a node need not give its own rank
-        return ("message", *ends, int(trace.comm_tag[row]))
-    which = int(trace.comm_type[row])
-    name = CollectiveType(which).name.lower() if 0 <= which < len(CollectiveType) else f"collective {which}"
-    return name, trace.pg_name[row] or "", -1 if which in _UNEVEN else int(trace.comm_size[row])
+    columns = (trace.type, trace.comm_type, trace.comm_src, trace.comm_dst, trace.comm_tag, trace.comm_size)
+    every = zip(names, *(column[some].tolist() for column in columns), strict=True)
+    for group, kind, which, source, to, tag, size in every:
+        if kind == NodeType.COMM_COLL:
+            known = 0 <= which < len(_NAMES)
+            yield _NAMES[which] if known else f"collective {which}", group, -1 if which in _UNEVEN else size
+        else:  # a node need not give its own rank
+            receives = kind == NodeType.COMM_RECV
+            yield "message", source if receives else rank, rank if receives else to, tag
 
 
 def times_with_waits(times: Sequence[Times], found: Meetings) -> list[Times]:

@@ -15,7 +15,7 @@ from ._wire import Ints
 
 __all__ = ["ModuleDrawing", "draw_module", "draw_modules"]
 
-_MOST_BESIDE: Final = 6  # boxes in a row; more of one layer go into further rows
+_MOST_BESIDE: Final = 4  # boxes in a row; more of one layer go into further rows
 
 
 class ModuleDrawing(NamedTuple):
@@ -104,7 +104,8 @@ def _drawn(count: int, before: Ints, after: Ints) -> tuple[Ints, Ints, Ints]:
     for a, b in pairs:
         if a < b:
             parents[b].append(a)
-    above, longer = [], []  # what each child comes after, as bits: at all, and over another child
+    above: list[int] = []
+    longer: list[int] = []  # what each child comes after, as bits: at all, and over another child
     for some in parents:
         far = near = 0
         for one in some:

@@ -33,7 +33,8 @@ NODE_KINDS: Final = ("compute", "communication", "memory", "other")
 
 MOST_CHILDREN: Final = 100
 _MOST_DEPTH: Final = 48
-_WORD: Final = re.compile(r"[^\s/.]+[\s/.]*|^[\s/.]+")
+_MOST_LETTERS: Final = 1000
+_WORD: Final = re.compile(r"[^\s/.]+")
 _BETWEEN: Final = " /.\t\n"
 _KIND_OF: Final = {
     NodeType.COMP: 0,
@@ -401,7 +402,7 @@ def _notes(trace: Trace, dangling: int) -> list[str]:
 
 def _callers(trace: Trace) -> Ints | None:
     """The row that called each node, where a PyTorch trace recorded it; -1: none is known."""
-    if not trace.has("rf_id").any() or not len(trace.ctrl_deps.flat):
+    if not (trace.has("rf_id") | trace.has("tid")).any() or not len(trace.ctrl_deps.flat):
         return None
     if (np.diff(trace.ctrl_deps.offset) > 1).any():
         return None
@@ -471,21 +472,25 @@ def _by_names(names: Distinct[str]) -> tuple[list[str], list[int], Ints, list[st
 
     Returns labels, the module around each one, that of each node, and what the names in each begin with.
     """
-    known: dict[tuple[int, str], int] = {}
-    parent, prefix = [-1], [""]
+    known = {"": 0}  # by what names begin with
+    parent, prefix, depth = [-1], [""], [0]
     ends = []
     for name in names.values:
-        at = 0
-        for number, word in enumerate(_WORD.findall(name)):
-            if number >= _MOST_DEPTH:
-                break
-            key = (at, word.rstrip(_BETWEEN))
-            after = known.get(key)
-            if after is None:
-                after = known[key] = len(parent)
+        begin = name[:_MOST_LETTERS].strip(_BETWEEN)
+        at = known.get(begin)
+        fresh = []
+        while at is None:
+            fresh.append(begin)
+            cut = max(begin.rfind(between) for between in _BETWEEN)
+            begin = begin[: max(cut, 0)].rstrip(_BETWEEN)
+            at = known.get(begin)
+        for text in reversed(fresh):
+            if depth[at] < _MOST_DEPTH:
                 parent.append(at)
-                prefix.append((prefix[at] + word) if number else word)
-            at = after
+                prefix.append(text)
+                depth.append(depth[at] + 1)
+                at = len(parent) - 1
+            known[text] = at
         ends.append(at)
     nodes = np.bincount(names.index[names.index >= 0], minlength=len(ends)).tolist()
     holds = [0] * len(parent)  # how many things are right inside
@@ -515,10 +520,10 @@ def _by_names(names: Distinct[str]) -> tuple[list[str], list[int], Ints, list[st
 def _within(name: str, prefix: str) -> str:
     """A name without what it has in common with the module around it; a number keeps the word before it."""
     rest = name[len(prefix) :].strip(_BETWEEN)
+    if rest and not (rest[0].isdigit() and prefix):
+        return rest
     words = _WORD.findall(prefix)
-    if rest[:1].isdigit() and words:
-        return f"{words[-1].strip(_BETWEEN)} {rest}"
-    return rest or (words[-1].strip(_BETWEEN) if words else name)
+    return f"{words[-1]} {rest}".rstrip() if words else name
 
 
 def _longest_path(order: Sequence[int], parents: Lists, duration_ns: Ints) -> NDArray[np.bool_]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 from ._kineto import Event
 from ._messages import Message
 
-__all__ = ["OUTSIDE", "Piece", "host_pieces", "let_threads_wait"]
+__all__ = ["OUTSIDE", "Piece", "explain_pauses", "host_pieces", "let_threads_wait"]
 
 OUTSIDE: Final = "host"
 """What a piece is called in which no operation runs."""
@@ -29,6 +29,8 @@ _BRIEF_US: Final = 10.0
 """A shorter rest of an operation is added to its first piece."""
 _PAUSE_US: Final = 20.0
 """A longer time without an operation may be a wait for another thread."""
+_LONG_PAUSE_US: Final = 1000.0
+"""A longer time between a launch and its work is a wait that is not recorded."""
 _TAIL: Final = 0.5
 """At most this part of a pause is the thread's own work, which it did after what it waited for."""
 
@@ -51,15 +53,18 @@ class Piece:
         What it communicates.
     thread : int
         The thread of the host, from 1; 0 for what a device does.
+    caller : Piece or None
+        The first piece of the operation that called it, or that it is a later piece of.
     """
 
-    __slots__ = ("after", "end", "event", "message", "name", "number", "start", "thread", "took")
+    __slots__ = ("after", "caller", "end", "event", "message", "name", "number", "start", "thread", "took")
 
     def __init__(self, name: str, start: float, end: float, event: Event | None = None) -> None:
         self.name, self.start, self.end, self.event = name, start, end, event
         self.took = max(end - start, 0.0)
         self.after: list[Piece] = []
         self.message: Message | None = None
+        self.caller: Piece | None = None
         self.number, self.thread = -1, 0
 
     def wait_for(self, other: Piece) -> None:
@@ -97,11 +102,13 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, en
         rest = until - at
         if event is not None and event not in first:
             first[event] = Piece(event.name, at, until, event)
+            first[event].caller = first[open_[-2][0]] if len(open_) > 1 else None
             pieces.append(first[event])
         elif event is not None and event.category == "cpu_op" and rest < _BRIEF_US:
             first[event].took += max(rest, 0.0)
         elif rest > 0:
             pieces.append(Piece(OUTSIDE if event is None else f"{OUTSIDE}: {event.name}", at, until))
+            pieces[-1].caller = None if event is None else first[event]
         at = max(at, until)
 
     marks: list[tuple[float, float, Event | None]] = [(one.start, -one.duration, one) for one in events]
@@ -167,3 +174,29 @@ def let_threads_wait(threads: Sequence[list[Piece]], messages: Sequence[Piece]) 
 def _at(thread: list[Piece], when: float) -> int:
     """The first piece of a thread that ends after a time."""
     return bisect.bisect_right(thread, when, key=lambda one: one.end)
+
+
+def explain_pauses(devices: Sequence[Piece], unlaunched: Iterable[Piece], begun: float) -> None:
+    """Keep the time for which work of the device did not begin, though all that it waits for had ended.
+
+    It waited for what is not recorded: then work of another stream that ended meanwhile is taken for it, and
+    the time in which the device did nothing is added to its own. Where a launch is recorded, only long pauses
+    count: launches take some time themselves.
+    """
+    by_end = sorted(devices, key=lambda one: one.end)
+    ends = [one.end for one in by_end]
+    by_start = sorted(devices, key=lambda one: one.start)
+    starts = [one.start for one in by_start]
+    last = list(accumulate((one.end for one in by_start), max))
+    brief = set(unlaunched)
+    for piece in devices:
+        ready = max((one.end for one in piece.after), default=begun)
+        if piece.start - ready < (_PAUSE_US if piece in brief else _LONG_PAUSE_US):
+            continue
+        at = bisect.bisect_left(ends, piece.start) - 1
+        if at >= 0 and ends[at] > ready:
+            piece.after.append(by_end[at])
+            ready = ends[at]
+        before = bisect.bisect_left(starts, piece.start) - 1
+        idle = max(last[before], ready) if before >= 0 else ready
+        piece.took += max(piece.start - idle, 0.0)

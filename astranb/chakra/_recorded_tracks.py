@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from astranb.core.density import Stretch, flatten
 
 from ._activity import ACTIVITIES, COMMUNICATION, WAITING, activities
 from ._meetings import meetings, times_with_waits
-from ._timeline import Times, job_times, lanes, tracks
+from ._timeline import Times, in_order, job_times, lanes, tracks
 from ._trace import Trace
 from ._wire import Ints
 
@@ -76,13 +77,19 @@ class RecordedTracks:
         self.rank = np.array(ranks, np.int64)
         columns = [np.concatenate([part[at] for part in parts] or [np.zeros(0, np.int64)]) for at in range(5)]
         self.end_ns = int(columns[2].max(initial=0)) or 1
-        order = np.lexsort((-columns[2], columns[1], columns[0]))
+        order = in_order(*columns[:3])
         self.track, self.start_ns, self.end_of_ns, self.state, self.row = (one[order] for one in columns)
         base = self.track * (self.end_ns + 1)
         self._begins, self._reach = base + self.start_ns, np.maximum.accumulate(base + self.end_of_ns)
         self._first = np.searchsorted(self.track, np.arange(len(self.names) + 1))
-        self._by_track = self._stretch(self.track, len(self.names))
-        self._by_rank = self._stretch(self.rank[self.track], len(self.traces))
+
+    @cached_property
+    def _by_track(self) -> Stretch:
+        return self._stretch(self.track, len(self.names))
+
+    @cached_property
+    def _by_rank(self) -> Stretch:
+        return self._stretch(self.rank[self.track], len(self.traces))
 
     def _stretch(self, track: Ints, count: int) -> Stretch:
         spans = (track, self.state, self.start_ns, self.end_of_ns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from ._message import encode_node, framed
 from ._trace import Trace
 
 __all__ = ["read_part", "repaired"]
+
+_SHOWN: Final = 4
 
 
 @names_format("Chakra", "gzip")
@@ -60,7 +63,9 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
     Dependencies on nodes that do not exist are dropped. Of nodes with one id, copies of one are dropped;
     others get an id of their own where no node depends on the id, since otherwise it is not clear which
     one is meant. Control dependencies between nodes that wait for each other in cycles are dropped where data
-    dependencies alone have no cycle: Chakra's first feeder ignores control dependencies.
+    dependencies alone have no cycle: Chakra's first feeder ignores control dependencies. Data dependencies
+    in cycles are dropped where they cannot be true, on the node itself or on one that was recorded as begun
+    later, and only if that opens all cycles.
 
     Returns
     -------
@@ -77,8 +82,8 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
     [(1, 'a', ()), (2, 'b', ())]
     """
     dropped, renumbered = _duplicates(trace)
-    cyclic = _opened(trace)
-    changed = {*np.unique(trace.dangling[0]).tolist(), *renumbered, *cyclic}
+    cyclic, later = _opened(trace)
+    changed = {*np.unique(trace.dangling[0]).tolist(), *renumbered, *cyclic, *later}
     if not changed and not dropped:
         return trace, []
     known = set(trace.id.tolist())
@@ -96,11 +101,18 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
             tuple(one for one in some if one in known) for some in (node.data_deps, node.ctrl_deps)
         )
         missing += len(node.data_deps) + len(node.ctrl_deps) - len(data) - len(control)
+        data, control = (
+            tuple(one for one in some if one not in later.get(row, ())) for some in (data, control)
+        )
         kept = tuple(one for one in control if one not in within) if row in cyclic else control
         opened += len(control) - len(kept)
         node = replace(node, id=renumbered.get(row, node.id), data_deps=data, ctrl_deps=kept)
         messages.append(encode_node(node))
+    pairs = [(row, one) for row, some in later.items() for one in sorted(some)]
+    shown = ", ".join(f"{trace.id[row]} on {one}" for row, one in pairs[:_SHOWN])
+    more = ", …" if len(pairs) > _SHOWN else ""
     counts = {
+        f"dropped {{}} data dependencies in cycles on nodes that began later: {shown}{more}": len(pairs),
         "dropped {} dependencies on nodes that do not exist": missing,
         "dropped {} control dependencies in cycles": opened,
         "dropped {} copies of nodes": len(dropped),
@@ -110,17 +122,36 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
     return Trace(packed, trace.source), [text.format(f"{n:,}") for text, n in counts.items() if n]
 
 
-def _opened(trace: Trace) -> set[int]:
-    """Find the rows in cycles, if data dependencies alone have none there."""
+def _opened(trace: Trace) -> tuple[set[int], dict[int, set[int]]]:
+    """Find what opens all cycles: rows that lose control dependencies there, and data dependencies by row.
+
+    A data dependency is dropped only where it cannot be true: on the node itself, or on one that was recorded
+    as begun later. Nothing is dropped where that does not open all cycles.
+    """
     rows, _ = cyclic_rows(trace)
     if not len(rows):
-        return set()
+        return set(), {}
+    count, inside = len(trace), np.zeros(len(trace), bool)
+    inside[rows] = True
     order = np.argsort(trace.id, kind="stable")
-    at = np.minimum(np.searchsorted(trace.id[order], trace.data_deps.flat), len(order) - 1)
+    at = np.minimum(np.searchsorted(trace.id[order], trace.data_deps.flat), count - 1)
     parent, owner = order[at], trace.data_deps.owner
     there = trace.id[parent] == trace.data_deps.flat
-    alone = Lists(offsets(owner[there], len(trace)), parent[there])
-    return set() if ordered(alone)[1] else set(rows.tolist())
+    parent, owner = parent[there], owner[there]
+    if not ordered(Lists(offsets(owner, count), parent))[1]:
+        return set(rows.tolist()), {}
+    begun = trace.start_us
+    wrong = (owner == parent) | ((begun[owner] > 0) & (begun[parent] > begun[owner]))
+    wrong &= inside[owner] & inside[parent]
+    later: dict[int, set[int]] = {}
+    for row, other in zip(owner[wrong].tolist(), parent[wrong].tolist(), strict=True):
+        later.setdefault(row, set()).add(int(trace.id[other]))
+    if ordered(Lists(offsets(owner[~wrong], count), parent[~wrong]))[1]:
+        return set(), {}
+    every = trace.present_parents
+    gone = np.isin(every.owner * count + every.flat, owner[wrong] * count + parent[wrong])
+    kept = Lists(offsets(every.owner[~gone], count), every.flat[~gone])
+    return set(rows.tolist()) if ordered(kept)[1] else set(), later
 
 
 def _duplicates(trace: Trace) -> tuple[set[int], dict[int, int]]:

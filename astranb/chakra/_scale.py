@@ -3,309 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from astranb.core.errors import InputError
 
-from ._check import check
 from ._file import write_ranks
-from ._plan import ALONE, REPLICAS, Shift, TracedJob, recognized, scattered, traced_job
-from ._schema import Attribute, CollectiveType, Node, NodeType
+from ._plan import ALONE, TracedJob, recognized, scattered, traced_job
+from ._restage import layers_of, restaged
+from ._scale_rules import ScaleRules
+from ._scaled_rank import OWN, ScaledRank
+from ._schema import Node
 from ._template import Hole, Template
 from ._trace import Trace
 from .parallelism import Parallelism, numbered_groups, plan_text
 
-__all__ = ["ScaledJob", "ScaledRank", "scale"]
+__all__ = ["ScaledJob", "scale"]
 
-_OWN: Final = "own"
-_PARAMETERS: Final = (*REPLICAS, "ends")
-_SUMS: Final = (CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER)
-_MESSAGES: Final = (NodeType.COMM_SEND, NodeType.COMM_RECV)
-_MEMORY: Final = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
-_STAGES: Final = 2
-"""Roles of peers below are stages."""
-_ROOTS: Final = {
-    CollectiveType.BROADCAST: "comm_src", CollectiveType.SCATTER: "comm_src",
-    CollectiveType.REDUCE: "comm_dst", CollectiveType.GATHER: "comm_dst",
-}  # fmt: skip
 _AXES: Final = ("tensor", "context", "data", "pipeline")
-
-
-@dataclass(frozen=True)
-class _Rules:
-    """How many times as much the operations of the wanted job are, from the traced one's."""
-
-    traced: Parallelism
-    target: Parallelism
-    micro: int = 1
-    update_ns: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what does not follow from the traces."""
-        if self.micro < 1:
-            raise InputError(f"{self.micro} times the sequences", where="micro", hint="take 1 or more")
-        fixed = {
-            "pipeline": "another number of stages has another schedule, and layers",
-            "context": "rings over another number of parts are other operations",
-            "interleave": "chunks of a stage are other passes",
-        }
-        for name, why in fixed.items():
-            was, now = getattr(self.traced, name), getattr(self.target, name)
-            if was != now and not (name == "interleave" and now == 1):
-                what = f"the traced job has {name} {was}, not {now}: {why}"
-                raise InputError(what, where=name, hint="profile the model or its code instead")
-        for name, why in (
-            ("data", "sums of gradients"), ("tensor", "sums of partial products"),
-            ("expert", "exchanges of tokens"),
-        ):  # fmt: skip
-            was, now = getattr(self.traced, name), getattr(self.target, name)
-            if was != now and min(was, now) == 1:
-                what = f"from {name} {was} to {now}: traces of {was} tell nothing of {why}"
-                if now == 1:
-                    what = f"from {name} {was} to 1: {why} are no operations then"
-                raise InputError(what, where=name, hint="trace and take 2 or more")
-
-    @property
-    def replicas(self) -> Fraction:
-        """A replica's share of what ZeRO divides, relative to the traced job."""
-        return Fraction(self.traced.data * self.traced.context, self.target.data * self.target.context)
-
-    @property
-    def parts(self) -> Fraction:
-        """A rank's part of a matrix, relative to the traced job."""
-        return Fraction(self.traced.tensor, self.target.tensor)
-
-    @property
-    def experts(self) -> Fraction:
-        """A rank's share of the experts, relative to the traced job."""
-        return Fraction(self.traced.expert, self.target.expert)
-
-    @property
-    def assumptions(self) -> dict[str, str]:
-        """What the rules assume, by subject; empty where nothing is scaled."""
-        found = {}
-        if self.replicas != 1:
-            found["data parallelism"] = (
-                f"{self.traced.data} to {self.target.data}: a replica's batch and operators are the same"
-            )
-            if self.traced.zero:
-                found["data parallelism"] += (
-                    "; parts of ZeRO, and the update of such a part, are divided by the number of replicas, "
-                    f"but for the {self.update_ns:,} ns that a kernel takes anyway"
-                )
-        if self.micro != 1:
-            found["batch"] = (
-                f"{self.micro} times the sequences in a microbatch: operators and messages grow with them, "
-                "also bytes of parameters and durations; sums over replicas and their update stay"
-            )
-        if self.parts != 1:
-            found["tensor parallelism"] = (
-                f"{self.traced.tensor} to {self.target.tensor}: operations, bytes, durations, parameters and "
-                "gathered parts are divided by it, also those of norms, which every rank has whole; sums stay"
-            )
-        if self.experts != 1:
-            found["expert parallelism"] = (
-                f"{self.traced.expert} to {self.target.expert}: a rank sends and computes as many tokens; "
-                "sums of experts' gradients, and their gathered parts, are divided by it; updates stay"
-            )
-        return found
-
-    def communication(self, kind: int, role: str, collective: int, peer: int | Shift | None) -> Fraction:
-        """Give how many times as many bytes a message or collective has."""
-        between = self.micro * (self.parts if self.traced.sequence else Fraction(1))
-        if kind != NodeType.COMM_COLL:
-            is_stage = peer is not None and not isinstance(peer, tuple) and peer < _STAGES
-            return between if is_stage else self.micro * self.parts
-        if role in ("all", ALONE):
-            return Fraction(1)
-        if role in _PARAMETERS and collective != CollectiveType.ALL_TO_ALL:
-            held = self.parts * (self.experts if role == "expert data" else 1)
-            is_part = collective == CollectiveType.ALL_GATHER and self.traced.zero
-            return held * (self.replicas if is_part else 1)
-        if role == "tensor":
-            return self.micro * (self.parts if collective == CollectiveType.ALL_GATHER else Fraction(1))
-        return between
-
-    def computation(self, *, update: bool, is_part: bool) -> Fraction:
-        """Give how many times as much a computation is; an update of parameters, perhaps of a part."""
-        if update:
-            return self.parts * (self.replicas if is_part else 1)
-        return self.parts * self.micro
-
-
-class ScaledRank:
-    """What a traced rank does in the scaled job, but for group and peer numbers.
-
-    Attributes
-    ----------
-    rank : int
-        The traced one.
-    trace : Trace
-        With the sizes of the scaled job, without groups and peers.
-    roles : list of str
-        The role of each collective's group (:data:`astranb.chakra.parallelism.GROUPS`), ``""`` for others.
-    peers : list
-        The role of each message's peer: a position in :data:`astranb.chakra.parallelism.PEERS`, or how far it
-        is; None for others.
-    """
-
-    def __init__(self, job: TracedJob, rank: int, rules: _Rules) -> None:
-        self.rank = rank
-        self.holes: list[dict[str, str]] = []
-        self.keys: dict[str, Any] = {}
-        self.notes: set[str] = set()
-        trace = job.traces[rank]
-        check(trace)
-        self._job, self._rules, self._trace = job, rules, trace
-        self.roles, self.peers = self._named()
-        self.nodes = list(self._scaled())
-
-    @cached_property
-    def trace(self) -> Trace:
-        """The scaled trace, without groups and peers."""
-        return Trace.of(self.nodes, source=self._trace.source)
-
-    def _named(self) -> tuple[list[str], list[int | Shift | None]]:
-        """Give the roles of groups and peers."""
-        trace, job, traced = self._trace, self._job, self._rules.traced
-        roles, peers = [""] * len(trace), [None] * len(trace)  # type: list[str], list[int | Shift | None]
-        background = (trace.integers("comm_stream") > 0).tolist()
-        kinds, collectives = trace.type.tolist(), trace.comm_type.tolist()
-        known: dict[tuple[int, int, bool], str] = {}
-        for row, kind in enumerate(kinds):
-            if kind == NodeType.COMM_COLL:
-                key = int(trace.pg_name.index[row]), collectives[row], background[row]
-                if key not in known:
-                    members = job.members(self.rank, trace.pg_name[row] or "")
-                    known[key] = job.role(traced, self.rank, members, key[1], background=key[2])
-                roles[row] = known[key]
-            elif kind in _MESSAGES:
-                sends = kind == NodeType.COMM_SEND
-                peer = int((trace.comm_dst if sends else trace.comm_src)[row])
-                if peer == self.rank:
-                    raise InputError(
-                        "a message to itself", where=trace.place(row), hint="give the receiving rank"
-                    )
-                peers[row] = job.peer_role(traced, self.rank, peer, sends=sends)
-        return roles, peers
-
-    def _updates(self) -> dict[int, bool]:
-        """Find the updates of parameters: what waits for sums over replicas; and whether of a part."""
-        trace = self._trace
-        sums = np.isin(trace.comm_type, _SUMS) & np.array([one in REPLICAS for one in self.roles], bool)
-        owner, parent = trace.parents.owner, trace.parents.flat
-        found: dict[int, bool] = {}
-        for row, dep in zip(owner[sums[parent]].tolist(), parent[sums[parent]].tolist(), strict=True):
-            if trace.type[row] == NodeType.COMP:
-                is_part = trace.comm_type[dep] == CollectiveType.REDUCE_SCATTER
-                found[row] = found.get(row, False) or bool(is_part)
-        return found
-
-    def _scaled(self) -> Iterator[Node]:
-        """Give the nodes of the scaled job, and remember what is to be filled in."""
-        trace, rules = self._trace, self._rules
-        updates = self._updates()
-        host = trace.is_cpu_op & (trace.type == NodeType.COMP)
-        stays = bool(host.any() and (~trace.is_cpu_op & (trace.type == NodeType.COMP)).any())
-        for row, node in enumerate(trace.nodes()):
-            holes: dict[str, str] = {}
-            changed: dict[str, Attribute] = dict(node.attributes)
-            factor, fixed = Fraction(1), 0
-            if node.type == NodeType.COMM_COLL:
-                collective = int(trace.comm_type[row])
-                factor = rules.communication(node.type, self.roles[row], collective, None)
-                self._collective(row, collective, changed, holes)
-                _times(changed, "comm_size", factor)
-                factor = Fraction(1)
-            elif node.type in _MESSAGES:
-                factor = rules.communication(node.type, "", -1, self.peers[row])
-                ends = [_OWN, self._key("peer", self.peers[row])]
-                if node.type == NodeType.COMM_RECV:
-                    ends.reverse()
-                named = zip(("comm_src", "comm_dst"), ends, strict=True)
-                holes = {name: key for name, key in named if changed.pop(name, None) is not None}
-                _times(changed, "comm_size", factor)
-                factor = Fraction(1)
-            elif node.type == NodeType.COMP and not (stays and host[row]):
-                factor = rules.computation(update=row in updates, is_part=updates.get(row, False))
-                fixed = rules.update_ns if row in updates else 0
-                for name in ("num_ops", "tensor_size"):
-                    _times(changed, name, factor)
-            elif node.type == NodeType.COMP:
-                self.notes.add("host")
-            elif node.type in _MEMORY:
-                self.notes.add("memory")
-                zero = rules.replicas if rules.traced.zero else Fraction(1)
-                if (rules.micro * rules.parts, zero) != (1, 1):
-                    what = "what the memory outside the GPUs holds does not follow from loads and stores"
-                    raise InputError(what, where=trace.place(row), hint="scale data parallelism without ZeRO")
-            if node.duration_us and node.type not in (NodeType.COMP, NodeType.METADATA):
-                self.notes.add("durations")
-            self.holes.append(holes)
-            yield replace(
-                node, attributes=changed, duration_us=_took(node.duration_us, changed, factor, fixed)
-            )
-
-    def _collective(
-        self, row: int, collective: int, changed: dict[str, Attribute], holes: dict[str, str]
-    ) -> None:
-        """Leave the group and the root of a collective to be filled in."""
-        role = self.roles[row]
-        changed.pop("pg_name", None)
-        if self._spans(role):
-            holes["pg_name"] = self._key("group", role)
-        name = _ROOTS.get(CollectiveType(collective))
-        if name is not None and changed.get(name) is not None:
-            members = self._job.members(self.rank, self._trace.pg_name[row] or "")
-            root = int(self._trace.integers(name)[row])
-            if root not in members:
-                what = f"the root {root} of a collective is not in its group"
-                raise InputError(what, where=self._trace.place(row), hint="give a rank of the group")
-            del changed[name]
-            holes[name] = self._key("root", (role, members.index(root)))
-            self.notes.add("root")
-        if collective == CollectiveType.ALL_TO_ALL and role not in ("", ALONE):
-            self.notes.add("exchange")
-
-    def _spans(self, role: str) -> bool:
-        """Whether a group has fewer than all ranks, and so a number."""
-        return role == ALONE or self._rules.target.size(role) < self._rules.target.ranks
-
-    def _key(self, what: str, value: Any) -> str:
-        key = f"{what} {value}"
-        self.keys[key] = (what, value)
-        return key
-
-
-def _times(attributes: dict[str, Attribute], name: str, factor: Fraction) -> None:
-    """Multiply a whole number, and round up."""
-    one = attributes.get(name)
-    if factor != 1 and one is not None and isinstance(one.value, int):
-        value = -(-one.value * factor.numerator // factor.denominator)
-        attributes[name] = one._replace(value=value)
-
-
-def _took(duration_us: int, attributes: dict[str, Attribute], factor: Fraction, fixed_ns: int) -> int:
-    """Multiply a duration but for what a kernel takes anyway; gives the one in microseconds."""
-    if factor == 1:
-        return duration_us
-    exact = attributes.get("duration_ns")
-    known = isinstance(exact.value, int) and exact.value > 0 if exact is not None else False
-    took = exact.value if exact is not None and known else duration_us * 1000
-    if not isinstance(took, int) or not took:
-        return duration_us
-    fixed_ns = min(fixed_ns, took)
-    took = max(1, fixed_ns + round((took - fixed_ns) * factor))
-    if exact is not None and known:
-        attributes["duration_ns"] = exact._replace(value=took)
-    return -(-took // 1000)
 
 
 class _Program(NamedTuple):
@@ -327,7 +45,7 @@ class ScaledJob:
         All that it rests on, by subject.
     """
 
-    def __init__(self, job: TracedJob, rules: _Rules) -> None:
+    def __init__(self, job: TracedJob, rules: ScaleRules) -> None:
         self.plan, self.traced = rules.target, rules.traced
         self._sources = {rank: ScaledRank(job, rank, rules) for rank in job.traces}
         self._by_place = {self.traced.place(rank): rank for rank in self._sources}
@@ -341,20 +59,57 @@ class ScaledJob:
                 hint = f"trace one of {first} to {first + self.traced.per_stage - 1}"
                 raise InputError(what, where=job.where, hint=hint)
         self._refuse_shifts(job)
-        self._programs, self._program_of = _shared(self._sources)
+        self._divided = ""
+        self._variants = {(rank, self.traced.stage(rank)): one for rank, one in self._sources.items()}
+        if rules.restages:
+            self._variants = self._restaged(job.where)
+        self._programs, self._program_of = _shared(self._variants)
         notes = set().union(*(one.notes for one in self._sources.values()))
         self.assumptions = {
             "traced job": f"{job.ranks} ranks: {plan_text(self.traced)}",
             "traces": f"of {len(job.traces)} ranks; ranks of a stage do the same",
             "parallelism": plan_text(self.plan),
             **rules.assumptions,
+            **({"pipeline parallelism": self._divided} if self._divided else {}),
             **{subject: text for note, (subject, text) in _NOTES.items() if note in notes},
         }
-        if len(job.traces) == job.ranks and len(self._programs) > self.traced.pipeline:
-            self.assumptions["traces"] = (
-                f"of {len(job.traces)} ranks, {len(self._programs)} of them different; "
-                "more replicas and parts repeat them in turn"
-            )
+        if len(self._programs) > self.plan.pipeline:
+            what = f"of {len(job.traces)} ranks, which differ; more replicas and parts repeat them in turn"
+            self.assumptions["traces"] = what
+
+    def _like(self, stage: int) -> int:
+        """Give the traced stage that a stage is like: the first, the last, or one between."""
+        if self.plan.pipeline == self.traced.pipeline or stage == 0:
+            return stage
+        return self.traced.pipeline - 1 if stage == self.plan.pipeline - 1 else 1
+
+    def _restaged(self, where: str) -> dict[tuple[int, int], ScaledRank]:
+        """Give what the traced ranks do in each stage of the wanted pipeline."""
+        was, now = self.traced.pipeline, self.plan.pipeline
+        if was < 3 <= now:
+            what = f"from {was} to {now} stages: none between the first and the last was traced"
+            raise InputError(what, where=where, hint="trace three stages or more")
+        first = [self._by_stage[stage][0] for stage in range(was)]
+        layers = layers_of([self._sources[rank].stage_rows() for rank in first])
+        if not layers:
+            what = "stages do not repeat as many equal layers, which could be divided anew"
+            raise InputError(what, where=where, hint="keep the number of stages")
+        if layers * was % now or layers * was // now < 2:
+            what = f"{layers * was} layers in {now} stages"
+            hint = "take a number that divides them, with two or more for each"
+            raise InputError(what, where=where, hint=hint)
+        more = layers * was // now - layers
+        found = {}
+        for stage in range(now):
+            for rank in self._by_stage[self._like(stage)]:
+                rows = self._sources[rank].stage_rows()
+                made = restaged(rows, layers, more, (self._like(stage), was), (stage, now))
+                found[rank, stage] = self._sources[rank].in_stage(made)
+        self._divided = (
+            f"{was} to {now}: {layers} layers a stage become {layers + more}, in the order of 1F1B; stages "
+            "between are like the second one; updates grow with sums of gradients; tags are numbered anew"
+        )
+        return found
 
     def _refuse_shifts(self, job: TracedJob) -> None:
         """Refuse messages between replicas or parts that cannot be repeated."""
@@ -362,8 +117,9 @@ class ScaledJob:
             for shift in {peer for peer in one.peers if isinstance(peer, tuple)}:
                 for axis, far in zip(_AXES, shift, strict=True):
                     was, now = getattr(self.traced, axis), getattr(self.plan, axis)
-                    if far and (now % was or len(job.traces) < job.ranks):
-                        why = f"{now} is no multiple" if now % was else "not all ranks were traced"
+                    apart = now % was or (axis == "pipeline" and now != was)
+                    if far and (apart or len(job.traces) < job.ranks):
+                        why = f"{now} is no multiple" if apart else "not all ranks were traced"
                         what = (
                             f"rank {rank} sends to or receives from another rank of {axis} {was}, and {why}"
                         )
@@ -377,24 +133,28 @@ class ScaledJob:
     @property
     def nodes(self) -> int:
         """The number of nodes of all ranks."""
-        return sum(len(self._sources[self.source(rank)].nodes) for rank in range(self.ranks))
+        lengths = [len(one.nodes) for one in self._programs]
+        return sum(lengths[self._program_of[self._variant(rank)]] for rank in range(self.ranks))
 
     @property
     def programs(self) -> int:
         """How many different traces there are, but for groups and peers."""
         return len(self._programs)
 
-    @property
-    def sources(self) -> Mapping[int, ScaledRank]:
-        """What each traced rank does in this job."""
-        return self._sources
+    def in_stage(self, stage: int) -> list[ScaledRank]:
+        """Give what the traced ranks do in a stage of this job."""
+        return [one for (_, at), one in self._variants.items() if at == stage]
+
+    def _variant(self, rank: int) -> tuple[int, int]:
+        return self.source(rank), self.plan.stage(rank)
 
     def source(self, rank: int) -> int:
         """Give the traced rank whose trace a rank has: the one in its place, in turn, or one of its stage."""
         part, context, replica, stage = self.plan.place(rank)
         one = self.traced
-        place = (part % one.tensor, context % one.context, replica % one.data, stage)
-        return self._by_place.get(place, self._by_stage[stage][0])
+        like = self._like(stage)
+        place = (part % one.tensor, context % one.context, replica % one.data, like)
+        return self._by_place.get(place, self._by_stage[like][0])
 
     @cached_property
     def _numbered(self) -> list[tuple[int, str, list[int]]]:
@@ -438,9 +198,9 @@ class ScaledJob:
         """
         if not 0 <= rank < self.ranks:
             raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
-        at = self._program_of[self.source(rank)]
+        at = self._program_of[self._variant(rank)]
         program = self._programs[at]
-        values: dict[str, int | str] = {_OWN: rank}
+        values: dict[str, int | str] = {OWN: rank}
         values |= {key: self._value(rank, *what) for key, what in program.keys.items()}
         widths = {key: _width(value) for key, value in values.items()}
         key = (at, *widths.values())
@@ -501,6 +261,7 @@ _NOTES: Final = {
     "root": ("roots", "that of a broadcast, reduction, gather or scatter keeps its position in the group"),
     "host": ("host", "its operations stay beside those of a device"),
     "memory": ("memory outside the GPUs", "loads and stores stay"),
+    "lists": ("lists of groups", "those in metadata nodes are emptied: PREFIX.groups.json has the groups"),
     "durations": ("durations of communication", "as recorded by the few ranks; a simulation takes its own"),
 }
 """What is assumed where traces have something, by its mark."""
@@ -510,17 +271,19 @@ def _width(value: int | str) -> int:
     return len(value) if isinstance(value, str) else max(1, -(-value.bit_length() // 7))
 
 
-def _shared(sources: Mapping[int, ScaledRank]) -> tuple[list[_Program], dict[int, int]]:
-    """Give the different programs of traced ranks, and the number of each one's."""
+def _shared(
+    variants: Mapping[tuple[int, int], ScaledRank],
+) -> tuple[list[_Program], dict[tuple[int, int], int]]:
+    """Give the different programs of traced ranks in stages, and the number of each one's."""
     programs: list[_Program] = []
-    program_of: dict[int, int] = {}
+    program_of: dict[tuple[int, int], int] = {}
     known: dict[tuple[bytes, Any], int] = {}
-    for rank, one in sources.items():
+    for place, one in variants.items():
         key = one.trace.data, tuple(tuple(some.items()) for some in one.holes)
         if key not in known:
             known[key] = len(programs)
             programs.append(_Program(one.nodes, one.holes, one.keys))
-        program_of[rank] = known[key]
+        program_of[place] = known[key]
     return programs, program_of
 
 
@@ -546,7 +309,10 @@ def scale(
       sums over parts stay.
     - **Ranks of experts**: a rank sends and computes as many tokens; sums of experts' gradients shrink.
 
-    Another number of stages, chunks or parts of a sequence does not follow from traces, and is refused.
+    - **Stages** have the same layers divided anew, where the traces repeat them and their passes are in the
+      order of 1F1B; those between are like the second one.
+
+    Chunks, or another number of parts of a sequence, do not follow from traces, and are refused.
 
     Parameters
     ----------
@@ -596,4 +362,4 @@ def scale(
     if ranks is not None and wanted.ranks != ranks:
         what = f"{plan_text(wanted)} are {wanted.ranks:,} ranks, not {ranks:,}"
         raise InputError(what, where="ranks", hint="leave one of them out")
-    return ScaledJob(job, _Rules(found, wanted, micro, update_ns))
+    return ScaledJob(job, ScaleRules(found, wanted, micro, update_ns))

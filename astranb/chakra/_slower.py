@@ -19,7 +19,10 @@ from ._trace import Trace
 __all__ = ["module_paths", "why_slower"]
 
 _WORD: Final = re.compile(r"[^\s/.]+")
-_RUN: Final = re.compile(r"[\d,]+ to [\d,]+ of [\d,]+")
+_STEP: Final = re.compile(r"(?<=^ProfilerStep)#\d+")
+"""The number of a step, which differs between recordings."""
+_SKIPPED: Final = re.compile(r"[\d,]+ to [\d,]+ of [\d,]+|ProfilerStep#\d+")
+"""Runs of a crowded module, and steps."""
 IDLE: Final = "(idle)"
 
 
@@ -34,7 +37,7 @@ def module_paths(trace: Trace, depth: int) -> list[str]:
     >>> module_paths(step.build(), 2)
     ['L0 fwd', 'optimizer']
     """
-    names = [(name or "").removeprefix(f"{OUTSIDE}: ") for name in trace.names.values]
+    names = [_STEP.sub("", (name or "").removeprefix(f"{OUTSIDE}: ")) for name in trace.names.values]
     words = [" ".join(_WORD.findall(name)[:depth]) or name for name in names] + [""]
     by_name = [words[at] for at in trace.names.index.tolist()]
     tree = ModuleTree(trace)
@@ -44,7 +47,7 @@ def module_paths(trace: Trace, depth: int) -> list[str]:
     order = np.argsort(tree.depth, kind="stable").tolist()
     for module in order[1:]:  # without the whole
         above, label = paths[int(tree.parent[module])], tree.labels[module]
-        skipped = len(above) >= depth or label in ROOTS or _RUN.fullmatch(label)
+        skipped = len(above) >= depth or label in ROOTS or _SKIPPED.fullmatch(label)
         paths[module] = above if skipped else (*above, label)
     return [
         " / ".join(paths[module]) or own for module, own in zip(tree.module_of.tolist(), by_name, strict=True)

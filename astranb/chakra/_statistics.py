@@ -14,6 +14,7 @@ from ._meetings import Meetings, dimension_of, meetings, members_of, times_with_
 from ._pieces import OUTSIDE
 from ._timeline import Times, job_times
 from ._trace import Trace
+from ._wire import Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class TraceStatistics:
         By group and collective: ``ranks``, ``dimension``, ``count``, ``bytes`` (of a rank's contributions),
         ``transfer_ns``, ``waiting_ns`` (of a rank, on average), ``skew_ns`` (the longest wait, on average).
     dimensions : list of dict
-        The same, of the groups along one dimension of the job together.
+        The same by ``dimension`` of the job and collective, the mean of its ``groups``.
     by_rank : list of dict
         The time of each rank from the first start to the last end of the job, divided: ``compute_ns``,
         exposed ``communication_ns``, ``memory_ns``, ``waiting_ns``, ``host_ns``, ``idle_ns``. And all
@@ -173,57 +174,63 @@ def _communication(
     met: Meetings, groups: Mapping[str, Sequence[int]], ranks: int
 ) -> tuple[list[Row], list[Row]]:
     """Sum collectives and messages by group and kind; and by group and rank who was late."""
-    numbers = np.arange(len(met.group))
-    first, longest = (np.zeros(len(numbers), np.int64) for _ in range(2))
-    first[:] = np.iinfo(np.int64).max
+    count = len(met.group)
+    first = np.full(count, np.iinfo(np.int64).max)
+    longest, took = np.zeros((2, count), np.int64)
     np.minimum.at(first, met.number, met.arrival_ns)
     np.maximum.at(longest, met.number, met.wait_ns)
-    took = np.zeros(len(numbers), np.int64)
     np.maximum.at(took, met.number, met.transfer_ns)
-    last = met.last()
     is_last = np.zeros(len(met.number), bool)
-    is_last[last] = longest > 0
-    rows, skew = [], []
-    for group in sorted(set(met.group)):
-        of_group = np.array([one == group for one in met.group])
-        mine = of_group[met.number]
-        seen = np.unique(met.rank[mine]).tolist()
-        kinds = sorted({kind for kind, one in zip(met.kind, of_group, strict=True) if one})
-        collectives = np.array([kind != "message" for kind in met.kind]) & of_group
-        for rank in seen if collectives.any() else ():
-            some = mine & (met.rank == rank) & collectives[met.number]
-            count = int(some.sum())
-            if count:
-                late = met.arrival_ns[some] - first[met.number[some]]
-                skew.append(
-                    {"group": group, "rank": rank, "count": count, "late_ns": int(late.sum()) // count,
-                     "waiting_ns": int(met.wait_ns[some].sum()), "last": int(is_last[some].sum())}
-                )  # fmt: skip
-        for kind in kinds:
-            some = np.flatnonzero(of_group & np.array([one == kind for one in met.kind]))
-            here = np.isin(met.number, some)
-            message = kind == "message"
-            members = [] if message else members_of(group, groups, met.rank[here].tolist(), ranks)
-            rows.append(
-                {"group": group, "collective": kind, "ranks": 2 if message else len(members),
-                 "dimension": "messages" if message else dimension_of(members, ranks),
-                 "count": len(some), "bytes": int(met.bytes[some].sum()),
-                 "transfer_ns": int(took[some].sum()),
-                 "waiting_ns": int(met.wait_ns[here].sum()) // max(len(np.unique(met.rank[here])), 1),
-                 "skew_ns": int(longest[some].sum()) // len(some)}
-            )  # fmt: skip
-    return rows, skew
+    is_last[met.last()] = longest > 0
+    late = met.arrival_ns - first[met.number]
+    keys = sorted(set(zip(met.group, met.kind, strict=True)))
+    place = {key: at for at, key in enumerate(keys)}
+    of_key = np.array([place[key] for key in zip(met.group, met.kind, strict=True)], np.int64)
+    rows: list[Row] = []
+    skew: dict[tuple[str, int], Row] = {}
+    by_number = _parts(of_key, len(keys))
+    for (group, kind), numbers, mine in zip(
+        keys, by_number, _parts(of_key[met.number], len(keys)), strict=True
+    ):
+        seen, at, often = np.unique(met.rank[mine], return_inverse=True, return_counts=True)
+        message = kind == "message"
+        members = [] if message else members_of(group, groups, seen.tolist(), ranks)
+        rows.append(
+            {"group": group, "collective": kind, "ranks": 2 if message else len(members),
+             "dimension": "messages" if message else dimension_of(members, ranks),
+             "count": len(numbers), "bytes": int(met.bytes[numbers].sum()),
+             "transfer_ns": int(took[numbers].sum()),
+             "waiting_ns": int(met.wait_ns[mine].sum()) // max(len(seen), 1),
+             "skew_ns": int(longest[numbers].sum()) // len(numbers)}
+        )  # fmt: skip
+        columns = [np.bincount(at, column[mine], len(seen)) for column in (late, met.wait_ns, is_last)]
+        for rank, many, *sums in zip(seen.tolist(), often.tolist(), *columns, strict=True):
+            empty = {"group": group, "rank": rank, "count": 0, "late_ns": 0, "waiting_ns": 0, "last": 0}
+            row = skew.setdefault((group, rank), empty)
+            row["count"] += 0 if message else many
+            for name, value in zip(("late_ns", "waiting_ns", "last"), sums, strict=True):
+                row[name] += 0 if message else int(value)
+    found = [row for row in skew.values() if row["count"]]
+    return rows, [{**row, "late_ns": row["late_ns"] // row["count"]} for row in found]
+
+
+def _parts(keys: Ints, count: int) -> list[Ints]:
+    """The places of each key."""
+    order = np.argsort(keys, kind="stable")
+    return np.split(order, np.searchsorted(keys[order], np.arange(1, count))) if count else []
 
 
 def _dimensions(communication: Sequence[Row]) -> list[Row]:
-    found: dict[str, Row] = {}
+    """The mean of groups along one dimension, so that numbers are those of a rank."""
+    found: dict[tuple[str, str], list[Row]] = {}
     for row in communication:
-        empty = {"dimension": row["dimension"], "groups": set(), "count": 0, "bytes": 0, "transfer_ns": 0}
-        held = found.setdefault(row["dimension"], empty)
-        held["groups"].add(row["group"])
-        for name in ("count", "bytes", "transfer_ns"):
-            held[name] += row[name]
-    return [{**row, "groups": len(row["groups"])} for _, row in sorted(found.items())]
+        found.setdefault((row["dimension"], row["collective"]), []).append(row)
+    names = ("count", "bytes", "transfer_ns", "waiting_ns")
+    return [
+        {"dimension": dimension, "collective": kind, "groups": len(rows)}
+        | {name: sum(row[name] for row in rows) // len(rows) for name in names}
+        for (dimension, kind), rows in sorted(found.items())
+    ]
 
 
 def _rank(rank: int, when: Times, spent: RankTime, makespan: int) -> Row:

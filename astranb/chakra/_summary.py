@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,10 +10,39 @@ from ._check import ordered
 from ._schema import Attribute, CollectiveType, Node, NodeType
 from ._trace import Trace
 
-__all__ = ["NO_DURATIONS", "as_document", "summary"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-NO_DURATIONS = "no computation has a duration: each takes 1 ns; 'astranb chakra link' adds those of a profile"
-"""What a reader of results should know of such traces."""
+__all__ = ["as_document", "durations_note", "summary", "untimed"]
+
+
+def durations_note(missing: int, computations: int, first: str) -> list[str]:
+    """Return what a reader of results should know of computations without a duration.
+
+    Parameters
+    ----------
+    missing, computations : int
+        How many have none, of how many.
+    first : str
+        One of them.
+
+    Examples
+    --------
+    >>> durations_note(0, 7, ""), durations_note(2, 7, "3 'add'")
+    ([], ["2 of 7 computations have no duration and take 1 ns each, as 3 'add'"])
+    """
+    if not missing:
+        return []
+    if missing == computations:
+        return [
+            "no computation has a duration: each takes 1 ns; 'astranb chakra link' adds those of a profile"
+        ]
+    return [f"{missing:,} of {computations:,} computations have no duration and take 1 ns each, as {first}"]
+
+
+def untimed(trace: Trace) -> NDArray[np.bool_]:
+    """Whether each node is a computation without a recorded duration, in microseconds or nanoseconds."""
+    return (trace.type == NodeType.COMP) & (trace.duration_us == 0) & (trace.integers("duration_ns") <= 0)
 
 
 def summary(trace: Trace) -> dict[str, Any]:

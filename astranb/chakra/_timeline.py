@@ -78,7 +78,7 @@ def lanes(track: Ints, when: Times) -> tuple[Ints, list[tuple[int, int]]]:
         The lane of each node, -1 for those that are not shown; of each lane its track, and its number there.
     """
     rows = np.flatnonzero(when.start_ns >= 0)
-    rows = rows[np.lexsort((-when.end_ns[rows], when.start_ns[rows], track[rows]))]
+    rows = rows[in_order(track[rows], when.start_ns[rows], when.end_ns[rows])]
     own = np.zeros(len(rows), np.int64)
     of_track, starts, ends = track[rows], when.start_ns[rows], when.end_ns[rows]
     count = np.zeros(int(track.max(initial=-1)) + 1, np.int64)
@@ -97,6 +97,18 @@ def lanes(track: Ints, when: Times) -> tuple[Ints, list[tuple[int, int]]]:
     lane = np.full(len(track), -1, np.int64)
     lane[rows] = (np.cumsum(count) - count)[of_track] + own
     return lane, [(one, number) for one, most in enumerate(count.tolist()) for number in range(most)]
+
+
+def in_order(track: Ints, start: Ints, end: Ints) -> Ints:
+    """Order spans by track and start; of those that begin together the longest is first."""
+    if not len(track):
+        return np.zeros(0, np.int64)
+    key = track * (int(start.max()) + 1) + start
+    order = np.argsort(key, kind="stable")  # faster than by three keys
+    ordered_keys = key[order]
+    if (ordered_keys[1:] == ordered_keys[:-1]).any():
+        return np.lexsort((-end, key))
+    return order
 
 
 def _overlapping(track: Ints, starts: Ints, ends: Ints) -> list[tuple[int, int]]:
@@ -146,15 +158,13 @@ def recorded_times(trace: Trace, *, since_us: int | None = None) -> Times:
     array([   0, 2000])
     """
     if has_starts(trace):
-        known = trace.has("start_ns")
+        known, exact_ns = trace.has("start_ns"), trace.integers("start_ns")
         starts = (trace.start_us > 0) | known
-        begun = trace.start_us - (first_us(trace) if since_us is None else since_us)
+        begun = _starts_us(trace) - (first_us(trace) if since_us is None else since_us)
         took = durations_ns(trace)
         for row in np.flatnonzero(starts & ((begun > _MOST_US) | (took // 1000 > _MOST_US - begun)))[:1]:
             raise _too_late(trace, int(row))
-        # Whole microseconds say when, the nanoseconds of linked traces where in this one.
-        within = np.where(known, trace.integers("start_ns") - trace.start_us * 1000, 0)
-        start = np.where(starts, np.maximum(begun * 1000 + np.clip(within, -1000, 1000), 0), -1)
+        start = np.where(starts, np.maximum(begun * 1000 + np.where(known, exact_ns % 1000, 0), 0), -1)
         ready = start + np.clip(trace.integers("wait_ns"), 0, _MOST_US * 1000)
         end = _until_next(trace, start, np.where(starts, ready + took, -1))
         return Times(
@@ -215,8 +225,13 @@ def has_starts(trace: Trace) -> bool:
 
 def first_us(trace: Trace) -> int:
     """The first recorded start; 0 means none, except in traces that were linked."""
-    starts = trace.start_us[(trace.start_us > 0) | trace.has("start_ns")]
+    starts = _starts_us(trace)[(trace.start_us > 0) | trace.has("start_ns")]
     return int(starts.min(initial=np.iinfo(np.int64).max))
+
+
+def _starts_us(trace: Trace) -> Ints:
+    """The recorded starts: exact ones (``start_ns``) where nodes have them."""
+    return np.where(trace.has("start_ns"), trace.integers("start_ns") // 1000, trace.start_us)
 
 
 def _too_late(trace: Trace, row: int) -> InputError:

@@ -222,7 +222,8 @@ def _kineto(name: str) -> Report:
     kinds = (f"{kind} {count:,}" for kind, count in document["collectives"].items())
     lines.append(f"collectives: {', '.join(kinds) or 'none'}")
     notes = [f"{name}: truncated: {document['truncated']}"] if document["truncated"] else []
-    notes.append(f"{name}: join it with its host trace: astranb chakra link HOST.json {name} -o FILE.et")
+    hint = f"astranb chakra convert {name} -o FILE.et; with its host trace: link HOST.json {name} -o FILE.et"
+    notes.append(f"{name}: {hint}")
     return Report(document, lines, notes=notes)
 
 
@@ -294,7 +295,7 @@ def convert(args: argparse.Namespace) -> Report:
     if found is not None and found.key in TASK_GRAPHS:
         return _convert_task_graph(args)
     if found is not None and found.key == "Kineto trace":
-        raise InputError(f"this is {found.name}", where=args.file, hint=found.hint)
+        return _convert_kineto(args)
     read = opened(args.file, args.passes)
     trace = read.traces[0]
     notes = read.notes
@@ -319,12 +320,36 @@ def convert(args: argparse.Namespace) -> Report:
     return Report(document, [f"{read.form}: {shown}"], notes=notes)
 
 
-def without_durations(file: str, trace: Trace) -> list[str]:
-    """Return a note if a trace from PyTorch gives its computations no durations."""
-    from astranb.chakra import NO_DURATIONS, summary
+def _convert_kineto(args: argparse.Namespace) -> Report:
+    """Convert what one rank's profiler recorded, without its host trace."""
+    from astranb.chakra import RankFiles, link_job
 
-    found = summary(trace)
-    return [f"{file}: {NO_DURATIONS}"] if found["types"].get("COMP") and not found["duration_us"] else []
+    if args.npus is not None:
+        raise InputError("a profile is one rank's", where="--npus", hint="leave it out, or link all ranks")
+    job = link_job([RankFiles(None, Path(args.file))], one_rank=True)
+    trace = job.traces[0]
+    files = write_copies(args.output, trace, None)
+    document = {
+        "from": "Kineto trace",
+        "nodes": len(trace),
+        "collectives": job.collectives,
+        "steps_us": job.steps_us[0],
+        "files": files,
+    }
+    measured = " + ".join(f"{one / 1000:.3f}" for one in job.steps_us[0])
+    counted = f"{len(trace):,} nodes, {job.collectives:,} collectives"
+    line = f"Kineto trace: {counted}; steps as measured: {measured} ms"
+    return Report(document, [line], notes=[f"{args.file}: {note}" for note in job.notes])
+
+
+def without_durations(file: str, trace: Trace) -> list[str]:
+    """Return a note if a trace from PyTorch gives computations no durations."""
+    from astranb.chakra import NodeType, durations_note, untimed
+
+    rows = untimed(trace).nonzero()[0]
+    first = f"{trace.id[rows[0]]} {trace.names[int(rows[0])]!r}" if len(rows) else ""
+    computed = int((trace.type == NodeType.COMP).sum())
+    return [f"{file}: {one}" for one in durations_note(len(rows), computed, first)]
 
 
 def _without_communication(file: str, trace: Trace) -> list[str]:

@@ -108,7 +108,7 @@ def _times(args: argparse.Namespace, file: str, traces: list[Trace], second: boo
     for name, value in given.items():
         if value is None:
             raise InputError(f"--{name} is missing", where="simulated times", hint="give both to simulate")
-    return _simulated(file, traces, given["system"], given["network"], _groups_file(args, file))
+    return _simulated(file, traces, given["system"], given["network"], args.comm_group)
 
 
 def _simulated(file: str, traces: list[Trace], system: str, network: str, groups: str | None) -> list[Times]:
@@ -141,7 +141,7 @@ def _statistics(args: argparse.Namespace) -> Report:
     if args.rows < 1:
         raise InputError(f"{args.rows} rows", where="--rows", hint="give at least 1")
     traces, notes = viewed(args.file)
-    found = _counted(args, args.file, traces)
+    found = _counted(args, args.file, traces, notes)
     sums = ((row["communication_ns"], row["waiting_ns"]) for row in found.by_rank)
     if found.communication and not any(map(any, sums)):
         notes.append("no communication has a duration: simulate it (--system, --network)")
@@ -157,29 +157,32 @@ def _statistics(args: argparse.Namespace) -> Report:
 
 
 def _counted(
-    args: argparse.Namespace, file: str, traces: list[Trace], second: bool = False
+    args: argparse.Namespace, file: str, traces: list[Trace], notes: list[str], *, second: bool = False
 ) -> TraceStatistics:
     from astranb.chakra import statistics
-    from astranb.workload.astrasim2.trace_kernels import shaped_of
 
+    work = [_work(trace, notes) for trace in traces]
     times = _times(args, file, traces, second)
-    work = [
-        {row: (one.flops, one.touched) for row, one in shaped_of(trace).items() if one is not None}
-        for trace in traces
-    ]
     return statistics(traces, times, groups=_groups(args, file, len(traces)), work=work)
 
 
-def _groups_file(args: argparse.Namespace, file: str) -> str | None:
-    beside = f"{file}.groups.json"
-    return args.comm_group or (beside if Path(beside).is_file() else None)
+def _work(trace: Trace, notes: list[str]) -> dict[int, tuple[int, int]]:
+    """The operations and bytes of computations whose shapes are recorded."""
+    from astranb.workload.astrasim2.trace_kernels import shaped_of
+
+    try:
+        found = shaped_of(trace)
+    except InputError as error:
+        notes.append(f"{error.where}: {error.what}: no roofline from shapes")
+        return {}
+    return {row: (one.flops, one.touched) for row, one in found.items() if one is not None}
 
 
 def _groups(args: argparse.Namespace, file: str, ranks: int) -> dict[str, list[int]]:
     """The ranks of process groups, where a file says them."""
-    from astranb.chakra import read_groups
+    from astranb.chakra import groups_file, read_groups
 
-    path = _groups_file(args, file)
+    path = args.comm_group or groups_file(file)
     return {} if path is None else {str(one): members for one, members in read_groups(path, ranks).items()}
 
 
@@ -187,12 +190,14 @@ def _ms(ns: float) -> str:
     return f"{ns / 1e6:,.3f}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lay out rows of text; the first column is words, the others are numbers."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Iterator[str]:
+    """Lay out rows of text: so many columns are words, the others are numbers."""
     every = [list(head), *map(list, rows)]
     widths = [max(len(row[at]) for row in every) for at in range(len(head))]
     for row in every:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(widths[at]) for at, cell in enumerate(row) if at)]
+        cells = [
+            cell.ljust(widths[at]) if at < words else cell.rjust(widths[at]) for at, cell in enumerate(row)
+        ]
         yield "  ".join(cells).rstrip()
 
 
@@ -238,21 +243,27 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
             ]
             for row in found.operators[:most]
         ],
+        words=2,
     )
     yield from _left(found.operators, most)
     if found.communication:
+        many = len(found.communication) > most
+        rows = found.dimensions if many else found.communication
+        first = ["groups", "dimension"] if many else ["group", "dimension"]
         yield ""
         yield "Communication: bytes of a rank, times of the transfer and of a rank's waits, ms"
         yield from table(
-            ["group", "collective", "dimension", "count", "bytes", "transfer", "waiting"],
+            [*first, "collective", "count", "bytes", "transfer", "waiting"],
             [
-                [_group(row), row["collective"], row["dimension"], f"{row['count']:,}",
-                 format_bytes(row["bytes"]), _ms(row["transfer_ns"]), _ms(row["waiting_ns"])]
-                for row in found.communication[:most]
+                [str(row["groups"]) if many else _group(row), row["dimension"], row["collective"],
+                 f"{row['count']:,}", format_bytes(row["bytes"]), _ms(row["transfer_ns"]),
+                 _ms(row["waiting_ns"])]
+                for row in rows[:most]
             ],
+            words=3,
         )  # fmt: skip
-        yield from _left(found.communication, most)
-    if found.skew:
+        yield from _left(rows, most)
+    if any(row["late_ns"] or row["waiting_ns"] for row in found.skew):
         yield ""
         yield "Skew: how late ranks come to collectives, on average, and how long they wait in all, ms"
         yield from table(
@@ -299,8 +310,8 @@ def _compare(args: argparse.Namespace) -> Report:
             traces.append(found)
             notes += said
         counted = (
-            _counted(args, args.first, traces[0]),
-            _counted(args, args.second, traces[1], second=True),
+            _counted(args, args.first, traces[0], notes),
+            _counted(args, args.second, traces[1], notes, second=True),
         )
         document["slower"] = why_slower(traces[0], traces[1], counted, depth=args.depth)
         lines += _slower_lines(document["slower"])

@@ -31,7 +31,7 @@ def add_scale(verbs: Any) -> None:
         required=True,
         metavar="PREFIX",
     )
-    number = {"type": whole(1, _MOST), "metavar": "N"}
+    number: dict[str, Any] = {"type": whole(1, _MOST), "metavar": "N"}
     parser.add_argument("--ranks", help="wanted number of ranks: more or fewer replicas", **number)
     for name, text in _WANTED.items():
         parser.add_argument(f"--{name}", help=f"{text} (default: the traced job's)", **number)

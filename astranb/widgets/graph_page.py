@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 
 from .assets import TRACE_GRAPH, TRACE_GRAPH_MODULES, TRACE_GRAPH_PLAYER
-from .module_message import ModuleAnswers, facts_of, text, tree_message
+from .feed.modules import ModuleAnswers, facts_of, shown_text, tree_message
 from .page import wrapped
 from .recording import Columns
 
@@ -63,9 +63,9 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
             "modules": TRACE_GRAPH_MODULES,
             "entry": TRACE_GRAPH,
         },
-        title=text(f"Graph of {trace.source}"),
+        title=shown_text(f"Graph of {trace.source}"),
         still=f"<p>{escape(_in_words(tree))}</p>",
-        caption=f"{len(trace):,} nodes of {text(trace.source)}. Written with astranb {__version__}.",
+        caption=f"{len(trace):,} nodes of {shown_text(trace.source)}. Written with astranb {__version__}.",
         player=TRACE_GRAPH_PLAYER,
     )
     with whole_file(Path(path)) as file:
@@ -76,4 +76,5 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
 def _in_words(tree: ModuleTree) -> str:
     """What a browser without scripts shows."""
     counts = [f"{n:,} {kind}" for kind, n in zip(NODE_KINDS, tree.kinds[0].tolist(), strict=True) if n]
-    return f"{text(tree.labels[0])}: {tree.count:,} nodes ({', '.join(counts)}) in {len(tree) - 1:,} modules."
+    parts = f"{tree.count:,} nodes ({', '.join(counts)}) in {len(tree) - 1:,} modules"
+    return f"{shown_text(tree.labels[0])}: {parts}."

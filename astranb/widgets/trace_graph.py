@@ -12,8 +12,8 @@ from astranb.chakra import ModuleTree, Node, Trace
 from astranb.core.errors import InputError
 
 from .assets import STYLES, TRACE_GRAPH, TRACE_GRAPH_MODULES
+from .feed.modules import ModuleAnswers, facts_of
 from .graph_page import write_graph
-from .module_message import ModuleAnswers, facts_of
 
 __all__ = ["TraceGraph"]
 

@@ -108,9 +108,9 @@ def test_a_grammar_gives_the_trace_back_and_that_of_a_deeper_model(plan):
     one, deeper = (outline_of(job(layers, 256, *plan, 8)) for layers in (12, 12 + 2 * plan[2]))
     for stage in range(plan[2]):
         same, more = one.expanded(stage), one.expanded(stage, 2)
-        assert [node.parents for node in same] == one.stages[stage].parents
+        assert [node.parents for node in same] == one.stages[stage].modules.parents
         assert [node.letter for node in same] == one.stages[stage].letters
-        assert [node.parents for node in more] == deeper.stages[stage].parents
+        assert [node.parents for node in more] == deeper.stages[stage].modules.parents
         assert [node.letter for node in more] == deeper.stages[stage].letters
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest  # noqa: TC002
@@ -23,6 +24,7 @@ from astranb.chakra import (
     repaired,
     summary,
     write,
+    write_ranks,
 )
 from astranb.cli import main
 from astranb.core.errors import InputError
@@ -73,6 +75,28 @@ def test_cycles_of_many_nodes_are_found():
     nodes = [Node(n, "x", COMP, ctrl_deps=((n + 1) % count,), duration_us=1) for n in range(count)]
     found = faults(Trace.of(nodes))
     assert [(one.count, one.what) for one in found] == [(count, "nodes that wait for each other in cycles")]
+
+
+def test_data_dependencies_on_what_began_later_open_cycles():
+    nodes = [
+        Node(1, "a", COMP, data_deps=(1, 3), ctrl_deps=(3,), start_us=5, duration_us=1),
+        Node(2, "b", COMP, data_deps=(1,), start_us=6, duration_us=1),
+        Node(3, "c", COMP, data_deps=(2,), ctrl_deps=(4,), start_us=8, duration_us=1),
+        Node(4, "d", COMP, data_deps=(3,), duration_us=1),
+    ]
+    better, done = repaired(Trace.of(nodes))
+    assert done == [
+        "dropped 2 data dependencies in cycles on nodes that began later: 1 on 1, 1 on 3",
+        "dropped 1 control dependencies in cycles",
+    ]
+    assert [better.data_deps.of(row).tolist() for row in range(4)] == [[], [1], [2], [3]]
+    assert not better.ctrl_deps.flat.size
+    check(better)
+    # Without recorded starts it is not known which dependency is wrong: nothing is dropped.
+    unknown = Trace.of([replace(node, start_us=0, ctrl_deps=()) for node in nodes])
+    same, done = repaired(unknown)
+    assert (same, done) == (unknown, [])
+    assert "else it is not safe" in faults(same)[0].hint
 
 
 def test_copies_are_dropped_and_what_is_ambiguous_stays():
@@ -185,3 +209,18 @@ def test_faulty_traces_are_shown_with_a_note(tmp_path: Path, capsys: pytest.Capt
     assert main(["chakra", "check", str(tmp_path / "t.et"), "--repair", str(tmp_path / "r.et")]) == 0
     assert "1 traces, 2 nodes: nothing wrong" in capsys.readouterr().out
     check(read(tmp_path / "r.et"))
+
+
+def test_a_run_says_how_many_computations_have_no_duration(tmp_path, capsys):
+    step = TraceBuilder()
+    for number in range(3):
+        step.compute(f"part {number}", duration_us=number % 2)
+    write_ranks(tmp_path / "t", 2, lambda _: step.build().data)
+    (tmp_path / "system.json").write_text('{"all-reduce-implementation": ["ring"]}')
+    (tmp_path / "network.yml").write_text(
+        "topology: [Ring]\nnpus_count: [2]\nbandwidth: [50]\nlatency: [500]\n"
+    )
+    files = ["--system", str(tmp_path / "system.json"), "--network", str(tmp_path / "network.yml")]
+    assert main(["run", "--workload", str(tmp_path / "t"), *files]) == 0
+    said = "4 of 6 computations have no duration and take 1 ns each, as part 0 of rank 0"
+    assert said in capsys.readouterr().err

@@ -305,8 +305,10 @@ def test_a_kineto_trace_is_described_also_when_it_is_cut_off(
     assert said["truncated"].startswith("byte ")
     (tmp_path / "k.json.gz").write_bytes(gzip.compress(text.encode()))
     assert kineto_summary(read_kineto(tmp_path / "k.json.gz"))["categories"] == {"cpu_op": 50, "kernel": 50}
-    assert main(["chakra", "convert", str(tmp_path / "k.json.gz"), "-o", str(tmp_path / "t.et")]) == 2
-    assert "join it with its host trace" in capsys.readouterr().err
+    assert main(["chakra", "convert", str(tmp_path / "k.json.gz"), "-o", str(tmp_path / "t.et")]) == 0
+    assert "150 nodes, 0 collectives" in capsys.readouterr().out
+    assert main(["chakra", "convert", str(tmp_path / "k.json"), "-o", str(tmp_path / "t.et")]) == 2
+    assert "cut off" in capsys.readouterr().err
 
 
 def test_amd_kernels_and_calls_are_known(tmp_path: Path):

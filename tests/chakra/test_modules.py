@@ -17,9 +17,11 @@ from astranb.chakra import (
     Trace,
     draw_module,
     draw_modules,
+    link_job,
     pytorch_document,
     pytorch_trace,
     read,
+    recorded_files,
 )
 from astranb.core.errors import InputError
 from astranb.workload.models import Parallelism, workload
@@ -161,6 +163,22 @@ def test_callers_are_modules():
         ModuleTree(Trace.of([Node(0, "a", COMP)]), "callers")
     with pytest.raises(InputError, match="modules by 'color'"):
         ModuleTree(trace, "color")
+
+
+def test_a_linked_job_has_callers_that_add_no_wait():
+    trace = link_job(recorded_files(RECORDED.parent / "two")).traces[0]
+    before = [0] * len(trace)  # what comes before each node by data, as bits
+    for row in range(len(trace)):
+        for one in trace.data_deps.of(row).tolist():
+            before[row] |= before[one] | 1 << one
+    called = [(row, one) for row in range(len(trace)) for one in trace.ctrl_deps.of(row).tolist()]
+    assert len(called) > len(trace) / 2
+    assert all(before[row] >> one & 1 for row, one in called)
+    tree = ModuleTree(trace)
+    assert tree.by == "callers"
+    forward = next(module for module in range(len(tree)) if tree.labels[module].endswith(".forward"))
+    assert "aten::linear" in [tree.label(one) for one in tree.children(forward)]
+    assert "ProfilerStep" in tree.label(tree.chain(forward)[-1])
 
 
 def test_callers_that_call_each_other_and_deep_ones_end():

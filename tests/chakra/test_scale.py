@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra import (
+    Attribute,
+    Node,
     NodeType,
     ScaledJob,
     Trace,
@@ -62,7 +64,7 @@ def rank_times(folder: Path, prefix: Path, ranks: int) -> np.ndarray:
     return simulate(load(prefix, folder / "system.json", folder / "network.yml", groups=groups)).end_ns
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.integers(1, 2), st.integers(1, 2), st.integers(1, 2), st.booleans(), st.sampled_from([3, 4, 7]),
     st.data(),
@@ -118,6 +120,91 @@ def test_the_scaled_job_takes_as_long_as_the_generated_one(tmp_path: Path) -> No
     here, there = (rank_times(tmp_path, tmp_path / name, 32) for name in ("many", "direct"))
     assert np.array_equal(here, there)
     assert here.max() > rank_times(tmp_path, tmp_path / "few", 8).max()
+
+
+@pytest.mark.parametrize(
+    "small,layers,micro,stages",
+    [
+        pytest.param(Parallelism(2, 2, 3), 12, 8, 6, marks=pytest.mark.slow),
+        (Parallelism(2, 1, 4), 12, 3, 2),
+        (Parallelism(2, 2, 3, sequence=True), 12, 3, 4),
+        (Parallelism(2, 1, 5, zero=1), 15, 4, 3),
+        pytest.param(Parallelism(2, 2, 4, 2), 12, 3, 3, marks=pytest.mark.slow),
+        (Parallelism(2, 1, 3), 12, 1, 6),
+    ],
+    ids=str,
+)
+def test_other_stages_are_those_of_the_generated_job(
+    small: Parallelism, layers: int, micro: int, stages: int
+) -> None:
+    """Layers divided anew, passes in 1F1B's order, every dependency: all but the time of an update."""
+
+    def made(degrees: Parallelism) -> ModelStep:
+        batch = micro * degrees.data
+        return workload(tiny(layers=layers), degrees, batch=batch, microbatches=micro, gpu="h100-sxm")
+
+    few, many = made(small), made(replace(small, pipeline=stages, data=4))
+    job = scale(traces_of(few), groups=groups_of(few), target={"pipeline": stages, "data": 4})
+    assert (job.plan.pipeline, job.groups, job.nodes) == (stages, many.groups, many.nodes)
+    for rank in range(0, many.ranks, max(1, many.parallelism.per_stage - 1)):
+        here, there = job.trace(rank), many.trace(rank)
+        for name in ("type", "comm_type", "comm_size", "comm_src", "comm_dst", "num_ops", "tensor_size"):
+            off = np.abs(getattr(here, name) - getattr(there, name))
+            # A part of ZeRO's is rounded up, with 28 bytes and 12 operations for each parameter.
+            most = 56 if small.zero and name in ("num_ops", "tensor_size") else 0
+            assert off.max() <= most, name
+        assert here.pg_name.values == there.pg_name.values
+        assert here.pg_name.index.tolist() == there.pg_name.index.tolist()
+        assert here.parents.flat.tolist() == there.parents.flat.tolist()
+        assert here.parents.offset.tolist() == there.parents.offset.tolist()
+        took = here.integers("duration_ns"), there.integers("duration_ns")
+        updates = np.array([there.names[row] == "optimizer" for row in range(len(here))])
+        assert np.array_equal(took[0][~updates], took[1][~updates])
+    assert rank_faults({rank: job.trace(rank) for rank in range(job.ranks)}) == []
+    assert job.assumptions["pipeline parallelism"].startswith(f"{small.pipeline} to {stages}: ")
+
+
+@pytest.mark.parametrize(
+    "small,layers,stages,text",
+    [
+        (Parallelism(2, 1, 3, zero=3), 12, 6, "stages do not repeat as many equal layers"),
+        (Parallelism(2, 1, 3), 13, 4, "stages do not repeat as many equal layers"),
+        (Parallelism(2, 1, 3), 12, 5, "12 layers in 5 stages; take a number that divides them"),
+        (Parallelism(2, 1, 3), 12, 12, "12 layers in 12 stages; take a number that divides them"),
+    ],
+    ids=str,
+)
+def test_stages_that_cannot_be_divided_are_refused(
+    small: Parallelism, layers: int, stages: int, text: str
+) -> None:
+    few = workload(tiny(layers=layers), small, batch=8, microbatches=4, gpu="h100-sxm")
+    with pytest.raises(InputError, match=text):
+        scale(traces_of(few), groups=groups_of(few), target={"pipeline": stages})
+
+
+def test_passes_in_another_order_are_refused() -> None:
+    """All microbatches forward before the first comes back, as GPipe has it."""
+    traces = []
+    for stage in range(3):
+        step = TraceBuilder()
+        for number in range(2):
+            if stage:
+                step.recv(8, stage - 1, rank=stage, tag=number)
+            for _ in range(4):
+                step.compute("layer", num_ops=10, tensor_size=10)
+            if stage < 2:
+                step.send(8, stage + 1, rank=stage, tag=number)
+        for number in range(2):
+            if stage < 2:
+                step.recv(8, stage + 1, rank=stage, tag=number)
+            for _ in range(4):
+                step.compute("back", num_ops=20, tensor_size=10)
+            if stage:
+                step.send(8, stage - 1, rank=stage, tag=number)
+        traces.append(step.build())
+    assert scale(traces, 3).plan == Parallelism(pipeline=3)
+    with pytest.raises(InputError, match=r"passes of stage [12] are not in the order of 1F1B"):
+        scale(traces, target={"pipeline": 6})
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +273,9 @@ def test_what_is_written_is_described(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--ranks", "30"], "30 ranks are no multiple of the 4 of a replica (tensor 2, pipeline 2)"),
         (["--ranks", "32", "--dp", "4"], "are 16 ranks, not 32; leave one of them out"),
         ([], "nothing to scale"),
-        (["--pp", "4"], "the traced job has pipeline 2, not 4"),
+        (["--pp", "4"], "none between the first and the last was traced; trace three stages or more"),
+        (["--pp", "1"], "from pipeline 2 to 1: messages between stages are no operations then"),
+        (["--cp", "2"], "the traced job has context 1, not 2"),
         (["--tp", "1"], "from tensor 2 to 1: sums of partial products are no operations then"),
         (["--traced", "dp=4,tp=2", "--ranks", "64"], "dp=4,tp=2"),
         (["--traced", "dp=8", "--ranks", "64"], "data 8 does not explain the group"),
@@ -247,6 +336,26 @@ def test_roots_and_groups_of_one_rank() -> None:
         assert int(one.comm_dst[1]) == rank // 2 * 2 + 1
         assert job.groups[int(one.pg_name[1] or 0)] == [rank // 2 * 2, rank // 2 * 2 + 1]
         assert job.groups[int(one.pg_name[2] or 0)] == [rank]
+
+
+def test_lists_of_groups_are_not_those_of_the_few_ranks() -> None:
+    """PyTorch's process groups in a metadata node, which ASTRA-sim reads."""
+    listed = """['[{"pg_name": "0", "ranks": [0, 1]}]']"""
+    nodes = [
+        Node(3, "## process_group:init ##", NodeType.METADATA, inputs=(listed, "[[]]", "['String']")),
+        Node(4, "work", NodeType.COMP, data_deps=(3,), duration_us=5),
+        Node(
+            5,
+            "sum",
+            NodeType.COMM_COLL,
+            (4,),
+            attributes={"comm_type": Attribute(0, "int64_val"), "comm_size": Attribute(64, "int64_val")},
+        ),
+    ]
+    job = scale([Trace.of(nodes)] * 2, 8, traced=Parallelism(data=2))
+    assert job.trace(5).node(0).inputs == ("['[]']", "[[]]", "['String']")
+    assert "lists of groups" in job.assumptions
+    assert job.trace(5).parents.of(1).tolist() == [0]
 
 
 def test_faulty_traces_are_refused_in_one_line(tmp_path: Path) -> None:

@@ -92,13 +92,14 @@ def test_info_of_all_ranks(prefix: str, capsys: pytest.CaptureFixture[str]):
 
 def test_a_bad_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "t.et"
-    write(file, Trace.of([Node(1, "a", NodeType.COMP, data_deps=(1,))]))
+    nodes = [Node(one, "ab"[one - 1], NodeType.COMP, data_deps=(3 - one,)) for one in (1, 2)]
+    write(file, Trace.of(nodes))
     assert main(["chakra", "scale", str(file), "-o", str(tmp_path / "t"), "--ranks", "2"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert main(["chakra", "draw", str(file), "-o", str(tmp_path / "t.svg")]) == 0  # with a note
     assert "cycle" in capsys.readouterr().err
     assert main(["chakra", "info", str(file)]) == 0  # it is described
-    assert "1 nodes that wait for each other in cycles: 1 'a' waits for 1 'a'" in capsys.readouterr().err
+    assert "2 nodes that wait for each other in cycles: 1 'a' waits for 2 'b'" in capsys.readouterr().err
     assert main(["chakra", "json", str(file)]) == 0  # it can still be looked at
     assert main(["chakra", "info", str(tmp_path / "none")]) == 2
 

@@ -137,6 +137,7 @@ PANELS: dict[str, list[dict[str, Any]]] = {
     "why": [{"path": "gpu[1]"}, {"path": "rank[1]"}],
     "breaks": [{"path": "", "start_ps": 0, "end_ps": 1000}],
     "graph": [{"rank": 1}],
+    "module_states": [{"rank": 1, "modules": [0]}],
     "ranks": [{}],
     "ports": [{}],
 }
@@ -165,7 +166,7 @@ def test_every_panel_at_the_cursor_is_that_of_a_run_up_to_there(make):
     sim.run()
     feed = feed_of(session_of(sim))
     known = answers_of(feed).keys() & PANELS.keys()
-    assert len(known) == (13 if sim.fidelity == "cacheline" else 10)
+    assert len(known) == (13 if sim.fidelity == "cacheline" else 11)
     for when in sorted(chance.randrange(1, sim.now_ps) for _ in range(4)):
         exact = make()
         exact.watch(watched)

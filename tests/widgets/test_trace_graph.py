@@ -71,7 +71,8 @@ def test_a_node_is_found_and_described() -> None:
     assert asked(graph, "module_search", text="")[0] == {"found": [], "total": 0, "type": "answer", "id": 7}
     detail, _ = asked(graph, "module_detail", entity=4)
     assert ["comm_size", "4096"] in [list(fact) for fact in detail["facts"]]
-    assert [one[0] for one in detail["before"]], [one[0] for one in detail["after"]] == ([3], [5])
+    assert [one[0] for one in detail["before"]] == [3]
+    assert [one[0] for one in detail["after"]] == [5]
     assert graph.selected is None
     graph._selected = 5
     assert graph.selected is not None
@@ -79,7 +80,7 @@ def test_a_node_is_found_and_described() -> None:
     assert [node.id for node in graph.find("sum")] == [11]
     graph.close()
     with pytest.raises(InputError, match="not a trace: int"):
-        anb.TraceGraph(5)  # type: ignore[arg-type]
+        anb.TraceGraph(5)
 
 
 def unpacked(text: str) -> tuple[dict[str, Any], list[bytes]]:

@@ -15,7 +15,7 @@ from astranb.core.errors import InputError
 from astranb.widgets.feed import TraceFeed, unpack
 from astranb.widgets.views import answers_of
 
-SUM = {"comm_type": 0, "comm_size": 64}
+SUM: dict[str, Any] = {"comm_type": 0, "comm_size": 64}
 
 
 def _feed(*ranks: Trace) -> TraceFeed:
@@ -31,10 +31,11 @@ def _job() -> TraceFeed:
     """Two ranks: a computation on a stream, and a collective on another one, to which rank 1 comes late."""
     ranks = []
     for late in (0, 4):
-        own = {"stream": 7}
+        own: dict[str, Any] = {"stream": 7}
+        other: dict[str, Any] = {"stream": 20}
         nodes = [
             Node(0, "mm", 4, (), (), 1, 3 + late, own),
-            Node(1, "sum <b>", 7, (0,), (), 4 + late, 10 - late, {"stream": 20, **SUM}),
+            Node(1, "sum <b>", 7, (0,), (), 4 + late, 10 - late, other | SUM),
         ]
         ranks.append(Trace.of(nodes, source="job"))
     return _feed(*ranks)
@@ -86,7 +87,7 @@ def test_a_window_holds_what_overlaps_it_and_densities_add_up(data):
     node = st.tuples(st.integers(1, 60), st.integers(1, 20), st.integers(0, 2))
     drawn = data.draw(st.lists(node, min_size=1, max_size=20))
     trace = Trace.of(
-        [Node(k, f"n{k}", NodeType.COMP, (), (), start, took, {"stream": stream})
+        [Node(k, f"n{k}", NodeType.COMP, (), (), start, took, dict[str, Any](stream=stream))
          for k, (start, took, stream) in enumerate(drawn)]
     )  # fmt: skip
     feed = _feed(trace)
@@ -112,7 +113,8 @@ def test_a_window_holds_what_overlaps_it_and_densities_add_up(data):
 
 
 def test_many_spans_are_sent_as_density():
-    nodes = [Node(k, "n", NodeType.COMP, (), (), 2 * k + 1, 1, {"stream": k % 2}) for k in range(9000)]
+    streams: list[dict[str, Any]] = [{"stream": 0}, {"stream": 1}]
+    nodes = [Node(k, "n", NodeType.COMP, (), (), 2 * k + 1, 1, streams[k % 2]) for k in range(9000)]
     feed = _feed(Trace.of(nodes))
     whole = {"from": 0, "to": 18_000_000_000}
     reply, found = _ask(feed, "spans", **whole, columns=100, folds=[], tracks=[0, 1])
@@ -133,7 +135,8 @@ def test_what_can_be_shown(tmp_path):
     assert reply["labels"] == ["bad ?"]
     shown.close()
     assert repr(anb.TraceTimeline(tmp_path / "job.1.et")).endswith("1 span of 1 rank>")
-    for wrong in ([], [3]):
+    nothing: list[Any] = [3]
+    for wrong in ([], nothing):
         with pytest.raises(InputError, match="no trace"):
             anb.TraceTimeline(wrong)
     with pytest.raises(InputError, match="No such file"):

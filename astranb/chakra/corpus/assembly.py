@@ -56,7 +56,7 @@ class Assembly:
         self._symbols: dict[object, int] = {}
         self._named: list[object] = []
         self._sizes: list[np.ndarray] = []
-        self._stages: list[Stage] = []
+        self._stages: list[tuple[list[int], list[tuple[int, ...]], list[int]]] = []
         self._messages: dict[tuple[int, int, int], int] = {}  # source, target, number: symbol
         self._done: Counter[tuple[int, int, int]] = Counter()  # type, source, target
         self._calls: list[tuple[GroupRole, int, int]] = []  # of several stages, in one order for all: symbols
@@ -299,7 +299,7 @@ class Assembly:
                 self._put(-1, -1, letter._replace(symbol=symbol), tag)
             else:
                 self._put(-1, -1, letter, -1)
-        self._stages.append(Stage(self._rows, self._parents, self._tags, [], []))
+        self._stages.append((self._rows, self._parents, self._tags))
         self._begin()
 
     def outline(self, *, divided: bool) -> Outline | None:
@@ -311,9 +311,9 @@ class Assembly:
             Whether ranks of a stage are alike.
         """
         letters = self._known
-        if not _ends(self._stages, letters):
+        stages = [stage_of(*one, letters) for one in self._stages]
+        if not _ends(stages, letters):
             return None
-        stages = [stage_of(one.letters, one.parents, one.tags, letters) for one in self._stages]
         if what := agree(stages, letters):
             raise AstranbError(what)
         sizes = np.array(self._sizes, float).reshape(len(self._sizes), len(SIZES))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from astranb.chakra._check import topological_order
+from astranb.chakra._repeated_modules import RepeatedModules, commonest_repeats
 from astranb.chakra._schema import NodeType
 from astranb.chakra._trace import Trace
 from astranb.core.errors import InputError
@@ -31,7 +32,6 @@ __all__ = [
 
 SIZES: Final = ("num_ops", "tensor_size", "comm_size", "duration_ns")
 """What a symbol has a distribution of."""
-_LONGEST: Final = 64  # nodes of a repeated module
 
 
 class GroupRole(NamedTuple):
@@ -59,12 +59,6 @@ class Letter(NamedTuple):
         return self.peer >= 0 or (self.role is not None and len(self.role.stages) > 1)
 
 
-class Segment(NamedTuple):
-    start: int
-    period: int
-    repeats: int
-
-
 class NodePattern(NamedTuple):
     """A node of a stage: its letter, the rows it waits for, and the tag of a message."""
 
@@ -78,26 +72,21 @@ class Stage:
     """The nodes of a stage in order: their letters, dependencies, tags of messages, and modules."""
 
     letters: list[int]
-    parents: list[tuple[int, ...]]
     tags: list[int]
-    segments: list[Segment]
-    is_module: list[bool]
+    modules: RepeatedModules
 
-    def keep_modules(self, layers: int) -> None:
-        """Keep as modules only what is repeated once for each layer, or nearly so."""
-        self.is_module = [
-            is_module and abs(segment.repeats - layers) <= 1
-            for segment, is_module in zip(self.segments, self.is_module, strict=True)
-        ]
+    @property
+    def parents(self) -> Sequence[tuple[int, ...]]:
+        """What each node waits for."""
+        return self.modules.parents
 
 
 def stage_of(
-    rows: list[int], parents: list[tuple[int, ...]], tags: list[int], letters: Sequence[Letter]
+    rows: list[int], parents: Sequence[tuple[int, ...]], tags: list[int], letters: Sequence[Letter]
 ) -> Stage:
     """Divide a stage into modules; what other stages have to agree with is never repeated another time."""
     crosses = np.array([letters[at].crosses_stages for at in rows], bool)
-    segments = segments_of(np.where(crosses, -1 - np.arange(len(rows)), rows))
-    return Stage(rows, parents, tags, segments, [one.repeats > 1 for one in segments])
+    return Stage(rows, tags, RepeatedModules.of(np.where(crosses, -1 - np.arange(len(rows)), rows), parents))
 
 
 @dataclass
@@ -143,7 +132,11 @@ class Outline:
 
     def expanded(self, stage: int, more: int = 0) -> list[NodePattern]:
         """Write out a stage, with so many more layers (or fewer) in each of its modules."""
-        return list(_expanded(self.stages[stage], more))
+        one = self.stages[stage]
+        return [
+            NodePattern(one.letters[row], parents, one.tags[row])
+            for row, parents in one.modules.expanded(more)
+        ]
 
 
 class _Unlike(Exception):
@@ -191,14 +184,9 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
         stages.append(stage_of(row_letters, first.parents, row_tags, list(letters)))
     if what := agree(stages, list(letters)):
         raise InputError(what, where=job.traces[0].source, hint="leave this workload out of the corpus")
-    covered: Counter[int] = Counter()
+    layers = commonest_repeats(one.modules for one in stages)
     for one in stages:
-        for segment, is_module in zip(one.segments, one.is_module, strict=True):
-            if is_module:
-                covered[segment.repeats] += segment.repeats * segment.period
-    layers = max(covered, key=lambda count: (covered[count], count)) if covered else 0
-    for one in stages:
-        one.keep_modules(layers)
+        one.modules.keep(layers)
     sizes = np.array([key[1] for key in symbols], float).reshape(len(symbols), len(SIZES))
     kinds = tuple((key[0], *(int(np.sign(one)) for one in key[1])) for key in symbols)  # type: ignore[attr-defined]
     divided = plan == (job.tensor, job.data, job.pipeline)
@@ -305,92 +293,3 @@ def _role(members: Sequence[int], rank: int, plan: tuple[int, int, int]) -> Grou
     if not (full and alone):
         raise _Unlike
     return GroupRole(wide, deep, tuple(stages))
-
-
-def segments_of(letters: np.ndarray) -> list[Segment]:
-    """Divide a sequence into modules that are repeated at once, the longest stretch first."""
-    count = len(letters)
-    runs = np.zeros((_LONGEST + 1, count), np.int64)
-    for period in range(1, min(_LONGEST, count // 2) + 1):
-        same = letters[:-period] == letters[period:]
-        ends = np.concatenate([np.flatnonzero(~same), [len(same)]])
-        places = np.arange(len(same))
-        runs[period, : len(same)] = ends[np.searchsorted(ends, places)] - places
-    found, at = [], 0
-    while at < count:
-        best = Segment(at, 1, 1)
-        for period in (1 + np.flatnonzero(runs[1:, at] >= np.arange(1, _LONGEST + 1))).tolist():
-            repeats = int(runs[period, at]) // period + 1
-            if repeats > 1 and repeats * period > best.repeats * best.period:
-                best = Segment(at, period, repeats)
-        found.append(best)
-        at += best.period * best.repeats
-    return found
-
-
-def _expanded(stage: Stage, more: int) -> Iterator[NodePattern]:
-    """Repeat modules another number of times, and lead dependencies to the same places in them."""
-    old = stage.segments
-    counts = [
-        max(2, one.repeats + more) if is_module else one.repeats
-        for one, is_module in zip(old, stage.is_module, strict=True)
-    ]
-    starts = np.concatenate(
-        [[0], np.cumsum([one.period * count for one, count in zip(old, counts, strict=True)])]
-    )
-    where = [
-        (number, repeat, position)
-        for number, one in enumerate(old)
-        for repeat in range(one.repeats)
-        for position in range(one.period)
-    ]
-    for number, (one, count) in enumerate(zip(old, counts, strict=True)):
-        kept = min(one.repeats, count)
-        head = kept - kept // 2
-        for repeat in range(count):
-            if repeat < head:
-                like = repeat
-            elif repeat >= count - (kept - head):
-                like = one.repeats - (count - repeat)
-            else:
-                like = head - 1
-            for position in range(one.period):
-                row = one.start + like * one.period + position
-                made = _parents(stage, old, counts, starts, where, row, (number, like, repeat))
-                before = int(starts[number]) + repeat * one.period + position
-                yield NodePattern(
-                    stage.letters[row],
-                    tuple(sorted(parent for parent in made if 0 <= parent < before)),
-                    stage.tags[row],
-                )
-
-
-def _parents(
-    stage: Stage,
-    old: list[Segment],
-    counts: list[int],
-    starts: np.ndarray,
-    where: list[tuple[int, int, int]],
-    row: int,
-    place: tuple[int, int, int],
-) -> set[int]:
-    number, like, repeat = place
-    by_node: dict[tuple[int, int], list[int]] = {}
-    for parent in stage.parents[row]:
-        segment, there, position = where[parent]
-        by_node.setdefault((segment, position), []).append(there)
-    made: set[int] = set()
-    for (segment, position), theres in by_node.items():
-        was, now, period = old[segment].repeats, counts[segment], old[segment].period
-        if segment == number:
-            shifted = [repeat - (like - there) for there in theres]
-        elif was > 1 and len(theres) == was:
-            shifted = list(range(now))
-        elif counts[number] > 1 and theres == [was - 1 - like]:
-            shifted = [now - 1 - repeat]
-        elif counts[number] > 1 and theres == [like]:
-            shifted = [repeat]
-        else:
-            shifted = [there if 2 * there < was - 1 else now - (was - there) for there in theres]
-        made.update(int(starts[segment]) + one * period + position for one in shifted if 0 <= one < now)
-    return made

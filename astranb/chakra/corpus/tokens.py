@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from astranb.chakra._repeated_modules import RepeatedModules
 from astranb.chakra._schema import NodeType
 
-from .outline import Outline, Stage, segments_of
+from .outline import Outline, Stage
 from .patterns import Pattern, PatternContext, simple_pattern
 
 __all__ = [
@@ -151,7 +152,8 @@ class Vocabulary:
         tokens: list[Token] = []
         chosen: list[int] = []
         places: list[int] = []
-        for start, period, repeats in segments_of(np.where(alone, -1 - np.arange(len(rows)), both)):
+        modules = RepeatedModules.of(np.where(alone, -1 - np.arange(len(rows)), both), ())
+        for start, period, repeats in modules.segments:
             tokens += nodes[start : start + period]
             chosen += patterns[start : start + period]
             places += range(start, start + period)

@@ -217,9 +217,9 @@ def degrees_of(args: argparse.Namespace) -> dict[str, Any]:
     return given(args, sequence="sp", **{parameter: name for name, parameter in DEGREES.items()})
 
 
-def traced_degrees(text: str) -> dict[str, int]:
+def traced_degrees(text: str) -> dict[str, Any]:
     """Read the degrees of a traced job, as ``dp=2,tp=4``, as fields of ``Parallelism``."""
-    found: dict[str, int] = {}
+    found: dict[str, Any] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
         if name not in DEGREES or not (value.isascii() and value.isdecimal() and len(value) < 8):

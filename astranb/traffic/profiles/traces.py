@@ -109,7 +109,7 @@ def _stages(job: ScaledJob, where: str) -> list[StageProgram]:
     """Give the program of each stage, from the first of its ranks that was traced."""
     stages = []
     for stage in range(job.plan.pipeline):
-        first, *others = (one for rank, one in job.sources.items() if job.traced.stage(rank) == stage)
+        first, *others = job.in_stage(stage)
         program = _program(job, first, where)
         for other in others:
             if (column := _differs(program, _program(job, other, where))) is not None:

@@ -328,7 +328,7 @@ export function createModules({ within, selected = () => {}, opened: changed = (
     const [indent, room] = whole ? [20, w - 26] : [12, w - 16];
     const texts = makeSvg("svg", { x: indent, width: room, height: box.open ? HEAD : h });
     if (box.open) texts.append(makeSvg("text", { y: 16, class: "anb-op-label", text: cut(label, Math.floor(room / 8)) }, makeSvg("tspan", { class: "anb-op-when", dx: 10, text: words })));
-    else texts.append(makeSvg("text", { y: 17, class: "anb-op-label", text: cut(label, 26) }), makeSvg("text", { y: 32, class: "anb-op-when", text: cut(state && !whole ? state.text : words, 40) }));
+    else texts.append(makeSvg("text", { y: 17, class: "anb-op-label", text: cut(label, 24) }), makeSvg("text", { y: 32, class: "anb-op-when", text: cut(state && !whole ? state.text : words, 40) }));
     if (whole) group.append(makeSvg("text", { x: 7, y: 17, class: "anb-module-sign", text: box.open ? "▾" : "▸" }));
     group.append(texts);
     return group;

@@ -11,6 +11,7 @@ import { RECORDED_COLOURS as COLOURS, createTheme, make, makeBarKey, makeHint, m
 const [LEFT, RIGHT, TOP, BOTTOM] = [56, 14, 10, 34];
 const [BAR, LEAST_BAR] = [22, 3]; // px of a rank
 const MOST_BARS = 14; // operators
+const MOST_GROUPS = 24; // rows of the table
 const REACH = 10; // px to a point
 
 /** @param {string} title @param {Counted} counted */
@@ -276,11 +277,15 @@ function createPath({ critical_path: { nodes, ...shares }, makespan_ns: whole })
 }
 
 /** @param {Counted} counted */
-function createCommunication({ communication, ranks }) {
+function createCommunication({ communication, dimensions, ranks }) {
   if (!communication.length) return null;
-  const head = make("tr", {}, ...["group", "collective", "ranks", "count", "bytes of a rank", "transfer", "waiting, of a rank"].map((text) => make("th", { scope: "col", text })));
-  const rows = communication.map((row) =>
-    makeRow(row.group || (row.collective === "message" ? "–" : `all ${ranks}`), row.collective, row.dimension, formatCount(row.count), formatBytes(row.bytes), time(row.transfer_ns), time(row.waiting_ns)));
-  const table = make("div", { class: "anb-scrolled" }, make("table", { class: "anb-counted-table" }, make("thead", {}, head), make("tbody", {}, ...rows)));
-  return { element: section("Communication", "", table) };
+  const many = communication.length > MOST_GROUPS;
+  const head = [many ? "groups" : "group", "dimension", "collective", "count", "bytes of a rank", "transfer", "waiting, of a rank"];
+  const rows = (many ? dimensions : communication).map((row) => {
+    const first = "groups" in row ? formatCount(row.groups) : row.group || (row.collective === "message" ? "–" : `all ${ranks}`);
+    return makeRow(first, row.dimension, row.collective, formatCount(row.count), formatBytes(row.bytes), time(row.transfer_ns), time(row.waiting_ns));
+  });
+  const titles = make("tr", {}, ...head.map((text) => make("th", { scope: "col", text })));
+  const table = make("table", { class: "anb-counted-table" }, make("thead", {}, titles), make("tbody", {}, ...rows));
+  return { element: section("Communication", many ? "The mean of the groups along each dimension." : "", make("div", { class: "anb-scrolled" }, table)) };
 }

@@ -12,7 +12,7 @@ from astranb.core.arrays import ranges
 from astranb.engine.operations.about import KINDS, About
 from astranb.engine.operations.spans import COMMUNICATION
 from astranb.widgets.feed import Message, OperationFeed, View, pack
-from astranb.widgets.module_message import ModuleAnswers
+from astranb.widgets.feed.modules import ModuleAnswers
 
 __all__ = ["VIEW"]
 

@@ -9,7 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from astranb.chakra import NO_DURATIONS, Trace, read_groups, read_ranks, read_task_graph, task_graph_traces
+from astranb.chakra import (
+    Trace,
+    durations_note,
+    groups_file,
+    read_groups,
+    read_ranks,
+    read_task_graph,
+    task_graph_traces,
+)
 from astranb.core.errors import InputError
 from astranb.core.file_formats import is_task_graph
 
@@ -50,6 +58,8 @@ class Workload:
         What ranks hold in memory meanwhile.
     jobs : tuple of PlacedJob
         The jobs that it consists of, where there are several.
+    remarks : tuple of str
+        What a reader of the result should know of how it was read.
     """
 
     subject: ClassVar = "workload"
@@ -63,18 +73,28 @@ class Workload:
     title: str = "workload"
     footprint: Footprint | None = None
     jobs: tuple[PlacedJob, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the result should know: that the traces give no durations."""
+        """What a reader of the result should know: where groups are from, what has no duration."""
         if self.system.roofline and not self.system.replay:
-            return []
-        computed = timed = 0
-        for one in RankOperations.of(self.operations).patterns:
-            on_device = one.rows[one.rows["kind"] == COMPUTE]
-            computed += len(on_device)
-            timed += int(np.count_nonzero(on_device["duration_ns"]))
-        return [NO_DURATIONS] if computed and not timed else []
+            return [*self.remarks]
+        ranks = RankOperations.of(self.operations)
+        computed = missing = 0
+        first = ""
+        for number, count in enumerate(np.bincount(ranks.pattern, minlength=len(ranks.patterns)).tolist()):
+            one = ranks.patterns[number]
+            is_computed = one.rows["kind"] == COMPUTE
+            rows = np.flatnonzero(is_computed & (one.rows["duration_ns"] == 0))
+            computed += count * int(is_computed.sum())
+            missing += count * len(rows)
+            if len(rows) and not first:
+                name = "" if one.names is None else one.names[int(rows[0])]
+                first = (
+                    f"{name or f'operation {rows[0]}'!s} of rank {int(np.argmax(ranks.pattern == number))}"
+                )
+        return [*self.remarks, *durations_note(missing, computed, first)]
 
 
 def load(
@@ -130,7 +150,7 @@ def load(
     npus = described.npus
     document = read_json(system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
-    traces, members = _traces(workload, groups, npus)
+    traces, members, remarks = _traces(workload, groups, npus)
     if is_task_graph(workload):
         settings = replace(settings, roofline=False)  # its computations have durations and no operations
     custom = read_custom_collectives(document, root)
@@ -152,15 +172,23 @@ def load(
         members,
         compat,
         Path(workload).name,
+        remarks=remarks,
     )
 
 
 def _traces(
     workload: str | Path, groups: str | Path | None, npus: int
-) -> tuple[list[Trace], dict[int, list[int]]]:
-    """Read the traces of all ranks and their groups; a task graph has its own groups."""
+) -> tuple[list[Trace], dict[int, list[int]], tuple[str, ...]]:
+    """Read the traces of all ranks and their groups, those beside them by default, and say where from."""
     if not is_task_graph(workload):
-        return read_ranks(workload, npus), {} if groups is None else read_groups(groups, npus)
+        traces = read_ranks(workload, npus)
+        if groups is not None:
+            return traces, read_groups(groups, npus), ()
+        found = groups_file(workload)
+        named = {name for one in traces for name in one.pg_name.values if name not in ("", "0")}
+        if found is None or not named:
+            return traces, {}, ()
+        return traces, read_groups(found, npus), (f"groups of ranks: those of {found}, beside the traces",)
     if groups is not None:
         what = "a task graph of FlexFlow has its own groups"
         raise InputError(what, where=str(groups), hint="leave the groups (--comm-group) out")
@@ -169,4 +197,4 @@ def _traces(
         what = f"the task graph has {graph.ranks:,} GPUs, the network {npus:,}"
         hint = "give a network of as many, or the task graph itself as --infra"
         raise InputError(what, where=str(workload), hint=hint)
-    return task_graph_traces(graph)
+    return *task_graph_traces(graph), ()

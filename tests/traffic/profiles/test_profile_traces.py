@@ -219,7 +219,7 @@ def test_a_scaled_job_takes_as_long_as_the_generated_one(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "change,text",
     [
-        ({"pipeline": 4}, "the traced job has pipeline 2, not 4"),
+        ({"pipeline": 4}, "from 2 to 4 stages: none between the first and the last was traced"),
         ({"context": 2}, "the traced job has context 1, not 2"),
         ({"data": 1}, "from data 2 to 1: sums of gradients are no operations then"),
         ({"tensor": 1}, "from tensor 2 to 1"),

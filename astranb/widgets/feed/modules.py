@@ -20,9 +20,9 @@ from astranb.chakra import (
 )
 from astranb.core.arrays import distinct
 
-from .feed import Message, pack
+from .messages import Message, pack
 
-__all__ = ["ModuleAnswers", "facts_of", "tree_message"]
+__all__ = ["ModuleAnswers", "facts_of", "shown_text", "tree_message"]
 
 Facts = list[tuple[str, str]]
 
@@ -42,9 +42,11 @@ def facts_of(trace: Trace) -> Callable[[int], Facts]:
     def facts(row: int) -> Facts:
         document = as_document(trace.node(row))
         found = [
-            (name, text(str(document[name]))) for name in _FIELDS if document.get(name) not in (None, "")
+            (name, shown_text(str(document[name])))
+            for name in _FIELDS
+            if document.get(name) not in (None, "")
         ]
-        found += [(text(name), _value(value)) for name, value in document.get("attributes", {}).items()]
+        found += [(shown_text(name), _value(value)) for name, value in document.get("attributes", {}).items()]
         for side in ("inputs", "outputs"):
             found += [
                 (f"{side}: {name}", _value(value)) for name, value in document.get(side, {}).items() if value
@@ -57,10 +59,10 @@ def facts_of(trace: Trace) -> Callable[[int], Facts]:
 def _value(value: Any) -> str:
     """An attribute's value as text."""
     if isinstance(value, tuple | list):
-        return text(f"[{', '.join(map(_value, value))}]")
+        return shown_text(f"[{', '.join(map(_value, value))}]")
     if isinstance(value, bool | None):
         return str(value).lower()
-    return text(value.hex() if isinstance(value, bytes) else str(value))
+    return shown_text(value.hex() if isinstance(value, bytes) else str(value))
 
 
 class ModuleAnswers:
@@ -82,11 +84,11 @@ class ModuleAnswers:
         """What does not depend on a module."""
         tree = self.tree
         return {
-            "title": text(tree.labels[0]),
+            "title": shown_text(tree.labels[0]),
             "modules": len(tree),
             "nodes": tree.count,
             "by": tree.by,
-            "notes": [text(note) for note in tree.notes],
+            "notes": [shown_text(note) for note in tree.notes],
         }
 
     def module(self, module: int) -> Message:
@@ -125,8 +127,8 @@ class ModuleAnswers:
         ids = self.tree.nodes.ids
         if ids is None:
             return number if 0 <= number < self.tree.count else -1
-        at = np.flatnonzero(ids == np.uint64(number)) if number < 1 << 64 else ()
-        return int(at[0]) if len(at) else -1
+        found = np.flatnonzero(ids == np.uint64(number)).tolist() if number < 1 << 64 else []
+        return found[0] if found else -1
 
     def detail(self, entity: int) -> dict[str, Any]:
         """What is known of one node, what it waits for and what waits for it."""
@@ -151,11 +153,11 @@ class ModuleAnswers:
         if row >= 0:
             ids = tree.nodes.ids
             number = row if ids is None else int(ids[row])
-            return entity, text(f"{tree.nodes.names[row] or 'no name'} ({number})"), chain
+            return entity, shown_text(f"{tree.nodes.names[row] or 'no name'} ({number})"), chain
         words = f"{tree.labels[entity]} (module)"
         if len(chain) > 1:
             words += f", in {' / '.join(tree.labels[one] for one in chain[1:][-_SHOWN_AROUND:])}"
-        return entity, text(words), chain
+        return entity, shown_text(words), chain
 
 
 class _Labels:
@@ -170,7 +172,7 @@ class _Labels:
 
     def number(self, label: str) -> int:
         """The number of a text."""
-        return self._known.setdefault(text(label), len(self._known))
+        return self._known.setdefault(shown_text(label), len(self._known))
 
 
 def _columns(tree: ModuleTree, drawn: ModuleDrawing, labels: _Labels) -> dict[str, Any]:
@@ -217,17 +219,17 @@ def tree_message(answers: ModuleAnswers, trace: Trace) -> tuple[dict[str, Any], 
     """
     tree, nodes, labels = answers.tree, answers.tree.nodes, _Labels()
     drawn, first, edge = draw_modules(tree)
-    whole = {
+    whole: dict[str, np.ndarray] = {
         "first": first,
         "edge": edge,
         "around": tree.parent,
         "module_of": tree.module_of,
         "name": np.where(nodes.names.index < 0, len(nodes.names.values), nodes.names.index),
-        "id": nodes.ids,
+        "id": trace.id,
         "from": nodes.before,
         "to": nodes.after,
     }
-    names = [*map(text, nodes.names.values), "no name"]
+    names = [*map(shown_text, nodes.names.values), "no name"]
     attributes, numbers = _attributes(trace)
     meta = {**answers.about, "names": names, "attributes": attributes}
     columns = _columns(tree, drawn, labels)
@@ -244,7 +246,7 @@ def _attributes(trace: Trace) -> tuple[list[dict[str, Any]], np.ndarray]:
     numbers = []
 
     def add(name: str, values: Sequence[str], index: np.ndarray) -> None:
-        found.append({"name": text(name), "values": values})
+        found.append({"name": shown_text(name), "values": values})
         numbers.append(np.where(index < 0, len(values), index))
 
     for name, column in (
@@ -266,16 +268,16 @@ def _attributes(trace: Trace) -> tuple[list[dict[str, Any]], np.ndarray]:
     for row in rows:
         node = trace.node(row)
         for side, texts in (("inputs", node.inputs), ("outputs", node.outputs)):
-            for name, value in zip(("values", "shapes", "types"), texts, strict=False):
+            for name, value in zip(("values", "shapes", "types"), texts or (), strict=False):
                 if value:
-                    words, index = sides.setdefault(f"{side}: {name}", ({}, np.full(len(trace), -1)))
-                    index[row] = words.setdefault(_value(value), len(words))
-    for name, (words, index) in sides.items():
-        add(name, list(words), index)
+                    known, index = sides.setdefault(f"{side}: {name}", ({}, np.full(len(trace), -1)))
+                    index[row] = known.setdefault(_value(value), len(known))
+    for name, (known, index) in sides.items():
+        add(name, list(known), index)
     return found, np.concatenate(numbers)
 
 
-def text(value: str) -> str:
+def shown_text(value: str) -> str:
     """A text that can be shown and sent, not too long."""
     readable = _UNPRINTABLE.sub("?", value.encode("utf-8", "replace").decode())
     return readable if len(readable) <= _MOST_TEXT else f"{readable[: _MOST_TEXT - 1]}…"
