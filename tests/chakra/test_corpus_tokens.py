@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra.corpus.assembly import Assembly
+from astranb.chakra.corpus.assembly import WorkloadAssembly
 from astranb.chakra.corpus.outline import Outline, outline_of
 from astranb.chakra.corpus.tokens import NodeToken, Vocabulary, items_of
 from astranb.chakra.corpus.writer import written
@@ -35,7 +35,7 @@ def test_a_grammar_that_is_written_token_by_token_is_the_same(known):
     for one in found:
         stages = [items_of(vocabulary, one, own) for own in range(len(one.stages))]
         ends = [dict(budget.left) for _, budget in stages]
-        made = Assembly(vocabulary, one.plan, one.layers, ends, np.random.default_rng(0))
+        made = WorkloadAssembly(vocabulary, one.plan, one.layers, ends, np.random.default_rng(0))
         for items, _ in stages:
             for item in items:
                 assert made.allowed()[item.token]
@@ -71,7 +71,7 @@ def test_whatever_is_allowed_gives_ranks_that_agree(known, seed, plan):
     _, vocabulary = known
     random = np.random.default_rng(seed)
     like = items_of(vocabulary, outlines_of_three()[1], 0)[1]
-    made = Assembly(vocabulary, plan, 4, [dict(like.left)] * 3, random)
+    made = WorkloadAssembly(vocabulary, plan, 4, [dict(like.left)] * 3, random)
     nodes = np.array([isinstance(one, NodeToken) for one in vocabulary.tokens])
     for _ in range(plan[2]):
         for step in range(200):

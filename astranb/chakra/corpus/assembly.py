@@ -14,17 +14,17 @@ import numpy as np
 from astranb.chakra._schema import NodeType
 from astranb.core.errors import AstranbError
 
-from .outline import SIZES, GroupRole, Letter, Outline, Stage, agree, stage_of
+from .outline import SIZES, GrammarStage, GroupRole, Letter, Outline, agree, stage_of
 from .patterns import PatternContext
 from .tokens import Budget, NodeToken, Repetition, Token, Vocabulary, absolute
 
-__all__ = ["Assembly"]
+__all__ = ["WorkloadAssembly"]
 
 _MOST_ROWS: Final = 1 << 17  # of a stage
 _SEND, _RECV = int(NodeType.COMM_SEND), int(NodeType.COMM_RECV)
 
 
-class Assembly:
+class WorkloadAssembly:
     """A workload that is being written.
 
     What a stage has to exchange with earlier ones is known when it is written: only that may be chosen, and
@@ -327,7 +327,7 @@ def _plain(
     return Letter(kind, collective, role, peer, background=False, cpu=False, symbol=symbol)
 
 
-def _ends(stages: Sequence[Stage], letters: Sequence[Letter]) -> bool:
+def _ends(stages: Sequence[GrammarStage], letters: Sequence[Letter]) -> bool:
     """Say whether stages never wait for one another in a circle."""
     keys: list[list[object]] = []  # of each node; ranks begin a collective together
     sends: dict[tuple[int, int, int], object] = {}

@@ -9,7 +9,7 @@ from astranb.chakra._restage import StageRow, restaged
 from astranb.chakra._schema import NodeType
 from astranb.core.errors import InputError
 
-from .outline import Letter, Outline, Stage, agree, stage_of
+from .outline import GrammarStage, Letter, Outline, agree, stage_of
 
 __all__ = ["with_stages"]
 
@@ -78,7 +78,7 @@ def _moved(letter: Letter, own: tuple[int, int], stages: tuple[int, int]) -> Let
 
 
 def _rescheduled(
-    stage: Stage, letters: Sequence[Letter], own: tuple[int, int], stages: tuple[int, int]
+    stage: GrammarStage, letters: Sequence[Letter], own: tuple[int, int], stages: tuple[int, int]
 ) -> _Placed | None:
     """Put the passes of a stage into their order in another pipeline: letters, parents, tags."""
     rows = []

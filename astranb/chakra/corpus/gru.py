@@ -70,7 +70,7 @@ class Sequences(NamedTuple):
     conditions: np.ndarray
 
 
-class Batch(NamedTuple):
+class SequenceBatch(NamedTuple):
     """Some sequences as tensors of one length, beyond their end -1."""
 
     tokens: Any
@@ -81,7 +81,7 @@ class Batch(NamedTuple):
     conditions: Any
 
     @classmethod
-    def of(cls, sequences: Sequence[Sequences]) -> Batch:
+    def of(cls, sequences: Sequence[Sequences]) -> SequenceBatch:
         """Put sequences beside each other."""
         longest = max(len(one.tokens) for one in sequences)
 
@@ -147,7 +147,7 @@ class StageNetwork(nn.Module):
             x = x + self.size[before](bins[..., before] + 1)
         return self.to_size[at](x)
 
-    def loss(self, batch: Batch, begin: int, state: Any) -> tuple[Any, Any]:
+    def loss(self, batch: SequenceBatch, begin: int, state: Any) -> tuple[Any, Any]:
         """Give how badly a part of some sequences is foretold, and the state after it."""
         part = slice(begin, begin + _PART)
         tokens, bins = batch.tokens[:, part], batch.bins[:, part]
@@ -288,7 +288,7 @@ def trained(
     first = sequences[0]
     order = sorted(range(len(sequences)), key=lambda at: len(sequences[at].tokens))
     batches = [
-        Batch.of([sequences[at] for at in order[begin : begin + _BATCH]])
+        SequenceBatch.of([sequences[at] for at in order[begin : begin + _BATCH]])
         for begin in range(0, len(order), _BATCH)
     ]
     steps = epochs * sum(-(-one.tokens.shape[1] // _PART) for one in batches)

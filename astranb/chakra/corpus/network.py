@@ -11,7 +11,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 
-from .assembly import Assembly
+from .assembly import WorkloadAssembly
 from .job import CorpusJob
 from .outline import SIZES, Outline, outline_of
 from .planned import PlannedModel
@@ -24,7 +24,7 @@ _BINS: Final = 48  # of a size or duration
 _SHARP: Final = 0.3  # temperature of structure; sizes are drawn as they were learnt
 _UNLIKELY: Final = 0.02  # what is so much less likely than the likeliest is not chosen
 _DRAWN: Final = 3  # workloads, of which the likeliest is taken
-_TRIES: Final = 8  # more, where none of them has an end
+_TRIES: Final = 8  # more, where none of them is whole
 _PLACES: Final = ("first", "middle", "last")
 
 
@@ -164,8 +164,8 @@ class CorpusNetwork(PlannedModel):
             if whole:
                 outline = max(whole, key=lambda one: one[0])[1]
                 return outline, outline.sizes, 0
-            found = [self._written(chosen, plan, layers, given, random)]
-        what = f"no workload of {_DRAWN + _TRIES} drawn has an end"
+            found = [self._written(chosen, plan, layers, given, random, forced=True)]
+        what = f"in each of {_DRAWN + _TRIES} workloads drawn the stages wait for one another"
         raise InputError(what, where="sample", hint="take another seed, or train longer")
 
     def _written(
@@ -175,9 +175,14 @@ class CorpusNetwork(PlannedModel):
         layers: int,
         given: np.ndarray,
         random: np.random.Generator,
+        *,
+        forced: bool = False,
     ) -> tuple[float, Outline] | None:
-        """Write a workload, and say how likely its tokens were."""
-        made = Assembly(self._vocabulary, plan, layers, self._ends[chosen], random)
+        """Write a workload, and say how likely its tokens were.
+
+        One that does not end, or whose stages wait for each other, is none; ``forced``: it is ended.
+        """
+        made = WorkloadAssembly(self._vocabulary, plan, layers, self._ends[chosen], random)
         bins: dict[int, np.ndarray] = {}
         chances: list[float] = []
         for own in range(plan[2]):
@@ -186,10 +191,14 @@ class CorpusNetwork(PlannedModel):
             writer = self._net.begin(conditions)
             for step in range(2 * self._longest + 1):
                 if step == 2 * self._longest:
-                    return None
+                    if not forced:
+                        return None
+                    made.end()
+                    break
                 likely, allowed = writer.tokens(made.budget.features), made.allowed()
                 if not allowed.any():
-                    return None
+                    made.end()
+                    break
                 token, chance = _chosen(np.where(allowed, likely, -np.inf), random)
                 chances.append(chance)
                 kind, pattern = self._vocabulary.tokens[token], -1

@@ -20,11 +20,11 @@ from .job import CorpusJob
 
 __all__ = [
     "SIZES",
+    "GrammarStage",
     "GroupRole",
     "Letter",
     "NodePattern",
     "Outline",
-    "Stage",
     "agree",
     "outline_of",
     "stage_of",
@@ -68,7 +68,7 @@ class NodePattern(NamedTuple):
 
 
 @dataclass
-class Stage:
+class GrammarStage:
     """The nodes of a stage in order: their letters, dependencies, tags of messages, and modules."""
 
     letters: list[int]
@@ -83,10 +83,12 @@ class Stage:
 
 def stage_of(
     rows: list[int], parents: Sequence[tuple[int, ...]], tags: list[int], letters: Sequence[Letter]
-) -> Stage:
+) -> GrammarStage:
     """Divide a stage into modules; what other stages have to agree with is never repeated another time."""
     crosses = np.array([letters[at].crosses_stages for at in rows], bool)
-    return Stage(rows, tags, RepeatedModules.of(np.where(crosses, -1 - np.arange(len(rows)), rows), parents))
+    return GrammarStage(
+        rows, tags, RepeatedModules.of(np.where(crosses, -1 - np.arange(len(rows)), rows), parents)
+    )
 
 
 @dataclass
@@ -112,7 +114,7 @@ class Outline:
     letters: list[Letter]
     sizes: np.ndarray
     signature: tuple[tuple[object, ...], ...]
-    stages: list[Stage]
+    stages: list[GrammarStage]
     layers: int
     plan: tuple[int, int, int]
     divided: bool
@@ -193,7 +195,7 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
     return Outline(list(letters), sizes, kinds, stages, layers, plan, divided)
 
 
-def agree(stages: Sequence[Stage], letters: Sequence[Letter]) -> str:
+def agree(stages: Sequence[GrammarStage], letters: Sequence[Letter]) -> str:
     """Say whether stages send other messages than they receive, or differ in a group's calls."""
     sent: Counter[tuple[int, ...]] = Counter()
     received: Counter[tuple[int, ...]] = Counter()

@@ -17,7 +17,7 @@ import numpy as np
 from astranb.chakra._repeated_modules import RepeatedModules
 from astranb.chakra._schema import NodeType
 
-from .outline import Outline, Stage
+from .outline import GrammarStage, Outline
 from .patterns import Pattern, PatternContext, simple_pattern
 
 __all__ = [
@@ -271,7 +271,7 @@ def _where(members: tuple[int, ...], own: int, stages: int) -> str:
     return ",".join(f"{one - own:+d}" for one in members)
 
 
-def _patterns(tokens: Sequence[int], stage: Stage, layers: int) -> list[Pattern]:
+def _patterns(tokens: Sequence[int], stage: GrammarStage, layers: int) -> list[Pattern]:
     """Tell what each node waits for."""
     context = PatternContext(layers)
     return [context.told(*one) for one in zip(tokens, stage.parents, strict=True)]
