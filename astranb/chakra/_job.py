@@ -416,7 +416,10 @@ class _Recording:
         if waited_ns or kind != NodeType.COMP:
             declared["wait_ns"] = Attribute(waited_ns, "int64_val")
         declared["start_ns"] = Attribute(max(round((piece.start - start.start) * 1000), 0), "int64_val")
-        declared |= {"tid": Attribute(piece.thread, "int64_val")} if piece.thread else {}
+        if piece.thread:
+            declared["tid"] = Attribute(piece.thread, "int64_val")
+        elif event is not None and type(event.stream) is int and -(1 << 62) < event.stream < 1 << 62:
+            declared["stream"] = Attribute(event.stream, "int64_val")
         if took > 0 or kind == NodeType.COMP:
             declared["duration_ns"] = Attribute(max(round(took * 1000), 1), "int64_val")
         after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])

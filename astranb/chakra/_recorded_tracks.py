@@ -124,6 +124,13 @@ class RecordedTracks:
         inside = np.flatnonzero(self.end_of_ns[first:last] > when_ns)
         return first + int(inside[-1]) if len(inside) else -1
 
+    def bands(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """What counts of all that a rank does at once: rank, activity, start and end, by rank and time."""
+        parts = [self._by_rank.spans(rank, 0, self.end_ns) for rank in range(len(self.traces))]
+        owner = np.repeat(np.arange(len(parts)), [len(state) for state, _, _ in parts])
+        state, start, end = (np.concatenate([part[at] for part in parts]).astype(np.int64) for at in range(3))
+        return owner, state, start, end
+
     def spent(self, some: Ints, edges_ns: Ints, *, ranks: bool = False) -> Ints:
         """The time of each of :data:`ACTIVITIES` between two edges, of tracks or of whole ranks."""
         stretch = self._by_rank if ranks else self._by_track

@@ -48,9 +48,11 @@ def add_views(verbs: Any, traces: str) -> None:
     )
     _add_simulated(counts)
 
-    timeline = add_command(verbs, "timeline", "write a Perfetto timeline of a trace", _timeline)
+    timeline = add_command(
+        verbs, "timeline", "write a timeline of a trace, for Perfetto or as a page", _timeline
+    )
     timeline.add_argument("file", help=traces)
-    add_output(timeline, "FILE.json or FILE.json.gz", required=True)
+    add_output(timeline, "FILE.json or FILE.json.gz for Perfetto, or FILE.html", required=True)
     _add_simulated(timeline)
 
     compare = add_command(
@@ -89,7 +91,16 @@ def _timeline(args: argparse.Namespace) -> Report:
     from astranb.chakra import write_timeline
 
     traces, notes = viewed(args.file)
-    document = write_timeline(args.output, traces, _times(args, args.file, traces))
+    times = _times(args, args.file, traces)
+    if args.output.lower().endswith(".html"):
+        from astranb.chakra import RecordedTracks
+        from astranb.widgets.trace_page import write_trace_timeline
+
+        tracks = RecordedTracks(traces, times)
+        write_trace_timeline(tracks, args.output, title=Path(args.file).name)
+        page = {"spans": len(tracks), "ranks": len(traces), "times": tracks.how}
+        return Report(page, [f"{len(tracks):,} spans of {len(traces):,} ranks: {tracks.how}"], notes=notes)
+    document = write_timeline(args.output, traces, times)
     text = f"{document['spans']:,} spans of {document['ranks']:,} ranks: {document['times']}"
     if document["ranks_left_out"]:
         text += f"; {document['ranks_left_out']:,} ranks left out"
@@ -248,7 +259,7 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
     yield from _left(found.operators, most)
     if found.communication:
         many = len(found.communication) > most
-        rows = found.dimensions if many else found.communication
+        sums = found.dimensions if many else found.communication
         first = ["groups", "dimension"] if many else ["group", "dimension"]
         yield ""
         yield "Communication: bytes of a rank, times of the transfer and of a rank's waits, ms"
@@ -258,11 +269,11 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
                 [str(row["groups"]) if many else _group(row), row["dimension"], row["collective"],
                  f"{row['count']:,}", format_bytes(row["bytes"]), _ms(row["transfer_ns"]),
                  _ms(row["waiting_ns"])]
-                for row in rows[:most]
+                for row in sums[:most]
             ],
             words=3,
         )  # fmt: skip
-        yield from _left(rows, most)
+        yield from _left(sums, most)
     if any(row["late_ns"] or row["waiting_ns"] for row in found.skew):
         yield ""
         yield "Skew: how late ranks come to collectives, on average, and how long they wait in all, ms"

@@ -21,6 +21,8 @@ from typing import Any, Final
 import yaml
 
 from .errors import InputError, near
+from .json_stream import clean_text
+from .packed import readable
 
 __all__ = [
     "MOST_BYTES",
@@ -41,7 +43,6 @@ _MOST_VALUES: Final = 5_000_000
 _MOST_LINED: Final = 32 << 20  # larger JSON is not searched for lines: it takes 50 times as long as reading
 _MOST_NEIGHBOURS: Final = 1000
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 Place = tuple[str | int, ...]
@@ -180,26 +181,18 @@ def contents(path: str | Path, most: int | None = None) -> bytes:
     InputError
         There is no such file, it is not a regular file, it is larger, or it cannot be read.
     """
-    file = Path(path)
     most = MOST_BYTES if most is None else most
     try:
-        if file.is_dir():
-            raise InputError("this is a folder", where=str(path), hint="name the file in it")
-        size = file.stat().st_size
-        if not file.is_file():
-            raise InputError("this is not a regular file", where=str(path))
-        if size > most:
-            raise InputError(f"larger than {most >> 20} MiB", where=str(path), hint="is it the right file?")
-        return file.read_bytes()
-    except FileNotFoundError as error:
-        hint = _neighbour(file) or "give a file that can be read"
-        raise InputError(error.strerror or "No such file", where=str(path), hint=hint) from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or f"cannot be read: {error}"
-        where = repr(str(path)) if isinstance(error, ValueError) else str(path)  # holds a null byte
-        raise InputError(reason, where=where, hint="give a file that can be read") from None
+        with readable(path) as file:
+            size = file.stat().st_size
+            data = file.read_bytes() if size <= most else b""
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError) and (near_by := _neighbour(Path(path))):
+            raise InputError(error.what, where=str(path), hint=near_by) from None
+        raise
+    if size > most:
+        raise InputError(f"larger than {most >> 20} MiB", where=str(path), hint="is it the right file?")
+    return data
 
 
 def _neighbour(file: Path) -> str:
@@ -271,8 +264,8 @@ def parse_document(data: str | bytes, name: str, form: str = "yaml", *, strict: 
     except UnicodeDecodeError as error:
         what = f"not {form.upper()}: byte {error.start} is not UTF-8"
         raise InputError(what, where=name, hint="save the file as UTF-8 text") from None
-    if isinstance(data, str) and not text.isascii():
-        text = _SURROGATE.sub("\ufffd", text)
+    if isinstance(data, str):
+        text = clean_text(text)
     if form == "json" or text.lstrip()[:1] == "{":
         try:
             return _json(text, name, strict=strict)
@@ -322,10 +315,10 @@ def _without_surrogates(data: Any) -> Any:
         for key in range(len(inside)) if isinstance(inside, list) else list(inside):
             value = inside.pop(key) if isinstance(key, str) else inside[key]
             if isinstance(value, str):
-                value = _SURROGATE.sub("\ufffd", value)
+                value = clean_text(value)
             elif isinstance(value, dict | list):
                 places.append(value)
-            inside[_SURROGATE.sub("\ufffd", key) if isinstance(key, str) else key] = value
+            inside[clean_text(key) if isinstance(key, str) else key] = value
     return top[0]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from .errors import InputError, TruncatedFile
 
-__all__ = ["MOST_VALUE", "JsonStream"]
+__all__ = ["MOST_VALUE", "JsonStream", "clean_text"]
 
 MOST_VALUE: Final = 64 << 20
 """Largest value that is read whole, in characters: an element of the list, or another member."""
@@ -76,7 +76,7 @@ class JsonStream:
                     yield from self._elements()
                 else:
                     self._peek()
-                    self.members[_clean(name)] = self._value(f"{_clean(name)[:40]!r}")
+                    self.members[clean_text(name)] = self._value(f"{clean_text(name)[:40]!r}")
             if mark != "}":
                 raise self._error("a name or '}' is expected")
         else:
@@ -166,6 +166,6 @@ class JsonStream:
         return TruncatedFile(what, where=f"{self.where}: byte {self._place}", at=self._place)
 
 
-def _clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Replace halves of surrogate pairs, which no file or page can hold."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

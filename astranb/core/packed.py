@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from .errors import InputError, TruncatedFile
 
-__all__ = ["GZIP", "MOST_RATIO", "blocks", "first_bytes", "head", "unpacked", "unpacked_part"]
+__all__ = ["GZIP", "MOST_RATIO", "blocks", "first_bytes", "head", "readable", "unpacked", "unpacked_part"]
 
 GZIP: Final = b"\x1f\x8b"
 """The first bytes of a packed file."""
@@ -75,21 +75,36 @@ def blocks(path: str | Path, most: int) -> Iterator[bytes]:
     InputError
         As :func:`unpacked`; or there is no such file, or it cannot be read.
     """
+    where = str(path)
+    with readable(path) as file, file.open("rb") as opened:
+        first = opened.read(_STEP)
+        raw = _chain(first, iter(lambda: opened.read(_STEP), b""))
+        yield from _inflated(raw, where, most) if first[:2] == GZIP else _bounded(raw, where, most)
+
+
+@contextmanager
+def readable(path: str | Path) -> Iterator[Path]:
+    """Give a regular file to read: folders and pipes, which would be waited for, are refused.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is another kind of file, or reading it in the block fails.
+    """
     file, where = Path(path), str(path)
     try:
         if not file.is_file():
-            what = "this is a folder" if file.is_dir() else "this is not a regular file"
-            what = what if file.exists() else "No such file or directory"
-            raise InputError(what, where=where, hint="give a file that can be read")
-        with file.open("rb") as opened:
-            first = opened.read(_STEP)
-            raw = _chain(first, iter(lambda: opened.read(_STEP), b""))
-            yield from _inflated(raw, where, most) if first[:2] == GZIP else _bounded(raw, where, most)
+            file.stat()  # raises the reason where there is none
+            if file.is_dir():
+                raise InputError("this is a folder", where=where, hint="name the file in it")
+            raise InputError("this is not a regular file", where=where, hint="give a file that can be read")
+        yield file
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         reason = getattr(error, "strerror", None) or f"cannot be read: {error}"
-        raise InputError(reason, where=repr(where), hint="give a file that can be read") from None
+        where = repr(where) if isinstance(error, ValueError) else where  # holds a null byte
+        raise InputError(reason, where=where, hint="give a file that can be read") from error
 
 
 def first_bytes(path: str | Path, most: int) -> bytes:

@@ -23,6 +23,7 @@ __all__ = [
     "STUDY_MODULES",
     "STUDY_PLAYER",
     "STYLES",
+    "TRACED_PLAYER",
     "TRACE_GRAPH",
     "TRACE_GRAPH_MODULES",
     "TRACE_GRAPH_PLAYER",
@@ -31,8 +32,13 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
+<<<<<<< HEAD
         "counted", "editor", "judged", "loader", "offline", "packed", "pair", "recorded", "replayed",
         "reported", "runs", "schedule", "study", "trace_graph", "tree_page", "workbench",
+=======
+        "counted", "editor", "loader", "offline", "packed", "pair", "recorded", "replayed", "reported",
+        "runs", "schedule", "study", "trace_graph", "traced", "tree_page", "workbench",
+>>>>>>> main
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
@@ -79,6 +85,9 @@ STUDY_PLAYER = _joined("packed", "reported")
 
 TRACE_GRAPH_PLAYER = _joined("messages", "packed", "tree_page")
 """What shows a trace's graph in such a page."""
+TRACED_PLAYER = _joined("loader", "messages", "packed", "traced")
+"""What shows a timeline of traces in such a page."""
+
 COUNTED_PLAYER = _joined("loader", "packed", "counted")
 """What shows statistics of traces in one."""
 JUDGED_PLAYER = _joined("loader", "packed", "judged")

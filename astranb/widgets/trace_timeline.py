@@ -15,6 +15,7 @@ from astranb.core.errors import InputError
 from .assets import RECORDED, RECORDED_MODULES, STYLES
 from .connection import BrowserConnection
 from .feed import TraceFeed
+from .trace_page import write_trace_timeline
 from .views import answers_of
 
 __all__ = ["TraceTimeline"]
@@ -71,6 +72,10 @@ class TraceTimeline(anywidget.AnyWidget):
     def __repr__(self) -> str:
         """One line: what it shows."""
         return f"<TraceTimeline of {self.feed.title}: {self.feed.counts}>"
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the timeline as one file for any browser, without a network; of at most 400,000 spans."""
+        return write_trace_timeline(self.tracks, path, title=self.feed.title)
 
     def _command(self, command: str, **_options: Any) -> None:
         """Nothing moves time."""

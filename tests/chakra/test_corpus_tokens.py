@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,7 +42,7 @@ def test_a_grammar_that_is_written_token_by_token_is_the_same(known):
             for item in items:
                 assert made.allowed()[item.token]
                 assert made.budget.features == item.features
-                ended = made.take(item.token, item.pattern, lambda item=item: np.array(item.sizes))
+                ended = made.take(item.token, item.pattern, partial(np.array, item.sizes))
             assert ended
         same = made.outline(divided=one.divided)
         assert same is not None

@@ -59,6 +59,30 @@ def test_a_node_is_found_on_the_timeline_of_a_recorded_job(page: Page, lab: Lab,
     expect(rows).to_have_attribute("data-view", f"{low:.0f} {high:.0f}")
 
 
+def test_the_page_of_a_timeline_needs_no_network(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "four.html"
+    assert main(["chakra", "timeline", _linked(tmp_path), "--output", str(file)]) == 0
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, offline=True, color_scheme="dark")
+    record, page = Record(), context.new_page()
+    record.watch(page)
+    try:
+        page.goto(file.as_uri())
+        rows = page.locator(".anb-timeline")
+        expect(rows).to_have_attribute("data-drawn", "spans")
+        canvas = rows.get_by_role("img")
+        canvas.click(position={"x": 700, "y": 20 + 26 + 9})
+        node = page.get_by_role("region", name="Node")
+        expect(node).to_contain_text("0, thread 1")
+        node.get_by_role("button", name="Zoom to it").click()
+        name = node.get_by_role("heading").inner_text()
+        canvas.hover(position={"x": 660, "y": 20 + 26 + 9})
+        expect(rows.locator(".anb-tip")).to_contain_text(name)
+        screenshot(page, "traces-page")
+        assert record.errors == record.external == []
+    finally:
+        context.close()
+
+
 def test_the_page_of_statistics_needs_no_network(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "four.html"
     assert main(["chakra", "statistics", _linked(tmp_path), "--html", str(file)]) == 0

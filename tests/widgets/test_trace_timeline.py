@@ -13,6 +13,7 @@ import astranb as anb
 from astranb.chakra import ACTIVITIES, Node, NodeType, RecordedTracks, Trace, write
 from astranb.core.errors import InputError
 from astranb.widgets.feed import TraceFeed, unpack
+from astranb.widgets.trace_page import write_trace_timeline
 from astranb.widgets.views import answers_of
 
 SUM: dict[str, Any] = {"comm_type": 0, "comm_size": 64}
@@ -123,6 +124,21 @@ def test_many_spans_are_sent_as_density():
     assert set(found["track_shares"].tolist()) <= {63, 64, 65}  # a quarter of each column
     reply, _ = _ask(feed, "spans", **{"from": 0, "to": 100_000_000}, columns=100, folds=[], tracks=[0, 1])
     assert (reply["drawn"], reply["count"]) == ("spans", 50)
+
+
+def test_a_page_holds_so_many_spans(tmp_path, monkeypatch):
+    feed = _job()
+    page = write_trace_timeline(feed.tracks, tmp_path / "job.html", title="<job>")
+    assert "&lt;job&gt;" in page.read_text()
+    rank, state, start, end = feed.tracks.bands()
+    assert [(r, ACTIVITIES[s], a, b) for r, s, a, b in zip(rank, state, start, end, strict=True)] == [
+        (0, "compute", 0, 3000), (0, "waiting", 3000, 7000), (0, "communication", 7000, 13_000),
+        (1, "compute", 0, 7000), (1, "communication", 7000, 13_000),
+    ]  # fmt: skip
+    monkeypatch.setattr("astranb.widgets.trace_page._MOST", 4)
+    with pytest.raises(InputError, match="5 spans, and a page holds 4"):
+        write_trace_timeline(feed.tracks, tmp_path / "more.html")
+    assert not (tmp_path / "more.html").exists()
 
 
 def test_what_can_be_shown(tmp_path):

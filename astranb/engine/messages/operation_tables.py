@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -96,9 +96,8 @@ def group_rows(ranks: RankOperations, groups: Mapping[int, Sequence[int]], npus:
     """
     rows = np.full(ranks.groups.shape, -1, np.int64)
     numbers = {number: row for row, number in enumerate(groups)}
-    start, members = flat_lists(groups.values())
-    size = np.diff(start)
-    memberships = distinct(np.repeat(np.arange(len(size)), size) * _MOST_RANKS + members)
+    _, _, size, key = _laid_out(groups.values())
+    memberships = distinct(key)
     for pattern, (used, _) in enumerate(ranks.used):
         mine = np.flatnonzero(ranks.pattern == pattern)
         for at in used.tolist():
@@ -118,6 +117,13 @@ def group_rows(ranks: RankOperations, groups: Mapping[int, Sequence[int]], npus:
                 raise InputError(what, where="groups", hint="add it")
             rows[those, at] = np.where(size[row] < npus, row, -1)
     return rows
+
+
+def _laid_out(groups: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Put groups behind one another: beginnings, ranks, sizes, and a key for each rank of each group."""
+    start, flat = flat_lists(groups)
+    size = np.diff(start)
+    return start, flat, size, np.repeat(np.arange(len(size)), size) * _MOST_RANKS + flat
 
 
 def make_groups(
@@ -143,11 +149,10 @@ def make_groups(
     many = max(len(groups), 1)
     rows = allocate(many, t.GROUP)
     rows.rails = 1
-    start, flat = flat_lists(members for _, members in groups)
-    numbers, size = np.array([number for number, _ in groups], np.int64), np.diff(start)
-    group = np.repeat(np.arange(len(groups)), size)
-    key = np.sort(group * _MOST_RANKS + flat)
-    wrong = np.concatenate([group[(flat < 0) | (flat >= npus)], key[1:][np.diff(key) == 0] // _MOST_RANKS])
+    start, flat, size, key = _laid_out(members for _, members in groups)
+    numbers = np.array([number for number, _ in groups], np.int64)
+    outside, key = np.repeat(np.arange(len(groups)), size)[(flat < 0) | (flat >= npus)], np.sort(key)
+    wrong = np.concatenate([outside, key[1:][np.diff(key) == 0] // _MOST_RANKS])
     wrong = np.concatenate([wrong, np.flatnonzero(size == 0)])
     if len(wrong):
         raise InputError(

@@ -66,6 +66,7 @@ export const COLUMNS = /** @type {const} */ ({
     "rank": "u4", "number": "u4", "label": "u4", "text": "u4", "kind": "u4",
     "start": "f8", "end": "f8", "ready": "f8", "x": "f8", "y": "f8"
   },
+  "recorded_tracks": { "track": "u4", "state": "u1", "label": "u4", "start": "f8", "end": "f8" },
   "recorded_parents": { "first": "u4", "parent": "u4" },
   "recorded_spans": {
     "rank": "u4", "number": "u4", "label": "u4", "track": "u4", "slot": "u4", "slots": "u4", "start": "f8", "end": "f8", "ready": "f8", "waits": "u1"

@@ -943,6 +943,16 @@ export interface JudgedRecording extends PackedHeader {
   title: string;
   judged: Judged[];
 }
+export interface TracedRecording extends PackedHeader {
+  scene: SceneMessage;
+  state: State;
+  timeline: TimelineMessage;
+  rows: Answers["rows"];
+  names: string[];
+  /** Numbers of the columns of spans: by track, and by rank what counts. */
+  tracks: number[];
+  ranks: number[];
+}
 export interface StudyRecording extends PackedHeader {
   study: Recorded<StudyMessage>;
   details: Record<string, PointDetail>;

@@ -13,7 +13,7 @@ from astranb.widgets.feed import Message, TraceFeed, View, pack
 
 from .timeline import shares, span_of, window_of
 
-__all__ = ["VIEW", "moment", "rows", "span", "spans"]
+__all__ = ["VIEW", "moment", "names_of", "rows", "span", "spans"]
 
 KIND = "tracks"
 _MOST_SPANS = 8_000
@@ -50,7 +50,7 @@ def spans(feed: TraceFeed, options: dict[str, Any]) -> Message:
     if count <= _MOST_SPANS:
         row, place = found.spans(single, from_ns, to_ns)
         known: dict[str, int] = {}
-        label = [known.setdefault(name, len(known)) for name in _names(found, place)]
+        label = [known.setdefault(name, len(known)) for name in names_of(found, place)]
         labels = list(known)
         columns_of = {
             "row": row, "state": found.state[place], "label": label,
@@ -79,7 +79,7 @@ def moment(feed: TraceFeed, options: dict[str, Any]) -> Message:
     if place < 0:
         return {"text": ""}, []
     length = format_time(int(found.end_of_ns[place] - found.start_ns[place]) * 1000)
-    return {"text": f"{_names(found, [place])[0]} · {ACTIVITIES[found.state[place]]} · {length}"}, []
+    return {"text": f"{names_of(found, [place])[0]} · {ACTIVITIES[found.state[place]]} · {length}"}, []
 
 
 def span(feed: TraceFeed, options: dict[str, Any]) -> Message:
@@ -103,7 +103,7 @@ def span(feed: TraceFeed, options: dict[str, Any]) -> Message:
     facts += [("after", _clean(trace.names[one] or "")) for one in parents[:4]]
     start, end = int(found.start_ns[place]) * 1000, int(found.end_of_ns[place]) * 1000
     path = f"rank[{rank}].node.{trace.id[row]}"
-    return span_of(path, _names(found, [place])[0], start, end, facts), []
+    return span_of(path, names_of(found, [place])[0], start, end, facts), []
 
 
 def _place(found: RecordedTracks, options: dict[str, Any]) -> int:
@@ -111,7 +111,7 @@ def _place(found: RecordedTracks, options: dict[str, Any]) -> int:
     return found.at(track, int(options["time"]) // 1000)
 
 
-def _names(found: RecordedTracks, places: Any) -> list[str]:
+def names_of(found: RecordedTracks, places: Any) -> list[str]:
     """The names of the nodes of some spans."""
     ranks = found.rank[found.track[places]].tolist()
     rows_of = found.row[places].tolist()
