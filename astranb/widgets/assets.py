@@ -32,13 +32,8 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-<<<<<<< HEAD
         "counted", "editor", "judged", "loader", "offline", "packed", "pair", "recorded", "replayed",
-        "reported", "runs", "schedule", "study", "trace_graph", "tree_page", "workbench",
-=======
-        "counted", "editor", "loader", "offline", "packed", "pair", "recorded", "replayed", "reported",
-        "runs", "schedule", "study", "trace_graph", "traced", "tree_page", "workbench",
->>>>>>> main
+        "reported", "runs", "schedule", "study", "trace_graph", "traced", "tree_page", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
