@@ -1,9 +1,10 @@
-"""How fast a model of a corpus is fitted and draws."""
+"""How fast models of a corpus are fitted and draw."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
@@ -15,9 +16,11 @@ __all__ = ["corpus"]
 _SHAPES = ((12, 768), (16, 1024), (24, 1024), (24, 1536), (24, 2048), (32, 2560))
 _PLANS = ((2, 1, 1), (1, 4, 1), (2, 2, 1), (4, 2, 1), (2, 4, 1), (2, 2, 2), (1, 2, 2), (4, 1, 2), (4, 2, 2))
 
+_SMALL = 4e8  # parameters
+
 
 def corpus(row: Any) -> None:
-    """Measure a fit to 1,000 traces of steps of GPTs, and a workload of 100,000 nodes."""
+    """Measure a fit to 1,000 traces of steps of GPTs, 100,000 nodes drawn; with PyTorch a network."""
     jobs: list[CorpusJob] = []
     for (layers, hidden), (tensor, data, pipeline), batch in itertools.product(_SHAPES, _PLANS, (8, 16, 32)):
         heads = hidden // 64
@@ -41,3 +44,17 @@ def corpus(row: Any) -> None:
     made = model_of.sample(tensor=4, data=16, pipeline=2, parameters=2.7e9, batch=16)
     drawn_s = (perf_counter() - began) * 1e5 / made.nodes
     row(f"100,000 nodes of {made.nodes:,} drawn (limit 5 s)", drawn_s, "s", "the limit", drawn_s / 5)
+    if find_spec("torch") is None:
+        return
+    small = [one for one in jobs if one.parameters < _SMALL]
+    began = perf_counter()
+    network = Corpus(small).fit(network=True)
+    trained_s = perf_counter() - began
+    what = f"corpus: network trained on {len(small)} small workloads (limit 120 s)"
+    row(what, trained_s, "s", "the limit", trained_s / 120)
+    began = perf_counter()
+    made = network.sample(tensor=4, data=64, pipeline=2, parameters=2e8, batch=16)
+    drawn_s = (perf_counter() - began) * 1e5 / made.nodes
+    row(
+        f"100,000 nodes of {made.nodes:,} written by it (limit 30 s)", drawn_s, "s", "the limit", drawn_s / 30
+    )

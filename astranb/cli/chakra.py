@@ -13,6 +13,7 @@ from astranb.explore.options.model import add_model_options, workload_of
 
 from .arguments import add_command, add_output, add_verbs
 from .chakra_cases import add_case_options, generate_cases
+from .chakra_corpus import add_synthesize
 from .chakra_formats import check, convert, info, opened, without_durations
 from .chakra_look import add_views, viewed
 from .chakra_merge import add_merge_commands
@@ -99,24 +100,7 @@ def add_commands(commands: Any) -> None:
 
     add_scale(verbs)
 
-    synthesize = add_command(
-        verbs, "synthesize", "learn from a corpus of traces and write a synthetic workload", _synthesize
-    )
-    synthesize.add_argument(
-        "corpus", nargs="+",
-        help="folder of PREFIX.RANK.et, PREFIX or FILE.et; beside it PREFIX.groups.json and PREFIX.job.json",
-    )  # fmt: skip
-    add_output(synthesize, "write PREFIX.RANK.et, its groups and conditions", required=True, metavar="PREFIX")
-    synthesize.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
-    synthesize.add_argument("--model-size", type=float, metavar="P", help="parameters of the model, as 1e9")
-    synthesize.add_argument("--batch", type=float, metavar="B", help="batch of a step, in the corpus' unit")
-    for flag, what in (("tp", "parts of matrices"), ("pp", "stages"), ("dp", "replicas")):
-        synthesize.add_argument(f"--{flag}", type=int, metavar="N", help=f"{what} (default: the corpus')")
-    synthesize.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
-    synthesize.add_argument(
-        "--report", metavar="FILE.json",
-        help="write how near held-out workloads are, on simulated clusters too, and what is given away",
-    )  # fmt: skip
+    add_synthesize(verbs)
 
     add_merge_commands(verbs)
 
@@ -263,35 +247,3 @@ def _draw_page(args: argparse.Namespace) -> Report:
     document = {"nodes": tree.count, "modules": len(tree) - 1, "by": tree.by, "notes": list(tree.notes)}
     text = f"{tree.count:,} nodes in {len(tree) - 1:,} modules by {tree.by}"
     return Report(document, [text], notes=[*found.notes, *tree.notes])
-
-
-def _synthesize(args: argparse.Namespace) -> Report:
-    from astranb.chakra import summary
-    from astranb.chakra.corpus import Corpus, CorpusModel, read_corpus
-    from astranb.core.files import whole_file
-    from astranb.explore import corpus_report
-
-    jobs = read_corpus(*args.corpus)
-    made = CorpusModel(jobs).sample(
-        parameters=args.model_size, batch=args.batch, tensor=args.tp, data=args.dp, pipeline=args.pp,
-        ranks=args.ranks, seed=args.seed,
-    )  # fmt: skip
-    files = [str(file) for file in made.write(args.output)]
-    plan = {name: getattr(made, name) for name in ("tensor", "data", "pipeline")}
-    document = {"ranks": made.ranks, "nodes": made.nodes, **plan, "first": summary(made.traces[0])}
-    text = f"{made.ranks} ranks, {made.nodes:,} nodes, like {len(jobs)} workloads: {args.output}.RANK.et"
-    lines = [f"{text} (tensor {made.tensor}, data {made.data}, pipeline {made.pipeline})"]
-    if args.report:
-        report = corpus_report(Corpus.of(jobs, seed=args.seed), seed=args.seed)
-        with whole_file(Path(args.report)) as file:
-            file.write(json.dumps(report, indent=1).encode())
-        document["report"] = report
-        clusters, verbatim = report["clusters"], report["privacy"]["verbatim_sizes"]
-        mean = max(max(abs(row["makespan_off"]), abs(row["exposed_off"])) for row in clusters)
-        single = max(row["worst_pair_off"] for row in clusters)
-        lines.append(
-            f"held-out workloads on {len(clusters)} clusters: means of makespan and exposed communication "
-            f"off by {mean:.1%}, a single makespan by {single:.1%} at most; {verbatim:.0f} sizes verbatim: "
-            f"{args.report}"
-        )
-    return Report(document | {"files": files}, lines)

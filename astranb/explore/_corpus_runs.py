@@ -24,13 +24,15 @@ CLUSTERS: Final[Mapping[str, tuple[tuple[str, ...], tuple[float, ...], tuple[int
 """Topologies, GB/s and ns of links, all assumed: from fast to so slow that communication dominates."""
 
 
-def corpus_report(corpus: Corpus, *, seed: int = 0) -> dict[str, Any]:
+def corpus_report(corpus: Corpus, *, network: bool = False, seed: int = 0) -> dict[str, Any]:
     """Judge a model of a corpus: quality and privacy of what it draws.
 
     Parameters
     ----------
     corpus : Corpus
         A model is fitted to its training part.
+    network : bool
+        Train the network instead of the statistical model.
     seed : int
 
     Returns
@@ -39,7 +41,9 @@ def corpus_report(corpus: Corpus, *, seed: int = 0) -> dict[str, Any]:
         ``clusters``: workloads drawn under the conditions of each held-out one, as
         :func:`compare_on_clusters` gives them; ``distances`` of these: as
         :func:`astranb.chakra.corpus.quality`; ``privacy`` of as many as there are to learn from, drawn
-        without conditions: as :func:`astranb.chakra.corpus.privacy`.
+        without conditions: as :func:`astranb.chakra.corpus.privacy`; ``learnt_from``, ``held_out`` and
+        ``unlike``: how many workloads were learnt from, compared, and left out because nothing that was
+        learnt from is divided like them.
 
     Raises
     ------
@@ -52,22 +56,23 @@ def corpus_report(corpus: Corpus, *, seed: int = 0) -> dict[str, Any]:
     if len(corpus.training) < 2 or not held:
         what = f"{len(corpus.training)} workloads to learn from, and {len(held)} held out"
         raise InputError(what, where="corpus", hint="give four or more")
-    model = corpus.fit()
-    made = [
-        model.sample(
-            parameters=one.parameters,
-            batch=one.batch,
-            tensor=one.tensor,
-            data=one.data,
-            pipeline=one.pipeline,
-            seed=seed + at,
-        )
-        for at, one in enumerate(held)
-    ]
+    model = corpus.fit(network=network)
+    compared, made = [], []
+    for at, one in enumerate(held):
+        plan = {"tensor": one.tensor, "data": one.data, "pipeline": one.pipeline}
+        if model.knows(**plan):
+            compared.append(one)
+            made.append(model.sample(parameters=one.parameters, batch=one.batch, **plan, seed=seed + at))
+    if not compared:
+        what = f"none of {len(held)} held-out workloads is divided like one learnt from"
+        raise InputError(what, where="corpus", hint="give more workloads of each plan")
     free = [model.sample(seed=seed + at) for at in range(len(corpus.training))]
     return {
-        "clusters": compare_on_clusters(held, made),
-        "distances": quality(held, made, corpus.training),
+        "learnt_from": len(corpus.training),
+        "held_out": len(compared),
+        "unlike": len(held) - len(compared),
+        "clusters": compare_on_clusters(compared, made),
+        "distances": quality(compared, made, corpus.training),
         "privacy": privacy(corpus.training, held, free),
     }
 
@@ -85,7 +90,8 @@ def compare_on_clusters(recorded: Sequence[CorpusJob], made: Sequence[CorpusJob]
     list of dict
         For each cluster: the mean over workloads of makespan and exposed communication (time in which a
         rank does not compute, mean over ranks) of both, in seconds; how far the made mean is off
-        (``makespan_off``, ``exposed_off``), and the worst single pair.
+        (``makespan_off``, ``exposed_off``); the worst single pair (``worst_pair_off`` of makespans,
+        ``worst_pair_exposed_off``), and the median makespan of pairs (``median_pair_off``).
     """
     if not recorded or [one.ranks for one in recorded] != [one.ranks for one in made]:
         raise InputError("the workloads are no pairs of as many ranks", where="compare", hint="sample again")
@@ -96,10 +102,11 @@ def compare_on_clusters(recorded: Sequence[CorpusJob], made: Sequence[CorpusJob]
         )
         mean = both.mean(axis=0)
         off = mean[1] / np.maximum(mean[0], 1e-12) - 1
-        each = np.abs(both[:, 1, 0] / both[:, 0, 0] - 1)
+        each, hidden = np.abs(both[:, 1] / np.maximum(both[:, 0], 1e-12) - 1).T
         row = {"cluster": name, "makespan_s": mean[:, 0].tolist(), "exposed_s": mean[:, 1].tolist()}
         row |= {"makespan_off": float(off[0]), "exposed_off": float(off[1])}
-        rows.append(row | {"worst_pair_off": float(each.max()), "median_pair_off": float(np.median(each))})
+        row |= {"worst_pair_off": float(each.max()), "median_pair_off": float(np.median(each))}
+        rows.append(row | {"worst_pair_exposed_off": float(hidden.max())})
     return rows
 
 

@@ -10,6 +10,8 @@ __all__ = [
     "COUNTED_PLAYER",
     "EDITOR",
     "ENTRY",
+    "JUDGED_MODULES",
+    "JUDGED_PLAYER",
     "MODULES",
     "PAIR",
     "PANELS",
@@ -30,8 +32,8 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "counted", "editor", "loader", "offline", "packed", "pair", "recorded", "replayed", "reported",
-        "runs", "schedule", "study", "trace_graph", "traced", "tree_page", "workbench",
+        "counted", "editor", "judged", "loader", "offline", "packed", "pair", "recorded", "replayed",
+        "reported", "runs", "schedule", "study", "trace_graph", "traced", "tree_page", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
@@ -83,6 +85,8 @@ TRACED_PLAYER = _joined("loader", "messages", "packed", "traced")
 
 COUNTED_PLAYER = _joined("loader", "packed", "counted")
 """What shows statistics of traces in one."""
+JUDGED_PLAYER = _joined("loader", "packed", "judged")
+"""What shows reports about models of a corpus in one."""
 
 MODULES = {
     file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
@@ -111,6 +115,8 @@ RECORDED_MODULES = _needed("recordings")
 
 COUNTED_MODULES = _needed("statistics")
 """Those of a page of statistics."""
+JUDGED_MODULES = _needed("quality")
+"""Those of a page about models of a corpus."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

@@ -5,33 +5,38 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra import NodeType, Trace, TraceBuilder, check
+from astranb.chakra import NodeType, Trace, TraceBuilder, check, link_job, recorded_files
 from astranb.chakra.corpus import Corpus, CorpusJob, CorpusModel, privacy, quality, read_corpus
+from astranb.chakra.corpus.depth import with_stages
 from astranb.chakra.corpus.outline import outline_of
 from astranb.chakra.corpus.writer import written
 from astranb.core.errors import InputError
 from astranb.explore import compare_on_clusters, corpus_report
 from astranb.workload.models import TRANSFORMERS, Parallelism, workload
 
+DATA = Path(__file__).resolve().parents[1] / "data" / "recorded"
 PLANS = [(2, 1, 1), (2, 2, 1), (4, 2, 1), (2, 2, 2)]
 MODELS = [(4, 256), (4, 512), (6, 512), (8, 512), (8, 768), (12, 768)]
 
 
 @cache
-def job(layers: int, hidden: int, tensor: int, data: int, pipeline: int, batch: int) -> CorpusJob:
+def job(
+    layers: int, hidden: int, tensor: int, data: int, pipeline: int, batch: int, micro: int | None = None
+) -> CorpusJob:
     """A GPT of so many layers."""
     model = replace(
         TRANSFORMERS["gpt3-125m"], layers=layers, ffn=4 * hidden, expert_ffn=4 * hidden, sequence=512,
         hidden=hidden, heads=hidden // 64, kv_heads=hidden // 64,
     )  # fmt: skip
     plan = Parallelism(data=data, tensor=tensor, pipeline=pipeline)
-    step = workload(model, plan, batch=batch, gpu="h100-sxm")
+    step = workload(model, plan, batch=batch, gpu="h100-sxm", microbatches=micro)
     groups = {str(name): ranks for name, ranks in step.groups.items()}
     traces = [step.trace(rank) for rank in range(step.ranks)]
     return CorpusJob(traces, groups, model.parameters, batch, tensor, data, pipeline)
@@ -109,6 +114,34 @@ def test_a_grammar_gives_the_trace_back_and_that_of_a_deeper_model(plan):
         assert [node.letter for node in more] == deeper.stages[stage].letters
 
 
+@pytest.mark.parametrize("asked", [2, 4, 6])
+def test_a_grammar_gives_the_schedule_of_another_number_of_stages(asked):
+    """All of these have 16 microbatches, so that only places in the schedule differ."""
+    here, there = (outline_of(job(12, 256, 1, 2, stages, 32, 16)) for stages in (3, asked))
+    moved = with_stages(here, asked)
+    assert moved is not None
+    assert moved.plan == (1, 2, asked)
+    for stage in range(asked):
+        same, made = there.expanded(stage), moved.expanded(stage, there.layers - moved.layers)
+        assert [node.parents for node in made] == [node.parents for node in same]
+        kinds = [
+            [one.letters[node.letter][:6] for node in nodes] for one, nodes in ((moved, made), (there, same))
+        ]
+        assert kinds[0] == kinds[1]
+        assert [node.tag for node in made] == [node.tag for node in same]
+
+
+def test_another_number_of_stages_needs_one_between_the_ends():
+    two = outline_of(job(12, 256, 1, 2, 2, 32, 16))
+    assert with_stages(two, 4) is None
+    assert with_stages(two, 1) is None
+    assert with_stages(outline_of(unlike_ranks()), 3) is None
+    model = CorpusModel([job(12, 256, 1, 2, stages, 16, 4) for stages in (2, 3)])
+    made = model.sample(pipeline=5, seed=2)
+    assert (made.ranks, made.pipeline) == (10, 5)
+    consistent(made)
+
+
 def test_the_sizes_of_the_corpus_write_its_own_workload():
     recorded = job(4, 256, 2, 2, 2, 8)
     outline = outline_of(recorded)
@@ -151,6 +184,7 @@ def test_held_out_workloads_are_near_and_nothing_is_verbatim(corpus):
     for row in report["clusters"]:
         assert abs(row["makespan_off"]) < 0.1
         assert abs(row["exposed_off"]) < 0.1
+        assert max(row["worst_pair_off"], row["worst_pair_exposed_off"]) < 0.1
     assert {row["cluster"] for row in report["clusters"]} == {"ring", "switch", "full mesh", "nodes of 2"}
     found = report["privacy"]
     assert found["verbatim_sizes"] == 0
@@ -186,6 +220,38 @@ def test_ranks_that_differ_are_stages_of_their_own():
     text = b"".join(trace.data for trace in made.traces)
     assert b"private" not in text
     assert 777 not in made.traces[0].comm_size
+
+
+@cache
+def recorded(name: str) -> CorpusJob:
+    """A step of PyTorch on gloo as tests/data/recorded has it: hundreds of nodes, all ranks different."""
+    linked = link_job(recorded_files(DATA / name))
+    return CorpusJob(linked.traces, linked.groups, data=len(linked.traces))
+
+
+def test_recorded_jobs_beside_generated_ones():
+    made = [job(*size, *plan, 8) for size in MODELS[:3] for plan in PLANS[:2]]
+    model = CorpusModel([*made, recorded("two"), recorded("four")])
+    for data in (2, 4):
+        like = model.sample(tensor=1, data=data, pipeline=1, seed=data)
+        consistent(like)
+        assert (like.data, like.ranks) == (data, data)
+        assert len(like.traces[0]) > 700
+    kinds = [set(one.traces[0].comm_type.tolist()) for one in (like, recorded("four"))]
+    assert kinds[0] == kinds[1]
+    assert len(model.sample(tensor=2, data=1, pipeline=1).traces[0]) < 100
+    with pytest.raises(InputError, match="the corpus has no such plan"):
+        model.sample(tensor=1, data=8, pipeline=1)  # ranks that differ are as many as were recorded
+
+
+def test_workloads_that_nothing_is_like_are_left_out_of_a_report():
+    report = corpus_report(
+        Corpus([recorded("two"), job(4, 256, 2, 1, 1, 8)], [recorded("four"), recorded("two")])
+    )
+    assert (report["held_out"], report["unlike"]) == (1, 1)
+    assert all(row["worst_pair_off"] < 0.1 for row in report["clusters"])
+    with pytest.raises(InputError, match="none of 1 held-out workloads is divided like"):
+        corpus_report(Corpus([recorded("two")] * 2, [recorded("four")]))
 
 
 def test_a_corpus_is_written_and_read(tmp_path):

@@ -209,7 +209,8 @@ def test_a_workload_like_those_of_a_corpus(tmp_path, capsys):
     assert "(tensor 1, data 4, pipeline 1)" in said
     assert "0 sizes verbatim" in said
     assert b"secret" not in Path(f"{out}.3.et").read_bytes()
-    assert {"clusters", "distances", "privacy"} == json.loads(Path(report).read_text()).keys()
+    found = json.loads(Path(report).read_text())["statistical"]
+    assert {"clusters", "distances", "privacy", "learnt_from", "held_out", "unlike"} == found.keys()
     assert main([*words, "--pp", "3"]) == 2
     assert "4 ranks, and tensor, data, pipeline 1, 1, 3" in capsys.readouterr().err
 
@@ -228,6 +229,7 @@ def test_a_picture(file, tmp_path, capsys):
         ("convert FILE --output x --npus 0", "0 ranks"),
         ("synthesize FILE --output x --pp 7", "the corpus has no such plan"),
         ("synthesize none --output x", "no trace none.0.et"),
+        ("synthesize FILE --output x --report x.txt", "name it FILE.json or FILE.html"),
         ("draw FILE --output x.png", "use FILE.svg or FILE.dot"),
         ("timeline FILE --output x.txt", "use FILE.json"),
         ("compare FILE none.et", "No such file"),

@@ -86,7 +86,7 @@ def read_corpus(*places: str | Path) -> list[CorpusJob]:
     """Read the workloads of folders, of prefixes of ``PREFIX.RANK.et``, or of one of these files.
 
     ``PREFIX.groups.json`` holds the groups. ``PREFIX.job.json`` holds the conditions by the names of the
-    parameters of :class:`CorpusJob`; without it every rank counts as a stage of its own.
+    parameters of :class:`CorpusJob`; without a degree of parallelism every rank counts as a stage of its own.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _read(prefix: Path) -> CorpusJob:
         given = read_document(conditions)
         sizes = {name: given.get(name, one).real(1e-9, 1e18) for name, one in sizes.items()}
         degrees = {name: given.get(name, one).number(1, len(traces)) for name, one in degrees.items()}
-    else:
+    if not conditions.exists() or not any(name in given.value for name in degrees):
         degrees["pipeline"] = len(traces)
     return CorpusJob(
         traces, members, sizes["parameters"], sizes["batch"],

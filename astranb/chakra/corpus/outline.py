@@ -18,7 +18,17 @@ from astranb.core.errors import InputError
 
 from .job import CorpusJob
 
-__all__ = ["SIZES", "GroupRole", "Letter", "NodePattern", "Outline", "outline_of"]
+__all__ = [
+    "SIZES",
+    "GrammarStage",
+    "GroupRole",
+    "Letter",
+    "NodePattern",
+    "Outline",
+    "agree",
+    "outline_of",
+    "stage_of",
+]
 
 SIZES: Final = ("num_ops", "tensor_size", "comm_size", "duration_ns")
 """What a symbol has a distribution of."""
@@ -58,10 +68,27 @@ class NodePattern(NamedTuple):
 
 
 @dataclass
-class _Stage:
+class GrammarStage:
+    """The nodes of a stage in order: their letters, dependencies, tags of messages, and modules."""
+
     letters: list[int]
     tags: list[int]
     modules: RepeatedModules
+
+    @property
+    def parents(self) -> Sequence[tuple[int, ...]]:
+        """What each node waits for."""
+        return self.modules.parents
+
+
+def stage_of(
+    rows: list[int], parents: Sequence[tuple[int, ...]], tags: list[int], letters: Sequence[Letter]
+) -> GrammarStage:
+    """Divide a stage into modules; what other stages have to agree with is never repeated another time."""
+    crosses = np.array([letters[at].crosses_stages for at in rows], bool)
+    return GrammarStage(
+        rows, tags, RepeatedModules.of(np.where(crosses, -1 - np.arange(len(rows)), rows), parents)
+    )
 
 
 @dataclass
@@ -80,19 +107,30 @@ class Outline:
         How often the commonest module is repeated in a stage; 0 for no module.
     plan : tuple of int
         Tensor, data, pipeline: that of the job, or one stage for each rank where ranks of a stage differ.
+    divided : bool
+        Whether the plan is that of the job.
     """
 
     letters: list[Letter]
     sizes: np.ndarray
     signature: tuple[tuple[object, ...], ...]
-    stages: list[_Stage]
+    stages: list[GrammarStage]
     layers: int
     plan: tuple[int, int, int]
+    divided: bool
 
     @property
     def rows(self) -> int:
         """Nodes of the first stage."""
         return len(self.stages[0].letters)
+
+    def counts(self, more: int = 0) -> np.ndarray:
+        """Count the nodes of each symbol in all stages, with so many more layers."""
+        at = np.concatenate(
+            [[node.letter for node in self.expanded(stage, more)] for stage in range(len(self.stages))]
+        )
+        symbols = np.array([one.symbol for one in self.letters])
+        return np.bincount(symbols[at], minlength=len(self.sizes))
 
     def expanded(self, stage: int, more: int = 0) -> list[NodePattern]:
         """Write out a stage, with so many more layers (or fewer) in each of its modules."""
@@ -145,22 +183,20 @@ def _outline(job: CorpusJob, plan: tuple[int, int, int]) -> Outline:
             tags.setdefault((*ends, tag), sum(1 for one in tags if one[:2] == ends)) if tag >= 0 else -1
             for ends, tag in zip(first.ends, first.tags, strict=True)
         ]
-        # What other stages have to agree with is never repeated another number of times.
-        crosses = np.array([one.crosses_stages for one in first.letters], bool)
-        alone = -1 - np.arange(len(row_letters))
-        modules = RepeatedModules.of(np.where(crosses, alone, row_letters), first.parents)
-        stages.append(_Stage(row_letters, row_tags, modules))
-    _agree(stages, list(letters), job)
+        stages.append(stage_of(row_letters, first.parents, row_tags, list(letters)))
+    if what := agree(stages, list(letters)):
+        raise InputError(what, where=job.traces[0].source, hint="leave this workload out of the corpus")
     layers = commonest_repeats(one.modules for one in stages)
     for one in stages:
         one.modules.keep(layers)
     sizes = np.array([key[1] for key in symbols], float).reshape(len(symbols), len(SIZES))
     kinds = tuple((key[0], *(int(np.sign(one)) for one in key[1])) for key in symbols)  # type: ignore[attr-defined]
-    return Outline(list(letters), sizes, kinds, stages, layers, plan)
+    divided = plan == (job.tensor, job.data, job.pipeline)
+    return Outline(list(letters), sizes, kinds, stages, layers, plan, divided)
 
 
-def _agree(stages: Sequence[_Stage], letters: Sequence[Letter], job: CorpusJob) -> None:
-    """Refuse stages that send other messages than they receive, or differ in a group's calls."""
+def agree(stages: Sequence[GrammarStage], letters: Sequence[Letter]) -> str:
+    """Say whether stages send other messages than they receive, or differ in a group's calls."""
     sent: Counter[tuple[int, ...]] = Counter()
     received: Counter[tuple[int, ...]] = Counter()
     calls: dict[GroupRole, dict[int, list[tuple[int, int]]]] = {}
@@ -175,12 +211,10 @@ def _agree(stages: Sequence[_Stage], letters: Sequence[Letter], job: CorpusJob) 
                 by_stage = calls.setdefault(one.role, {other: [] for other in one.role.stages})
                 by_stage[own].append((one.collective, one.symbol))
     if sent != received:
-        what = "the ranks send other messages than they receive"
-    elif any(some != each[role.stages[0]] for role, each in calls.items() for some in each.values()):
-        what = "the ranks of a group do other collectives, or in another order"
-    else:
-        return
-    raise InputError(what, where=job.traces[0].source, hint="leave this workload out of the corpus")
+        return "the ranks send other messages than they receive"
+    if any(some != each[role.stages[0]] for role, each in calls.items() for some in each.values()):
+        return "the ranks of a group do other collectives, or in another order"
+    return ""
 
 
 class _Columns(NamedTuple):

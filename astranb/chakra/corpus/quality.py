@@ -18,6 +18,7 @@ from .writer import kind_name
 __all__ = ["privacy", "quality"]
 
 _QUANTILES: Final = (np.arange(200) + 0.5) / 200
+_LEAST_SPREAD: Final = 0.1  # of a logarithm in a corpus: sizes that are all the same would count too much
 
 
 def quality(
@@ -93,7 +94,7 @@ def privacy(
     learnt, unseen, drawn = (
         np.array([_point(one, kinds) for one in jobs]) for jobs in (training, held_out, made)
     )
-    scale = np.maximum(learnt.std(axis=0), 1e-3)
+    scale = np.maximum(learnt.std(axis=0), _LEAST_SPREAD)
     real = np.concatenate([learnt, unseen]) / scale
     apart = _apart(real, real)
     np.fill_diagonal(apart, np.inf)

@@ -919,6 +919,30 @@ export interface CountedRecording extends PackedHeader {
   title: string;
   counted: Counted;
 }
+/** What Python's corpus_report says about a model (explore/_corpus_runs.py). */
+export interface JudgedCluster {
+  cluster: string;
+  makespan_s: [number, number];
+  exposed_s: [number, number];
+  makespan_off: number;
+  exposed_off: number;
+  worst_pair_off: number;
+  median_pair_off: number;
+  worst_pair_exposed_off: number;
+}
+export interface Judged {
+  model: string;
+  learnt_from: number;
+  held_out: number;
+  unlike: number;
+  clusters: JudgedCluster[];
+  distances: Record<string, { distance: number | null; baseline: number | null; ratio: number | null }>;
+  privacy: Record<"nearest" | "nearest_training" | "nearest_held_out" | "membership_auc" | "verbatim_sizes" | "verbatim_names", number>;
+}
+export interface JudgedRecording extends PackedHeader {
+  title: string;
+  judged: Judged[];
+}
 export interface TracedRecording extends PackedHeader {
   scene: SceneMessage;
   state: State;
