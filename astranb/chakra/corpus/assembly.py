@@ -59,6 +59,7 @@ class WorkloadAssembly:
         self._stages: list[tuple[list[int], list[tuple[int, ...]], list[int]]] = []
         self._messages: dict[tuple[int, int, int], int] = {}  # source, target, number: symbol
         self._done: Counter[tuple[int, int, int]] = Counter()  # type, source, target
+        self._ahead: dict[int, list[int]] = {}  # of each stage: sends to the next one before each receipt
         self._calls: list[tuple[GroupRole, int, int]] = []  # of several stages, in one order for all: symbols
         self._begin()
 
@@ -138,10 +139,10 @@ class WorkloadAssembly:
             return False
         peer, members = places
         if peer >= 0:
-            return (
-                self._due(peer)[token.type] > 0
-                if peer < own
-                else self.budget.left[token.peer, token.type] > 0
+            if peer > own:
+                return self.budget.left[token.peer, token.type] > 0
+            return self._due(peer)[token.type] > 0 and not (
+                token.type == _RECV and peer == own - 1 and self._too_early()
             )
         if token.group is None:
             return True
@@ -158,6 +159,12 @@ class WorkloadAssembly:
             GroupRole(*token.group[:2], members),
             token.collective,
         )
+
+    def _too_early(self) -> bool:
+        """Say whether the previous stage may send the next message only after it gets one from here."""
+        own, ahead = self.own, self._ahead.get(self.own - 1, [])
+        sent = self._done[_SEND, own, own - 1]
+        return sent < len(ahead) and self._done[_RECV, own - 1, own] >= ahead[sent]
 
     def _waiting(self) -> list[int]:
         """Give the calls of earlier stages that this one has yet to join, in order."""
@@ -269,6 +276,8 @@ class WorkloadAssembly:
         """Give the tag and symbol of a message: both ends have the same."""
         ends = (self.own, letter.peer) if letter.type == _SEND else (letter.peer, self.own)
         tag = self._done[letter.type, *ends]
+        if letter.type == _RECV and letter.peer == self.own + 1:
+            self._ahead.setdefault(self.own, []).append(self._done[_SEND, self.own, letter.peer])
         self._done[letter.type, *ends] += 1
         if (*ends, tag) not in self._messages:
             self._messages[*ends, tag] = self._symbol(key, letter, sizes, signs)
