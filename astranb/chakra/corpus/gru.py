@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import pickle
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
-from astranb.core.files import whole_file
+from astranb.core.state import read_tables, write_tables
 
 from .sizes import SizeModel
 from .tokens import NodeToken, Repetition, Vocabulary
@@ -27,7 +26,6 @@ with needs_extra("the network of a corpus"):
 __all__ = ["Sequences", "StageNetwork", "read_network", "trained", "write_network"]
 
 _FORMAT: Final = "astranb corpus network 1"
-_CLASS: Final = "class"
 _CLASSES: Final[dict[str, Any]] = {
     one.__name__: one for one in (SizeModel, TotalsModel, Vocabulary, NodeToken, Repetition)
 }
@@ -215,12 +213,12 @@ class StageWriter:
 
 
 def write_network(path: Path, network: StageNetwork, document: dict[str, Any]) -> Path:
-    """Write a network, and what belongs to it: arrays and plain values, no code."""
-    content = {_FORMAT: network.shape, "weights": network.state_dict()}
-    buffer = io.BytesIO()
-    torch.save(content | {"document": _plain(document)}, buffer)
-    with whole_file(path) as file:
-        file.write(buffer.getvalue())
+    """Write a network, and what belongs to it: named arrays, and their places in a JSON document."""
+    weights = {name: one.numpy() for name, one in network.state_dict().items()}
+    tables: dict[str, np.ndarray] = {}
+    content = _plain({"shape": network.shape, "weights": weights, "document": document}, tables)
+    tables[_FORMAT] = np.frombuffer(json.dumps(content).encode(), np.uint8)
+    write_tables(path, tables)
     return path
 
 
@@ -230,55 +228,60 @@ def read_network(path: Path) -> tuple[StageNetwork, dict[str, Any]]:
     Raises
     ------
     InputError
-        The file is something else.
+        There is no such file, it is something else, or it is damaged.
     """
+    hint = "give a file that CorpusNetwork.save wrote"
+    tables = read_tables(path, "a network of a corpus", hint)
     try:
-        content = torch.load(path, weights_only=True)
-        network = StageNetwork(*content[_FORMAT])
-        network.load_state_dict(content["weights"])
-        return network.eval(), _restored(content["document"])
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=str(path), hint="check the name") from None
-    except (ValueError, KeyError, TypeError, IndexError, RuntimeError, EOFError, pickle.UnpicklingError):
-        hint = "give a file that CorpusNetwork.save wrote"
+        content = _restored(json.loads(tables[_FORMAT].tobytes()), tables)
+        network = StageNetwork(*content["shape"])
+        network.load_state_dict({name: torch.tensor(one) for name, one in content["weights"].items()})
+        return network.eval(), content["document"]
+    except (ValueError, KeyError, TypeError, IndexError, RuntimeError, AttributeError):
         raise InputError("this is no network of a corpus", where=str(path), hint=hint) from None
 
 
-def _plain(value: Any) -> Any:
-    """Give arrays as tensors, and what is of a class as its name and its parts."""
+def _plain(value: Any, tables: dict[str, np.ndarray]) -> Any:
+    """Move arrays to tables, and give what JSON does not have as its class and its parts."""
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(value))
+        tables[name := f"array {len(tables)}"] = value
+        return {"array": name}
     if isinstance(value, Vocabulary):
-        return {_CLASS: "Vocabulary", "parts": _plain([value.tokens, value.patterns, value.calls_last])}
+        return _of_class(value, [value.tokens, value.patterns, value.calls_last], tables)
     if isinstance(value, SizeModel | TotalsModel):
-        return {_CLASS: type(value).__name__, "parts": _plain(vars(value))}
+        return _of_class(value, vars(value), tables)
     if isinstance(value, NodeToken | Repetition):
-        return {_CLASS: type(value).__name__, "parts": _plain(list(value))}
+        return _of_class(value, list(value), tables)
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {"items": [[_plain(one, tables) for one in pair] for pair in value.items()]}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(one, tables) for one in value]
     if isinstance(value, tuple):
-        return tuple(_plain(one) for one in value)
+        return {"tuple": [_plain(one, tables) for one in value]}
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _restored(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.numpy()
-    if isinstance(value, dict):
-        found = {key: _restored(one) for key, one in value.items()}
-        if _CLASS not in found:
-            return found
-        kind, parts = _CLASSES[found[_CLASS]], found["parts"]
-        if isinstance(parts, list):
-            return kind(*parts)
-        made = kind.__new__(kind)
-        vars(made).update(parts)
-        return made
-    if isinstance(value, list | tuple):
-        return type(value)(_restored(one) for one in value)
-    return value
+def _of_class(value: Any, parts: Any, tables: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {"class": type(value).__name__, "parts": _plain(parts, tables)}
+
+
+def _restored(value: Any, tables: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, list):
+        return [_restored(one, tables) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return tables[value["array"]]
+    if "tuple" in value:
+        return tuple(_restored(value["tuple"], tables))
+    if "items" in value:
+        return {key: one for key, one in _restored(value["items"], tables)}  # noqa: C416 - lists of two
+    kind, parts = _CLASSES[value["class"]], _restored(value["parts"], tables)
+    if isinstance(parts, list):
+        return kind(*parts)
+    made = kind.__new__(kind)
+    vars(made).update(parts)
+    return made
 
 
 def trained(
