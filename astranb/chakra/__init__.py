@@ -16,7 +16,7 @@ from ._compare import compare
 from ._draw import draw
 from ._faults import TraceFault, faults, rank_faults
 from ._feeder import Feeder, IssuePlace, IssueQueue, issue_order, issue_places
-from ._file import groups_file, present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
+from ._file import beside, present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
 from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
 from ._group_file import read_groups
 from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
@@ -42,7 +42,7 @@ from ._summary import as_document, durations_note, summary, untimed
 from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
 from ._task_graph_traces import task_graph_traces, write_task_graph
 from ._template import Hole, Template
-from ._timeline import Times, job_times, recorded_times
+from ._timeline import Times, durations_ns, job_times, recorded_times
 from ._trace import Trace
 
 __all__ = [
@@ -84,6 +84,7 @@ __all__ = [
     "TraceFault",
     "TraceStatistics",
     "as_document",
+    "beside",
     "case",
     "check",
     "compare",
@@ -91,10 +92,10 @@ __all__ = [
     "draw_module",
     "draw_modules",
     "durations_note",
+    "durations_ns",
     "faults",
     "from_networkx",
     "graph_trace",
-    "groups_file",
     "is_merged",
     "issue_order",
     "issue_places",

@@ -19,7 +19,7 @@ from ._trace import Trace
 
 __all__ = [
     "MOST_BYTES",
-    "groups_file",
+    "beside",
     "present_ranks",
     "rank_file",
     "read",
@@ -235,20 +235,22 @@ def present_ranks(prefix: str | Path) -> list[int]:
         ) from None
 
 
-def groups_file(prefix: str | Path) -> Path | None:
-    """Find the file of groups beside traces, as ``link``, ``generate`` and others write it.
+def beside(prefix: str | Path, ending: str) -> Path | None:
+    """Find a file beside traces, as ``link``, ``generate`` and others write them.
 
     Parameters
     ----------
     prefix : str or Path
-        The file names without ``.RANK.et``.
+        The traces' file names without ``.RANK.et``.
+    ending : str
+        ``groups.json``, ``system.json`` or ``network.yml``.
 
     Returns
     -------
     Path or None
-        ``PREFIX.groups.json``, if there is one.
+        ``PREFIX.ENDING``, if there is one.
     """
-    file = Path(f"{prefix}.groups.json")
+    file = Path(f"{prefix}.{ending}")
     return file if file.is_file() else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -72,6 +72,8 @@ class LinkedJob(NamedTuple):
 def recorded_files(prefix: str | Path) -> list[RankFiles]:
     """Find what :func:`record` wrote: ``PREFIX.RANK.et.json`` and ``PREFIX.RANK.kineto.json.gz``.
 
+    Where no rank has a host trace, Kineto's alone are taken.
+
     Raises
     ------
     InputError
@@ -86,10 +88,13 @@ def recorded_files(prefix: str | Path) -> list[RankFiles]:
         ]
         if not hosts and not devices:
             break
-        if not hosts or not devices:
-            missing = f"{base}.et.json" if devices else f"{base}.kineto.json.gz"
+        alone = devices and not hosts and all(one.host is None for one in found)
+        if not alone and (not hosts or not devices or (found and found[0].host is None)):
+            missing = (
+                f"{base}.kineto.json.gz" if not devices else f"{prefix}.{0 if hosts else len(found)}.et.json"
+            )
             raise InputError("the file is missing", where=missing, hint="record both: astranb.chakra.record")
-        found.append(RankFiles(hosts[0], devices[0]))
+        found.append(RankFiles(hosts[0] if hosts else None, devices[0]))
     if not found:
         hint = "record the job with astranb.chakra.record(PREFIX), or give a host trace and Kineto's"
         raise InputError("there is no recording", where=f"{prefix}.0.et.json", hint=hint)
@@ -152,9 +157,10 @@ def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> Link
     )
 
 
-def write_job(prefix: str | Path, job: LinkedJob) -> list[Path]:
-    """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json``: all of them or none."""
-    others = {Path(f"{prefix}.groups.json"): json.dumps(job.groups).encode()}
+def write_job(prefix: str | Path, job: LinkedJob, more: Mapping[str, bytes] | None = None) -> list[Path]:
+    """Write ``PREFIX.RANK.et`` for each rank, ``PREFIX.groups.json`` and ``PREFIX.`` more: all or none."""
+    files = {"groups.json": json.dumps(job.groups).encode(), **(more or {})}
+    others = {Path(f"{prefix}.{ending}"): data for ending, data in files.items()}
     return write_ranks(prefix, len(job.traces), lambda rank: job.traces[rank].data, others)
 
 
@@ -209,6 +215,9 @@ class _Recording:
             raise InputError(what, where=str(files.host), hint="give the two traces of one run and rank")
         self.steps = [one for one in self.events if one.category in _HOST and one.name.startswith(_STEP)]
         spans = self.steps or [one for one in self.events if one.is_host]
+        if not spans:
+            what, hint = "no operation of the host is recorded", "record activities of the CPU, too"
+            raise InputError(what, where=str(files.device), hint=hint)
         self.start = min(one.start for one in spans)
         self.end = max(one.end for one in spans)
         self.notes: list[str] = []

@@ -75,7 +75,7 @@ def json_trace(path: str | Path) -> Trace:
         what = f"byte {error.start} is not UTF-8"
         raise InputError(what, where=where, hint="save the file as UTF-8 text") from None
     objects = list(_objects(text, where))
-    version, metadata = "", {}
+    version, metadata, proto = "", {}, False
     if len(objects) == 1 and isinstance(objects[0], list):
         objects = objects[0]
     elif len(objects) == 1 and isinstance(objects[0], dict) and "workload_graph" in objects[0]:
@@ -85,12 +85,12 @@ def json_trace(path: str | Path) -> Trace:
         objects = listed
     elif objects and isinstance(objects[0], dict) and not any(name in objects[0] for name in _NAMES["id"]):
         first = DocumentNode(objects.pop(0), DocumentSource(f"{where}: the first object"))
-        version = first.get("version", "").text()
+        version, proto = first.get("version", "").text(), True
         metadata = dict(_declared(one) for one in first.get("attr", []).items())
     if not objects:
         raise InputError("no nodes", where=where, hint="give a Chakra trace")
     nodes = [
-        node_of(DocumentNode(one, DocumentSource(f"{where}: node {number}")))
+        node_of(DocumentNode(one, DocumentSource(f"{where}: node {number}")), proto=proto)
         for number, one in enumerate(objects)
     ]
     return Trace.of(nodes, version=version or VERSION, metadata=metadata, source=where)
@@ -118,8 +118,11 @@ def _objects(text: str, where: str) -> Iterator[Any]:
         yield value
 
 
-def node_of(item: DocumentNode) -> Node:
-    """Make a node of an object with the names of any of these forms; further members become attributes."""
+def node_of(item: DocumentNode, *, proto: bool = False) -> Node:
+    """Make a node of an object with the names of any of these forms; further members become attributes.
+
+    In the JSON form of protocol buffers (``proto``) an id of 0 is left out.
+    """
     item.get("id", None)  # an object
     kind = _member(item, "type").value
     if isinstance(kind, str):
@@ -146,7 +149,9 @@ def node_of(item: DocumentNode) -> Node:
         attributes[_text(name)] = attribute_of(name, _text(plain) if isinstance(plain, str) else plain)
     number = _member(item, "id")
     return Node(
-        _number(number if number.value is not None else item.get("id"), _BIG),
+        0
+        if proto and number.value is None
+        else _number(number if number.value is not None else item.get("id"), _BIG),
         _text(_member(item, "name").value or ""),
         kind,
         _numbers(_member(item, "data_deps")),

@@ -143,6 +143,8 @@ def let_threads_wait(threads: Sequence[list[Piece]], messages: Sequence[Piece]) 
             found: Piece | None = None
             for other, some in enumerate(by_end):
                 at = bisect.bisect_right(ends[other], piece.end) - 1
+                while at >= 0 and some[at].is_idle and some[at].end == piece.end:
+                    at -= 1  # both waited for a third
                 if other != number and at >= 0 and (found is None or some[at].end > found.end):
                     found = some[at]
             if found is None or found.end <= piece.start:

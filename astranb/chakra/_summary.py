@@ -42,7 +42,8 @@ def durations_note(missing: int, computations: int, first: str) -> list[str]:
 
 def untimed(trace: Trace) -> NDArray[np.bool_]:
     """Whether each node is a computation without a recorded duration, in microseconds or nanoseconds."""
-    return (trace.type == NodeType.COMP) & (trace.duration_us == 0) & (trace.integers("duration_ns") <= 0)
+    timed = (trace.duration_us > 0) | (trace.integers("duration_ns") > 0)
+    return np.asarray((trace.type == NodeType.COMP) & ~timed)
 
 
 def summary(trace: Trace) -> dict[str, Any]:

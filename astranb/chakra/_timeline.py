@@ -126,7 +126,14 @@ def _overlapping(track: Ints, starts: Ints, ends: Ints) -> list[tuple[int, int]]
 
 
 def durations_ns(trace: Trace) -> Ints:
-    """The recorded durations: exact ones (``duration_ns``) where nodes have them."""
+    """Return how long nodes took as recorded, in ns: exactly (``duration_ns``) where nodes have that.
+
+    Examples
+    --------
+    >>> from astranb.chakra import Node
+    >>> durations_ns(Trace.of([Node(0, "add", 4, duration_us=5)]))
+    array([5000])
+    """
     exact = trace.integers("duration_ns")
     return np.where(exact > 0, exact, np.minimum(trace.duration_us, _MOST_US + 1) * 1000)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -191,19 +192,27 @@ def _link_rank(args: argparse.Namespace) -> Report:
 def _link_job(args: argparse.Namespace) -> Report:
     """Join the recordings of all ranks of a job."""
     from astranb.chakra import link_job, recorded_files, write_job
+    from astranb.explore import job_network
 
     job = link_job(recorded_files(args.host))
     prefix = args.output or args.host
-    files = list(map(str, write_job(prefix, job)))
+    network = job_network(job)
+    files = list(map(str, write_job(prefix, job, network.files() if network else {})))
     rows = [
         {"rank": rank, "nodes": len(trace), "steps_us": steps, "begun_us": begun}
         for rank, (trace, steps, begun) in enumerate(zip(job.traces, job.steps_us, job.begun_us, strict=True))
     ]
-    document = {"collectives": job.collectives, "messages": job.messages, "groups": job.groups}
+    document: dict[str, Any] = {
+        "collectives": job.collectives,
+        "messages": job.messages,
+        "groups": job.groups,
+        "network": network and asdict(network),
+    }
     counted = f"{job.collectives:,} collectives, {job.messages:,} messages, {len(job.groups)} groups"
     lines = [
-        f"{len(rows)} ranks: {counted}: {prefix}.RANK.et, {prefix}.groups.json (--comm-group)",
+        f"{len(rows)} ranks: {counted}: {prefix}.RANK.et, {prefix}.groups.json",
         *(_recorded_line(row) for row in rows),
+        *([f"{prefix}.network.yml: {network}"] if network else []),
     ]
     return Report(document | {"ranks": rows, "files": files, "notes": job.notes}, lines, notes=job.notes)
 

@@ -191,9 +191,9 @@ def _work(trace: Trace, notes: list[str]) -> dict[int, tuple[int, int]]:
 
 def _groups(args: argparse.Namespace, file: str, ranks: int) -> dict[str, list[int]]:
     """The ranks of process groups, where a file says them."""
-    from astranb.chakra import groups_file, read_groups
+    from astranb.chakra import beside, read_groups
 
-    path = args.comm_group or groups_file(file)
+    path = args.comm_group or beside(file, "groups.json")
     return {} if path is None else {str(one): members for one, members in read_groups(path, ranks).items()}
 
 

@@ -26,12 +26,12 @@ def add_merge_commands(verbs: Any) -> None:
 
 
 def _merge(args: argparse.Namespace) -> Report:
-    from astranb.chakra import groups_file, merge, read_ranks, write
+    from astranb.chakra import beside, merge, read_ranks, write
     from astranb.core.document import contents
 
     if not args.output.lower().endswith((".et", ".et.gz")):
         raise InputError("unknown file extension", where=args.output, hint="use FILE.et or FILE.et.gz")
-    groups = groups_file(args.prefix)
+    groups = beside(args.prefix, "groups.json")
     text = None
     if groups is not None:
         try:

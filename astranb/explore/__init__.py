@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ._estimate import estimate_step as estimate_step
     from ._fit import compare_to_measured as compare_to_measured
     from ._fit import preset_from as preset_from
+    from ._job_network import JobNetwork as JobNetwork
+    from ._job_network import job_network as job_network
     from ._log_fit import FittedNumber as FittedNumber
     from ._log_fit import LogFit as LogFit
     from ._log_fit import fit_log as fit_log
@@ -60,6 +62,7 @@ __all__ = [
     "FittedNumber",
     "Interval",
     "Iteration",
+    "JobNetwork",
     "LogFit",
     "LogRow",
     "ModelPlan",
@@ -83,6 +86,7 @@ __all__ = [
     "ensemble",
     "estimate_step",
     "fit_log",
+    "job_network",
     "joined_logs",
     "microbenchmarks",
     "point_of_no_return",
@@ -107,6 +111,7 @@ __getattr__, __dir__ = lazy(
         "Ensemble": "_ensemble",
         "FittedNumber": "_log_fit",
         "Interval": "_ensemble",
+        "JobNetwork": "_job_network",
         "Iteration": "_served",
         "LogFit": "_log_fit",
         "LogRow": "_logs",
@@ -131,6 +136,7 @@ __getattr__, __dir__ = lazy(
         "ensemble": "_ensemble",
         "estimate_step": "_estimate",
         "fit_log": "_log_fit",
+        "job_network": "_job_network",
         "joined_logs": "_logs",
         "microbenchmarks": "_microbench",
         "point_of_no_return": "_no_return",

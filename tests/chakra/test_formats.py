@@ -374,3 +374,17 @@ def test_json_of_another_kind_is_named(
     (tmp_path / "t.json").write_text('{\n "hello": [1, 2]}')
     assert main(["chakra", command[0], str(tmp_path / "t.json"), *command[1:]]) == 2
     assert "t.json: JSON, but no trace of a known format; give a Chakra trace" in capsys.readouterr().err
+
+
+def test_a_node_without_an_id_is_node_0_where_protocol_buffers_were_printed(tmp_path: Path):
+    """Chakra's jsonizer leaves out what is 0 (`MessageToJson`)."""
+    file = tmp_path / "t.json"
+    nodes = (
+        '{"name": "a", "type": "COMP_NODE"}{"id": "1", "name": "b", "type": "COMP_NODE", "dataDeps": ["0"]}'
+    )
+    file.write_text('{"version": "0.0.4"}' + nodes)
+    trace = json_trace(file)
+    assert (trace.version, trace.id.tolist(), trace.parents.of(1).tolist()) == ("0.0.4", [0, 1], [0])
+    file.write_text('{"id": 1, "name": "a", "type": 4}{"name": "b", "type": 4}')
+    with pytest.raises(InputError, match="node 1: 'id' is missing"):
+        json_trace(file)

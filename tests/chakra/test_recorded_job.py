@@ -220,6 +220,22 @@ def test_the_command_line_links_all_ranks(tmp_path, capsys):
     assert "NO COMMUNICATION: 16 calls of torch.distributed are computations" in capsys.readouterr().err
 
 
+def test_a_linked_job_runs_without_more_and_takes_what_was_measured(tmp_path, capsys):
+    """The network is fitted to the same recording: its transfers on average, one by one they are noise."""
+    prefix = str(tmp_path / "job")
+    assert main(["chakra", "link", str(DATA / "four"), "--output", prefix, "--json"]) == 0
+    linked = json.loads(capsys.readouterr().out)
+    assert 0 < linked["network"]["median_error"] < linked["network"]["worst_error"]
+    assert main(["run", "--workload", prefix, "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert f"described by {prefix}.system.json and {prefix}.network.yml, beside the traces" in run["notes"]
+    for row, linked_row in zip(run["per_rank"], linked["ranks"], strict=True):
+        took_us = row["end_ps"] / 1e6 - linked_row["begun_us"]
+        assert took_us == pytest.approx(sum(linked_row["steps_us"]), rel=0.05)
+    assert main(["run", "--workload", str(DATA / "none")]) == 2
+    assert "--workload needs --system" in capsys.readouterr().err
+
+
 def test_a_run_finds_the_groups_beside_the_traces(jobs, tmp_path, capsys):
     simulated_us(jobs["four"], tmp_path, 1.0, 100_000)
     files = ["--system", str(tmp_path / "system.json"), "--network", str(tmp_path / "network.yml")]
@@ -306,6 +322,32 @@ def test_work_of_the_device_without_a_launch_is_kept_with_the_time_before_it(tmp
     assert trace.parents.of(rows["c"]).tolist() == [rows["b"]]
     assert rows["c"] in trace.parents.of(rows["cudaStreamSynchronize"])
     assert abs(replayed_us(job) - 1000) < 60
+
+
+def test_threads_that_waited_for_a_third_do_not_wait_for_each_other(tmp_path):
+    """All of them go on at the same microsecond."""
+    events = [event("aten::a", "cpu_op", 100, 400)]
+    for thread in (2, 3):
+        events += [event("aten::b", "cpu_op", at, 50) | {"tid": thread} for at in (50, 500)]
+    files = on_gpu(tmp_path, 0, events, [])
+    trace = link_job([RankFiles(None, files.device)], one_rank=True).traces[0]
+    assert sum(name == "aten::b" for name in map(trace.names.__getitem__, range(len(trace)))) == 4
+    alone = on_gpu(tmp_path, 1, [], []).device
+    document = json.loads(alone.read_text())
+    kernel = event("a", "kernel", 1, 5, correlation=1, stream=7)
+    alone.write_text(json.dumps(document | {"traceEvents": [kernel]}))
+    with pytest.raises(InputError, match="no operation of the host is recorded; record activities"):
+        link_job([RankFiles(None, alone)], one_rank=True)
+
+
+def test_profiles_of_all_ranks_are_linked_without_host_traces(tmp_path, capsys):
+    for rank, files in enumerate(reduced(tmp_path)):
+        shutil.copy(files.device, tmp_path / f"job.{rank}.kineto.json")
+    assert main(["chakra", "link", str(tmp_path / "job")]) == 0
+    assert capsys.readouterr().out.startswith("2 ranks: 1 collectives, 0 messages, 1 groups")
+    (tmp_path / "job.1.et.json").write_text("{}")
+    with pytest.raises(InputError, match=r"job\.0\.et\.json: the file is missing"):
+        recorded_files(tmp_path / "job")
 
 
 def test_a_job_without_communication_says_so(tmp_path):

@@ -213,8 +213,16 @@ _GROUPS: Final = (
                 _FILES,
                 metavar="PREFIX",
             ),
-            _file("--system --system-configuration", "system.json; 1.0: the system's text file", _SYSTEM),
-            _file("--network --network-configuration", "network.yml; 1.0: the network's JSON file", _SYSTEM),
+            _file(
+                "--system --system-configuration",
+                "system.json (default: PREFIX.system.json); 1.0: its text file",
+                _SYSTEM,
+            ),
+            _file(
+                "--network --network-configuration",
+                "network.yml (default: PREFIX.network.yml); 1.0: its JSON file",
+                _SYSTEM,
+            ),
             _file(
                 "--memory --remote-memory-configuration",
                 "remote memory, JSON (default: none)",

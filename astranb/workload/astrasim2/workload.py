@@ -11,8 +11,8 @@ import numpy as np
 
 from astranb.chakra import (
     Trace,
+    beside,
     durations_note,
-    groups_file,
     read_groups,
     read_ranks,
     read_task_graph,
@@ -99,8 +99,8 @@ class Workload:
 
 def load(
     workload: str | Path,
-    system: str | Path,
-    network: str | Path | InfraNetwork,
+    system: str | Path | None = None,
+    network: str | Path | InfraNetwork | None = None,
     *,
     memory: str | Path | None = None,
     groups: str | Path | None = None,
@@ -117,10 +117,11 @@ def load(
     ----------
     workload : str or Path
         The prefix of the traces ``PREFIX.RANK.et``; there is one for each NPU. Or a task graph of FlexFlow.
-    system : str or Path
-        ``system.json``.
-    network : str, Path or InfraNetwork
-        ``network.yml``; the physical topology of ASTRA-sim's ns-3; or an infrastructure.
+    system : str or Path, optional
+        ``system.json``; by default ``PREFIX.system.json``.
+    network : str, Path or InfraNetwork, optional
+        ``network.yml``, the physical topology of ASTRA-sim's ns-3, or an infrastructure; by default
+        ``PREFIX.network.yml``.
     memory, groups : str or Path, optional
         The remote memory and the communicator groups, JSON.
     logical : str or Path, optional
@@ -146,6 +147,7 @@ def load(
     InputError
         A file cannot be read or used; the text names it, the place and a hint.
     """
+    system, network, from_files = _described(workload, system, network)
     described = network if isinstance(network, InfraNetwork) else read_network(network, logical)
     npus = described.npus
     document = read_json(system)
@@ -172,8 +174,28 @@ def load(
         members,
         compat,
         Path(workload).name,
-        remarks=remarks,
+        remarks=(*from_files, *remarks),
     )
+
+
+def _described(
+    workload: str | Path, system: str | Path | None, network: str | Path | InfraNetwork | None
+) -> tuple[str | Path, str | Path | InfraNetwork, tuple[str, ...]]:
+    """Take what is not given from beside the traces, and say so."""
+    found: list[str] = []
+
+    def near(ending: str) -> Path:
+        file = beside(workload, ending)
+        if file is None:
+            hint = f"give one, or write {workload}.{ending}"
+            raise InputError(f"no {ending.partition('.')[0]}", where=str(workload), hint=hint)
+        found.append(str(file))
+        return file
+
+    system = near("system.json") if system is None else system
+    network = near("network.yml") if network is None else network
+    remarks = (f"described by {' and '.join(found)}, beside the traces",) if found else ()
+    return system, network, remarks
 
 
 def _traces(
@@ -184,7 +206,7 @@ def _traces(
         traces = read_ranks(workload, npus)
         if groups is not None:
             return traces, read_groups(groups, npus), ()
-        found = groups_file(workload)
+        found = beside(workload, "groups.json")
         named = {name for one in traces for name in one.pg_name.values if name not in ("", "0")}
         if found is None or not named:
             return traces, {}, ()

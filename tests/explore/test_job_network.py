@@ -1,0 +1,68 @@
+"""The network that is fitted to a recorded job."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astranb.chakra import CollectiveType, LinkedJob, Node, NodeType, Trace
+from astranb.explore import CollectiveTimes, job_network
+from astranb.workload.astrasim2 import DimensionNetwork, System, read_network
+
+_SYSTEM = System.from_document(
+    {f"{name}-implementation": ["ring"] for name in ("all-reduce", "all-gather", "reduce-scatter")}
+    | {"all-to-all-implementation": ["direct"]}
+)
+_KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+def recorded(times: list[tuple[str, list[int], int, int]], ranks: int) -> LinkedJob:
+    """A job of these collectives: kind, ranks, bytes, time in ns."""
+    groups = {str(number): members for number, (_, members, _, _) in enumerate(times, 1)}
+    traces = []
+    for rank in range(ranks):
+        nodes = [
+            Node(
+                number, kind, NodeType.COMM_COLL,
+                attributes={
+                    "comm_type": int(CollectiveType[kind.upper()]), "comm_size": size,
+                    "pg_name": str(number), "duration_ns": took,
+                },
+            )
+            for number, (kind, members, size, took) in enumerate(times, 1)
+            if rank in members
+        ]  # fmt: skip
+        traces.append(Trace.of(nodes))
+    return LinkedJob(traces, groups, [], [], len(times), 0, [])
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(1, 400), st.floats(2000, 200_000), st.data())
+def test_a_network_is_found_again(tmp_path_factory, bandwidth, latency, data):
+    ranks = data.draw(st.sampled_from([2, 4, 8]))
+    times = CollectiveTimes(DimensionNetwork(["Switch"], [ranks], [bandwidth], [latency]), _SYSTEM)
+    rows = []
+    for size in (4_000, 80_000_000, 640_000):
+        kind = data.draw(st.sampled_from(_KINDS))
+        members = list(range(data.draw(st.integers(2, ranks))))
+        rows.append((kind, members, size, times.collective_ns(kind, members, size)))
+    found = job_network(recorded(rows, ranks))
+    assert found is not None
+    assert found.bandwidth_GBps == pytest.approx(bandwidth, rel=0.02)
+    assert found.latency_ns == pytest.approx(latency, rel=0.02, abs=100)
+    assert found.worst_error < 0.1
+    file = tmp_path_factory.mktemp("network") / "network.yml"
+    file.write_bytes(found.files()["network.yml"])
+    assert read_network(file).npus == ranks
+
+
+def test_times_that_do_not_grow_with_bytes_are_latency():
+    found = job_network(recorded([("all_reduce", [0, 1], size, 9000) for size in (8, 8000)], 2))
+    assert found is not None
+    assert (found.bandwidth_GBps, found.transfers) == (1e6, 4)
+    assert found.latency_ns > 0
+
+
+def test_without_transfers_there_is_none():
+    assert job_network(recorded([], 2)) is None
