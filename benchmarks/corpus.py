@@ -16,7 +16,7 @@ __all__ = ["corpus"]
 _SHAPES = ((12, 768), (16, 1024), (24, 1024), (24, 1536), (24, 2048), (32, 2560))
 _PLANS = ((2, 1, 1), (1, 4, 1), (2, 2, 1), (4, 2, 1), (2, 4, 1), (2, 2, 2), (1, 2, 2), (4, 1, 2), (4, 2, 2))
 
-_SMALL = 4e8  # parameters
+_SMALL = 2e8  # parameters
 
 
 def corpus(row: Any) -> None:
@@ -53,7 +53,7 @@ def corpus(row: Any) -> None:
     what = f"corpus: network trained on {len(small)} small workloads (limit 120 s)"
     row(what, trained_s, "s", "the limit", trained_s / 120)
     began = perf_counter()
-    made = network.sample(tensor=4, data=64, pipeline=2, parameters=2e8, batch=16)
+    made = network.sample(tensor=4, data=64, pipeline=2, parameters=1.5e8, batch=16)
     drawn_s = (perf_counter() - began) * 1e5 / made.nodes
     row(
         f"100,000 nodes of {made.nodes:,} written by it (limit 30 s)", drawn_s, "s", "the limit", drawn_s / 30
