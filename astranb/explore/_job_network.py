@@ -129,7 +129,7 @@ def _transfers(job: LinkedJob, rank: int) -> Iterator[_Transfer]:
     for row in np.flatnonzero((took > 0) & (size > 0)).tolist():
         if trace.type[row] == NodeType.COMM_COLL:
             kind = CollectiveType(int(trace.comm_type[row])).name.lower()
-            members = tuple(job.groups.get(trace.pg_name[row], range(len(job.traces))))
+            members = tuple(job.groups.get(trace.pg_name[row] or "", range(len(job.traces))))
             if kind in COLLECTIVE_NAMES and len(members) > 1:
                 yield kind, members, int(size[row]), int(took[row])
         elif trace.type[row] == NodeType.COMM_RECV:
@@ -139,7 +139,7 @@ def _transfers(job: LinkedJob, rank: int) -> Iterator[_Transfer]:
 def _time(times: CollectiveTimes, row: _Transfer) -> int:
     kind, ranks, size, _ = row
     if kind == "message":
-        return times.message_ns(*ranks, size)
+        return times.message_ns(ranks[0], ranks[1], size)
     return times.collective_ns(kind, ranks, size)
 
 

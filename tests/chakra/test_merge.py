@@ -52,7 +52,8 @@ def test_nodes_in_another_encoding_stay_equal():
 def test_a_job_is_merged_described_and_split(tmp_path, capsys):
     def do(*words: str) -> str:
         assert main(["chakra", *words]) == 0
-        return capsys.readouterr().out
+        printed: str = capsys.readouterr().out
+        return printed
 
     prefix = str(tmp_path / "step")
     do("generate", "--model", "gpt3-125m", "--dp", "2", "--tp", "2", "--output", prefix, "--gpu", "h100-sxm")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra import CollectiveType, LinkedJob, Node, NodeType, Trace
+from astranb.chakra import Attribute, CollectiveType, LinkedJob, Node, NodeType, Trace
 from astranb.explore import CollectiveTimes, job_network
 from astranb.workload.astrasim2 import DimensionNetwork, System, read_network
 
@@ -26,8 +26,8 @@ def recorded(times: list[tuple[str, list[int], int, int]], ranks: int) -> Linked
             Node(
                 number, kind, NodeType.COMM_COLL,
                 attributes={
-                    "comm_type": int(CollectiveType[kind.upper()]), "comm_size": size,
-                    "pg_name": str(number), "duration_ns": took,
+                    "comm_type": Attribute(int(CollectiveType[kind.upper()])), "comm_size": Attribute(size),
+                    "pg_name": Attribute(str(number)), "duration_ns": Attribute(took),
                 },
             )
             for number, (kind, members, size, took) in enumerate(times, 1)
