@@ -237,7 +237,7 @@ def test_a_small_file_cannot_become_a_large_one(tmp_path, monkeypatch, capsys):
 
 
 def test_the_limits_are_those_of_the_page():
-    from astranb.chakra import _file
+    from astranb.chakra.traces import trace_file
     from astranb.collectives.formats import mscclpp
     from astranb.collectives.proof import text
     from astranb.core import document
@@ -250,7 +250,7 @@ def test_the_limits_are_those_of_the_page():
         "ASTRA-sim's system, network, memory and groups": f"{documents._MOST_BYTES >> 20} MiB",
         "levels of nesting in YAML": f"{document._MOST_DEPTH}",
         "values of a document, with YAML's aliases expanded": f"{document._MOST_VALUES:,}",
-        "a Chakra trace, unpacked": f"{_file.MOST_BYTES >> 20} MiB",
+        "a Chakra trace, unpacked": f"{trace_file.MOST_BYTES >> 20} MiB",
         "a Chakra trace, unpacked, per packed byte": f"{packed.MOST_RATIO}",
         "operations of an MSCCL++ plan": f"{mscclpp._MOST_STEPS:,}",
         "characters of an algorithm's text that is verified as you type": f"{text._MOST_CHARACTERS:,}",

@@ -7,43 +7,52 @@ kernels read it into columns: 100,000 nodes in a few tenths of a second.
 
 from __future__ import annotations
 
-from ._activity import ACTIVITIES, RankTime, rank_time
-from ._builder import TraceBuilder
-from ._cases import CASES, TraceCase, case
-from ._check import check, topological_order
-from ._columns import Distinct, Lists
-from ._compare import compare
-from ._draw import draw
-from ._faults import TraceFault, faults, rank_faults
-from ._feeder import Feeder, IssuePlace, IssueQueue, issue_order, issue_places
-from ._file import beside, present_ranks, rank_file, read, read_present, read_ranks, write, write_ranks
-from ._graph import from_networkx, graph_trace, to_networkx, write_graphml
-from ._group_file import read_groups
-from ._job import LinkedJob, RankFiles, link_job, recorded_files, write_job
-from ._json import json_trace
-from ._kineto import KinetoTrace, kineto_summary, read_kineto
-from ._link import LinkedTrace, link
-from ._longest import RecordedPath
-from ._meetings import Meetings, meetings
-from ._merge import is_merged, merge, merged_groups, split
-from ._module_layers import ModuleDrawing, draw_module, draw_modules
-from ._modules import NODE_KINDS, FoldedEdges, GraphNodes, ModuleTree
-from ._perfetto import write_timeline
-from ._pytorch import pytorch_document, pytorch_summary, pytorch_trace
-from ._record import StepRecorder, record
-from ._recorded_tracks import RecordedTracks
-from ._repair import read_part, repaired
-from ._scale import ScaledJob, scale
-from ._scaled_rank import ScaledRank
-from ._schema import Attribute, CollectiveType, Node, NodeType
-from ._slower import why_slower
-from ._statistics import TraceStatistics, statistics
-from ._summary import as_document, durations_note, summary, untimed
-from ._task_graph import FlexFlowTask, TaskGraph, read_task_graph
-from ._task_graph_traces import task_graph_traces, write_task_graph
-from ._template import Hole, Template
-from ._timeline import Times, durations_ns, job_times, recorded_times
-from ._trace import Trace
+from .analysis.activity import ACTIVITIES, RankTime, rank_time
+from .analysis.compare_traces import compare
+from .analysis.draw import draw
+from .analysis.job_statistics import TraceStatistics, statistics
+from .analysis.longest import RecordedPath
+from .analysis.meetings import Meetings, meetings
+from .analysis.module_layers import ModuleDrawing, draw_module, draw_modules
+from .analysis.perfetto import write_timeline
+from .analysis.recorded_tracks import RecordedTracks
+from .analysis.slower import why_slower
+from .analysis.timeline import Times, durations_ns, job_times, recorded_times
+from .analysis.trace_modules import NODE_KINDS, FoldedEdges, GraphNodes, ModuleTree
+from .formats.chakra_json import json_trace
+from .formats.networkx_graph import from_networkx, graph_trace, to_networkx, write_graphml
+from .formats.task_graph import FlexFlowTask, TaskGraph, read_task_graph
+from .formats.task_graph_traces import task_graph_traces, write_task_graph
+from .recording.kineto import KinetoTrace, kineto_summary, read_kineto
+from .recording.link import LinkedTrace, link
+from .recording.pytorch import pytorch_document, pytorch_summary, pytorch_trace
+from .recording.record import StepRecorder, record
+from .recording.recorded_job import LinkedJob, RankFiles, link_job, recorded_files, write_job
+from .scaling.scale import ScaledJob, scale
+from .scaling.scaled_rank import ScaledRank
+from .traces.cases import CASES, TraceCase, case
+from .traces.check import check, topological_order
+from .traces.columns import Distinct, Lists
+from .traces.faults import TraceFault, faults, rank_faults
+from .traces.feeder import Feeder, IssuePlace, IssueQueue, issue_order, issue_places
+from .traces.group_file import read_groups
+from .traces.merged_trace import is_merged, merge, merged_groups, split
+from .traces.rank_trace import Trace
+from .traces.repair import read_part, repaired
+from .traces.schema import Attribute, CollectiveType, Node, NodeType
+from .traces.summary import as_document, durations_note, summary, untimed
+from .traces.template import Hole, Template
+from .traces.trace_builder import TraceBuilder
+from .traces.trace_file import (
+    beside,
+    present_ranks,
+    rank_file,
+    read,
+    read_present,
+    read_ranks,
+    write,
+    write_ranks,
+)
 
 __all__ = [
     "ACTIVITIES",

@@ -47,7 +47,7 @@ def add_scale(verbs: Any) -> None:
 
 def _scale(args: argparse.Namespace) -> Report:
     from astranb.chakra import scale
-    from astranb.chakra.parallelism import Parallelism, plan_text
+    from astranb.chakra.scaling.parallelism import Parallelism, plan_text
 
     target = given(args, **{DEGREES[name]: name for name in _WANTED})
     if args.ranks is None and not target and args.micro is None:

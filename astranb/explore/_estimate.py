@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.parallelism import GROUPS, PEERS
+from astranb.chakra.scaling.parallelism import GROUPS, PEERS
 from astranb.workload.models import Job, Stage, StageProgram, Transformer
 from astranb.workload.models.memory import rank_memory
 

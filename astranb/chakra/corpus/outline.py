@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from astranb.chakra._check import topological_order
-from astranb.chakra._repeated_modules import RepeatedModules, commonest_repeats
-from astranb.chakra._schema import NodeType
-from astranb.chakra._trace import Trace
+from astranb.chakra.scaling.repeated_modules import RepeatedModules, commonest_repeats
+from astranb.chakra.traces.check import topological_order
+from astranb.chakra.traces.rank_trace import Trace
+from astranb.chakra.traces.schema import NodeType
 from astranb.core.errors import InputError
 
 from .job import CorpusJob

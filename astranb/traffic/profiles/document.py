@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.parallelism import GROUPS, PEERS
+from astranb.chakra.scaling.parallelism import GROUPS, PEERS
 from astranb.core.document import DocumentNode
 from astranb.core.errors import InputError
 from astranb.workload.kernels import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.chakra import CollectiveType, NodeType
-from astranb.chakra.parallelism import GROUPS, PEERS, plan_text
+from astranb.chakra.scaling.parallelism import GROUPS, PEERS, plan_text
 from astranb.core.document import read_document
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any, Final
 
-from astranb.chakra.parallelism import plan_text
+from astranb.chakra.scaling.parallelism import plan_text
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.chakra import CollectiveType, NodeType, ScaledJob, ScaledRank, read_present, scale
-from astranb.chakra.parallelism import GROUPS, PEERS, Parallelism
+from astranb.chakra.scaling.parallelism import GROUPS, PEERS, Parallelism
 from astranb.core.errors import InputError
 from astranb.workload.astrasim2 import (
     COLLECTIVE,

@@ -6,7 +6,7 @@ every rank, their costs and the messages between them, as Chakra traces or for a
 
 from __future__ import annotations
 
-from astranb.chakra.parallelism import Parallelism
+from astranb.chakra.scaling.parallelism import Parallelism
 
 from .cluster import Cluster, assumed_system, machine
 from .convolutional import CONVOLUTIONAL, Convolutional, ConvolutionalLayer

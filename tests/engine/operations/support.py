@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from astranb.chakra._columns import Distinct
+from astranb.chakra.traces.columns import Distinct
 from astranb.core.errors import InputError
 from astranb.engine.layers import LayerRun
 from astranb.sim import Simulation

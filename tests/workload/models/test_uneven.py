@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from astranb.chakra.parallelism import share
+from astranb.chakra.scaling.parallelism import share
 from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.explore import account

@@ -1,0 +1,1 @@
+"""What traces say: times, statistics, modules, differences, pictures."""

@@ -1,0 +1,1 @@
+"""Other formats that become traces, and back."""

@@ -1,0 +1,1 @@
+"""What PyTorch records, and the traces of a job made of it."""

@@ -1,0 +1,1 @@
+"""From a few ranks to many: the parallel plan, and what follows from it."""

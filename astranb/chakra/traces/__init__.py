@@ -1,0 +1,1 @@
+"""Traces: their bytes, columns, files and checks."""
