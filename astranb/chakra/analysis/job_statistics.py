@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TraceStatistics", "statistics"]
 
 Row = dict[str, Any]
+_NUMBER: Final = re.compile(r"(?<!\S)(L?)\d+(?!\S)")
 _NO_GROUPS: Final[Mapping[str, Sequence[int]]] = {}
 
 
@@ -38,7 +40,8 @@ class TraceStatistics:
     makespan_ns : int
         From the first start to the last end of any rank.
     operators : list of dict
-        By activity and name of the node, the longest first: ``count``, ``time_ns`` and, where nothing else
+        By activity and name of the node, numbers of layers and microbatches left out (``L# fwd # mlp``), the
+        longest first: ``count``, ``time_ns`` and, where nothing else
         counts instead, ``shown_ns``, of all ranks; ``share`` of the time.
     communication : list of dict
         By group and collective: ``ranks``, ``dimension``, ``count``, ``bytes`` (of a rank's contributions),
@@ -158,6 +161,7 @@ def _operators(traces: Sequence[Trace], times: Sequence[Times], spent: Sequence[
             text = (names.values[name] if name < len(names.values) else "") or ""
             rest = text.removeprefix(f"{OUTSIDE}: ")
             row[0] *= rest == text  # the rest of an operation's time is no other call
+            rest = _NUMBER.sub(r"\1#", rest)
             held = found.setdefault((ACTIVITIES[activity], rest), [0, 0, 0])
             held[:] = [a + b for a, b in zip(held, row, strict=True)]
     whole = sum(time for _, time, _ in found.values())

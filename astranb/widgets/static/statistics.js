@@ -146,7 +146,8 @@ function createSkew({ skew }, theme) {
   if (!skew.length) return null;
   const groups = [...new Set(skew.map(({ group }) => group))];
   const picker = createPicker("Group", () => picture.draw());
-  picker.fill(groups.map((group, k) => [k, group ? `group ${group}` : "all ranks"]), 0);
+  const waits = groups.map((name) => skew.reduce((sum, { group, waiting_ns }) => sum + (group === name ? waiting_ns : 0), 0));
+  picker.fill(groups.map((group, k) => [k, group ? `group ${group}` : "all ranks"]), waits.indexOf(Math.max(...waits)));
   const legend = make("div", { class: "anb-legend" });
   const picture = createPicture("Skew between ranks", draw, { tip });
   picture.element.style.height = "260px";
@@ -167,6 +168,10 @@ function createSkew({ skew }, theme) {
       context.fillRect(left, Math.round(y), room, 1);
       context.fillStyle = theme.dim;
       context.fillText(tick ? time(tick) : "0", left - 6, y);
+    }
+    if (!shown.some(({ late_ns, waiting_ns }) => late_ns || waiting_ns)) {
+      context.textAlign = "center";
+      context.fillText("all ranks come at once", left + room / 2, (TOP + bottom) / 2);
     }
     const each = room / shown.length;
     const wide = Math.max(1, Math.min(26, each * 0.36));

@@ -102,6 +102,16 @@ def test_all_time_of_every_rank_is_given_away_once(data):
     assert sum(row["time_ns"] for row in found.operators) >= sum(row["shown_ns"] for row in found.operators)
 
 
+def test_operators_of_all_layers_are_one():
+    names = ("L0 fwd 1 mlp", "L12 fwd 0 mlp", "head 3", "gemm_128x64", "f<int, 4>(2, 3)")
+    found = statistics(
+        [Trace.of([Node(k, name, NodeType.COMP, duration_us=1) for k, name in enumerate(names)])]
+    )
+    assert [(row["name"], row["count"]) for row in found.operators] == [
+        ("L# fwd # mlp", 2), ("f<int, 4>(2, 3)", 1), ("gemm_128x64", 1), ("head #", 1),
+    ]  # fmt: skip
+
+
 def test_the_breakdown_is_that_of_holistic_trace_analysis():
     document = json.loads((DATA / "hta_dlrm.json").read_text())
     for rank in document["ranks"]:
