@@ -230,7 +230,7 @@ class WorkloadAssembly:
         """Put the last node, a collective, into one order with those of other groups on all ranks.
 
         Without it ranks could begin two collectives, or one and a message that others need before it, in
-        different orders, and wait for each other for ever.
+        different orders, and deadlock.
         """
         row, several = len(self._rows) - 1, len(role.stages) > 1
         if several:
@@ -256,9 +256,9 @@ class WorkloadAssembly:
             self._behind[-1] |= self._behind[before] | 1 << before
 
     def _add(self, number: int, pattern: int, letter: int, tag: int) -> None:
-        told = self._vocabulary.patterns[pattern] if pattern >= 0 else (("before", 0, 0),)
+        dependencies = self._vocabulary.patterns[pattern] if pattern >= 0 else (("before", 0, 0),)
         row = len(self._rows)
-        parents = self._context.parents(number, told, self._random)
+        parents = self._context.parents(number, dependencies, self._random)
         self._parents.append(parents)
         self._behind.append(reduce(or_, (self._behind[one] | 1 << one for one in parents), 0))
         self._rows.append(letter)

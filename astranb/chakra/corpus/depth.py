@@ -87,7 +87,7 @@ def _rescheduled(
         beside = {own[0] - 1: 0, own[0] + 1: 1}.get(one.peer, -1)
         sends = beside if one.type == NodeType.COMM_SEND else -1
         receives = beside if one.type == NodeType.COMM_RECV else -1
-        queue = "receipts" if receives >= 0 else "computations"
+        queue = "receives" if receives >= 0 else "computations"
         if one.collective >= 0 or sends >= 0:
             queue = "background" if one.background else "communication"
         rows.append(StageRow(at, one.type == NodeType.COMP, queue, sends, receives, parents))

@@ -146,7 +146,7 @@ class StageNetwork(nn.Module):
         return self.to_size[at](x)
 
     def loss(self, batch: SequenceBatch, begin: int, state: Any) -> tuple[Any, Any]:
-        """Give how badly a part of some sequences is foretold, and the state after it."""
+        """Return the loss of predicting a part of some sequences, and the state after it."""
         part = slice(begin, begin + _PART)
         tokens, bins = batch.tokens[:, part], batch.bins[:, part]
         found, state = self.read(

@@ -1,4 +1,4 @@
-"""Dependencies told by earlier tokens, so that they fit other numbers of layers and microbatches."""
+"""Dependencies as patterns of tokens, so that they fit other numbers of layers and microbatches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pattern", "PatternContext", "simple_pattern"]
 
-_BACK: Final = 3  # how many occurrences of a token back a dependency is told so
+_BACK: Final = 3  # how many occurrences of a token back a dependency is counted so
 _NEAR: Final = 2  # more or less than there are layers
 
 Pattern = tuple[tuple[str, int, int], ...]
@@ -34,7 +34,7 @@ class PatternContext:
     Examples
     --------
     >>> context = PatternContext(1)
-    >>> [context.told(token, before) for token, before in [(5, ()), (6, (0,)), (5, (0,))]]
+    >>> [context.pattern_of(token, before) for token, before in [(5, ()), (6, (0,)), (5, (0,))]]
     [(), (('before', 0, 0),), (('last', 5, 1),)]
     """
 
@@ -44,8 +44,8 @@ class PatternContext:
         self._tokens: list[int] = []
         self._waited: dict[tuple[int, int], int] = {}  # by a token and one waited for: its number
 
-    def told(self, token: int, parents: Sequence[int]) -> Pattern:
-        """Tell what the next node waits for, and take it."""
+    def pattern_of(self, token: int, parents: Sequence[int]) -> Pattern:
+        """Describe what the next node waits for, and add the node."""
         row, own = len(self._tokens), len(self._at.get(token, ()))
         by_token: dict[int, list[int]] = {}
         for one in parents:
@@ -79,7 +79,7 @@ class PatternContext:
         return tuple(sorted(made))
 
     def parents(self, token: int, pattern: Pattern, random: np.random.Generator) -> tuple[int, ...]:
-        """Find the nodes that the next one waits for, and take it."""
+        """Find the nodes that the next one waits for, and add the node."""
         row, own = len(self._tokens), len(self._at.get(token, ()))
         made: set[int] = set()
         for name, of, number in pattern:
@@ -118,7 +118,7 @@ class PatternContext:
 
 
 def simple_pattern(pattern: Pattern) -> Pattern:
-    """Give what is kept of a rare pattern: one dependency by distance."""
+    """Reduce a rare pattern to one dependency, by distance."""
     if not pattern:
         return ()
     far = [one for one in pattern if one[0] == "far"]

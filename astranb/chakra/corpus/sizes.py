@@ -69,12 +69,12 @@ class SizeModel:
         some = slice(None, None, -(-len(self._at) // _MOST))
         x, left = self._at[some], self._left[some]
         lengths = np.full(x.shape[1], 3.0)
-        best = _foretold(x, left, lengths)
+        best = _left_out_error(x, left, lengths)
         for condition in 2 * np.flatnonzero(self._known).tolist():  # one after the other, twice
             for length in _LENGTHS:
                 tried = lengths.copy()
                 tried[condition] = length
-                found = _foretold(x, left, tried)
+                found = _left_out_error(x, left, tried)
                 if found < best:
                     best, lengths = found, tried
         self._lengths, self._noise = lengths, best[1]
@@ -107,8 +107,8 @@ def _near(x: np.ndarray, others: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.asarray((alike.mean(axis=2) + _TOGETHER * alike.prod(axis=2)) / (1 + _TOGETHER))
 
 
-def _foretold(x: np.ndarray, left: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
-    """Give the least mean error of workloads that are left out, in their spread, and the noise it needs."""
+def _left_out_error(x: np.ndarray, left: np.ndarray, lengths: np.ndarray) -> tuple[float, float]:
+    """Return the least mean error for workloads left out, in their spread, and the noise that it needs."""
     found, vectors = np.linalg.eigh(_near(x, x, lengths))
     turned, weight = vectors.T @ left, 1 / np.maximum(left.std(axis=0), 1e-9)
     losses = []

@@ -1,7 +1,7 @@
 """Grammars as sequences of tokens, and back: what an autoregressive model reads and writes.
 
-A token is a node, told by places relative to its stage, or the repetition of the nodes just written. A node
-has a pattern of dependencies, told by earlier tokens, so that both fit other numbers of layers, microbatches
+A token is a node, described by places relative to its stage, or the repetition of the nodes just written.
+A node has a pattern of dependencies on earlier tokens, so that both fit other numbers of layers, microbatches
 and stages.
 """
 
@@ -274,4 +274,4 @@ def _where(members: tuple[int, ...], own: int, stages: int) -> str:
 def _patterns(tokens: Sequence[int], stage: GrammarStage, layers: int) -> list[Pattern]:
     """Tell what each node waits for."""
     context = PatternContext(layers)
-    return [context.told(*one) for one in zip(tokens, stage.parents, strict=True)]
+    return [context.pattern_of(*one) for one in zip(tokens, stage.parents, strict=True)]

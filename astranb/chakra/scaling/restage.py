@@ -32,7 +32,7 @@ class StageRow(NamedTuple):
     computes : bool
         Whether it is a computation.
     queue : str
-        What is done one after another: computations, communication, what is in the background, receipts.
+        What is done one after another: computations, communication, background communication, receives.
     sends, receives : int
         The stage beside, 0 for the previous and 1 for the next one; -1 for none.
     parents : tuple of int

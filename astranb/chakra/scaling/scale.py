@@ -16,10 +16,10 @@ from astranb.chakra.traces.trace_file import write_ranks
 from astranb.core.errors import InputError
 
 from .parallelism import Parallelism, numbered_groups, plan_text
-from .plan import ALONE, TracedJob, recognized, scattered, traced_job
 from .restage import layers_of, restaged
 from .scale_rules import ScaleRules
 from .scaled_rank import OWN, ScaledRank
+from .traced_plan import ALONE, TracedJob, recognized, scattered, traced_job
 
 __all__ = ["ScaledJob", "scale"]
 

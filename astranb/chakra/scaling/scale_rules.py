@@ -10,7 +10,7 @@ from astranb.chakra.traces.schema import CollectiveType, NodeType
 from astranb.core.errors import InputError
 
 from .parallelism import Parallelism
-from .plan import ALONE, REPLICAS, Shift
+from .traced_plan import ALONE, REPLICAS, Shift
 
 __all__ = ["ScaleRules"]
 

@@ -16,9 +16,9 @@ from astranb.chakra.traces.rank_trace import Trace
 from astranb.chakra.traces.schema import Attribute, CollectiveType, Node, NodeType
 from astranb.core.errors import InputError
 
-from .plan import ALONE, REPLICAS, Shift, TracedJob
 from .restage import StageProgramRows, StageRow
 from .scale_rules import ScaleRules
+from .traced_plan import ALONE, REPLICAS, Shift, TracedJob
 
 __all__ = ["OWN", "ScaledRank"]
 

@@ -18,8 +18,8 @@ import numpy as np
 from astranb.core.arrays import ranges
 from astranb.core.errors import InputError
 
-from .assembly import Assembly, varint_sizes
 from .message import encode_attribute, encode_metadata, encode_node, framed
+from .message_batch import Assembly, varint_sizes
 from .rank_trace import Trace
 from .schema import VERSION, Attribute, Node
 from .wire import FIXED32, FIXED64, LENGTH, VARINT, Ints, fields

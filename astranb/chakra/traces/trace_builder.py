@@ -11,8 +11,8 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
 
-from .assembly import Assembly, varint_sizes
 from .message import encode_attribute, encode_metadata, framed, text, varint
+from .message_batch import Assembly, varint_sizes
 from .rank_trace import Trace
 from .schema import ATTRIBUTE_KINDS, KIND_OF, NUMBERS, VERSION, Attribute, CollectiveType, NodeType, Value
 from .wire import LENGTH

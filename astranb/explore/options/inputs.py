@@ -178,9 +178,9 @@ def _require(args: argparse.Namespace, kind: str) -> None:
     from astranb.chakra import beside
 
     for name, ending in (("system", "system.json"), ("network", "network.yml")):
-        if kind == TRACES and beside(args.workload, ending):
+        if getattr(args, name) is not None or (kind == TRACES and beside(args.workload, ending)):
             continue
-        if getattr(args, name) is None and (kind == LAYERS or name == "system" or args.infra is None):
+        if kind == LAYERS or name == "system" or args.infra is None:
             hint = f"give --{name} FILE (or --{name}-configuration=FILE)"
             hint += ", or --infra" if name == "network" and kind == TRACES else ""
             raise InputError(f"--workload needs --{name}", where="run", hint=hint)
