@@ -11,45 +11,35 @@ What MSCCL++ calls a channel, the link from one rank to one peer with its semaph
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from astranb.core.errors import InputError
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
 from astranb.net.shape import Shape
 
+from .block import Block
 from .buffer import Buffer
 from .connection import Connection, Connections
 from .fifo import FIRST_SENT, Cut
 from .layout import ChunkLayout
 from .operation import (
-    BUFFER_NUMBERS,
     BUFFERS,
-    KIND_NUMBERS,
     KINDS,
-    OPERATION_COLUMNS,
     SWITCH_READS,
     SWITCH_WRITES,
     Chunk,
     Chunks,
     Operation,
-    OperationColumns,
     Origin,
     Semaphore,
     TileShape,
-    pack_place,
-    to_columns,
-    to_objects,
 )
 from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
-from .source import SourceLine, line_of_caller
-from .work_queue import WorkQueue
+from .source import SourceLine
 
 __all__ = [
     "BUFFERS",
@@ -73,348 +63,6 @@ __all__ = [
 ]
 
 
-class Block:
-    """One thread block of one rank: a list of operations, executed in order.
-
-    A move starts when the one before it has issued all its stores. Where it reads or
-    writes what an earlier move of this block stored, and before every signal, the block
-    first waits until those stores are acknowledged (a fence); the lowering adds these fences.
-
-    Operations are kept as integers, because a program of a thousand ranks has millions of them.
-    Whoever asks for :attr:`operations` gets a list of objects, which the block uses from then on.
-
-    Attributes
-    ----------
-    unit : str
-        ``"sm"``, ``"engine"`` for the list of descriptors of a copy engine, or ``"nic"`` for the work
-        requests of a NIC.
-    kernel : int
-        Number of the kernel it belongs to; kernels are launched in this order.
-    warps : int
-        How many it has; 0: as many as the GPU's preset says.
-    lines_ahead, per_sm : int
-        Lines that its warps keep under way, and how many such blocks an SM takes; 0: as the preset says.
-    origin : Origin, optional
-        Where the operations that are added next stand in a file.
-    added : bool
-        Whether it is not in the file: it copies what stays where it is in a plan in place.
-    """
-
-    __slots__ = (
-        "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel",
-        "lines_ahead", "origin", "per_sm", "program", "rank", "unit", "waited", "warps",
-    )  # fmt: skip
-
-    def __init__(
-        self, program: Program, rank: int, channel: int, unit: str = "sm", kernel: int = 0, warps: int = 0
-    ) -> None:
-        self.program, self.rank, self.channel, self.unit, self.kernel = program, rank, channel, unit, kernel
-        self.warps = warps
-        self.waited: dict[Semaphore, int] = {}
-        self.current = self.lines_ahead = self.per_sm = 0
-        self.origin: Origin | None = None
-        self.added = False
-        self._rows, self._chunks = array("q"), array("q")
-        self._operations: list[Operation] | None = None
-        self._nic: WorkQueue | None = None
-        self._near: range | None = None  # ranks that it reaches without a NIC, if there are others
-        if unit == "sm" and program.nics_move:
-            first = rank - rank % program.per_node
-            self._near = range(first, first + program.per_node)
-
-    @property
-    def operations(self) -> list[Operation]:
-        """The operations as objects; a change of the list changes the block."""
-        if self._operations is None:
-            columns = OperationColumns(self._rows, self._chunks)
-            self._operations = to_objects(columns, list(self.program.lines), self.program.semaphores)
-            self._rows, self._chunks = array("q"), array("q")
-        return self._operations
-
-    @operations.setter
-    def operations(self, operations: list[Operation]) -> None:
-        self._operations = operations
-        self._rows, self._chunks = array("q"), array("q")
-
-    @property
-    def columns(self) -> OperationColumns:
-        """The operations as integers."""
-        if self._operations is None:
-            return OperationColumns(self._rows, self._chunks)
-        return to_columns(self._operations, self.program.number_of)
-
-    def phase(self, name: str) -> None:
-        """Begin a phase of the collective: the following operations belong to it."""
-        self.current = self.program.phase_number(name)
-
-    def copy(self, source: Chunk | Chunks, *targets: Chunk | Chunks) -> None:
-        """Load a chunk line by line and store it to one or several chunks, local or remote.
-
-        Here and in all other moves, slices of buffers stand for one operation for each of their chunks.
-        """
-        self.move((source,), targets)
-
-    def put(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
-        """Copy a chunk of this rank to another rank."""
-        self._local(source, "put from")
-        self.move((source,), (target,))
-
-    def get(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
-        """Copy a chunk of another rank to this rank."""
-        self._local(target, "get to")
-        self.move((source,), (target,))
-
-    def post(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
-        """Let the NIC read a chunk of this rank and write it to another node; else as :meth:`put`.
-
-        A put stores to a send buffer, from which the NIC reads; this saves that copy. The chunk must
-        not change until the other rank has signalled that the data has come.
-        """
-        self._local(source, "post")
-        if self._near is None or target.rank in self._near:
-            return self.move((source,), (target,))
-        return self._work_queue().add(source, target)
-
-    def post_by(self, requests: Block) -> None:
-        """Let a NIC of this node, by its list, write all that this block will have for other nodes."""
-        self._nic = WorkQueue(self, requests, self.program)
-
-    def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> None:
-        """Load the same line of several chunks, add the lines, and store the sum."""
-        self.move(tuple(sources), targets)
-
-    def switch_reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
-        """Let a switch read the same line of every rank and return the sum (``multimem.ld_reduce``)."""
-        self.move(tuple(sources), targets, SWITCH_READS)
-
-    def switch_store(self, source: Chunk, *targets: Chunk) -> None:
-        """Store once; a switch forwards the line to every target (``multimem.st``)."""
-        self.move((source,), targets, SWITCH_WRITES)
-
-    def switch_reduce_store(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
-        """Let a switch add the sources and forward the sum to every target."""
-        self.move(tuple(sources), targets, SWITCH_READS | SWITCH_WRITES)
-
-    def move(
-        self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks], in_switch: int = 0
-    ) -> None:
-        """Load the lines of one or several chunks, add them, and store the sum.
-
-        ``in_switch`` says whether a switch adds (``SWITCH_READS``) or forwards (``SWITCH_WRITES``) them.
-        """
-        if not sources or not targets:
-            raise InputError("a move needs at least one source and one target", where=self._where)
-        if len(targets) > 1 and len(set(targets)) < len(targets):
-            raise InputError("a move cannot store twice to the same chunk", where=self._where)
-        if self._near is not None and not in_switch:
-            far = [target for target in targets if target.rank not in self._near]
-            if far:
-                return self._work_queue().move(sources, targets, far)
-        chunks: list[Any] = [*sources, *targets]
-        for chunk in chunks:
-            if not isinstance(chunk, Chunk):
-                return self._add_many(chunks, len(sources), in_switch << 1)
-        self._add("move", len(sources), len(targets), chunks, flags=in_switch << 1)
-        return None
-
-    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None:
-        """Add to a semaphore once everything that this block has stored is acknowledged.
-
-        Parameters
-        ----------
-        semaphore : Semaphore
-        value : int
-        relaxed : bool
-            Do not wait for the earlier stores: correct only where they need no order.
-        """
-        self._own(semaphore)
-        if value < 1:
-            raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
-        if self._near is not None and semaphore.rank not in self._near:
-            return self._work_queue().signal(semaphore, value)
-        self._add("signal", semaphore=semaphore, value=value, flags=int(relaxed))
-        return None
-
-    def wait(self, semaphore: Semaphore, value: int = 1) -> None:
-        """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
-        self._own(semaphore)
-        if semaphore.rank != self.rank:
-            raise InputError(
-                f"rank {self.rank} cannot wait for a semaphore of rank {semaphore.rank}",
-                where=f"program {self.program.name!r}",
-                hint="use a semaphore of the rank that waits",
-            )
-        if value < 1:
-            raise InputError(f"a wait must be for a rise of at least 1, got {value}", where=self._where)
-        reached = self.waited.get(semaphore, 0) + value
-        self.waited[semaphore] = reached
-        self._add("wait", semaphore=semaphore, value=reached)
-
-    def fence(self) -> None:
-        """Wait until everything that this block has stored is acknowledged (``__threadfence_system``)."""
-        self._add("fence")
-
-    def waitcnt(self, most: int) -> None:
-        """Wait until only the last ``most`` moves of this block have stores that are not acknowledged.
-
-        ``signal(relaxed=True)`` may then announce what those before them stored, while later stores are
-        under way (AMD's ``s_waitcnt vmcnt(n)``, CUDA's ``cp.async.wait_group n``). A NIC's are not counted.
-        """
-        if most < 0:
-            raise InputError(f"waitcnt() needs a number of moves from 0, got {most}", where=self._where)
-        self._add("waitcnt", value=most)
-
-    def product(self, rows: int, columns: int, k: int, of: tuple[Chunk, Chunk], to: Chunk) -> None:
-        """Compute a tile of a product of matrices with the SM's matrix units, and store it.
-
-        Numbers have two bytes. An input chunk that it stores is not there before.
-
-        Parameters
-        ----------
-        rows, columns, k : int
-            A tile that the GPU's library has; ``k`` is a multiple of 64.
-        of : tuple of (Chunk, Chunk)
-            Rows of the first matrix and columns of the second one: :attr:`Rank.panels`, or what has come.
-        to : Chunk
-            An input chunk of this rank (its contribution), or one of its panels or of scratch.
-
-        Examples
-        --------
-        >>> program = Program("reduce_scatter", ranks=2, channels=1, input_chunks=2, output_chunks=1)
-        >>> me, you = program.everyone
-        >>> block = me.block()
-        >>> block.product(128, 256, 1024, (me.panels[0], me.panels[1]), me.input[1])
-        >>> block.put(me.input[1], you.scratch[0])
-        >>> [op.kind for op in block.operations]
-        ['tile', 'move', 'move']
-        """
-        tile = TileShape(rows, columns, k)
-        if min(tile) < 1 or k % _STEP:
-            hint = f"take positive numbers, and a multiple of {_STEP} for k"
-            raise InputError(f"no product of {tile}", where=self._where, hint=hint)
-        for chunk in (*of, to):
-            self._local(chunk, "compute with")
-        if to.buffer == "output":
-            hint = "store an input chunk, and copy it"
-            raise InputError(f"a product cannot store {to}", where=self._where, hint=hint)
-        for chunk, size in zip((*of, to), (*tile.operand_bytes, tile.result_bytes), strict=True):
-            self.program.fix(chunk, size)
-        shapes = self.program.tiles
-        self._add("tile", 2, 0, of, value=shapes.setdefault(tile, len(shapes)))
-        self._add("move", 0, 1, (to,))
-
-    def compute(self, instructions: int = 1) -> None:
-        """Let every warp issue instructions that access no memory (1: a ``__syncthreads``)."""
-        if instructions < 1:
-            raise InputError(
-                f"compute() needs at least one instruction, got {instructions}", where=self._where
-            )
-        self._add("compute", value=instructions)
-
-    def spend(self, time_ps: int) -> None:
-        """Let the block do nothing for a time of up to 2 ms: what is not simulated."""
-        self._add("spend", value=time_ps)
-
-    def finish(self) -> None:
-        """Post what no signal has announced: nothing else is added to this block."""
-        if self._nic is not None:
-            for rank in list(self._nic.pending):
-                self._nic.post(rank)
-
-    @property
-    def count(self) -> int:
-        """Number of its operations."""
-        listed = self._operations
-        return len(self._rows) // OPERATION_COLUMNS if listed is None else len(listed)
-
-    def _work_queue(self) -> WorkQueue:
-        if self._nic is None:
-            self._nic = WorkQueue(self, self.program.nic(self.rank, self.channel), self.program)
-        return self._nic
-
-    @property
-    def _where(self) -> str:
-        return f"program {self.program.name!r}, rank {self.rank}"
-
-    def _own(self, semaphore: Semaphore) -> None:
-        number, known = semaphore.number, self.program.semaphores
-        if not (0 <= number < len(known) and known[number] == semaphore):
-            raise InputError("the semaphore is of another program", where=f"program {self.program.name!r}")
-
-    def _local(self, chunk: Chunk | Chunks, what: str) -> None:
-        if chunk.rank != self.rank:
-            raise InputError(
-                f"rank {self.rank} cannot {what} {chunk}",
-                where=f"program {self.program.name!r}",
-                hint="use copy(), or put() from this rank, or get() to it",
-            )
-
-    def _add(
-        self,
-        kind: str,
-        sources: int = 0,
-        targets: int = 0,
-        chunks: Sequence[Chunk] = (),
-        semaphore: Semaphore | None = None,
-        value: int = 0,
-        flags: int = 0,
-    ) -> None:
-        self.program.count()
-        line = line_of_caller()
-        if self._operations is None and self.origin is None:
-            number = semaphore.number if semaphore is not None else -1
-            at = self.program.number_of(line)
-            self._rows.extend((KIND_NUMBERS[kind], self.current, sources, targets, number, value, flags, at))
-            extend = self._chunks.extend
-            for rank, buffer, index, channel in chunks:
-                # As pack_place does, without a call: a large program has millions of chunks.
-                extend(((rank << 30 | channel) << 3 | BUFFER_NUMBERS[buffer], index))
-            return
-        self.operations.append(
-            Operation(
-                kind,
-                self.current,
-                tuple(chunks[:sources]),
-                tuple(chunks[sources:]),
-                semaphore,
-                value,
-                bool(flags & 1),
-                flags >> 1,
-                line,
-                self.origin,
-            )
-        )
-
-    def _add_many(self, slices: Sequence[Any], sources: int, flags: int) -> None:
-        """Add a move for each chunk of slices."""
-        for one in slices:
-            if not isinstance(one, Chunk | Chunks):
-                raise InputError(f"not a chunk: {one!r}", where=self._where, hint="index a buffer")
-        if len({len(one.indices) if isinstance(one, Chunks) else 1 for one in slices}) > 1:
-            raise InputError(
-                f"a move between slices of different lengths: {', '.join(map(str, slices))}",
-                where=self._where,
-                hint="use slices of equal length",
-            )
-        targets = [(one.rank, one.buffer, one.channel) for one in slices[sources:]]
-        each = (one.each() if isinstance(one, Chunks) else [one] for one in slices)
-        if self._operations is not None or self.origin is not None or len(set(targets)) < len(targets):
-            for chunks in zip(*each, strict=True):
-                self.move(chunks[:sources], chunks[sources:], flags >> 1)
-            return
-        count = len(slices[0].indices) if isinstance(slices[0], Chunks) else 1
-        self.program.count(count)
-        at = self.program.number_of(line_of_caller())
-        row = (KIND_NUMBERS["move"], self.current, sources, len(targets), -1, 0, flags, at)
-        self._rows.frombytes(np.tile(np.array(row, np.int64), count).tobytes())
-        chunks_of = np.empty((count, len(slices), 2), np.int64)
-        for k, one in enumerate(slices):
-            chunks_of[:, k, 0] = pack_place(one.rank, one.channel, BUFFER_NUMBERS[one.buffer])
-            chunks_of[:, k, 1] = one.indices if isinstance(one, Chunks) else one.index
-        self._chunks.frombytes(chunks_of.tobytes())
-
-
-_STEP: Final = 64  # numbers of two bytes in a line, that a step of a product takes of each row
 _FITTING: Final = 2**18  # a program of so few operations is not checked for memory
 BYTES_PER_OPERATION: Final = 800  # what lowering takes at its peak (measured: 900 B with 2.5 chunks)
 
