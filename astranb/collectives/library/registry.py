@@ -285,6 +285,24 @@ class Collective:
         layout = self.contract.on(ranks)
         return replace(self, size=layout.size, contract=layout)
 
+    def bus_factor(self, ranks: int) -> float | None:
+        """Return the factor from algorithm to bus bandwidth; None for a contract that gives none.
+
+        Examples
+        --------
+        >>> Collective.of("all_gather", 4096).bus_factor(8)
+        0.875
+        """
+        if self.contract is None:
+            return COLLECTIVES[self.name].busbw(ranks)
+        layout = self.contract.on(ranks) if isinstance(self.contract, Contract) else self.contract
+        return layout.busbw
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is known what its outputs must hold."""
+        return self.contract is not None or not COLLECTIVES[self.name].silent
+
     @property
     def title(self) -> str:
         """``all_reduce/ring``, followed by the protocol unless it is Simple: ``all_reduce/ring/LL``."""
@@ -313,6 +331,8 @@ class Collective:
         if isinstance(self.contract, Contract):
             return self.on_ranks(ranks).program(ranks, shape)
         layout = self.contract
+        if layout is not None and layout.ranks != ranks:
+            raise InputError(f"it is for {layout.ranks} ranks, not {ranks}", where=f"contract {self.name!r}")
         kind = COLLECTIVES["custom" if layout is not None else self.name]
         chunks = layout.counts if layout else (kind.input_chunks(ranks), kind.output_chunks(ranks))
         found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
