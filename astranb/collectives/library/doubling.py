@@ -104,8 +104,8 @@ def double(p: Program, blocks: Sequence[Block], peer: Peer) -> None:
             there = peer(place, step)
             for chunk in share[step + 1][place]:
                 block.copy(p.output(block.rank)[chunk], p.output(blocks[there].rank)[chunk])
-            block.signal(doubled[there][step])
-            block.wait(doubled[place][step])
+            block.signal(doubled[there][-1 - step])
+            block.wait(doubled[place][-1 - step])
 
 
 def _halve_and_double(p: Program, blocks: Sequence[Block], peer: Peer, held: Held | None = None) -> None:
