@@ -97,7 +97,7 @@ def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
     if program.layout is not None:
         layout, reduction = program.layout, program.layout.reduction
         document["contract"] = {
-            **{name: getattr(layout, name) for name in ("ranks", "whole", "busbw")},
+            **{name: getattr(layout, name) for name in ("ranks", "whole", "busbw", "base")},
             "own": collective.contract is not None,
             "reduction": dataclasses.asdict(reduction),
         }
