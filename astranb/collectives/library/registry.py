@@ -292,6 +292,7 @@ class Collective:
             size=self.size,
             cut=cut,
         )
+        program.library = find
         if program.shape.rdma and program.per_node < ranks and not program.nics_move:
             program.lines_per_sm = POSTED_LINES
         write = found.write if found else self.algorithm
