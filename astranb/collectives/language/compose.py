@@ -54,6 +54,8 @@ class _CallingProgram(Protocol):
     channel: int
     protocol: str
     cut: Cut
+    weights: tuple[float, ...]
+    root: int
     phases: list[str]
     semaphores: list[Semaphore]
     frees: set[Semaphore]
@@ -81,6 +83,10 @@ class _CallingProgram(Protocol):
     def number_of(self, line: Any) -> int: ...
 
     def slices(self) -> Iterable[int]: ...
+
+    def input(self, rank: int) -> Any: ...
+
+    def output(self, rank: int) -> Any: ...
 
     def sent_before(self, rank: int, slice_number: int, count: int) -> int: ...
 
@@ -173,13 +179,33 @@ class Calls:
                     block.current = program.phase_number(inlined.phases[-1])
         return call
 
-    def split(
-        self, shares: Shares, collective: str, source: Ends, target: Ends, root: int, ranks: Sequence[int]
-    ) -> None:
+    def split(self, shares: Shares, collective: str) -> None:
         """Give each algorithm its part of every slice: see :meth:`Program.split`."""
-        for _, (algorithm, _) in zip(self._program.slices(), shares.items(), strict=True):
-            named = algorithm if isinstance(algorithm, str) else algorithm.__name__
-            self.call(collective, algorithm, ranks, source, target, f"split {named}", (), root, {})
+        program, weights = self._program, tuple(shares.values())
+        nothing = Call(program, f"{collective}/split")
+        wrong = [share for share in weights if not share > 0]
+        if wrong or not shares:
+            what = f"share {wrong[0]!r:.40} is not above zero" if wrong else "no algorithm is given"
+            raise self._refuse(nothing, what, 'for example {"switch": 0.7, "ring": 0.3}')
+        if program.cut.of_channel > 1 and program.weights != weights:
+            raise self._refuse(
+                nothing, "chunks are cut already", "split them once, outside of loops over slices"
+            )
+        program.cut, program.weights = Cut(slices=len(shares)), weights
+        everyone = range(program.ranks)
+        for number, _ in enumerate(program.slices()):
+            algorithm = list(shares)[number]
+            self.call(
+                collective,
+                algorithm,
+                everyone,
+                lambda r: program.input(r)[:],
+                lambda r: program.output(r)[:],
+                f"split {number}",
+                (),
+                program.root,
+                {},
+            )
 
     def _refuse(self, call: Call, what: str, hint: str = "") -> ProgramError:
         """Return the error of a call, with the line that makes it."""
@@ -265,7 +291,7 @@ class Calls:
             return
         began = any(block.channel == program.channel and block.count for block in program.blocks)
         if began or program.in_slices or (of_program > 1):
-            what = f"{call.name} cuts every chunk into {of_call} slices, the program into {of_program}"
+            what = f"{call.name} cuts every chunk into {of_call} slices, but work on chunks has begun"
             raise self._refuse(call, what, "call it first and outside a loop over slices")
         program.cut = Cut(slices=of_call)
 

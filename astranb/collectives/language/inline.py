@@ -210,7 +210,7 @@ class Inlined:
         self.scratch = max((int(one.max(initial=-1)) for one in used), default=-1) + 1
 
     def _repeated(self, block: Block) -> tuple[np.ndarray, ...]:
-        """Return rows, and rank, buffer, index and channel of chunks, with each move as often as chunks stand for one."""
+        """Return rows, and rank, buffer, index and channel of chunks: a move for each chunk of the caller."""
         columns, each = block.columns, self._places.each
         rows = np.frombuffer(columns.rows, np.int64).reshape(-1, OPERATION_COLUMNS)
         chunks = np.frombuffer(columns.chunks, np.int64).reshape(-1, 2)
@@ -242,12 +242,12 @@ class Inlined:
             of = index >= FIRST_SENT
             for r in np.unique(rank[of]).tolist():
                 sent[r] = max(sent[r], int(index[of & (rank == r)].max()) - FIRST_SENT + 1)
-        at = program.slice_number if slice_number is None else slice_number  # type: ignore[attr-defined]
+        at = self._inside.channel if slice_number is None else slice_number
         before = np.zeros(len(self._group), np.int64)
         for r, count in sent.items():
             before[r] = program.sent_before(self._group[r], at, count)
         ranks = np.array(self._group, np.int64)
-        for outlet, (rows, rank, buffer, index, channel) in zip(self._outlets, self._columns, strict=True):
+        for outlet, (given, rank, buffer, index, channel) in zip(self._outlets, self._columns, strict=True):
             if slice_number is None:
                 to = channel
             elif (channel != self._inside.channel).any():
@@ -264,13 +264,11 @@ class Inlined:
                     what = "source" if name == "input" else "target"
                     raise self._refuse(f"it accesses the {name} of rank {missing}", f"give it a {what}")
             chunks = np.stack([place | to << _CHANNEL_AT, new], axis=1)
-            rows = rows.copy()
+            rows = given.copy()
             rows[:, 1] = phases[np.minimum(rows[:, 1], len(phases) - 1)]
             rows[:, _SEMAPHORE] = numbers[rows[:, _SEMAPHORE]]
             rows[:, _LINE] = lines[rows[:, _LINE]] if len(lines) else -1
-            if self._places.in_place:
-                rows, chunks = _without_idle(rows, chunks)
-            yield outlet, rows, chunks
+            yield outlet, *(_without_idle(rows, chunks) if self._places.in_place else (rows, chunks))
 
 
 def _without_idle(rows: np.ndarray, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from astranb.core.errors import InputError
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
@@ -251,8 +253,8 @@ class Program:
         algorithm : str or callable
             A name of the library, or a function over a program.
         ranks : sequence of int, or of sequences of int
-            The ranks that take part, in the order of the algorithm's ranks; or groups of ranks, such as boxes,
-            each of which executes the collective for itself.
+            The ranks that take part, in the order of the algorithm's ranks; or groups of ranks, such as
+            boxes, each of which executes the collective for itself.
         source, target : callable, dict or list
             The chunks that are the algorithm's input and output: of each rank by a function of its number, or
             by rank. Twice as many chunks as the algorithm has are two for each of its chunks, and so on. None
@@ -411,11 +413,27 @@ class Program:
 
     def input(self, rank: int) -> Buffer:
         """The buffer that holds the rank's contribution."""
-        return Buffer(self, self._rank(rank), "input", self.input_chunks)
+        return self._buffer(rank, "input", self.input_chunks)
 
     def output(self, rank: int) -> Buffer:
         """The buffer that must hold the result at the end."""
-        return Buffer(self, self._rank(rank), "output", self.output_chunks)
+        return self._buffer(rank, "output", self.output_chunks)
+
+    def _buffer(self, rank: int, name: str, chunks: int) -> Buffer:
+        layout = self.layout
+        if layout is None or layout.whole:
+            return Buffer(self, self._rank(rank), name, chunks)
+        spans = {of: spans[rank].tolist() for (side, of), spans in layout.buffers.items() if side == name}
+        return Buffer(self, self._rank(rank), name, layout.count(name, rank), parts=spans)
+
+    def share_memory(self, layout: ChunkLayout) -> None:
+        """Let outputs be in the memory of those inputs that a layout says."""
+        for output in np.flatnonzero(layout.places >= 0).tolist():
+            rank, index = layout.outputs[:2, output].tolist()
+            own = int(layout.inputs[1, layout.places[output]])
+            for channel in range(self.width):
+                shared = Chunk(rank, "input", own, channel)
+                self.same_memory[Chunk(rank, "output", index, channel)] = shared
 
     def scratch(self, rank: int) -> Buffer:
         """Working memory with any index; a chunk is as large as what is stored there."""
