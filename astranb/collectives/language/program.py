@@ -54,6 +54,7 @@ __all__ = [
     "Block",
     "Buffer",
     "Chunk",
+    "Chunks",
     "Connection",
     "Connections",
     "Operation",

@@ -8,12 +8,17 @@ stays on its rail.
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import Program
+from typing import Final
+
+from astranb.collectives.language.fifo import Cut
+from astranb.collectives.language.program import Chunks, Program
 from astranb.core.errors import InputError
 
 from .registry import algorithm
 
-__all__: list[str] = []
+__all__ = ["by_nic"]
+
+_PIPELINED: Final = 2 << 20  # bytes of a rank's buffer from which two slices overlap more than they cost
 
 
 def _nodes(p: Program) -> tuple[int, int]:
@@ -27,8 +32,77 @@ def _nodes(p: Program) -> tuple[int, int]:
     return p.per_node, p.ranks // p.per_node
 
 
-@algorithm("all_reduce", "hierarchical", "reduce-scatter in the node, all-reduce between nodes, all-gather")
+@algorithm(
+    "all_reduce",
+    "hierarchical",
+    "reduce-scatter in each node, all-reduce along each rail, all-gather in each node",
+)
 def all_reduce_hierarchical(p: Program) -> None:
+    width, nodes = _nodes(p)
+    boxes = [range(first, first + width) for first in range(0, p.ranks, width)]
+    rails = [range(position, p.ranks, width) for position in range(width)]
+    slices = 2 if (p.size or 0) >= _PIPELINED and nodes > 1 else 1
+    # The thread blocks of three stages work on slices that follow one another; of one slice, the same blocks.
+    scatter, between, gather = ("scatter", "between", "gather") if slices > 1 else ("", "", "")
+    p.cut = Cut(slices=slices)
+
+    def sums(r: int) -> Chunks:
+        return p.scratch(r)[0:nodes]
+
+    def results(r: int) -> Chunks:
+        return p.output(r)[r % width * nodes : (r % width + 1) * nodes]
+
+    for _ in p.slices():
+        one = p.call(
+            "reduce_scatter", "get", ranks=boxes, source=lambda r: p.input(r)[:], target=sums, stage=scatter
+        )
+        two = p.call("all_reduce", by_nic, ranks=rails, source=sums, target=results, stage=between, after=one)
+        p.call(
+            "all_gather",
+            "put",
+            ranks=boxes,
+            source=results,
+            target=lambda r: p.output(r)[:],
+            stage=gather,
+            after=two,
+        )
+
+
+def by_nic(p: Program) -> None:
+    """Reduce one chunk of all and send it to all, from where it is: NICs read what they send.
+
+    Between two ranks each sends everything and adds: as many bytes, and one message less one after the other.
+    """
+    arrived, gathered = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
+    for me in p.everyone:
+        block, chunks = me.block(), range(p.input_chunks)
+        own = chunks if p.ranks == 2 else [me.number]
+        block.phase("reduce-scatter")
+        for you in me.others:
+            for chunk in chunks if p.ranks == 2 else [you.number]:
+                block.post(me.input[chunk], you.scratch[me.number * p.ranks + chunk])
+        for you in me.others:
+            block.signal(arrived[you.number])
+        block.wait(arrived[me.number], p.ranks - 1)
+        for chunk in own:
+            got = [me.scratch[you.number * p.ranks + chunk] for you in me.others]
+            block.reduce([me.input[chunk], *got], me.output[chunk])
+        if p.ranks == 2:
+            continue
+        block.phase("all-gather")
+        for you in me.others:
+            block.post(me.output[me.number], you.output[me.number])
+        for you in me.others:
+            block.signal(gathered[you.number])
+        block.wait(gathered[me.number], p.ranks - 1)
+
+
+@algorithm(
+    "all_reduce",
+    "two_level",
+    "as hierarchical, by all pairs in one thread block of each channel, and without slices",
+)
+def all_reduce_two_level(p: Program) -> None:
     width, nodes = _nodes(p)
     near, far, back, last = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(4))
     for r in range(p.ranks):
