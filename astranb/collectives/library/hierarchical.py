@@ -8,10 +8,11 @@ stays on its rail.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from astranb.collectives.language.fifo import Cut
-from astranb.collectives.language.program import Chunks, Program
+from astranb.collectives.language.program import Buffer, Chunk, Chunks, Program
 from astranb.core.errors import InputError
 
 from .registry import algorithm
@@ -32,19 +33,23 @@ def _nodes(p: Program) -> tuple[int, int]:
     return p.per_node, p.ranks // p.per_node
 
 
+def _boxes_and_rails(p: Program) -> tuple[list[range], list[range]]:
+    """Return the ranks of each node, and those of the same position in all nodes."""
+    width, _ = _nodes(p)
+    boxes = [range(first, first + width) for first in range(0, p.ranks, width)]
+    return boxes, [range(position, p.ranks, width) for position in range(width)]
+
+
 @algorithm(
     "all_reduce",
     "hierarchical",
     "reduce-scatter in each node, all-reduce along each rail, all-gather in each node",
 )
 def all_reduce_hierarchical(p: Program) -> None:
-    width, nodes = _nodes(p)
-    boxes = [range(first, first + width) for first in range(0, p.ranks, width)]
-    rails = [range(position, p.ranks, width) for position in range(width)]
-    slices = 2 if (p.size or 0) >= _PIPELINED and nodes > 1 else 1
+    (width, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+    p.cut = Cut(slices=2 if (p.size or 0) >= _PIPELINED and nodes > 1 else 1)
     # The thread blocks of three stages work on slices that follow one another; of one slice, the same blocks.
-    scatter, between, gather = ("scatter", "between", "gather") if slices > 1 else ("", "", "")
-    p.cut = Cut(slices=slices)
+    scatter, between, gather = ("scatter", "between", "gather") if p.cut.slices > 1 else ("", "", "")
 
     def sums(r: int) -> Chunks:
         return p.scratch(r)[0:nodes]
@@ -52,20 +57,43 @@ def all_reduce_hierarchical(p: Program) -> None:
     def results(r: int) -> Chunks:
         return p.output(r)[r % width * nodes : (r % width + 1) * nodes]
 
+    def all_of(buffer: Callable[[int], Buffer]) -> Callable[[int], Chunks]:
+        return lambda r: buffer(r)[:]
+
     for _ in p.slices():
-        one = p.call(
-            "reduce_scatter", "get", ranks=boxes, source=lambda r: p.input(r)[:], target=sums, stage=scatter
-        )
+        one = p.call("reduce_scatter", "get", ranks=boxes, source=all_of(p.input), target=sums, stage=scatter)
         two = p.call("all_reduce", by_nic, ranks=rails, source=sums, target=results, stage=between, after=one)
         p.call(
-            "all_gather",
-            "put",
-            ranks=boxes,
-            source=results,
-            target=lambda r: p.output(r)[:],
-            stage=gather,
-            after=two,
+            "all_gather", "put", ranks=boxes, source=results, target=all_of(p.output), stage=gather, after=two
         )
+
+
+@algorithm("all_gather", "hierarchical", "all-gather along each rail, then in each node")
+def all_gather_hierarchical(p: Program) -> None:
+    (width, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+
+    def by_rail(r: int) -> list[Chunk]:
+        return [p.output(r)[node * width + r % width] for node in range(nodes)]
+
+    def by_rails(r: int) -> list[Chunk]:
+        return [p.output(r)[rank] for rail in rails for rank in rail]
+
+    p.call("all_gather", "allpairs", ranks=rails, source=lambda r: p.input(r)[0], target=by_rail)
+    p.call("all_gather", "allpairs", ranks=boxes, source=by_rail, target=by_rails)
+
+
+@algorithm("reduce_scatter", "hierarchical", "reduce-scatter in each node, then along each rail")
+def reduce_scatter_hierarchical(p: Program) -> None:
+    (_, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+
+    def by_rails(r: int) -> list[Chunk]:
+        return [p.input(r)[rank] for rail in rails for rank in rail]
+
+    def sums(r: int) -> Chunks:
+        return p.scratch(r)[0:nodes]
+
+    p.call("reduce_scatter", "get", ranks=boxes, source=by_rails, target=sums)
+    p.call("reduce_scatter", "allpairs", ranks=rails, source=sums, target=lambda r: p.output(r)[0])
 
 
 def by_nic(p: Program) -> None:
