@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
 from astranb.collectives.language.contract import Contract
@@ -201,7 +201,7 @@ class Collective:
         """Check the parameters and return the collective.
 
         Instead of the name of a collective, a :class:`Contract` is one of your own: it has the sizes, so
-        that ``size`` is left out, and needs a function as ``algorithm``.
+        that ``size`` is left out, and needs a function as ``algorithm`` (see :meth:`Contract.like`).
 
         Raises
         ------
@@ -253,14 +253,16 @@ class Collective:
         if root:
             hint = "let post name the rank"
             raise InputError("does not apply to a contract", where="root", hint=hint)
-        if not callable(algorithm):
-            what = f"contract {contract.name!r} has no algorithm" + (
-                f" {algorithm!r:.80}" if algorithm else ""
-            )
+        chosen: Any = algorithm
+        if isinstance(chosen, str) and contract.base:
+            cls.of(contract.base, 1, chosen, protocol=protocol)  # raises an error where there is none
+        elif not callable(chosen):
+            what = f"contract {contract.name!r} has no algorithm" + (f" {chosen!r:.80}" if chosen else "")
             raise InputError(what, where="algorithm", hint="give a function over a program")
-        if hasattr(algorithm, "fitted"):  # a plan from a file
-            protocol = algorithm.fitted(contract.name, contract.ranks or 0, protocol)
-        return cls(contract.name, 0, algorithm, channels, root, protocol, chunk_bytes, contract)
+        if hasattr(chosen, "fitted"):  # a plan from a file
+            size = contract.size(chosen.ranks) if hasattr(chosen, "ranks") else 0
+            protocol = chosen.fitted(contract.name, size, protocol)
+        return cls(contract.name, 0, chosen, channels, contract.root, protocol, chunk_bytes, contract)
 
     def on_ranks(self, ranks: int) -> Collective:
         """Return it for a number of ranks: of a contract the size is known then.
@@ -286,6 +288,24 @@ class Collective:
             return self
         layout = self.contract.on(ranks)
         return replace(self, size=layout.size, contract=layout)
+
+    def bus_factor(self, ranks: int) -> float | None:
+        """Return the factor from algorithm to bus bandwidth; None for a contract that gives none.
+
+        Examples
+        --------
+        >>> Collective.of("all_gather", 4096).bus_factor(8)
+        0.875
+        """
+        if self.contract is None:
+            return COLLECTIVES[self.name].busbw(ranks)
+        layout = self.contract.on(ranks) if isinstance(self.contract, Contract) else self.contract
+        return layout.busbw
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is known what its outputs must hold."""
+        return self.contract is not None or not COLLECTIVES[self.name].silent
 
     @property
     def title(self) -> str:
@@ -315,9 +335,12 @@ class Collective:
         if isinstance(self.contract, Contract):
             return self.on_ranks(ranks).program(ranks, shape)
         layout = self.contract
+        if layout is not None and layout.ranks != ranks:
+            raise InputError(f"it is for {layout.ranks} ranks, not {ranks}", where=f"contract {self.name!r}")
         kind = COLLECTIVES["custom" if layout is not None else self.name]
         chunks = layout.counts if layout else (kind.input_chunks(ranks), kind.output_chunks(ranks))
-        found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
+        name = layout.base if layout is not None else self.name
+        found = find(name, self.algorithm) if isinstance(self.algorithm, str) else None
         fewest = 2 if found else 1
         if ranks < fewest:
             raise InputError(
@@ -342,7 +365,7 @@ class Collective:
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
-            cut = nccl_cut(self.name, self.protocol, each, step)
+            cut = nccl_cut(name, self.protocol, each, step)
         elif step:
             cut = Cut(rounds=-(-each // step))
         if (

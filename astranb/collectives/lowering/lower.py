@@ -115,6 +115,10 @@ class Lowered:
     lines_per_sm: int = 0
     source: ProgramSource = field(default_factory=ProgramSource)
 
+    def by_rank(self, times: np.ndarray) -> np.ndarray:
+        """Return how often something of each rank is there, from how often each contribution is."""
+        return times if self.layout is None else self.layout.by_rank(times)
+
 
 def lower(
     program: Program,
