@@ -305,8 +305,7 @@ class Collective:
                 raise InputError(
                     f"{type(error).__name__}: {error}", where=f"algorithm {self.title}"
                 ) from error
-        for block in list(program.blocks):
-            block.finish()
+        program.finish()
         if not hasattr(write, "fitted"):  # a plan lists its packets itself
             to_packets(program)
         return program

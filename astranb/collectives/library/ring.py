@@ -22,7 +22,7 @@ __all__: list[str] = []
 )
 def all_reduce_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    wires = p.connections(2 * (n - 1) * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp, out = p.block(r), p.input(r), p.output(r)
@@ -50,7 +50,7 @@ def all_reduce_ring(p: Program) -> None:
 @algorithm("all_gather", "ring", "every chunk travels around the ring", protocols=PROTOCOLS, fifo=True)
 def all_gather_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    wires = p.connections((n - 1) * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, out = p.block(r), p.output(r)
@@ -71,7 +71,7 @@ def all_gather_ring(p: Program) -> None:
 @algorithm("reduce_scatter", "ring", "partial sums travel around the ring", protocols=PROTOCOLS, fifo=True)
 def reduce_scatter_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    wires = p.connections((n - 1) * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp = p.block(r), p.input(r)
@@ -98,7 +98,7 @@ def reduce_scatter_ring(p: Program) -> None:
 )
 def broadcast_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring(p.root)
-    wires = p.connections(p.output_chunks * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, out = p.block(r), p.output(r)
@@ -119,7 +119,7 @@ def broadcast_ring(p: Program) -> None:
 )
 def reduce_ring(p: Program) -> None:
     n, ring = p.ranks, (*p.ring(p.root)[1:], p.root)
-    wires = p.connections(p.output_chunks * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp = p.block(r), p.input(r)

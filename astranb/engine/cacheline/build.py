@@ -221,7 +221,8 @@ def build(
     warps_of, unroll_of = _width(presets, program)
     blocks["warps"] = warps_of
     blocks["first_warp"] = np.cumsum(warps_of) - warps_of
-    blocks["sm"] = -1
+    blocks["sm"] = blocks["post"] = -1
+    blocks["roles"] = np.bincount(np.arange(len(blocks)) - blocks["role"], minlength=len(blocks))
     blocks["op"] = blocks["first_op"]
     blocks["started_ps"] = blocks["ended_ps"] = -1
     if not isinstance(program, Joined):  # whose kernels are launched when their dependencies have ended
