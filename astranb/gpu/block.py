@@ -259,7 +259,7 @@ def post_next(m: Machine, block: int) -> None:
     time of a system-wide fence.
     """
     op = m.blocks[block].post
-    if op < 0 or m.blocks[block].posting or m.ops[op].started_ps < 0:
+    if op < 0 or m.blocks[block].posting or m.ops[op].started_ps < 0 or m.blocks[block].posted == t.POSTED:
         return
     for before in range(op - m.ops[op].before, op):
         if m.ops[before].kind == t.MOVE and m.ops[before].ended_ps < 0:
@@ -485,6 +485,8 @@ def acknowledge(m: Machine, block: int, op: int, needed: int) -> None:
     complete = m.ops[op].acked == needed
     if complete:
         finish_op(m, op)
+        if m.ops[op].kind == t.NOTIFY and m.ops[op].before > 0:
+            m.blocks[block].posted -= 1
         if m.blocks[block].post >= 0:
             post_next(m, block)
     if m.blocks[block].state != t.DRAINING:

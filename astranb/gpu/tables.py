@@ -77,6 +77,9 @@ IN_SHARED: Final = -1
 WAKE_SLOTS: Final = 11
 """Issue slots, of two clocks each, until a role goes on that waits for such a semaphore (see ``gpu/block.py``)."""
 
+POSTED: Final = 16
+"""Signals behind stores of a block that are under way at once, at most."""
+
 # Bits of an operation's ``in_switch``.
 SWITCH_READS: Final = 1
 SWITCH_WRITES: Final = 2
@@ -269,6 +272,7 @@ BLOCK = np.dtype(
         ("urgent", "i8"),  # 1: of a stream of high priority
         ("post", "i8"),  # its next signal behind stores that has not left, -1: none
         ("posting", "i8"),  # 1: and its stores are acknowledged
+        ("posted", "i8"),  # such signals that have left, under way
         ("role", "i8"),  # a role of a thread block: rows back to its first one, which holds the place on the SM
         ("roles", "i8"),  # of a first one (each block is one): roles that have not ended
         ("next_pending", "i8"),  # in the GPU's FIFO

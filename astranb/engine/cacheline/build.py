@@ -274,7 +274,7 @@ def build(
     channels["row"] = -1
     wires = len(links) if plan.network.managed else 0
     queue = new_queue(
-        clock, len(requests) + len(sms) + len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
+        clock, len(requests) + len(sms) + 2 * len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
     )
     tables.update(
         clock=clock,
@@ -380,6 +380,8 @@ def _requests(plan: MachinePlan) -> int:
     owner = plan.program.blocks["gpu"][ops["block"]]
     ever, ever_multiplied = (np.bincount(owner, each, len(plan.presets)) for each in (made, multiplied))
     staged = _staged(plan)
+    posts = np.bincount(ops["block"][(ops["kind"] == t.NOTIFY) & (ops["before"] > 0)], minlength=len(sources))
+    total += int(np.minimum(posts, t.POSTED).sum())
     for rank, preset in enumerate(plan.presets):
         mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
         blocks, lists, pairs = np.bincount(mine["engine"], minlength=3).tolist()
