@@ -400,8 +400,7 @@ class Collective:
                 raise InputError(
                     f"{type(error).__name__}: {error}", where=f"algorithm {self.title}"
                 ) from error
-        for block in list(program.blocks):
-            block.finish()
+        program.finish()
         if layout is not None:
             program.share_memory(layout)
         if not hasattr(write, "fitted"):  # a plan lists its packets itself
