@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from astranb.collectives import Block, Chunk, Collective, Operation, Program, Semaphore
+from astranb.collectives import Block, Chunk, Collective, Contract, Operation, Program, Semaphore
 
 __all__ = ["Lines", "Sketch"]
 
@@ -39,6 +39,8 @@ class Sketch:
     """For a plan in place: chunks, each with the chunk whose memory it shares."""
     slots: tuple[int, int] | None = None
     """How many thread blocks and copy engines of a rank work at once; all if None."""
+    contract: Contract | None = None
+    """What it promises, if its kind is no collective's name."""
 
     @classmethod
     def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:
@@ -57,6 +59,7 @@ class Sketch:
             collective.protocol,
             collective.title,
             tuple(program.same_memory.items()),
+            contract=collective.contract if isinstance(collective.contract, Contract) else None,
         )
 
     def but(self, **changes: Any) -> Sketch:
@@ -83,6 +86,10 @@ class Sketch:
             (fill or self.fill)(program)
 
         vars(write)["fitted"] = lambda _kind, _size, protocol: protocol
+        if self.contract is not None:
+            return Collective.of(
+                self.contract, algorithm=write, channels=self.channels, protocol=self.protocol
+            )
         return Collective.of(
             self.kind,
             size or self.size,

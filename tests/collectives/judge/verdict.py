@@ -81,7 +81,7 @@ def judge(sketch: Sketch, seed: int, *, timings: int) -> Verdict:
     if found:
         return Verdict(sketch, flaws, f"oracle: {found.kind} in launch {found.launch}: {found.text}")
     # The engine gives input and output memory of their own, and the probes would take slots.
-    runs = timings and not sketch.same_memory and sketch.slots is None
+    runs = timings and not sketch.same_memory and sketch.slots is None and sketch.contract is None
     shown = next(Judge(sketch, seed).faults(timings), "") if runs else ""
     if shown and not flaws and _only_marks(sketch, empty):
         return Verdict(sketch, flaws, "", "same data")
