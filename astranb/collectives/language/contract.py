@@ -107,7 +107,9 @@ class Contract:
             functions = given.values() if isinstance(given, Mapping) else [given]
             if not functions or not all(map(callable, functions)):
                 hint = "for example inputs=lambda r: [4096, 4096]"
-                raise InputError(f"{side} must be a function, or functions by name", where=self._where, hint=hint)
+                raise InputError(
+                    f"{side} must be a function, or functions by name", where=self._where, hint=hint
+                )
         several = isinstance(self.outputs, Mapping)
         if several != isinstance(self.post, Mapping) or (several and set(self.post) != set(self.outputs)):  # type: ignore[arg-type]
             raise InputError(
@@ -256,7 +258,9 @@ class _Layouts:
                 found += [(rank, count + k, size) for k, size in enumerate(sizes)]
                 count += len(sizes)
             if len(found) > _MOST_CHUNKS:
-                self._refuse(next(iter(functions.values())), f"more than {_MOST_CHUNKS:,} chunks", hint="use fewer")
+                self._refuse(
+                    next(iter(functions.values())), f"more than {_MOST_CHUNKS:,} chunks", hint="use fewer"
+                )
         self.buffers |= {(side, name): span for name, span in spans.items()}
         return np.array(found, np.int64).reshape(-1, 3).T.copy()
 
@@ -298,7 +302,9 @@ class _Layouts:
             offset, count = self.buffers["output", name][rank].tolist()
             for k in range(count):
                 column = int(starts[rank]) + offset + k
-                found.append((column, self._contributions(name, function, rank, k, int(self.outputs[2, column]))))
+                found.append(
+                    (column, self._contributions(name, function, rank, k, int(self.outputs[2, column])))
+                )
         return found
 
     def _contributions(self, name: str, function: _Sizes, rank: int, k: int, size: int) -> list[int]:
@@ -329,14 +335,20 @@ class _Layouts:
         several = isinstance(self.contract.inputs, Mapping)
         numbers = tuple(one[:1]) + tuple(one[-1:]) if isinstance(one, tuple | list) else ()
         wanted = 3 if several else 2
-        if len(numbers) != 2 or len(one) != wanted or not all(isinstance(x, int | np.integer) for x in numbers):
+        if (
+            len(numbers) != 2
+            or len(one) != wanted
+            or not all(isinstance(x, int | np.integer) for x in numbers)
+        ):
             form = "(rank, name, chunk)" if several else "(rank, chunk)"
             self._refuse(function, f"{output} must hold {one!r:.60}", hint=f"let post return a set of {form}")
         source, chunk = (int(number) for number in numbers)
         name = one[1] if several else ""
         if not 0 <= source < self.ranks:
             hint = f"ranks are 0 to {self.ranks - 1}"
-            self._refuse(function, f"{output} must hold a chunk of rank {source}, which does not exist", hint=hint)
+            self._refuse(
+                function, f"{output} must hold a chunk of rank {source}, which does not exist", hint=hint
+            )
         if several and ("input", name) not in self.buffers:
             hint = near(str(name), [known for side, known in self.buffers if side == "input"])
             self._refuse(function, f"{output} must hold a chunk of input {name!r:.60}", hint=hint)

@@ -121,7 +121,9 @@ class ChunkLayout:
     def _of(self, buffer: str) -> np.ndarray:
         return self.inputs if buffer == "input" else self.outputs
 
-    def placed(self, rank: np.ndarray, buffer: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def placed(
+        self, rank: np.ndarray, buffer: np.ndarray, index: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return buffer and index of chunks, with the input in whose memory an output is for that output.
 
         Examples

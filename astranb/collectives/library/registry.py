@@ -386,7 +386,7 @@ class Collective:
             size=self.size,
             cut=cut,
         )
-        program.layout = layout
+        program.library, program.layout = find, layout
         if program.shape.rdma and program.per_node < ranks and not program.nics_move:
             program.lines_per_sm = POSTED_LINES
         write = found.write if found else self.algorithm

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import gcd
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -256,7 +256,6 @@ class Extents:
         self.parts = max(program.input_chunks, program.output_chunks)
         total = -(-size // line_bytes)
         self.chunk_lines = -(-total // self.parts)
-        self.slice_lines = -(-self.chunk_lines // program.width)
         self.total = total
 
     @property
@@ -269,7 +268,8 @@ class Extents:
             cut = 1 if layout.whole else self.program.width
             return 0 < least == most and (cut == 1 or most % (cut * self.line_bytes) == 0)
         slices = self.parts * self.program.width
-        return self.size == slices * self.slice_lines * self.line_bytes
+        each = -(-self.chunk_lines // self.program.width)
+        return not self.program.weights and self.size == slices * each * self.line_bytes
 
     def place(self, chunk: Chunk) -> int:
         """Return the part of the collective's data that an input or output chunk is."""
@@ -278,11 +278,23 @@ class Extents:
         mine = (one_part == 1 and self.parts > 1) or (self.kind == "all_to_all" and chunk.buffer == "output")
         return chunk.rank if mine and self.kind != "custom" else chunk.index
 
+    def _cut(self, lines: Any, number: Any) -> tuple[Any, Any]:
+        """Return the first line and the number of lines of a slice of chunks: all alike, or by weight."""
+        weights = np.cumsum([0.0, *self.program.weights])
+        if len(weights) == 1:
+            each = -(-lines // self.program.width)
+            return number * each, each
+        each = -(-lines // self.program.channels)
+        channel, part = number // (len(weights) - 1), number % (len(weights) - 1)
+        first, end = (np.rint(each * weights[of] / weights[-1]).astype(np.int64) for of in (part, part + 1))
+        return channel * each + first, end - first
+
     def of_part(self, part: int, channel: int) -> tuple[int, int]:
         """Lines and bytes of one channel's slice of one part of the data."""
         end = min(self.total, (part + 1) * self.chunk_lines)
-        first = part * self.chunk_lines + channel * self.slice_lines
-        lines = max(0, min(end, first + self.slice_lines) - first)
+        first, most = map(int, self._cut(self.chunk_lines, channel))
+        first += part * self.chunk_lines
+        lines = max(0, min(end - first, most))
         return lines, min(lines * self.line_bytes, max(0, self.size - first * self.line_bytes))
 
     def of_chunk(self, chunk: Chunk) -> tuple[int, int]:
@@ -305,8 +317,9 @@ class Extents:
         mine = np.where(buffer == 0, one[0], one[1] or self.kind == "all_to_all")
         part = np.where(mine, rank, index) if self.kind != "custom" else index
         end = np.minimum(self.total, (part + 1) * self.chunk_lines)
-        first = part * self.chunk_lines + channel * self.slice_lines
-        lines = np.maximum(0, np.minimum(end, first + self.slice_lines) - first)
+        first, most = self._cut(self.chunk_lines, channel)
+        first = first + part * self.chunk_lines
+        lines = np.maximum(0, np.minimum(end - first, most))
         return lines, np.minimum(lines * self.line_bytes, np.maximum(0, self.size - first * self.line_bytes))
 
     def _of_layout(self, layout: ChunkLayout, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -325,9 +338,8 @@ class Extents:
         lines = -(-size // self.line_bytes)
         if layout.whole:
             return lines, size
-        each = -(-lines // self.program.width)
-        first = channel * each
-        lines = np.clip(lines - first, 0, each)
+        first, most = self._cut(lines, channel)
+        lines = np.clip(lines - first, 0, most)
         return lines, np.minimum(lines * self.line_bytes, np.maximum(0, size - first * self.line_bytes))
 
     def _fixed(self, chunk: Chunk, size: int) -> tuple[int, int]:
