@@ -217,11 +217,13 @@ class _Search:
                 if op.kind == "wait" and op.semaphore is not None:
                     reached[op.semaphore.number] = max(reached.get(op.semaphore.number, 0), op.value)
             self.waited.append(reached)
+        layout = program.layout
+        self.union = layout is not None and layout.reduction.repeatable  # twice is as good as once
         self.promise = {c: what for c, what in self._promise(root).items() if c not in empty}
         self.outputs = [[c for c in self.promise if c.rank == rank] for rank in range(program.ranks)]
         used = (c for block in program.blocks for op in block.operations for c in (*op.sources, *op.targets))
         self.inputs = sorted(
-            {chunk for chunk in (*used, *self.same) if chunk.buffer == "input"},
+            {chunk for chunk in (*used, *self.same, *self.same.values()) if chunk.buffer == "input"},
             key=lambda c: (c.rank, c.index, c.channel),
         )
         # Who accesses a chunk, and who writes it: most chunks have one block only.
@@ -241,8 +243,17 @@ class _Search:
         self.seen: set[object] = set()
         self.steps = 0
 
-    def _promise(self, root: int) -> dict[Chunk, tuple[np.ndarray, int]]:
+    def _promise(self, root: int) -> dict[Chunk, list[tuple[int, int]]]:
+        """The contributions that each output must hold: rank and chunk of its input, ascending."""
         program = self.program
+        if program.layout is not None:
+            found = {}
+            for number, (rank, index) in enumerate(program.layout.outputs[:2].T.tolist()):
+                held = program.layout.held[program.layout.first[number] : program.layout.first[number + 1]]
+                contributions = sorted(zip(*program.layout.inputs[:2, held].tolist(), strict=True))
+                for channel in range(program.channels):
+                    found[Chunk(rank, "output", index, channel)] = contributions
+            return found
         if COLLECTIVES[self.kind].silent:
             return {}
         ranks = [root] if COLLECTIVES[self.kind].root_only else range(program.ranks)
@@ -254,15 +265,13 @@ class _Search:
         ]
         rank, index = (np.array([getattr(c, name) for c in chunks], np.int64) for name in ("rank", "index"))
         times, of_chunk = promised(self.kind, root, program.ranks, rank, index)
-        return {c: (times[k], int(of_chunk[k])) for k, c in enumerate(chunks)}
+        return {
+            c: [(r, int(of_chunk[k])) for r in range(program.ranks) for _ in range(times[k][r])]
+            for k, c in enumerate(chunks)
+        }
 
     def wanted(self, chunk: Chunk, launch: int) -> _Value:
-        times, index = self.promise[chunk]
-        return tuple(
-            (launch, rank, index, chunk.channel)
-            for rank in range(self.program.ranks)
-            for _ in range(times[rank])
-        )
+        return tuple((launch, rank, index, chunk.channel) for rank, index in self.promise[chunk])
 
     def start(self) -> _State:
         state = _State()
@@ -410,7 +419,7 @@ class _Search:
                 bad = _TORN
             else:
                 parts.extend(after)
-        state.moves[b][i] = ((), bad or tuple(sorted(parts)), targets)
+        state.moves[b][i] = ((), bad or tuple(sorted(set(parts) if self.union else parts)), targets)
         if bad and self.strict:
             return Finding("race", state.launch, f"block {b} operation {i} reads what is {bad}", self.steps)
         return None

@@ -168,7 +168,7 @@ def empty_chunks(sketch: Sketch) -> set[Chunk]:
     """
     program = sketch.program()
     parts = max(program.input_chunks, program.output_chunks)
-    if sketch.size % (parts * sketch.channels * 128) == 0:
+    if sketch.contract is None and sketch.size % (parts * sketch.channels * 128) == 0:
         return set()
     slices = lower(program, kind=sketch.kind, size=sketch.size).slices
     none = slices[slices["bytes"] == 0]
