@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
+from astranb.collectives.language.contract import Contract
 from astranb.collectives.language.fifo import POSTED_LINES, Cut, nccl_cut
+from astranb.collectives.language.layout import ChunkLayout
 from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
@@ -148,6 +150,8 @@ class Collective:
         ``"Simple"``, ``"LL"`` or ``"LL128"``.
     chunk_bytes : int, optional
         What a channel moves of a chunk in one step, at most; for algorithms that work in steps.
+    contract : Contract, optional
+        What a collective of one's own promises; ``size`` is 0 until the number of ranks is known.
     """
 
     subject: ClassVar = "collective"
@@ -160,28 +164,33 @@ class Collective:
     root: int = 0
     protocol: str = "Simple"
     chunk_bytes: int | None = None
+    contract: Contract | ChunkLayout | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no collective can be; a saved simulation may hold anything."""
-        _check_routed(self.name, routed=self.routed)
+        if self.contract is None:
+            _check_routed(self.name, routed=self.routed)
         check_protocol(self.protocol)
         if not isinstance(self.algorithm, str) and not callable(self.algorithm):
             raise InputError(
                 f"algorithm must be a name or a function, got {self.algorithm!r:.80}", where="algorithm"
             )
-        if not isinstance(self.size, int) or self.size < 1:
+        if not isinstance(self.size, int) or self.size < (1 if self.contract is None else 0):
             raise InputError("size must be at least 1 B", where="size")
         if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
             raise InputError(f"channels must be at least 1, got {self.channels!r:.80}", where="channels")
         chunk = self.chunk_bytes
+        if chunk is not None and self.contract is not None:
+            hint = "give the sizes in the contract"
+            raise InputError("does not apply to a contract", where="chunk_bytes", hint=hint)
         if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
             raise InputError(f"chunk_bytes must be at least 1, got {chunk!r:.80}", where="chunk_bytes")
 
     @classmethod
     def of(
         cls,
-        name: str,
-        size: int | str,
+        name: str | Contract,
+        size: int | str | None = None,
         algorithm: str | Writer | None = None,
         *,
         channels: int | None = None,
@@ -191,12 +200,19 @@ class Collective:
     ) -> Collective:
         """Check the parameters and return the collective.
 
+        Instead of the name of a collective, a :class:`Contract` is one of your own: it has the sizes, so
+        that ``size`` is left out, and needs a function as ``algorithm`` (see :meth:`Contract.like`).
+
         Raises
         ------
         InputError
             Unknown collective, algorithm or protocol, a size that cannot be parsed or is 0,
             fewer than one channel.
         """
+        if isinstance(name, Contract):
+            return cls._of_contract(name, size, algorithm, channels, root, protocol, chunk_bytes)
+        if size is None:
+            raise InputError("the size is needed", where="size", hint="for example '1 MiB'")
         _check_routed(name, routed=cls.routed)
         default = collective_kind(name).default
         chosen = algorithm if algorithm is not None else default
@@ -219,6 +235,77 @@ class Collective:
         if hasattr(chosen, "fitted"):  # a plan from a file
             protocol = chosen.fitted(name, size_in_bytes, protocol)
         return cls(name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes)
+
+    @classmethod
+    def _of_contract(
+        cls,
+        contract: Contract,
+        size: int | str | None,
+        algorithm: str | Writer | None,
+        channels: int | None,
+        root: int,
+        protocol: str,
+        chunk_bytes: int | None,
+    ) -> Collective:
+        if size is not None:
+            hint = "leave it out: its inputs and outputs have sizes"
+            raise InputError("does not apply to a contract", where="size", hint=hint)
+        if root:
+            hint = "let post name the rank"
+            raise InputError("does not apply to a contract", where="root", hint=hint)
+        chosen: Any = algorithm
+        if isinstance(chosen, str) and contract.base:
+            cls.of(contract.base, 1, chosen, protocol=protocol)  # raises an error where there is none
+        elif not callable(chosen):
+            what = f"contract {contract.name!r} has no algorithm" + (f" {chosen!r:.80}" if chosen else "")
+            raise InputError(what, where="algorithm", hint="give a function over a program")
+        if hasattr(chosen, "fitted"):  # a plan from a file
+            size = contract.size(chosen.ranks) if hasattr(chosen, "ranks") else 0
+            protocol = chosen.fitted(contract.name, size, protocol)
+        return cls(contract.name, 0, chosen, channels, contract.root, protocol, chunk_bytes, contract)
+
+    def on_ranks(self, ranks: int) -> Collective:
+        """Return it for a number of ranks: of a contract the size is known then.
+
+        Raises
+        ------
+        InputError
+            The contract is not for this number of ranks, or cannot be met.
+
+        Examples
+        --------
+        >>> swap = Contract(
+        ...     inputs=lambda r: 4096, outputs=lambda r: 4096, post=lambda r, k: {(1 - r, 0)}, name="swap"
+        ... )
+        >>> def direct(p):
+        ...     for me in p.everyone:
+        ...         me.block().put(me.input[0], me.right.output[0])
+        >>> one = Collective.of(swap, algorithm=direct)
+        >>> one.size, one.on_ranks(2).size
+        (0, 4096)
+        """
+        if not isinstance(self.contract, Contract):
+            return self
+        layout = self.contract.on(ranks)
+        return replace(self, size=layout.size, contract=layout)
+
+    def bus_factor(self, ranks: int) -> float | None:
+        """Return the factor from algorithm to bus bandwidth; None for a contract that gives none.
+
+        Examples
+        --------
+        >>> Collective.of("all_gather", 4096).bus_factor(8)
+        0.875
+        """
+        if self.contract is None:
+            return COLLECTIVES[self.name].busbw(ranks)
+        layout = self.contract.on(ranks) if isinstance(self.contract, Contract) else self.contract
+        return layout.busbw
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is known what its outputs must hold."""
+        return self.contract is not None or not COLLECTIVES[self.name].silent
 
     @property
     def title(self) -> str:
@@ -245,8 +332,15 @@ class Collective:
         InputError
             The algorithm cannot run on this number of ranks, or the root is not one of them.
         """
-        kind = COLLECTIVES[self.name]
-        found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
+        if isinstance(self.contract, Contract):
+            return self.on_ranks(ranks).program(ranks, shape)
+        layout = self.contract
+        if layout is not None and layout.ranks != ranks:
+            raise InputError(f"it is for {layout.ranks} ranks, not {ranks}", where=f"contract {self.name!r}")
+        kind = COLLECTIVES["custom" if layout is not None else self.name]
+        chunks = layout.counts if layout else (kind.input_chunks(ranks), kind.output_chunks(ranks))
+        name = layout.base if layout is not None else self.name
+        found = find(name, self.algorithm) if isinstance(self.algorithm, str) else None
         fewest = 2 if found else 1
         if ranks < fewest:
             raise InputError(
@@ -267,11 +361,11 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        each = -(-self.size // (max(kind.input_chunks(ranks), kind.output_chunks(ranks)) * channels))
+        each = -(-self.size // (max(chunks) * channels))
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
-            cut = nccl_cut(self.name, self.protocol, each, step)
+            cut = nccl_cut(name, self.protocol, each, step)
         elif step:
             cut = Cut(rounds=-(-each // step))
         if (
@@ -284,14 +378,15 @@ class Collective:
             self.title,
             ranks=ranks,
             channels=channels,
-            input_chunks=kind.input_chunks(ranks),
-            output_chunks=kind.output_chunks(ranks),
+            input_chunks=chunks[0],
+            output_chunks=chunks[1],
             root=self.root,
             protocol=self.protocol,
             shape=Shape(shape) if isinstance(shape, int) else shape,
             size=self.size,
             cut=cut,
         )
+        program.library, program.layout = find, layout
         if program.shape.rdma and program.per_node < ranks and not program.nics_move:
             program.lines_per_sm = POSTED_LINES
         write = found.write if found else self.algorithm
@@ -307,6 +402,8 @@ class Collective:
                 ) from error
         for block in list(program.blocks):
             block.finish()
+        if layout is not None:
+            program.share_memory(layout)
         if not hasattr(write, "fitted"):  # a plan lists its packets itself
             to_packets(program)
         return program
