@@ -22,6 +22,7 @@ from astranb.net.shape import Shape
 
 from .block import Block
 from .buffer import Buffer
+from .collective import COLLECTIVES
 from .connection import Connection, Connections
 from .fifo import FIRST_SENT, Cut
 from .layout import ChunkLayout
@@ -39,7 +40,7 @@ from .operation import (
 )
 from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
-from .source import SourceLine
+from .source import ProgramError, SourceLine, line_of_caller
 
 __all__ = [
     "BUFFERS",
@@ -148,6 +149,8 @@ class Program:
         self.frees: set[Semaphore] = set()
         self.cut = cut
         self._part = 0
+        self._asked_chunks: int | None = None
+        self._has_buffers = False
         self.channel = self.sms = self.lines_per_sm = 0
         self.layout: ChunkLayout | None = None
         self.tiles: dict[TileShape, int] = {}
@@ -287,12 +290,52 @@ class Program:
         self.semaphores.append(semaphore)
         return semaphore
 
+    def chunks(self, count: int) -> None:
+        """Let the larger of a rank's two buffers have so many chunks; an algorithm asks this first.
+
+        The smaller buffer has as many fewer as it is smaller: with 64 chunks on 8 ranks, an all-gather's
+        output has 64 chunks and its input 8, and ``output[k]`` is chunk ``k % 8`` of rank ``k // 8``.
+
+        Raises
+        ------
+        InputError
+            The chunks do not divide among the ranks, a buffer has been used, or another channel or the
+            collective's ``chunks`` has another number.
+
+        Examples
+        --------
+        >>> from astranb.collectives import broadcast
+        >>> def pipeline(p):
+        ...     p.chunks(4 * p.ranks)
+        ...     for chunk, there in zip(p.rank(0).input, p.rank(1).output):
+        ...         p.block(0).put(chunk, there)
+        >>> len(broadcast("1 MiB", pipeline, channels=1).program(2).blocks)
+        8
+        """
+        if self._asked_chunks == count:
+            return
+        where, line = f"program {self.name!r}", line_of_caller()
+        if self._asked_chunks is not None:
+            what = f"it has {self._asked_chunks} chunks, {count} are asked for"
+            raise ProgramError(what, line, where=where, hint="ask for one number, in all channels")
+        if self._has_buffers:
+            what = "chunks are asked for after a buffer has been used"
+            raise ProgramError(what, line, where=where, hint="call p.chunks() first")
+        kind = COLLECTIVES.get(self.name.partition("/")[0], COLLECTIVES["custom"])
+        try:
+            self.input_chunks, self.output_chunks = kind.chunk_counts(self.ranks, count)
+        except InputError as error:
+            raise ProgramError(error.what, line, where=where, hint=error.hint) from None
+        self._asked_chunks = count
+
     def input(self, rank: int) -> Buffer:
         """The buffer that holds the rank's contribution."""
+        self._has_buffers = True
         return Buffer(self, self._rank(rank), "input", self.input_chunks)
 
     def output(self, rank: int) -> Buffer:
         """The buffer that must hold the result at the end."""
+        self._has_buffers = True
         return Buffer(self, self._rank(rank), "output", self.output_chunks)
 
     def scratch(self, rank: int) -> Buffer:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
 from astranb.collectives.language.fifo import POSTED_LINES, Cut, nccl_cut
+from astranb.collectives.language.parameters import (
+    ParameterValue,
+    algorithm_name,
+    bind_parameters,
+    check_values,
+    title_of,
+    unwrapped,
+)
 from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
@@ -17,7 +25,8 @@ from astranb.net.shape import Shape
 
 __all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
 
-Writer: TypeAlias = Callable[[Program], None]
+Writer: TypeAlias = Callable[..., None]
+"""A function over a program, and over the algorithm's parameters."""
 
 _BYTES_PER_CHANNEL = 2048  # below this a channel has too few lines to be worth its semaphores
 _STEP_BYTES = 65_536  # NCCL's chunk of NVLS from 64 MiB to 1 GiB on eight GPUs (src/enqueue.cc)
@@ -37,6 +46,7 @@ class Algorithm:
     whole: bool = False
     stepwise: bool = False
     fifo: bool = False
+    any_chunks: bool = False
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -53,6 +63,7 @@ def algorithm(
     whole: bool = False,
     stepwise: bool = False,
     fifo: bool = False,
+    any_chunks: bool = False,
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -78,6 +89,8 @@ def algorithm(
     fifo : bool
         Whether ranks send through a buffer with slots, as NCCL's rings do; one that is also ``stepwise``
         fills a slot in each step.
+    any_chunks : bool
+        Whether it works with any number of chunks: a collective with ``chunks=`` may run it.
 
     Returns
     -------
@@ -89,7 +102,7 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, power_of_two, protocols, whole, stepwise, fifo
+            collective, name, text, write, power_of_two, protocols, whole, stepwise, fifo, any_chunks
         )
         return write
 
@@ -148,6 +161,11 @@ class Collective:
         ``"Simple"``, ``"LL"`` or ``"LL128"``.
     chunk_bytes : int, optional
         What a channel moves of a chunk in one step, at most; for algorithms that work in steps.
+    chunks : int, optional
+        Chunks of the larger of a rank's two buffers; by default those that the algorithm asks for
+        (:meth:`Program.chunks`), else one for each rank, or 8 of a broadcast or reduction.
+    params : dict of str to bool, int, float or str
+        Values of the algorithm's parameters, which are those of its function behind the program.
     """
 
     subject: ClassVar = "collective"
@@ -160,6 +178,8 @@ class Collective:
     root: int = 0
     protocol: str = "Simple"
     chunk_bytes: int | None = None
+    chunks: int | None = None
+    params: dict[str, ParameterValue] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse what no collective can be; a saved simulation may hold anything."""
@@ -176,6 +196,9 @@ class Collective:
         chunk = self.chunk_bytes
         if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
             raise InputError(f"chunk_bytes must be at least 1, got {chunk!r:.80}", where="chunk_bytes")
+        if self.chunks is not None:
+            collective_kind(self.name).chunk_counts(1, self.chunks)
+        check_values(self.params)
 
     @classmethod
     def of(
@@ -188,14 +211,27 @@ class Collective:
         root: int = 0,
         protocol: str = "Simple",
         chunk_bytes: int | None = None,
+        chunks: int | None = None,
+        params: Mapping[str, ParameterValue] | None = None,
     ) -> Collective:
         """Check the parameters and return the collective.
+
+        ``functools.partial`` of a function stands for the function with these ``params``.
 
         Raises
         ------
         InputError
             Unknown collective, algorithm or protocol, a size that cannot be parsed or is 0,
-            fewer than one channel.
+            fewer than one channel, chunks of an algorithm that has its own, a parameter that the
+            algorithm does not have, or one without a value.
+
+        Examples
+        --------
+        >>> def shift(p, *, distance=1):
+        ...     for me in p.everyone:
+        ...         me.block().put(me.input[0], p.rank((me.number + distance) % p.ranks).output[0])
+        >>> Collective.of("custom", "1 MiB", shift, params={"distance": 2}).title
+        'custom/shift(distance=2)'
         """
         _check_routed(name, routed=cls.routed)
         default = collective_kind(name).default
@@ -207,29 +243,40 @@ class Collective:
                 hint="give a file of an algorithm, or a function",
             )
         check_protocol(protocol)
+        chosen, values = unwrapped(chosen, params)
+        check_values(values)
         if isinstance(chosen, str):
-            able = find(name, chosen).protocols
+            found = find(name, chosen)
+            able = found.protocols
             if protocol not in able:
                 raise InputError(
                     f"{name}/{chosen} does not support protocol {protocol}",
                     where="protocol",
                     hint=f"use {' or '.join(able)}, or another algorithm",
                 )
+            if chunks is not None and not found.any_chunks:
+                raise InputError(f"{name}/{chosen} has its own chunks", where="chunks", hint="leave it out")
+            bind_parameters(found.write, values)
         size_in_bytes = size_bytes(size)
         if hasattr(chosen, "fitted"):  # a plan from a file
+            if chunks is not None or values:
+                what = "a plan from a file has its own"
+                raise InputError(what, where="params" if values else "chunks", hint="leave it out")
             protocol = chosen.fitted(name, size_in_bytes, protocol)
-        return cls(name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes)
+        elif callable(chosen):
+            bind_parameters(chosen, values)
+        return cls(name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes, chunks, values)
 
     @property
     def title(self) -> str:
-        """``all_reduce/ring``, followed by the protocol unless it is Simple: ``all_reduce/ring/LL``."""
+        """``all_reduce/ring``, with parameters ``all_reduce/f(slices=8)``; and ``/LL`` unless Simple."""
         protocol = "" if self.protocol == "Simple" else f"/{self.protocol}"
-        return f"{self.name}/{self.algorithm_name}{protocol}"
+        return f"{self.name}/{self.algorithm_name}{title_of(self.params)}{protocol}"
 
     @property
     def algorithm_name(self) -> str:
         """Name of the algorithm or of its function."""
-        return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__
+        return algorithm_name(self.algorithm)
 
     def program(self, ranks: int, shape: Shape | int | None = None) -> Program:
         """Build the program for a number of ranks.
@@ -267,7 +314,8 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        each = -(-self.size // (max(kind.input_chunks(ranks), kind.output_chunks(ranks)) * channels))
+        inputs, outputs = kind.chunk_counts(ranks, self.chunks)
+        each = -(-self.size // (max(inputs, outputs) * channels))
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
@@ -284,8 +332,8 @@ class Collective:
             self.title,
             ranks=ranks,
             channels=channels,
-            input_chunks=kind.input_chunks(ranks),
-            output_chunks=kind.output_chunks(ranks),
+            input_chunks=inputs,
+            output_chunks=outputs,
             root=self.root,
             protocol=self.protocol,
             shape=Shape(shape) if isinstance(shape, int) else shape,
@@ -294,11 +342,14 @@ class Collective:
         )
         if program.shape.rdma and program.per_node < ranks and not program.nics_move:
             program.lines_per_sm = POSTED_LINES
-        write = found.write if found else self.algorithm
+        if self.chunks is not None:
+            program.chunks(self.chunks)
+        chosen: Any = found.write if found else self.algorithm
+        write = chosen if hasattr(chosen, "fitted") else bind_parameters(chosen, self.params)
         for channel in range(channels):
             program.channel = channel
             try:
-                write(program)  # type: ignore[operator]  # a str was resolved above
+                write(program)
             except AstranbError:
                 raise
             except Exception as error:  # whatever a user's algorithm raises
@@ -307,6 +358,6 @@ class Collective:
                 ) from error
         for block in list(program.blocks):
             block.finish()
-        if not hasattr(write, "fitted"):  # a plan lists its packets itself
+        if not hasattr(chosen, "fitted"):  # a plan lists its packets itself
             to_packets(program)
         return program

@@ -175,7 +175,8 @@ class Promise:
 
 def promise(program: Lowered, kind: str, root: int, slices: Records) -> Promise:
     """Return what a collective promises for the slices of a program."""
-    output = np.flatnonzero((slices["buffer"] == BUFFERS.index("output")) & (slices["lines"] > 0))
+    is_output = slices["buffer"] == BUFFERS.index("output")
+    output = np.flatnonzero(is_output & (slices["lines"] > 0))
     if program.layout is not None:  # slices are in the order of its outputs
         return Promise(output, program.layout.times, program.layout.item)
     if COLLECTIVES[kind].silent:
@@ -183,7 +184,8 @@ def promise(program: Lowered, kind: str, root: int, slices: Records) -> Promise:
     if COLLECTIVES[kind].root_only:
         output = output[slices["gpu"][output] == root]
     rank, index = slices["gpu"][output].astype(np.int64), slices["chunk"][output].astype(np.int64)
-    return Promise(output, *promised(kind, root, program.ranks, rank, index))
+    chunks = int(slices["chunk"][is_output].max(initial=0)) + 1  # the empty ones too
+    return Promise(output, *promised(kind, root, program.ranks, chunks, rank, index))
 
 
 def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, slices: Records) -> None:

@@ -417,7 +417,9 @@ class _Proof:
         if program.layout is not None:  # its chunks are in this order
             wanted, wanted_chunk = program.layout.times, program.layout.item
         else:
-            wanted, wanted_chunk = promised(self.kind, self.root, program.ranks, rank, index)
+            wanted, wanted_chunk = promised(
+                self.kind, self.root, program.ranks, program.output_chunks, rank, index
+            )
         wrong = []
         writers: list[tuple[Block, int]] = []
         for number, cell in enumerate(cells):

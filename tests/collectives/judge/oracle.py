@@ -213,7 +213,7 @@ class _Search:
             for channel in range(program.channels)
         ]
         rank, index = (np.array([getattr(c, name) for c in chunks], np.int64) for name in ("rank", "index"))
-        times, of_chunk = promised(self.kind, root, program.ranks, rank, index)
+        times, of_chunk = promised(self.kind, root, program.ranks, program.output_chunks, rank, index)
         return {c: (times[k], int(of_chunk[k])) for k, c in enumerate(chunks)}
 
     def wanted(self, chunk: Chunk, launch: int) -> _Value:
