@@ -16,6 +16,7 @@ from .formats.mscclpp import read_mscclpp, write_mscclpp
 from .formats.plan import Plan
 from .join import Joined, JoinedOperation, Section, join, new_operations
 from .language.collective import COLLECTIVES
+from .language.contract import Contract
 from .language.listing import list_operations
 from .language.program import (
     BUFFERS,
@@ -38,7 +39,7 @@ from .lowering.lower import Lowered, lower, tile_work
 from .proof.check import MIXED, NOTHING, Contents, Promise, check, contents, promise
 from .proof.fault import Flaw, draw_waits
 from .proof.text import Problem, check_text
-from .proof.verify import verify
+from .proof.verify import Proof, prove, verify
 
 __all__ = [
     "ALGORITHMS",
@@ -56,6 +57,7 @@ __all__ = [
     "Collective",
     "Connection",
     "Contents",
+    "Contract",
     "Exchange",
     "Flaw",
     "Joined",
@@ -69,6 +71,7 @@ __all__ = [
     "Program",
     "ProgramSource",
     "Promise",
+    "Proof",
     "Rank",
     "Routing",
     "Section",
@@ -99,6 +102,7 @@ __all__ = [
     "lower",
     "new_operations",
     "promise",
+    "prove",
     "read_algorithm",
     "read_msccl_xml",
     "read_mscclpp",

@@ -280,16 +280,26 @@ class Replica(Protocol):
 
     engine: Any
 
+    @property
+    def events(self) -> int:
+        """Events handled so far."""
+        ...
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The edits so far."""
+        ...
+
+    def read_backwards(self, events: int) -> None:
+        """Prepare for going back again and again by so many events."""
+        ...
+
     def back_to(self, field: str, target: int) -> None:
         """Restore the nearest checkpoint and replay."""
         ...
 
-    def forward_to(self, events: int) -> None:
-        """Handle events until there have been so many."""
-        ...
-
-    def edit(self, edit: Edit) -> None:
-        """Carry out an edit now."""
+    def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
+        """Run to a moment; carry out edits at the events at which they were made."""
         ...
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Result"]
 
-_QUICK_EVENTS = 5_000_000  # some seconds of replay
+_QUICK_EVENTS = 20_000_000  # ten seconds of replay
 _LEAST_SHARE = 0.005
 
 
@@ -129,10 +129,16 @@ class Result(Displayed):
         return "\n".join(lines)
 
     def explain(self) -> str:
-        """Say where the time went, and what had to wait for what."""
-        quick = 0 < self.events <= _QUICK_EVENTS
-        path = self.critical_path() if quick else None
-        return "\n".join([self.summary(), "", *self._engine.explain(path)])
+        """Say where the time went, and what had to wait for what.
+
+        The critical path of more than 20 million events is left out, in words: it takes a replay.
+        """
+        path = self.critical_path() if 0 < self.events <= _QUICK_EVENTS else None
+        lines = [self.summary(), "", *self._engine.explain(path)]
+        if path is None and self.events:
+            left_out = f"The critical path of {self.events:,} events takes a replay and was left out:"
+            lines += ["", f"{left_out} critical_path() finds it."]
+        return "\n".join(lines)
 
     @property
     def tables(self) -> list[str]:

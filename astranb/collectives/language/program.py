@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from astranb.core.errors import InputError
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
@@ -321,6 +323,9 @@ class Program:
         if self._has_buffers:
             what = "chunks are asked for after a buffer has been used"
             raise ProgramError(what, line, where=where, hint="call p.chunks() first")
+        if self.layout is not None:
+            hint = "give the sizes of its chunks in the contract"
+            raise ProgramError("a contract has its own chunks", line, where=where, hint=hint)
         kind = COLLECTIVES.get(self.name.partition("/")[0], COLLECTIVES["custom"])
         try:
             self.input_chunks, self.output_chunks = kind.chunk_counts(self.ranks, count)
@@ -330,13 +335,27 @@ class Program:
 
     def input(self, rank: int) -> Buffer:
         """The buffer that holds the rank's contribution."""
-        self._has_buffers = True
-        return Buffer(self, self._rank(rank), "input", self.input_chunks)
+        return self._buffer(rank, "input", self.input_chunks)
 
     def output(self, rank: int) -> Buffer:
         """The buffer that must hold the result at the end."""
-        self._has_buffers = True
-        return Buffer(self, self._rank(rank), "output", self.output_chunks)
+        return self._buffer(rank, "output", self.output_chunks)
+
+    def _buffer(self, rank: int, name: str, chunks: int) -> Buffer:
+        self._has_buffers, layout = True, self.layout
+        if layout is None or layout.whole:
+            return Buffer(self, self._rank(rank), name, chunks)
+        spans = {of: spans[rank].tolist() for (side, of), spans in layout.buffers.items() if side == name}
+        return Buffer(self, self._rank(rank), name, layout.count(name, rank), parts=spans)
+
+    def share_memory(self, layout: ChunkLayout) -> None:
+        """Let outputs be in the memory of those inputs that a layout says."""
+        for output in np.flatnonzero(layout.places >= 0).tolist():
+            rank, index = layout.outputs[:2, output].tolist()
+            own = int(layout.inputs[1, layout.places[output]])
+            for channel in range(self.width):
+                shared = Chunk(rank, "input", own, channel)
+                self.same_memory[Chunk(rank, "output", index, channel)] = shared
 
     def scratch(self, rank: int) -> Buffer:
         """Working memory with any index; a chunk is as large as what is stored there."""

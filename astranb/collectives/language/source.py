@@ -32,7 +32,10 @@ _HERE = Path(__file__).parent
 _PACKAGE = str(_HERE.parents[1] / "_")[:-1]
 _LANGUAGE = {
     __file__,
-    *(str(_HERE / name) for name in ("block.py", "connection.py", "program.py", "work_queue.py")),
+    *(
+        str(_HERE / name)
+        for name in ("block.py", "buffer.py", "connection.py", "program.py", "work_queue.py")
+    ),
     str(_HERE.parent / "formats" / "plan.py"),
 }
 """Files of the language itself: an operation is attributed to the line that calls them."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
+from astranb.collectives.language.contract import Contract
 from astranb.collectives.language.fifo import POSTED_LINES, Cut, nccl_cut
+from astranb.collectives.language.layout import ChunkLayout
 from astranb.collectives.language.parameters import (
     ParameterValue,
     algorithm_name,
@@ -166,6 +168,8 @@ class Collective:
         (:meth:`Program.chunks`), else one for each rank, or 8 of a broadcast or reduction.
     params : dict of str to bool, int, float or str
         Values of the algorithm's parameters, which are those of its function behind the program.
+    contract : Contract, optional
+        What a collective of one's own promises; ``size`` is 0 until the number of ranks is known.
     """
 
     subject: ClassVar = "collective"
@@ -178,22 +182,27 @@ class Collective:
     root: int = 0
     protocol: str = "Simple"
     chunk_bytes: int | None = None
+    contract: Contract | ChunkLayout | None = None
     chunks: int | None = None
     params: dict[str, ParameterValue] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse what no collective can be; a saved simulation may hold anything."""
-        _check_routed(self.name, routed=self.routed)
+        if self.contract is None:
+            _check_routed(self.name, routed=self.routed)
         check_protocol(self.protocol)
         if not isinstance(self.algorithm, str) and not callable(self.algorithm):
             raise InputError(
                 f"algorithm must be a name or a function, got {self.algorithm!r:.80}", where="algorithm"
             )
-        if not isinstance(self.size, int) or self.size < 1:
+        if not isinstance(self.size, int) or self.size < (1 if self.contract is None else 0):
             raise InputError("size must be at least 1 B", where="size")
         if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
             raise InputError(f"channels must be at least 1, got {self.channels!r:.80}", where="channels")
         chunk = self.chunk_bytes
+        if chunk is not None and self.contract is not None:
+            hint = "give the sizes in the contract"
+            raise InputError("does not apply to a contract", where="chunk_bytes", hint=hint)
         if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
             raise InputError(f"chunk_bytes must be at least 1, got {chunk!r:.80}", where="chunk_bytes")
         if self.chunks is not None:
@@ -203,8 +212,8 @@ class Collective:
     @classmethod
     def of(
         cls,
-        name: str,
-        size: int | str,
+        name: str | Contract,
+        size: int | str | None = None,
         algorithm: str | Writer | None = None,
         *,
         channels: int | None = None,
@@ -216,7 +225,9 @@ class Collective:
     ) -> Collective:
         """Check the parameters and return the collective.
 
-        ``functools.partial`` of a function stands for the function with these ``params``.
+        ``functools.partial`` of a function stands for the function with these ``params``. Instead of the
+        name of a collective, a :class:`Contract` is one of your own: it has the sizes, so that ``size`` is
+        left out, and needs a function as ``algorithm``.
 
         Raises
         ------
@@ -233,6 +244,13 @@ class Collective:
         >>> Collective.of("custom", "1 MiB", shift, params={"distance": 2}).title
         'custom/shift(distance=2)'
         """
+        if isinstance(name, Contract):
+            if chunks is not None:
+                hint = "give the sizes of its chunks in the contract"
+                raise InputError("does not apply to a contract", where="chunks", hint=hint)
+            return cls._of_contract(name, size, algorithm, channels, root, protocol, chunk_bytes, params)
+        if size is None:
+            raise InputError("the size is needed", where="size", hint="for example '1 MiB'")
         _check_routed(name, routed=cls.routed)
         default = collective_kind(name).default
         chosen = algorithm if algorithm is not None else default
@@ -265,7 +283,66 @@ class Collective:
             protocol = chosen.fitted(name, size_in_bytes, protocol)
         elif callable(chosen):
             bind_parameters(chosen, values)
-        return cls(name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes, chunks, values)
+        return cls(
+            name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes, chunks=chunks, params=values
+        )
+
+    @classmethod
+    def _of_contract(
+        cls,
+        contract: Contract,
+        size: int | str | None,
+        algorithm: str | Writer | None,
+        channels: int | None,
+        root: int,
+        protocol: str,
+        chunk_bytes: int | None,
+        params: Mapping[str, ParameterValue] | None,
+    ) -> Collective:
+        if size is not None:
+            hint = "leave it out: its inputs and outputs have sizes"
+            raise InputError("does not apply to a contract", where="size", hint=hint)
+        if root:
+            hint = "let post name the rank"
+            raise InputError("does not apply to a contract", where="root", hint=hint)
+        if not callable(algorithm):
+            what = f"contract {contract.name!r} has no algorithm" + (
+                f" {algorithm!r:.80}" if algorithm else ""
+            )
+            raise InputError(what, where="algorithm", hint="give a function over a program")
+        write, values = unwrapped(algorithm, params)
+        if hasattr(write, "fitted"):  # a plan from a file
+            protocol = write.fitted(contract.name, contract.ranks or 0, protocol)
+        else:
+            bind_parameters(write, values)
+        return cls(
+            contract.name, 0, write, channels, root, protocol, chunk_bytes, contract=contract, params=values
+        )
+
+    def on_ranks(self, ranks: int) -> Collective:
+        """Return it for a number of ranks: of a contract the size is known then.
+
+        Raises
+        ------
+        InputError
+            The contract is not for this number of ranks, or cannot be met.
+
+        Examples
+        --------
+        >>> swap = Contract(
+        ...     inputs=lambda r: 4096, outputs=lambda r: 4096, post=lambda r, k: {(1 - r, 0)}, name="swap"
+        ... )
+        >>> def direct(p):
+        ...     for me in p.everyone:
+        ...         me.block().put(me.input[0], me.right.output[0])
+        >>> one = Collective.of(swap, algorithm=direct)
+        >>> one.size, one.on_ranks(2).size
+        (0, 4096)
+        """
+        if not isinstance(self.contract, Contract):
+            return self
+        layout = self.contract.on(ranks)
+        return replace(self, size=layout.size, contract=layout)
 
     @property
     def title(self) -> str:
@@ -292,7 +369,11 @@ class Collective:
         InputError
             The algorithm cannot run on this number of ranks, or the root is not one of them.
         """
-        kind = COLLECTIVES[self.name]
+        if isinstance(self.contract, Contract):
+            return self.on_ranks(ranks).program(ranks, shape)
+        layout = self.contract
+        kind = COLLECTIVES["custom" if layout is not None else self.name]
+        chunks = layout.counts if layout else kind.chunk_counts(ranks, self.chunks)
         found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
         fewest = 2 if found else 1
         if ranks < fewest:
@@ -314,8 +395,7 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        inputs, outputs = kind.chunk_counts(ranks, self.chunks)
-        each = -(-self.size // (max(inputs, outputs) * channels))
+        each = -(-self.size // (max(chunks) * channels))
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
@@ -332,14 +412,15 @@ class Collective:
             self.title,
             ranks=ranks,
             channels=channels,
-            input_chunks=inputs,
-            output_chunks=outputs,
+            input_chunks=chunks[0],
+            output_chunks=chunks[1],
             root=self.root,
             protocol=self.protocol,
             shape=Shape(shape) if isinstance(shape, int) else shape,
             size=self.size,
             cut=cut,
         )
+        program.layout = layout
         if program.shape.rdma and program.per_node < ranks and not program.nics_move:
             program.lines_per_sm = POSTED_LINES
         if self.chunks is not None:
@@ -358,6 +439,8 @@ class Collective:
                 ) from error
         for block in list(program.blocks):
             block.finish()
+        if layout is not None:
+            program.share_memory(layout)
         if not hasattr(chosen, "fitted"):  # a plan lists its packets itself
             to_packets(program)
         return program
