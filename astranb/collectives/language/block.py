@@ -319,6 +319,16 @@ class Block:
             for rank in list(self._nic.pending):
                 self._nic.post(rank)
 
+    def extend(self, rows: np.ndarray, chunks: np.ndarray) -> None:
+        """Add operations that are given as columns: see :class:`OperationColumns`."""
+        self.program.count(len(rows))
+        if self._operations is None:
+            self._rows.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
+            self._chunks.frombytes(np.ascontiguousarray(chunks, np.int64).tobytes())
+            return
+        columns = OperationColumns(array("q", rows.ravel().tolist()), array("q", chunks.ravel().tolist()))
+        self._operations += to_objects(columns, list(self.program.lines), self.program.semaphores)
+
     @property
     def count(self) -> int:
         """Number of its operations."""

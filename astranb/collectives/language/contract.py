@@ -13,7 +13,7 @@ import numpy as np
 from astranb.core.errors import InputError, near
 from astranb.core.units import size_bytes
 
-from .collective import COLLECTIVES
+from .collective import COLLECTIVES, collective_kind, promised
 from .layout import ChunkLayout
 from .reduction import NUMBER_BYTES, Reduction
 from .source import ProgramError, SourceLine
@@ -57,6 +57,8 @@ class Contract:
         counts how often that happens on the way to an output. Partial sums travel as ``dtype``.
     busbw : float or callable, optional
         The factor from algorithm bandwidth to bus bandwidth, or a function of the number of ranks.
+    base, root : str and int
+        The collective whose algorithms it has, and its root: see :meth:`like`.
 
     Raises
     ------
@@ -89,6 +91,8 @@ class Contract:
     dtype: str | None = None
     accumulate: str | None = None
     busbw: float | Callable[[int], float] | None = None
+    base: str = ""
+    root: int = 0
     _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +107,9 @@ class Contract:
             functions = given.values() if isinstance(given, Mapping) else [given]
             if not functions or not all(map(callable, functions)):
                 hint = "for example inputs=lambda r: [4096, 4096]"
-                raise InputError(f"{side} must be a function, or functions by name", where=self._where, hint=hint)
+                raise InputError(
+                    f"{side} must be a function, or functions by name", where=self._where, hint=hint
+                )
         several = isinstance(self.outputs, Mapping)
         if several != isinstance(self.post, Mapping) or (several and set(self.post) != set(self.outputs)):  # type: ignore[arg-type]
             raise InputError(
@@ -121,6 +127,65 @@ class Contract:
     @property
     def _where(self) -> str:
         return f"contract {self.name!r}"
+
+    @classmethod
+    def like(cls, collective: str, size: int | str, *, root: int = 0, name: str = "", **options: Any) -> Contract:
+        """Return the contract of a collective that astranb has, to change something: numbers, operator, memory.
+
+        Its algorithms can be used by name: ``Collective.of(contract, algorithm="ring")``.
+
+        Parameters
+        ----------
+        collective : str
+            For example ``"all_reduce"``.
+        size : int or str
+            Bytes of the larger of a rank's two buffers, a multiple of its chunks.
+        root : int
+            The root of a rooted collective.
+        name : str
+            By default that of the collective and the operator: ``all_reduce_max``.
+        **options
+            ``in_place``, ``reduce``, ``dtype``, ``accumulate``.
+
+        Raises
+        ------
+        InputError
+            The collective moves no chunks, or the size does not divide.
+
+        Examples
+        --------
+        >>> Contract.like("all_reduce", "1 MiB", dtype="bf16", accumulate="fp32").name
+        'all_reduce_sum'
+        """
+        kind = collective_kind(collective)
+        if kind.silent or kind.routed:
+            what = f"a {collective} promises no chunks by rank"
+            raise InputError(what, where="contract", hint="use for example all_reduce")
+        whole = size_bytes(size)
+
+        def sizes(ranks: int, side: int) -> list[int]:
+            counts = kind.input_chunks(ranks), kind.output_chunks(ranks)
+            each, rest = divmod(whole, max(counts))
+            if rest:
+                hint = f"use a multiple of {max(counts)} B"
+                raise InputError(f"{whole:,} B of {collective} on {ranks} ranks do not divide", where="size", hint=hint)
+            return [each] * counts[side]
+
+        def post(rank: int, chunk: int, ranks: int) -> set[tuple[int, int]]:
+            at = np.array([rank]), np.array([chunk])
+            times, of_chunk = promised(collective, root, ranks, kind.output_chunks(ranks), *at)
+            return {(source, int(of_chunk[0])) for source in np.flatnonzero(times[0]).tolist()}
+
+        return cls(
+            inputs=lambda _, n: sizes(n, 0),
+            outputs=lambda r, n: sizes(n, 1) if not kind.root_only or r == root else [],
+            post=post,
+            name=name or f"{collective}_{options.get('reduce', 'sum')}",
+            busbw=kind.busbw,
+            base=collective,
+            root=root,
+            **options,
+        )
 
     def size(self, ranks: int) -> int:
         """Return the bytes of the largest buffer of a rank: the size of the collective."""
@@ -177,6 +242,7 @@ class _Layouts:
             self._places(),
             contract._reduction(),  # noqa: SLF001 - of the same module
             busbw=None if busbw is None else float(busbw),
+            base=contract.base,
             buffers={key: spans for key, spans in self.buffers.items() if key[1]},
         )
 
@@ -193,7 +259,9 @@ class _Layouts:
                 found += [(rank, count + k, size) for k, size in enumerate(sizes)]
                 count += len(sizes)
             if len(found) > _MOST_CHUNKS:
-                self._refuse(next(iter(functions.values())), f"more than {_MOST_CHUNKS:,} chunks", hint="use fewer")
+                self._refuse(
+                    next(iter(functions.values())), f"more than {_MOST_CHUNKS:,} chunks", hint="use fewer"
+                )
         self.buffers |= {(side, name): span for name, span in spans.items()}
         return np.array(found, np.int64).reshape(-1, 3).T.copy()
 
@@ -235,7 +303,9 @@ class _Layouts:
             offset, count = self.buffers["output", name][rank].tolist()
             for k in range(count):
                 column = int(starts[rank]) + offset + k
-                found.append((column, self._contributions(name, function, rank, k, int(self.outputs[2, column]))))
+                found.append(
+                    (column, self._contributions(name, function, rank, k, int(self.outputs[2, column])))
+                )
         return found
 
     def _contributions(self, name: str, function: _Sizes, rank: int, k: int, size: int) -> list[int]:
@@ -266,14 +336,20 @@ class _Layouts:
         several = isinstance(self.contract.inputs, Mapping)
         numbers = tuple(one[:1]) + tuple(one[-1:]) if isinstance(one, tuple | list) else ()
         wanted = 3 if several else 2
-        if len(numbers) != 2 or len(one) != wanted or not all(isinstance(x, int | np.integer) for x in numbers):
+        if (
+            len(numbers) != 2
+            or len(one) != wanted
+            or not all(isinstance(x, int | np.integer) for x in numbers)
+        ):
             form = "(rank, name, chunk)" if several else "(rank, chunk)"
             self._refuse(function, f"{output} must hold {one!r:.60}", hint=f"let post return a set of {form}")
         source, chunk = (int(number) for number in numbers)
         name = one[1] if several else ""
         if not 0 <= source < self.ranks:
             hint = f"ranks are 0 to {self.ranks - 1}"
-            self._refuse(function, f"{output} must hold a chunk of rank {source}, which does not exist", hint=hint)
+            self._refuse(
+                function, f"{output} must hold a chunk of rank {source}, which does not exist", hint=hint
+            )
         if several and ("input", name) not in self.buffers:
             hint = near(str(name), [known for side, known in self.buffers if side == "input"])
             self._refuse(function, f"{output} must hold a chunk of input {name!r:.60}", hint=hint)

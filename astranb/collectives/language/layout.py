@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from astranb.core.rules import require
+
 from .reduction import Reduction
 
 __all__ = ["ChunkLayout"]
@@ -40,6 +42,8 @@ class ChunkLayout:
         Whether channels share the chunks among them; otherwise each chunk is cut into slices by channel.
     busbw : float, optional
         Factor from algorithm bandwidth to bus bandwidth.
+    base : str
+        The collective that it is like, whose algorithms it has; empty: none.
     buffers : dict of (str, str) to ndarray
         Of several inputs or outputs of a rank: by ``"input"`` or ``"output"`` and its name, for each rank
         the first chunk and the number of chunks, shape (ranks, 2).
@@ -54,7 +58,29 @@ class ChunkLayout:
     reduction: Reduction = Reduction()  # noqa: RUF009 - immutable
     whole: bool = False
     busbw: float | None = None
+    base: str = ""
     buffers: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+
+    def checked(self) -> ChunkLayout:
+        """Return it, or raise an error if it cannot be: a saved simulation may hold anything."""
+        tables = {"inputs": self.inputs, "outputs": self.outputs, "first": self.first, "held": self.held}
+        for name, table in {**tables, "places": self.places}.items():
+            require(table.dtype == np.int64 and table.ndim == (2 if "puts" in name else 1), f"contract.{name}")
+        require(type(self.ranks) is int and type(self.whole) is bool, "contract.ranks")
+        require(isinstance(self.base, str), "contract.base")
+        require(self.busbw is None or isinstance(self.busbw, int | float), "contract.busbw")
+        for name, table in list(tables.items())[:2]:
+            require(table.shape[0] == 3 and bool((table >= 0).all()), f"contract.{name}")
+            require(bool((table[0] < self.ranks).all() and (table[1:] < 1 << 40).all()), f"contract.{name}")
+            key = table[0] * (1 << 40) + table[1]
+            require(bool((np.diff(key) > 0).all()), f"contract.{name}")
+        given, wanted = self.inputs.shape[1], self.outputs.shape[1]
+        require(len(self.first) == wanted + 1 and bool((np.diff(self.first) >= 0).all()), "contract.first")
+        require(self.first[0] == 0 and self.first[-1] == len(self.held), "contract.first")
+        require(bool(((self.held >= 0) & (self.held < given)).all()), "contract.held")
+        require(len(self.places) == wanted, "contract.places")
+        require(bool(((self.places >= -1) & (self.places < given)).all()), "contract.places")
+        return self
 
     @cached_property
     def size(self) -> int:
@@ -74,6 +100,13 @@ class ChunkLayout:
         chunks = self._of(buffer)
         return int(chunks[1][chunks[0] == rank].max(initial=-1)) + 1
 
+    @property
+    def equal(self) -> bool:
+        """Whether all chunks have one size, all ranks as many, and each chunk its own memory."""
+        sizes = np.unique(np.concatenate([self.inputs[2], self.outputs[2]]))
+        full = [c * self.ranks for c in self.counts] == [self.inputs.shape[1], self.outputs.shape[1]]
+        return len(sizes) < 2 and full and bool((self.places < 0).all())
+
     def find(self, buffer: str, rank: Any, index: Any) -> np.ndarray:
         """Return which of the inputs or outputs chunks are; -1 for one that does not exist."""
         chunks, span = self._of(buffer), max(self.counts)
@@ -88,7 +121,9 @@ class ChunkLayout:
     def _of(self, buffer: str) -> np.ndarray:
         return self.inputs if buffer == "input" else self.outputs
 
-    def placed(self, rank: np.ndarray, buffer: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def placed(
+        self, rank: np.ndarray, buffer: np.ndarray, index: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return buffer and index of chunks, with the input in whose memory an output is for that output.
 
         Examples
@@ -177,6 +212,7 @@ class ChunkLayout:
         rank, index = self.inputs[:2, at[0]].tolist()
         return f"rank {rank} input[{index}]"
 
-    def of_ranks(self, times: np.ndarray) -> np.ndarray:
-        """Add up columns of the same rank: from shape (n, ranks * most) to (n, ranks)."""
-        return times.reshape(len(times), self.ranks, self.most).sum(axis=2, dtype=times.dtype)
+    def by_rank(self, times: np.ndarray) -> np.ndarray:
+        """Return the largest number of the columns of each rank: from (n, ranks * most) to (n, ranks)."""
+        found: np.ndarray = times.reshape(len(times), self.ranks, self.most).max(axis=2)
+        return found

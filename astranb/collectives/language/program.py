@@ -11,9 +11,9 @@ What MSCCL++ calls a channel, the link from one rank to one peer with its semaph
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from astranb.net.shape import Shape
 from .block import Block
 from .buffer import Buffer
 from .collective import COLLECTIVES
+from .compose import Call, Calls, Ends, Library, Shares
 from .connection import Connection, Connections
 from .fifo import FIRST_SENT, Cut
 from .layout import ChunkLayout
@@ -153,6 +154,10 @@ class Program:
         self._part = 0
         self._asked_chunks: int | None = None
         self._has_buffers = False
+        self.in_slices = False
+        self.weights: tuple[float, ...] = ()
+        self.library: Library | None = None
+        self._calls = Calls(self)
         self.channel = self.sms = self.lines_per_sm = 0
         self.layout: ChunkLayout | None = None
         self.tiles: dict[TileShape, int] = {}
@@ -200,9 +205,10 @@ class Program:
     def slices(self, of_round: range | None = None) -> Iterator[int]:
         """Go through a channel's slices: chunks of buffers are these while the caller's loop is at them."""
         parts = range(self.cut.of_channel) if of_round is None else of_round
+        self.in_slices = True
         for self._part in parts:
             yield self._part
-        self._part = 0
+        self._part, self.in_slices = 0, False
 
     def ring(self, first: int | None = None) -> tuple[int, ...]:
         """Return the ranks in the order of the current channel's ring, from one of them on.
@@ -223,6 +229,122 @@ class Program:
         ``messages``: how many each carries, where slots of a buffer hold them (see :class:`Connection`).
         """
         return Connections(self, messages)
+
+    def call(
+        self,
+        collective: str,
+        algorithm: str | Callable[..., None],
+        *,
+        ranks: Sequence[Any],
+        source: Ends,
+        target: Ends,
+        stage: str = "",
+        after: Call | Block | Iterable[Call | Block] = (),
+        root: int | None = None,
+        **params: Any,
+    ) -> Call:
+        """Let some ranks execute an algorithm of a collective, as a part of this program.
+
+        Calls follow one another on every rank, in the order in which they are written. One of another stage
+        runs beside them, in thread blocks of its own, and waits only for what ``after`` names. A call is
+        about the slice of the caller's loop (:meth:`slices`); outside of such a loop, about all slices.
+
+        Parameters
+        ----------
+        collective : str
+            ``"reduce_scatter"``, …
+        algorithm : str or callable
+            A name of the library, or a function over a program.
+        ranks : sequence of int, or of sequences of int
+            The ranks that take part, in the order of the algorithm's ranks; or groups of ranks, such as
+            boxes, each of which executes the collective for itself.
+        source, target : callable, dict or list
+            The chunks that are the algorithm's input and output: of each rank by a function of its number, or
+            by rank. Twice as many chunks as the algorithm has are two for each of its chunks, and so on. None
+            for ranks of which it has no input or no output, as in a broadcast.
+        stage : str
+            Calls of the same stage are executed by the same thread blocks.
+        after : Call, Block, or several
+            What has to end on a rank before the rank begins.
+        root : int, optional
+            The root of a broadcast, reduction, gather or scatter: one of ``ranks``, the first by default.
+        **params
+            Parameters of the algorithm.
+
+        Returns
+        -------
+        Call
+            Its thread blocks of each rank (``blocks``), and ``wait(block)`` for others.
+
+        Raises
+        ------
+        InputError
+            There is no such algorithm, rank or parameter, a rank takes part twice, or the number of chunks is
+            no multiple of what the algorithm needs; with the line of the call.
+
+        Examples
+        --------
+        An all-reduce over the whole machine made of two within its halves and one between them:
+
+        >>> from astranb.collectives import Collective, verify
+        >>> def by_halves(p):
+        ...     halves = [[0, 1], [2, 3]]
+        ...     p.call("reduce_scatter", "ring", ranks=halves,
+        ...            source=lambda r: p.input(r)[:], target=lambda r: p.scratch(r)[0:2])
+        ...     p.call("all_reduce", "ring", ranks=[[0, 2], [1, 3]],
+        ...            source=lambda r: p.scratch(r)[0:2], target=lambda r: p.scratch(r)[2:4])
+        ...     p.call("all_gather", "ring", ranks=halves,
+        ...            source=lambda r: p.scratch(r)[2:4], target=lambda r: p.output(r)[:])
+        >>> verify(Collective.of("all_reduce", "64 KiB", by_halves).program(4), "all_reduce")
+        []
+        """
+        return self._calls.call(collective, algorithm, ranks, source, target, stage, after, root, params)
+
+    def split(self, shares: Shares, collective: str = "") -> None:
+        """Move the data by several algorithms at once: each has its share of the bytes, to the next line.
+
+        Parameters
+        ----------
+        shares : dict of str or callable to float
+            Algorithms, and their shares; these need not add up to 1.
+        collective : str
+            By default the program's own.
+
+        Raises
+        ------
+        InputError
+            A share is not above zero, chunks are cut already, or as for :meth:`call`.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Collective, verify
+        >>> def both(p):
+        ...     p.split({"switch": 0.7, "ring": 0.3})
+        >>> verify(Collective.of("all_reduce", "1 MiB", both).program(4), "all_reduce")
+        []
+        """
+        self._calls.split(shares, collective or self.name.partition("/")[0])
+
+    def callee(self, name: str, ranks: Sequence[int], chunks: tuple[int, int], root: int) -> Program:
+        """Return a program of some of the ranks, for an algorithm that is called for the current channel."""
+        made = Program(
+            name,
+            ranks=len(ranks),
+            channels=self.channels,
+            input_chunks=chunks[0],
+            output_chunks=chunks[1],
+            root=root,
+            protocol=self.protocol,
+            shape=self.shape.among(ranks),
+        )
+        made.channel, made.library, made.most_operations = self.channel, self.library, self.most_operations
+        return made
+
+    def sent_before(self, rank: int, slice_number: int, count: int) -> int:
+        """Reserve chunks of scratch from which a rank's NIC reads; return how many there are before."""
+        first = self._sent.get((rank, slice_number), FIRST_SENT)
+        self._sent[rank, slice_number] = first + count
+        return first - FIRST_SENT
 
     def kernel(self, name: str) -> None:
         """Begin another kernel: the blocks that follow belong to it.

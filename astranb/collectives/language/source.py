@@ -33,8 +33,8 @@ _PACKAGE = str(_HERE.parents[1] / "_")[:-1]
 _LANGUAGE = {
     __file__,
     *(
-        str(_HERE / name)
-        for name in ("block.py", "buffer.py", "connection.py", "program.py", "work_queue.py")
+        str(_HERE / f"{name}.py")
+        for name in ("block", "buffer", "compose", "connection", "inline", "program", "work_queue")
     ),
     str(_HERE.parent / "formats" / "plan.py"),
 }

@@ -227,7 +227,7 @@ class Collective:
 
         ``functools.partial`` of a function stands for the function with these ``params``. Instead of the
         name of a collective, a :class:`Contract` is one of your own: it has the sizes, so that ``size`` is
-        left out, and needs a function as ``algorithm``.
+        left out, and needs a function as ``algorithm`` (see :meth:`Contract.like`).
 
         Raises
         ------
@@ -305,19 +305,22 @@ class Collective:
         if root:
             hint = "let post name the rank"
             raise InputError("does not apply to a contract", where="root", hint=hint)
-        if not callable(algorithm):
-            what = f"contract {contract.name!r} has no algorithm" + (
-                f" {algorithm!r:.80}" if algorithm else ""
-            )
+        chosen: Any
+        chosen, values = unwrapped(algorithm, params)
+        if isinstance(chosen, str) and contract.base:
+            cls.of(contract.base, 1, chosen, protocol=protocol, params=values)  # an error if there is none
+        elif not callable(chosen):
+            what = f"contract {contract.name!r} has no algorithm" + (f" {chosen!r:.80}" if chosen else "")
             raise InputError(what, where="algorithm", hint="give a function over a program")
-        write, values = unwrapped(algorithm, params)
-        if hasattr(write, "fitted"):  # a plan from a file
-            protocol = write.fitted(contract.name, contract.ranks or 0, protocol)
+        elif hasattr(chosen, "fitted"):  # a plan from a file
+            size = contract.size(chosen.ranks) if hasattr(chosen, "ranks") else 0
+            protocol = chosen.fitted(contract.name, size, protocol)
         else:
-            bind_parameters(write, values)
+            bind_parameters(chosen, values)
         return cls(
-            contract.name, 0, write, channels, root, protocol, chunk_bytes, contract=contract, params=values
-        )
+            contract.name, 0, chosen, channels, contract.root, protocol, chunk_bytes,
+            contract=contract, params=values,
+        )  # fmt: skip
 
     def on_ranks(self, ranks: int) -> Collective:
         """Return it for a number of ranks: of a contract the size is known then.
@@ -343,6 +346,24 @@ class Collective:
             return self
         layout = self.contract.on(ranks)
         return replace(self, size=layout.size, contract=layout)
+
+    def bus_factor(self, ranks: int) -> float | None:
+        """Return the factor from algorithm to bus bandwidth; None for a contract that gives none.
+
+        Examples
+        --------
+        >>> Collective.of("all_gather", 4096).bus_factor(8)
+        0.875
+        """
+        if self.contract is None:
+            return COLLECTIVES[self.name].busbw(ranks)
+        layout = self.contract.on(ranks) if isinstance(self.contract, Contract) else self.contract
+        return layout.busbw
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is known what its outputs must hold."""
+        return self.contract is not None or not COLLECTIVES[self.name].silent
 
     @property
     def title(self) -> str:
@@ -372,9 +393,12 @@ class Collective:
         if isinstance(self.contract, Contract):
             return self.on_ranks(ranks).program(ranks, shape)
         layout = self.contract
+        if layout is not None and layout.ranks != ranks:
+            raise InputError(f"it is for {layout.ranks} ranks, not {ranks}", where=f"contract {self.name!r}")
         kind = COLLECTIVES["custom" if layout is not None else self.name]
         chunks = layout.counts if layout else kind.chunk_counts(ranks, self.chunks)
-        found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
+        name = layout.base if layout is not None else self.name
+        found = find(name, self.algorithm) if isinstance(self.algorithm, str) else None
         fewest = 2 if found else 1
         if ranks < fewest:
             raise InputError(
@@ -399,7 +423,7 @@ class Collective:
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
-            cut = nccl_cut(self.name, self.protocol, each, step)
+            cut = nccl_cut(name, self.protocol, each, step)
         elif step:
             cut = Cut(rounds=-(-each // step))
         if (
@@ -420,7 +444,7 @@ class Collective:
             size=self.size,
             cut=cut,
         )
-        program.layout = layout
+        program.library, program.layout = find, layout
         if program.shape.rdma and program.per_node < ranks and not program.nics_move:
             program.lines_per_sm = POSTED_LINES
         if self.chunks is not None:

@@ -115,6 +115,10 @@ class Lowered:
     lines_per_sm: int = 0
     source: ProgramSource = field(default_factory=ProgramSource)
 
+    def by_rank(self, times: np.ndarray) -> np.ndarray:
+        """Return how often something of each rank is there, from how often each contribution is."""
+        return times if self.layout is None else self.layout.by_rank(times)
+
 
 def lower(
     program: Program,
@@ -252,7 +256,6 @@ class Extents:
         self.parts = max(program.input_chunks, program.output_chunks)
         total = -(-size // line_bytes)
         self.chunk_lines = -(-total // self.parts)
-        self.slice_lines = -(-self.chunk_lines // program.width)
         self.total = total
 
     @property
@@ -265,7 +268,8 @@ class Extents:
             cut = 1 if layout.whole else self.program.width
             return 0 < least == most and (cut == 1 or most % (cut * self.line_bytes) == 0)
         slices = self.parts * self.program.width
-        return self.size == slices * self.slice_lines * self.line_bytes
+        each = -(-self.chunk_lines // self.program.width)
+        return not self.program.weights and self.size == slices * each * self.line_bytes
 
     def place(self, chunk: Chunk) -> int:
         """Return the part of the collective's data that an input or output chunk is."""
@@ -281,11 +285,23 @@ class Extents:
             return rank * each + index % each
         return rank * count + index if count < self.parts else index
 
+    def _cut(self, lines: Any, number: Any) -> tuple[Any, Any]:
+        """Return the first line and the number of lines of a slice of chunks: all alike, or by weight."""
+        weights = np.cumsum([0.0, *self.program.weights])
+        if len(weights) == 1:
+            each = -(-lines // self.program.width)
+            return number * each, each
+        each = -(-lines // self.program.channels)
+        channel, part = number // (len(weights) - 1), number % (len(weights) - 1)
+        first, end = (np.rint(each * weights[of] / weights[-1]).astype(np.int64) for of in (part, part + 1))
+        return channel * each + first, end - first
+
     def of_part(self, part: int, channel: int) -> tuple[int, int]:
         """Lines and bytes of one channel's slice of one part of the data."""
         end = min(self.total, (part + 1) * self.chunk_lines)
-        first = part * self.chunk_lines + channel * self.slice_lines
-        lines = max(0, min(end, first + self.slice_lines) - first)
+        first, most = map(int, self._cut(self.chunk_lines, channel))
+        first += part * self.chunk_lines
+        lines = max(0, min(end - first, most))
         return lines, min(lines * self.line_bytes, max(0, self.size - first * self.line_bytes))
 
     def of_chunk(self, chunk: Chunk) -> tuple[int, int]:
@@ -303,8 +319,9 @@ class Extents:
             return self._of_layout(self.program.layout, chunks)
         part = np.where(buffer == 0, self._part("input", rank, index), self._part("output", rank, index))
         end = np.minimum(self.total, (part + 1) * self.chunk_lines)
-        first = part * self.chunk_lines + channel * self.slice_lines
-        lines = np.maximum(0, np.minimum(end, first + self.slice_lines) - first)
+        first, most = self._cut(self.chunk_lines, channel)
+        first = first + part * self.chunk_lines
+        lines = np.maximum(0, np.minimum(end - first, most))
         return lines, np.minimum(lines * self.line_bytes, np.maximum(0, self.size - first * self.line_bytes))
 
     def _of_layout(self, layout: ChunkLayout, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -323,9 +340,8 @@ class Extents:
         lines = -(-size // self.line_bytes)
         if layout.whole:
             return lines, size
-        each = -(-lines // self.program.width)
-        first = channel * each
-        lines = np.clip(lines - first, 0, each)
+        first, most = self._cut(lines, channel)
+        lines = np.clip(lines - first, 0, most)
         return lines, np.minimum(lines * self.line_bytes, np.maximum(0, size - first * self.line_bytes))
 
     def _fixed(self, chunk: Chunk, size: int) -> tuple[int, int]:

@@ -226,7 +226,9 @@ class _Proof:
                 wrong[chunk] = f"the rank of {chunk} does not exist"
             elif layout is not None and not layout.whole and chunk.buffer in most:
                 if layout.find(chunk.buffer, chunk.rank, chunk.index) < 0:
-                    wrong[chunk] = f"{chunk} does not exist: there are {layout.count(chunk.buffer, chunk.rank)}"
+                    wrong[chunk] = (
+                        f"{chunk} does not exist: there are {layout.count(chunk.buffer, chunk.rank)}"
+                    )
             elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
                 wrong[chunk] = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
             elif not 0 <= chunk.channel < program.width:

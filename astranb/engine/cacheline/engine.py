@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from astranb.collectives import Exchange
+from astranb.collectives import Collective, Exchange
 from astranb.core.errors import InputError
 from astranb.core.queue import arg_of, kind_of
 from astranb.engine import breakpoints
@@ -29,6 +29,7 @@ from .aggregate import Aggregate, aggregate
 from .breakpoints import ANY, find, on_event
 from .buffers import buffers as fullest
 from .contributions import contributions as contributions_of
+from .contributions import roundings
 from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
 from .faults import LAST_PS
@@ -115,6 +116,18 @@ class CacheLineEngine(CacheLineState):
         if isinstance(self.work, Graph):
             return None
         return self.work.name, self.work.size, self.program.ranks
+
+    @property
+    def bus_factor(self) -> float | None:
+        """The factor from algorithm to bus bandwidth: of a contract the given one, if there is one."""
+        if isinstance(self.work, Graph):
+            return None
+        return self.work.bus_factor(self.program.ranks)
+
+    @property
+    def roundings(self) -> tuple[int, str] | None:
+        """How often results have been rounded at most, also in words, when the run has ended."""
+        return roundings(self) if self.finished else None
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
@@ -364,6 +377,8 @@ class CacheLineEngine(CacheLineState):
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
+        if isinstance(self.work, Collective) and self.bus_factor is None:
+            found["busbw_Bps"] = "the contract gives no factor: Contract(busbw=...)"
         found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         if not isinstance(self.work, Graph):
             found["operations"] = "one collective runs: its parts are in the table ops"
