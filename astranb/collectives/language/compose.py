@@ -1,7 +1,7 @@
 """Programs made of programs: an algorithm that some ranks execute within another one.
 
-A call writes the other algorithm as a program of its own ranks, and then copies the operations: its inputs and
-outputs become chunks that the caller names, its scratch memory and semaphores new ones of the caller's program.
+A call writes the other algorithm as a program of its own ranks, and then copies the operations: its inputs
+and outputs become chunks that the caller names, its scratch memory and semaphores new ones of the caller.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .inline import Inlined, Places
 from .operation import Semaphore
 from .source import ProgramError, line_of_caller
 
-__all__ = ["Call", "Calls", "Ends", "Library", "Shares"]
+__all__ = ["AlgorithmCall", "AlgorithmCalls", "Ends", "Library", "Shares"]
 
 Ends: TypeAlias = Callable[[int], Any] | Mapping[int, Any] | Sequence[Any]
 """The chunks of each rank that a call reads, or stores to: by a function of the rank, or by rank."""
@@ -62,7 +62,7 @@ class _CallingProgram(Protocol):
     blocks: list[Block]
     tiles: dict[Any, int]
     lines: dict[Any, int]
-    library: Library | None
+    library: Library
     in_slices: bool
 
     @property
@@ -91,7 +91,7 @@ class _CallingProgram(Protocol):
     def sent_before(self, rank: int, slice_number: int, count: int) -> int: ...
 
 
-class Call:
+class AlgorithmCall:
     """A collective that some ranks execute within a program.
 
     Attributes
@@ -121,12 +121,12 @@ class Call:
         block.wait(self._ended[block.rank], len(own))
 
 
-class Calls:
+class AlgorithmCalls:
     """The calls of a program: which thread blocks execute them, and what memory is theirs."""
 
     def __init__(self, program: _CallingProgram) -> None:
         self._program = program
-        self._last: dict[tuple[str, int, int], Call] = {}  # by stage, channel and rank
+        self._last: dict[tuple[str, int, int], AlgorithmCall] = {}  # by stage, channel and rank
         self._blocks: dict[tuple[str, int, int, str], list[Block]] = {}  # and unit
         self._scratch: dict[int, int] = {}  # first free index, by channel
 
@@ -138,14 +138,14 @@ class Calls:
         source: Ends,
         target: Ends,
         stage: str,
-        after: Call | Block | Iterable[Call | Block],
+        after: AlgorithmCall | Block | Iterable[AlgorithmCall | Block],
         root: int | None,
         params: Mapping[str, Any],
-    ) -> Call:
+    ) -> AlgorithmCall:
         """Write a call: see :meth:`Program.call`."""
         program = self._program
         named = algorithm if isinstance(algorithm, str) else getattr(algorithm, "__name__", "function")
-        call = Call(program, f"{collective}/{named}")
+        call = AlgorithmCall(program, f"{collective}/{named}")
         groups = self._groups(call, ranks)
         kind, found = self._find(call, collective, algorithm)
         before = _calls(program, after)
@@ -182,7 +182,7 @@ class Calls:
     def split(self, shares: Shares, collective: str) -> None:
         """Give each algorithm its part of every slice: see :meth:`Program.split`."""
         program, weights = self._program, tuple(shares.values())
-        nothing = Call(program, f"{collective}/split")
+        nothing = AlgorithmCall(program, f"{collective}/split")
         wrong = [share for share in weights if not share > 0]
         if wrong or not shares:
             what = f"share {wrong[0]!r:.40} is not above zero" if wrong else "no algorithm is given"
@@ -207,12 +207,12 @@ class Calls:
                 {},
             )
 
-    def _refuse(self, call: Call, what: str, hint: str = "") -> ProgramError:
+    def _refuse(self, call: AlgorithmCall, what: str, hint: str = "") -> ProgramError:
         """Return the error of a call, with the line that makes it."""
         where = f"program {self._program.name!r}, call of {call.name}"
         return ProgramError(what, line_of_caller(), where=where, hint=hint)
 
-    def _groups(self, call: Call, ranks: Sequence[Any]) -> list[list[int]]:
+    def _groups(self, call: AlgorithmCall, ranks: Sequence[Any]) -> list[list[int]]:
         nested = [[*one] for one in ranks if isinstance(one, list | tuple | range)]
         groups = nested if nested and len(nested) == len(ranks) else [[*ranks]]
         found = [[getattr(r, "number", r) for r in group] for group in groups]
@@ -230,7 +230,7 @@ class Calls:
             raise self._refuse(call, "no rank takes part", "for example ranks=range(4)")
         return found
 
-    def _root(self, call: Call, group: list[int], root: int | None) -> int:
+    def _root(self, call: AlgorithmCall, group: list[int], root: int | None) -> int:
         if root is None:
             return 0
         if root not in group:
@@ -238,14 +238,12 @@ class Calls:
         return group.index(root)
 
     def _find(
-        self, call: Call, collective: str, algorithm: str | Callable[..., None]
+        self, call: AlgorithmCall, collective: str, algorithm: str | Callable[..., None]
     ) -> tuple[CollectiveKind, _Known | None]:
         try:
             kind = collective_kind(collective)
             if not isinstance(algorithm, str):
                 return kind, None
-            if self._program.library is None:
-                raise InputError(f"no library knows {algorithm!r}", hint="give a function")
             found = self._program.library(collective, algorithm)
         except InputError as error:
             raise self._refuse(call, error.what, error.hint) from None
@@ -256,7 +254,7 @@ class Calls:
 
     def _write(
         self,
-        call: Call,
+        call: AlgorithmCall,
         inside: _CallingProgram,
         found: _Known | None,
         algorithm: Any,
@@ -283,7 +281,7 @@ class Calls:
         if inside.tiles:
             raise self._refuse(call, "products cannot be called", "write them in the program itself")
 
-    def _cut_alike(self, call: Call, inside: _CallingProgram) -> None:
+    def _cut_alike(self, call: AlgorithmCall, inside: _CallingProgram) -> None:
         """Cut the caller's chunks as the called program does, where they are not cut yet."""
         program = self._program
         of_call, of_program = inside.cut.of_channel, program.cut.of_channel
@@ -295,7 +293,9 @@ class Calls:
             raise self._refuse(call, what, "call it first and outside a loop over slices")
         program.cut = Cut(slices=of_call)
 
-    def _begin(self, call: Call, inlined: Inlined, rank: int, stage: str, before: Sequence[Call]) -> None:
+    def _begin(
+        self, call: AlgorithmCall, inlined: Inlined, rank: int, stage: str, before: Sequence[AlgorithmCall]
+    ) -> None:
         """Find or make the blocks of a rank; those of SMs wait for the calls before this one."""
         program, channel = self._program, self._program.channel
         for unit in ("sm", "engine", "nic"):
@@ -319,13 +319,13 @@ class Calls:
             self._blocks[stage, program.channel, rank, unit][number].extend(rows, chunks)
 
 
-def _calls(program: _CallingProgram, after: Any) -> list[Call]:
+def _calls(program: _CallingProgram, after: Any) -> list[AlgorithmCall]:
     """Return the calls, and thread blocks as calls, for which another one waits."""
-    listed = [after] if isinstance(after, Call | Block) else list(after)
-    blocks = Call(program, "thread blocks")
+    listed = [after] if isinstance(after, AlgorithmCall | Block) else list(after)
+    blocks = AlgorithmCall(program, "thread blocks")
     for block in (one for one in listed if isinstance(one, Block)):
         blocks.blocks.setdefault(block.rank, []).append(block)
-    return [*(one for one in listed if isinstance(one, Call)), *([blocks] if blocks.blocks else [])]
+    return [*(one for one in listed if isinstance(one, AlgorithmCall)), *([blocks] if blocks.blocks else [])]
 
 
 def _alone(p: Any) -> None:

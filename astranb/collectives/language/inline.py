@@ -41,7 +41,7 @@ class Outlet(NamedTuple):
     number: int
 
 
-class _Program(Protocol):
+class _InliningProgram(Protocol):
     """What this needs of a program."""
 
     cut: Any
@@ -190,7 +190,7 @@ class Inlined:
     def __init__(
         self,
         name: str,
-        inside: _Program,
+        inside: _InliningProgram,
         group: Sequence[int],
         places: Places,
         first: int,
@@ -224,7 +224,7 @@ class Inlined:
         return np.repeat(rows, np.where(rows[:, 0] == _MOVE, each, 1), axis=0), rank, buffer, index, channel
 
     def operations(
-        self, program: _Program, slice_number: int | None
+        self, program: _InliningProgram, slice_number: int | None
     ) -> Iterator[tuple[Outlet, np.ndarray, np.ndarray]]:
         """Give for each block its operations as columns, with new semaphores of the calling program.
 
@@ -273,12 +273,14 @@ class Inlined:
 
 def _without_idle(rows: np.ndarray, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Leave out copies of chunks to themselves."""
+    if not len(chunks):
+        return rows, chunks
     counts = rows[:, _SOURCES] + rows[:, _TARGETS]
     first = np.cumsum(counts) - counts
     of = np.repeat(np.arange(len(rows)), counts)
     copies = (rows[:, 0] == _MOVE) & (rows[:, _SOURCES] == 1) & (rows[:, _FLAGS] >> 1 == 0)
     target = np.arange(len(chunks)) > first[of]
-    idle = copies[of] & target & (chunks == chunks[np.minimum(first, len(chunks) - 1)][of]).all(axis=1)
+    idle = copies[of] & target & (chunks == chunks[first[of]]).all(axis=1)
     rows = rows.copy()
     np.subtract.at(rows[:, _TARGETS], of[idle], 1)
     gone = copies & (rows[:, _TARGETS] == 0)

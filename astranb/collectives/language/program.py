@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from astranb.net.shape import Shape
 from .block import Block
 from .buffer import Buffer
 from .collective import COLLECTIVES
-from .compose import Call, Calls, Ends, Library, Shares
+from .compose import AlgorithmCall, AlgorithmCalls, Ends, Library, Shares
 from .connection import Connection, Connections
 from .fifo import FIRST_SENT, Cut
 from .layout import ChunkLayout
@@ -55,6 +55,7 @@ __all__ = [
     "Block",
     "Buffer",
     "Chunk",
+    "Chunks",
     "Connection",
     "Connections",
     "Operation",
@@ -156,8 +157,8 @@ class Program:
         self._has_buffers = False
         self.in_slices = False
         self.weights: tuple[float, ...] = ()
-        self.library: Library | None = None
-        self._calls = Calls(self)
+        self.library: Library = _no_library
+        self._calls = AlgorithmCalls(self)
         self.channel = self.sms = self.lines_per_sm = 0
         self.layout: ChunkLayout | None = None
         self.tiles: dict[TileShape, int] = {}
@@ -239,10 +240,10 @@ class Program:
         source: Ends,
         target: Ends,
         stage: str = "",
-        after: Call | Block | Iterable[Call | Block] = (),
+        after: AlgorithmCall | Block | Iterable[AlgorithmCall | Block] = (),
         root: int | None = None,
         **params: Any,
-    ) -> Call:
+    ) -> AlgorithmCall:
         """Let some ranks execute an algorithm of a collective, as a part of this program.
 
         Calls follow one another on every rank, in the order in which they are written. One of another stage
@@ -264,7 +265,7 @@ class Program:
             for ranks of which it has no input or no output, as in a broadcast.
         stage : str
             Calls of the same stage are executed by the same thread blocks.
-        after : Call, Block, or several
+        after : AlgorithmCall, Block, or several
             What has to end on a rank before the rank begins.
         root : int, optional
             The root of a broadcast, reduction, gather or scatter: one of ``ranks``, the first by default.
@@ -273,7 +274,7 @@ class Program:
 
         Returns
         -------
-        Call
+        AlgorithmCall
             Its thread blocks of each rank (``blocks``), and ``wait(block)`` for others.
 
         Raises
@@ -561,6 +562,11 @@ class Program:
                 hint=f"ranks are 0 to {self.ranks - 1}",
             )
         return rank
+
+
+def _no_library(collective: str, name: str) -> NoReturn:
+    """Refuse names of algorithms in a program that no :class:`Collective` has made."""
+    raise InputError(f"no library knows {collective}/{name}", hint="give a function")
 
 
 @dataclass(frozen=True, slots=True)
