@@ -595,7 +595,7 @@ class Block:
                 hint="use slices of equal length",
             )
         targets = [(one.rank, one.buffer, one.channel) for one in slices[sources:]]
-        each = (one.each() if isinstance(one, Chunks) else [one] for one in slices)
+        each = (one if isinstance(one, Chunks) else [one] for one in slices)
         if self._operations is not None or self.origin is not None or len(set(targets)) < len(targets):
             for chunks in zip(*each, strict=True):
                 self.move(chunks[:sources], chunks[sources:], flags >> 1)

@@ -24,6 +24,7 @@ from astranb.net.shape import Shape
 
 from .block import Block
 from .buffer import Buffer
+from .collective import COLLECTIVES
 from .compose import AlgorithmCall, AlgorithmCalls, Ends, Library, Shares
 from .connection import Connection, Connections
 from .fifo import FIRST_SENT, FIRST_SLOT, Cut
@@ -42,7 +43,7 @@ from .operation import (
 )
 from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
-from .source import SourceLine
+from .source import ProgramError, SourceLine, line_of_caller
 
 __all__ = [
     "BUFFERS",
@@ -160,6 +161,8 @@ class Program:
         self._wires: list[Connections] = []
         self.shared: dict[Semaphore, Block] = {}
         self._part = 0
+        self._asked_chunks: int | None = None
+        self._has_buffers = False
         self.in_slices = False
         self.weights: tuple[float, ...] = ()
         self.library: Library = _no_library
@@ -464,6 +467,47 @@ class Program:
         self.semaphores.append(semaphore)
         return semaphore
 
+    def chunks(self, count: int) -> None:
+        """Let the larger of a rank's two buffers have so many chunks; an algorithm asks this first.
+
+        The smaller buffer has as many fewer as it is smaller: with 64 chunks on 8 ranks, an all-gather's
+        output has 64 chunks and its input 8, and ``output[k]`` is chunk ``k % 8`` of rank ``k // 8``.
+
+        Raises
+        ------
+        InputError
+            The chunks do not divide among the ranks, a buffer has been used, or another channel or the
+            collective's ``chunks`` has another number.
+
+        Examples
+        --------
+        >>> from astranb.collectives import broadcast
+        >>> def pipeline(p):
+        ...     p.chunks(4 * p.ranks)
+        ...     for chunk, there in zip(p.rank(0).input, p.rank(1).output):
+        ...         p.block(0).put(chunk, there)
+        >>> len(broadcast("1 MiB", pipeline, channels=1).program(2).blocks)
+        8
+        """
+        if self._asked_chunks == count:
+            return
+        where, line = f"program {self.name!r}", line_of_caller()
+        if self._asked_chunks is not None:
+            what = f"it has {self._asked_chunks} chunks, {count} are asked for"
+            raise ProgramError(what, line, where=where, hint="ask for one number, in all channels")
+        if self._has_buffers:
+            what = "chunks are asked for after a buffer has been used"
+            raise ProgramError(what, line, where=where, hint="call p.chunks() first")
+        if self.layout is not None:
+            hint = "give the sizes of its chunks in the contract"
+            raise ProgramError("a contract has its own chunks", line, where=where, hint=hint)
+        kind = COLLECTIVES.get(self.name.partition("/")[0], COLLECTIVES["custom"])
+        try:
+            self.input_chunks, self.output_chunks = kind.chunk_counts(self.ranks, count)
+        except InputError as error:
+            raise ProgramError(error.what, line, where=where, hint=error.hint) from None
+        self._asked_chunks = count
+
     def input(self, rank: int) -> Buffer:
         """The buffer that holds the rank's contribution."""
         return self._buffer(rank, "input", self.input_chunks)
@@ -473,7 +517,7 @@ class Program:
         return self._buffer(rank, "output", self.output_chunks)
 
     def _buffer(self, rank: int, name: str, chunks: int) -> Buffer:
-        layout = self.layout
+        self._has_buffers, layout = True, self.layout
         if layout is None or layout.whole:
             return Buffer(self, self._rank(rank), name, chunks)
         spans = {of: spans[rank].tolist() for (side, of), spans in layout.buffers.items() if side == name}

@@ -131,6 +131,7 @@ def reduce_scatter_ring(p: Program) -> None:
     "chunks follow one another down a chain that starts at the root",
     protocols=PROTOCOLS,
     fifo=True,
+    any_chunks=True,
 )
 def broadcast_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring(p.root)
@@ -151,7 +152,11 @@ def broadcast_ring(p: Program) -> None:
 
 
 @algorithm(
-    "reduce", "ring", "partial sums of chunk after chunk travel down a chain that ends at the root", fifo=True
+    "reduce",
+    "ring",
+    "partial sums of chunk after chunk travel down a chain that ends at the root",
+    fifo=True,
+    any_chunks=True,
 )
 def reduce_ring(p: Program) -> None:
     n, ring = p.ranks, (*p.ring(p.root)[1:], p.root)

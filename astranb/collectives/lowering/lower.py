@@ -275,10 +275,17 @@ class Extents:
 
     def place(self, chunk: Chunk) -> int:
         """Return the part of the collective's data that an input or output chunk is."""
-        one_part = self.program.input_chunks if chunk.buffer == "input" else self.program.output_chunks
-        # In an all-to-all, what a rank receives is every other rank's part for this rank.
-        mine = (one_part == 1 and self.parts > 1) or (self.kind == "all_to_all" and chunk.buffer == "output")
-        return chunk.rank if mine and self.kind != "custom" else chunk.index
+        return int(self._part(chunk.buffer, chunk.rank, chunk.index))
+
+    def _part(self, buffer: str, rank: Any, index: Any) -> Any:
+        """Return the part of the data that chunks of one buffer are: integers, or arrays of them."""
+        if self.kind == "custom":
+            return index
+        count = self.program.input_chunks if buffer == "input" else self.program.output_chunks
+        if self.kind == "all_to_all" and buffer == "output":
+            each = count // self.program.ranks  # what comes from a rank is its chunks for this rank
+            return rank * each + index % each
+        return rank * count + index if count < self.parts else index
 
     def _cut(self, lines: Any, number: Any) -> tuple[Any, Any]:
         """Return the first line and the number of lines of a slice of chunks: all alike, or by weight."""
@@ -312,12 +319,7 @@ class Extents:
         rank, buffer, index, channel = chunks
         if self.program.layout is not None:
             return self._of_layout(self.program.layout, chunks)
-        one = [
-            (count == 1 and self.parts > 1)
-            for count in (self.program.input_chunks, self.program.output_chunks)
-        ]
-        mine = np.where(buffer == 0, one[0], one[1] or self.kind == "all_to_all")
-        part = np.where(mine, rank, index) if self.kind != "custom" else index
+        part = np.where(buffer == 0, self._part("input", rank, index), self._part("output", rank, index))
         end = np.minimum(self.total, (part + 1) * self.chunk_lines)
         first, most = self._cut(self.chunk_lines, channel)
         first = first + part * self.chunk_lines

@@ -466,7 +466,9 @@ class _Proof:
             output = layout.find("output", rank, index)
             wanted, wanted_chunk = layout.times[output], layout.output_item[output]
         else:
-            wanted, wanted_chunk = promised(self.kind, self.root, program.ranks, rank, index)
+            wanted, wanted_chunk = promised(
+                self.kind, self.root, program.ranks, program.output_chunks, rank, index
+            )
         wrong = []
         writers: list[tuple[Block, int]] = []
         for number, cell in enumerate(cells):

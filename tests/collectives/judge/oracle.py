@@ -264,7 +264,7 @@ class _Search:
             for channel in range(program.channels)
         ]
         rank, index = (np.array([getattr(c, name) for c in chunks], np.int64) for name in ("rank", "index"))
-        times, of_chunk = promised(self.kind, root, program.ranks, rank, index)
+        times, of_chunk = promised(self.kind, root, program.ranks, program.output_chunks, rank, index)
         return {
             c: [(r, int(of_chunk[k])) for r in range(program.ranks) for _ in range(times[k][r])]
             for k, c in enumerate(chunks)
