@@ -375,6 +375,14 @@ class Explainable(Protocol):
         """Columns: who, ``time_ps`` and a column in ps for each of :attr:`losses`; a row adds up."""
         ...
 
+    def by_line(self, path: CriticalPath | None = None) -> Rows:
+        """Time of thread blocks, and of a critical path, by line of the program."""
+        ...
+
+    def by_phase(self, path: CriticalPath | None = None) -> Rows:
+        """The same by phase of the program."""
+        ...
+
     def buffers(self, most: int) -> dict[str, Any]:
         """The fullest buffers and longest queues now, as columns; ``all`` is how many hold anything."""
         ...

@@ -112,6 +112,71 @@ class Result(Displayed):
         """How much of the critical path passes in each cause, in ps; the largest first."""
         return self.critical_path().by_cause()
 
+    def by_line(self) -> pd.DataFrame:
+        """Divide the time by line of the program, by cache lines.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table ``lines`` with ``path_ps``, the part of the critical path that passes at each line:
+            ``source`` and ``line``, its ``text``, how many ``operations`` of it have begun, the time of all
+            thread blocks there by state (``issue_or_data_ps``, ``signal_ps``, ``semaphore_ps``,
+            ``fence_ps``), ``idle_ps`` and all of it, ``block_ps``. The last row is the time outside of all
+            operations. ``path_ps`` adds up to the time of the run, ``block_ps`` to that times the number
+            of thread blocks.
+
+        Raises
+        ------
+        InputError
+            Another fidelity, or a program whose text is not known.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> lines = sim.result.by_line()
+        >>> int(lines["path_ps"].sum()) == sim.result.time_ps
+        True
+        >>> lines.sort_values("path_ps").iloc[-1]["text"]
+        'block.put(p.input(r)[peer], p.scratch(peer)[r])'
+        """
+        return self._frame(self._engine.by_line)
+
+    def by_phase(self) -> pd.DataFrame:
+        """Divide the time by phase of the program, by cache lines.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table ``phases`` with ``path_ps`` and a row for the time outside of all operations: see
+            :meth:`by_line`.
+
+        Raises
+        ------
+        InputError
+            Another fidelity.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> phases = sim.result.by_phase()
+        >>> int(phases["block_ps"].sum()) == sim.result.time_ps * len(sim.engine.machine.blocks)
+        True
+        """
+        return self._frame(self._engine.by_phase)
+
+    def _frame(self, divided: Callable[[CriticalPath | None], Any]) -> pd.DataFrame:
+        """Times of a program as a frame, with what is on the critical path."""
+        import pandas as pd
+
+        divided(None)  # refuses what is not known before the path is searched
+        return pd.DataFrame(divided(self.critical_path()))
+
     def summary(self) -> str:
         """A few lines for a person."""
         what, work, whose = self._engine.headline()
@@ -156,11 +221,12 @@ class Result(Displayed):
         Parameters
         ----------
         what : str
-            One of :attr:`tables`. Everywhere: ``ranks`` and ``phases``. By cache lines also ``links``,
-            ``blocks``, ``ops``, ``spans`` (what thread blocks did), ``events`` (beginnings and ends),
-            ``signals`` (which signal let which wait go on), and, as far as recorded, ``flights`` (every
-            line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over time).
-            Of workloads also ``operations`` (a row for each that has begun). By messages also
+            One of :attr:`tables`. Everywhere: ``ranks`` and ``phases``. By cache lines also ``lines`` (the
+            time by line of the program), ``links``, ``blocks``, ``ops``, ``spans`` (what thread blocks
+            did), ``events`` (beginnings and ends), ``signals`` (which signal let which wait go on), and, as
+            far as recorded, ``flights`` (every line on every link) and ``activity`` (how busy links, issue
+            slots, L2 and HBM were over time). Of workloads also ``operations`` (a row for each that has
+            begun). By messages also
             ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
             ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``; of steps of transformers
             ``memory``: the bytes that one rank of each stage holds from a time on, by what they are for.

@@ -58,6 +58,7 @@ class _CallingProgram(Protocol):
     root: int
     phases: list[str]
     semaphores: list[Semaphore]
+    slots: list[int]
     frees: set[Semaphore]
     blocks: list[Block]
     tiles: dict[Any, int]
@@ -81,6 +82,10 @@ class _CallingProgram(Protocol):
     def phase_number(self, name: str) -> int: ...
 
     def number_of(self, line: Any) -> int: ...
+
+    def finish(self) -> None: ...
+
+    def add_buffer(self, slots: int) -> int: ...
 
     def slices(self) -> Iterable[int]: ...
 
@@ -276,8 +281,9 @@ class AlgorithmCalls:
             what = f"{call.name} needs a power of two of ranks, the call has {inside.ranks}"
             raise self._refuse(call, what, "use another algorithm or other ranks")
         write(inside, **params)
-        for block in list(inside.blocks):
-            block.finish()
+        inside.finish()
+        if any(block.roles for block in inside.blocks):
+            raise self._refuse(call, "roles of warps cannot be called", "write them in the program itself")
         if inside.tiles:
             raise self._refuse(call, "products cannot be called", "write them in the program itself")
 

@@ -209,7 +209,7 @@ the others (``runTreeSplit`` in ``src/device/all_reduce.h``, NVIDIA/nccl @506739
     stepwise=True,
 )
 def all_reduce_tree(p: Program) -> None:
-    wires = p.connections(-(-p.ranks // p.cut.together) * p.cut.of_channel)
+    wires = p.connections()
     for r, (parent, children) in enumerate(_tree(p)):
         inp, out = p.input(r), p.output(r)
         rising = [wires[child, r] for child in children]

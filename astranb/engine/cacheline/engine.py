@@ -40,6 +40,7 @@ from .lost_time import lost_time as lost_columns
 from .memory import memory as memory_of
 from .paths import FIELDS, PARTS, SUMMED, TABLES, object_names, part_names, resolve
 from .perfetto import trace_events
+from .program_times import by_line, by_phase, phase_rows
 from .reroute import rerouted
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
@@ -69,6 +70,8 @@ class CacheLineEngine(CacheLineState):
     why = explain_wait
     search_path = search
     lost_time = lost_columns
+    by_line = by_line
+    by_phase = by_phase
     buffers = fullest
     per_rank = result.per_rank
     bound = result.bound
@@ -323,7 +326,7 @@ class CacheLineEngine(CacheLineState):
         link = self._link_of(kind, arg)
         if link >= 0:
             return fabric.name(link).partition("#")[0] if link < len(fabric.links) else ""
-        if kind in (t.LAUNCH, t.FENCE):
+        if kind in (t.LAUNCH, t.FENCE, t.POST):
             gpu = machine.blocks["gpu"][arg]
         elif kind == t.ISSUE:
             gpu = machine.sms["gpu"][arg]
@@ -380,6 +383,8 @@ class CacheLineEngine(CacheLineState):
         if isinstance(self.work, Collective) and self.bus_factor is None:
             found["busbw_Bps"] = "the contract gives no factor: Contract(busbw=...)"
         found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
+        if not self.program.source.known:
+            found["lines"] = "the text of its program is not known: by_phase() divides it by phase"
         if not isinstance(self.work, Graph):
             found["operations"] = "one collective runs: its parts are in the table ops"
         return found
@@ -416,7 +421,7 @@ class CacheLineEngine(CacheLineState):
 
     def _phases_compared(self) -> Rows:
         rows: Rows = []
-        for row in result.phases(self):
+        for row in phase_rows(self):
             begun, ended = row["start_ps"], row["end_ps"]
             lasts = (ended if ended >= 0 else self.now_ps) - begun if begun >= 0 else 0
             rows.append({"phase": row["phase"], "end_ps": ended, "lasts_ps": lasts})

@@ -23,11 +23,12 @@ from .ethernet import explain_ethernet, paused_ps
 from .faults import queued_ps
 from .frames import FRAMES
 from .machine import busy_until
+from .program_times import by_line, phase_rows
 from .state import CacheLineState
 from .time_classes import BLOCK_CLASSES, BLOCK_COLUMNS, TIME_CLASSES, doing
 from .workload import Graph
 
-__all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
+__all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "tables"]
 
 _COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _MOST_CAUSES = 6
@@ -165,20 +166,6 @@ def _ethernet(engine: CacheLineState, link: int) -> dict[str, int]:
     }
 
 
-def phases(engine: CacheLineState) -> list[dict[str, Any]]:
-    """A row a phase of the program."""
-    phases = engine.machine.phases
-    return [
-        {
-            "phase": name,
-            "start_ps": int(row["started_ps"]),
-            "end_ps": int(row["ended_ps"]),
-            "operations_left": int(row["left"]),
-        }
-        for name, row in zip(engine.program.phase_names, phases, strict=True)
-    ]
-
-
 def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
     rows, channels = [], engine.program.block_channel.tolist()
     for number, row in enumerate(engine.machine.blocks):
@@ -253,7 +240,9 @@ def headline(engine: CacheLineState) -> list[str]:
 
 def tables(engine: CacheLineState) -> dict[str, Callable[[], Any]]:
     """Tables of results by name: lists of rows, or columns."""
-    own = {"ranks": per_rank, "links": links, "phases": phases, "blocks": _blocks, "ops": _ops}
+    own = {"ranks": per_rank, "links": links, "phases": phase_rows, "blocks": _blocks, "ops": _ops}
+    if engine.program.source.known:
+        own["lines"] = by_line
     found: dict[str, Callable[[], Any]] = {}
     found |= {name: partial(make, engine) for name, make in {**own, **FRAMES}.items()}
     if isinstance(engine.work, Graph):

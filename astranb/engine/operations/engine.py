@@ -275,7 +275,7 @@ class OperationEngine(OperationRun):
     def absent(self) -> Mapping[str, str]:
         """What a run of operations cannot know, and why."""
         reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
-        names = ("blocks", "ops", "spans", "signals", "flights", "activity", "events")
+        names = ("lines", "blocks", "ops", "spans", "signals", "flights", "activity", "events")
         parts = ("issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps")
         found = dict.fromkeys((*names, *parts), reason)
         if self.about.footprint is None:
@@ -286,6 +286,17 @@ class OperationEngine(OperationRun):
         if "layers" not in self.own_tables():
             return {**found, "layers": reason}
         return {**found, "links": "a layer table's network has dimensions and no single links"}
+
+    def by_line(self, path: CriticalPath | None = None) -> Rows:
+        """Refuse: operations of a workload have no lines of a program."""
+        del path
+        raise InputError(self.absent["lines"], where="by_line")
+
+    def by_phase(self, path: CriticalPath | None = None) -> Rows:
+        """Refuse: phases are those of chunks, which pass at the same time."""
+        del path
+        hint = "to_dataframe('phases') has each of them, critical_path() what took the time"
+        raise InputError("phases of chunks pass at the same time", where="by_phase", hint=hint)
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
