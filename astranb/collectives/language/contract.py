@@ -129,8 +129,10 @@ class Contract:
         return f"contract {self.name!r}"
 
     @classmethod
-    def like(cls, collective: str, size: int | str, *, root: int = 0, name: str = "", **options: Any) -> Contract:
-        """Return the contract of a collective that astranb has, to change something: numbers, operator, memory.
+    def like(
+        cls, collective: str, size: int | str, *, root: int = 0, name: str = "", **options: Any
+    ) -> Contract:
+        """Return the contract of a collective that astranb has, to change its numbers, operator or memory.
 
         Its algorithms can be used by name: ``Collective.of(contract, algorithm="ring")``.
 
@@ -168,7 +170,9 @@ class Contract:
             each, rest = divmod(whole, max(counts))
             if rest:
                 hint = f"use a multiple of {max(counts)} B"
-                raise InputError(f"{whole:,} B of {collective} on {ranks} ranks do not divide", where="size", hint=hint)
+                raise InputError(
+                    f"{whole:,} B of {collective} on {ranks} ranks do not divide", where="size", hint=hint
+                )
             return [each] * counts[side]
 
         def post(rank: int, chunk: int, ranks: int) -> set[tuple[int, int]]:
@@ -221,9 +225,10 @@ class _Layouts:
         contract = self.contract
         self.inputs, self.outputs = (self._chunks(side) for side in ("input", "output"))
         if not self.outputs.shape[1]:
-            self._refuse(contract.outputs, "no rank has an output", hint="outputs(r) returns sizes of chunks")
+            self._refuse(None, "no rank has an output", hint="outputs(r) returns sizes of chunks")
         self.starts = np.searchsorted(self.inputs[0], np.arange(self.ranks + 1)).tolist()
-        held, first = [], [0]
+        held: list[tuple[int, list[int]]] = []
+        first = [0]
         for name, function in _named(contract.post).items():
             held += self._posts(name, function)
         order = sorted(held)  # by rank and chunk: those of several buffers one after another
@@ -318,7 +323,8 @@ class _Layouts:
             if self.inputs[2, column] != size:
                 self._refuse(
                     function,
-                    f"{output} has {size:,} B, and {text}, which it must hold, has {self.inputs[2, column]:,} B",
+                    f"{output} has {size:,} B, and {text}, which it must hold, has "
+                    f"{self.inputs[2, column]:,} B",
                     hint="make both sizes equal",
                 )
             columns.add(column)
@@ -405,9 +411,8 @@ class _Layouts:
             raise ProgramError(what, _line_of(function), where=self.contract._where) from error  # noqa: SLF001
 
     def _refuse(self, function: Any, what: str, *, hint: str) -> NoReturn:
-        if isinstance(function, Mapping):
-            function = next(iter(function.values()), None)
-        raise ProgramError(what, _line_of(function), where=self.contract._where, hint=hint)  # noqa: SLF001
+        written = function if callable(function) else next(iter(_named(self.contract.outputs).values()))
+        raise ProgramError(what, _line_of(written), where=self.contract._where, hint=hint)  # noqa: SLF001
 
 
 def _named(given: _Sizes | Mapping[str, _Sizes]) -> Mapping[str, _Sizes]:

@@ -65,7 +65,9 @@ class ChunkLayout:
         """Return it, or raise an error if it cannot be: a saved simulation may hold anything."""
         tables = {"inputs": self.inputs, "outputs": self.outputs, "first": self.first, "held": self.held}
         for name, table in {**tables, "places": self.places}.items():
-            require(table.dtype == np.int64 and table.ndim == (2 if "puts" in name else 1), f"contract.{name}")
+            require(
+                table.dtype == np.int64 and table.ndim == (2 if "puts" in name else 1), f"contract.{name}"
+            )
         require(type(self.ranks) is int and type(self.whole) is bool, "contract.ranks")
         require(isinstance(self.base, str), "contract.base")
         require(self.busbw is None or isinstance(self.busbw, int | float), "contract.busbw")

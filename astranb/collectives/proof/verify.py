@@ -118,7 +118,7 @@ class Proof:
 def prove(
     program: Program, kind: str, *, root: int = 0, slots: tuple[int, int] | None = None, most: int = 20
 ) -> Proof:
-    """Find the faults of a program, and how often its results are rounded; parameters as for :func:`verify`."""
+    """Find faults, and how often results are rounded; parameters as for :func:`verify`."""
     proof = _Proof(program, kind, root, Slots(*slots) if slots else None, most)
     proof.check()
     flaws, reduction = proof.faults.listed(), proof.reduction

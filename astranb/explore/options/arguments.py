@@ -9,7 +9,17 @@ from typing import Any, NoReturn
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["Parser", "algorithm_of", "collective_of", "flag_of", "function_of", "given", "is_contract", "positive", "whole"]
+__all__ = [
+    "Parser",
+    "algorithm_of",
+    "collective_of",
+    "flag_of",
+    "function_of",
+    "given",
+    "is_contract",
+    "positive",
+    "whole",
+]
 
 
 class Parser(argparse.ArgumentParser):
