@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol, overload
 
 from astranb.core.errors import near
@@ -26,8 +26,19 @@ class _Owner(Protocol):
 class Buffer:
     """One rank's input, output or scratch memory; index it for a chunk, or slice it for several.
 
-    Its chunks are those of the program's channel, or of a given one. Where a contract gives it several
-    parts, as ``"tokens"`` and ``"scales"``, index it with the name of one: its chunks are numbered from 0.
+    Its chunks are those of the program's channel, or of a given one. ``[4:8]``, ``[::2]``, ``[:]`` and a
+    ``range`` are several chunks: an operation on them is one operation for each. Where a contract gives it
+    several parts, as ``"tokens"`` and ``"scales"``, index it with the name of one: its chunks are numbered
+    from 0.
+
+    Examples
+    --------
+    >>> from astranb.collectives import Program
+    >>> me, you = Program("broadcast", ranks=2, channels=1, input_chunks=8, output_chunks=8).everyone
+    >>> len(me.input), str(me.input[:]), str(me.output[range(1, 8, 2)])
+    (8, 'rank 0 input[0:8]', 'rank 0 output[1:8:2]')
+    >>> for mine, yours in zip(me.input[:4], you.output, strict=False):
+    ...     me.block().put(mine, yours)
     """
 
     def __init__(
@@ -48,16 +59,16 @@ class Buffer:
     def __getitem__(self, index: int) -> Chunk: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Chunks: ...
+    def __getitem__(self, index: slice | range) -> Chunks: ...
 
     @overload
     def __getitem__(self, index: str) -> Buffer: ...
 
-    def __getitem__(self, index: int | slice | str) -> Chunk | Chunks | Buffer:
+    def __getitem__(self, index: int | slice | range | str) -> Chunk | Chunks | Buffer:
         """Return a chunk, or chunks; a negative index or one beyond the buffer is an error."""
         if isinstance(index, str):
             return self._part(index)
-        if isinstance(index, slice):
+        if isinstance(index, slice | range):
             return self._slice(index)
         if index < 0 or (self._chunks is not None and index >= self._chunks):
             raise self._missing(str(index))
@@ -70,7 +81,17 @@ class Buffer:
         first, chunks = self._parts[name]
         return Buffer(self._program, self._rank, self._name, chunks, self._channel, first=first)
 
-    def _slice(self, part: slice) -> Chunks:
+    def __len__(self) -> int:
+        """Return how many chunks an input or output has."""
+        if self._chunks is None:
+            raise self._error(f"{self._name} has any number of chunks", "for example [0:8]")
+        return self._chunks
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Go through the chunks of an input or output."""
+        return iter(self[:] if len(self) else ())
+
+    def _slice(self, part: slice | range) -> Chunks:
         stop = self._chunks if part.stop is None else part.stop
         step = 1 if part.step is None else part.step
         if stop is None or step < 1:

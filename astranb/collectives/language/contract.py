@@ -176,7 +176,8 @@ class Contract:
             return [each] * counts[side]
 
         def post(rank: int, chunk: int, ranks: int) -> set[tuple[int, int]]:
-            times, of_chunk = promised(collective, root, ranks, np.array([rank]), np.array([chunk]))
+            at = np.array([rank]), np.array([chunk])
+            times, of_chunk = promised(collective, root, ranks, kind.output_chunks(ranks), *at)
             return {(source, int(of_chunk[0])) for source in np.flatnonzero(times[0]).tolist()}
 
         return cls(

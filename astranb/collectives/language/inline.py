@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from .block import Block
-from .fifo import FIRST_SENT
+from .fifo import FIRST_SENT, FIRST_SLOT
 from .operation import (
     BUFFER_NUMBERS,
     KIND_NUMBERS,
@@ -44,8 +44,10 @@ class Outlet(NamedTuple):
 class _InliningProgram(Protocol):
     """What this needs of a program."""
 
+    ranks: int
     cut: Any
     channel: int
+    slots: list[int]
     phases: list[str]
     semaphores: list[Semaphore]
     frees: set[Semaphore]
@@ -57,6 +59,8 @@ class _InliningProgram(Protocol):
     def phase_number(self, name: str) -> int: ...
 
     def number_of(self, line: Any) -> int: ...
+
+    def add_buffer(self, slots: int) -> int: ...
 
     def sent_before(self, rank: int, slice_number: int, count: int) -> int: ...
 
@@ -76,7 +80,7 @@ def _flat(found: Any) -> list[Chunk]:
     if isinstance(found, Chunk):
         return [found]
     if isinstance(found, Chunks):
-        return found.each()
+        return list(found)
     return [chunk for one in found for chunk in _flat(one)]
 
 
@@ -203,7 +207,7 @@ class Inlined:
         for block in inside.blocks:
             of = self.wanted.setdefault((group[block.rank], block.unit), [])
             self._outlets.append(Outlet(group[block.rank], block.unit, len(of)))
-            of.append(block.warps)
+            of.append(block.warp_count)
         self.phases = [f"{name}: {phase}" for phase in inside.phases] or [name]
         self._columns = [self._repeated(block) for block in inside.blocks]
         used = [index[(buffer > 1) & (index < FIRST_SENT)] for _, _, buffer, index, _ in self._columns]
@@ -220,7 +224,12 @@ class Inlined:
         rank, channel, buffer = (np.repeat(one, each)[order] for one in (rank, channel, buffer))
         index = chunks[:, 1]
         plain = np.where(index < FIRST_SENT, index * each, FIRST_SENT + (index - FIRST_SENT) * each)
-        index = np.add.outer(plain, np.arange(each)).ravel()[order]
+        ranks = self._inside.ranks
+        number, sender = divmod(index % FIRST_SLOT, ranks)
+        message = index - index % FIRST_SLOT + number * each * ranks + sender
+        apart = np.where(index < FIRST_SLOT, 1, ranks)
+        plain = np.where(index < FIRST_SLOT, plain, message)
+        index = (plain[:, None] + np.outer(apart, np.arange(each))).ravel()[order]
         return np.repeat(rows, np.where(rows[:, 0] == _MOVE, each, 1), axis=0), rank, buffer, index, channel
 
     def operations(
@@ -239,7 +248,7 @@ class Inlined:
         lines = np.array([program.number_of(line) for line in self._inside.lines], np.int64)
         sent: Counter[int] = Counter()
         for _, rank, _, index, _ in self._columns:
-            of = index >= FIRST_SENT
+            of = (index >= FIRST_SENT) & (index < FIRST_SLOT)
             for r in np.unique(rank[of]).tolist():
                 sent[r] = max(sent[r], int(index[of & (rank == r)].max()) - FIRST_SENT + 1)
         at = self._inside.channel if slice_number is None else slice_number
@@ -247,6 +256,9 @@ class Inlined:
         for r, count in sent.items():
             before[r] = program.sent_before(self._group[r], at, count)
         ranks = np.array(self._group, np.int64)
+        buffers = np.array(
+            [0] + [program.add_buffer(slots * self._places.each) for slots in self._inside.slots], np.int64
+        )
         for outlet, (given, rank, buffer, index, channel) in zip(self._outlets, self._columns, strict=True):
             if slice_number is None:
                 to = channel
@@ -256,6 +268,9 @@ class Inlined:
                 to = np.full_like(channel, slice_number)
             place = pack_place(ranks[rank], 0, buffer)
             new = np.where(index < FIRST_SENT, index + self._first, index + before[rank])
+            number, sender = divmod(index % FIRST_SLOT, self._inside.ranks)
+            message = buffers[index // FIRST_SLOT] + number * program.ranks + ranks[sender]
+            new = np.where(index < FIRST_SLOT, new, message)
             for name, number in _BUFFERS.items():
                 mine = buffer == number
                 place[mine], new[mine] = self._places.find(number, rank[mine], index[mine]).T

@@ -24,9 +24,10 @@ from astranb.net.shape import Shape
 
 from .block import Block
 from .buffer import Buffer
+from .collective import COLLECTIVES
 from .compose import AlgorithmCall, AlgorithmCalls, Ends, Library, Shares
 from .connection import Connection, Connections
-from .fifo import FIRST_SENT, Cut
+from .fifo import FIRST_SENT, FIRST_SLOT, Cut
 from .layout import ChunkLayout
 from .operation import (
     BUFFERS,
@@ -42,7 +43,7 @@ from .operation import (
 )
 from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
-from .source import SourceLine
+from .source import ProgramError, SourceLine, line_of_caller
 
 __all__ = [
     "BUFFERS",
@@ -105,6 +106,10 @@ class Program:
         How often a semaphore is waited for that needs no signal, because it does not start at 0.
     frees : set of Semaphore
         The semaphores by which receivers free slots: packets do not replace them.
+    slots : list of int
+        How many each buffer of messages has, of those that its connections use again.
+    shared : dict of Semaphore to Block
+        The thread block in whose shared memory a semaphore is.
     layout : ChunkLayout, optional
         The chunks of inputs and outputs, where they do not follow from the collective.
     sms, lines_per_sm : int
@@ -151,7 +156,13 @@ class Program:
         self.credits: dict[Semaphore, int] = {}
         self.frees: set[Semaphore] = set()
         self.cut = cut
+        self.slots: list[int] = []
+        self._buffers: dict[int, set[int]] = {}
+        self._wires: list[Connections] = []
+        self.shared: dict[Semaphore, Block] = {}
         self._part = 0
+        self._asked_chunks: int | None = None
+        self._has_buffers = False
         self.in_slices = False
         self.weights: tuple[float, ...] = ()
         self.library: Library = _no_library
@@ -221,12 +232,40 @@ class Program:
         """Return the ranks of each node in the current channel's order; all if nodes differ in size."""
         return node_chains(self.ranks, self.shape, self.channel)
 
-    def connections(self, messages: int = 0) -> Connections:
+    def connections(self, depth: int = 0, chunks: int = 1, *, posted: bool = False) -> Connections:
         """Return the connections between the ranks, for the current channel.
 
-        ``messages``: how many each carries, where slots of a buffer hold them (see :class:`Connection`).
+        Parameters
+        ----------
+        depth : int
+            Slots of the buffer of each connection: a sender that finds all of them in use waits until the
+            receiver frees one. 0: each message has a place of its own.
+        chunks : int
+            Chunks of a message at most, where there are slots.
+        posted : bool
+            Whether the signal of a message goes behind its stores, while the sender goes on.
         """
-        return Connections(self, messages)
+        self._wires.append(Connections(self, depth, chunks, posted=posted))
+        return self._wires[-1]
+
+    def add_buffer(self, slots: int) -> int:
+        """Give messages between ranks a buffer of some slots, in the current channel; return its first index."""
+        used = self._buffers.setdefault(self.channel, set())
+        for number, there in enumerate(self.slots):
+            if there == slots and number not in used:
+                break
+        else:
+            number = len(self.slots)
+            self.slots.append(slots)
+        used.add(number)
+        return (number + 1) * FIRST_SLOT
+
+    def finish(self) -> None:
+        """Add what follows from the whole program: what frees slots, and what no signal has announced."""
+        for wires in self._wires:
+            wires.settle()
+        for block in list(self.blocks):
+            block.finish()
 
     def call(
         self,
@@ -370,12 +409,28 @@ class Program:
         ----------
         rank : int
         warps : int
-            How many warps it has; as many as the GPU's preset says where not given.
+            How many warps it has; as many as the GPU's preset says where not given. They may have roles
+            (:meth:`Block.warps`).
         """
         share(self.channel * self.ranks + rank, self.channels * self.ranks)
         block = Block(self, self._rank(rank), self.channel, kernel=self._kernel, warps=warps)
         self.blocks.append(block)
         return block
+
+    def role(self, block: Block, warps: int) -> Block:
+        """Add a role of a thread block (see :meth:`Block.warps`)."""
+        place = next(
+            k
+            for k in range(len(self.blocks) - 1, -1, -1)
+            if self.blocks[k] is block or (block.roles and self.blocks[k] is block.roles[-1])
+        )
+        role = Block(self, block.rank, block.channel, kernel=block.kernel, warps=warps)
+        role.thread_block, role.current = block, block.current
+        if block.roles:
+            self.blocks.insert(place + 1, role)
+        else:
+            self.blocks[place] = role
+        return role
 
     def engine(self, rank: int) -> Block:
         """Add a list of descriptors for a copy engine (DMA) of a rank: it moves data in large requests.
@@ -412,6 +467,47 @@ class Program:
         self.semaphores.append(semaphore)
         return semaphore
 
+    def chunks(self, count: int) -> None:
+        """Let the larger of a rank's two buffers have so many chunks; an algorithm asks this first.
+
+        The smaller buffer has as many fewer as it is smaller: with 64 chunks on 8 ranks, an all-gather's
+        output has 64 chunks and its input 8, and ``output[k]`` is chunk ``k % 8`` of rank ``k // 8``.
+
+        Raises
+        ------
+        InputError
+            The chunks do not divide among the ranks, a buffer has been used, or another channel or the
+            collective's ``chunks`` has another number.
+
+        Examples
+        --------
+        >>> from astranb.collectives import broadcast
+        >>> def pipeline(p):
+        ...     p.chunks(4 * p.ranks)
+        ...     for chunk, there in zip(p.rank(0).input, p.rank(1).output):
+        ...         p.block(0).put(chunk, there)
+        >>> len(broadcast("1 MiB", pipeline, channels=1).program(2).blocks)
+        8
+        """
+        if self._asked_chunks == count:
+            return
+        where, line = f"program {self.name!r}", line_of_caller()
+        if self._asked_chunks is not None:
+            what = f"it has {self._asked_chunks} chunks, {count} are asked for"
+            raise ProgramError(what, line, where=where, hint="ask for one number, in all channels")
+        if self._has_buffers:
+            what = "chunks are asked for after a buffer has been used"
+            raise ProgramError(what, line, where=where, hint="call p.chunks() first")
+        if self.layout is not None:
+            hint = "give the sizes of its chunks in the contract"
+            raise ProgramError("a contract has its own chunks", line, where=where, hint=hint)
+        kind = COLLECTIVES.get(self.name.partition("/")[0], COLLECTIVES["custom"])
+        try:
+            self.input_chunks, self.output_chunks = kind.chunk_counts(self.ranks, count)
+        except InputError as error:
+            raise ProgramError(error.what, line, where=where, hint=error.hint) from None
+        self._asked_chunks = count
+
     def input(self, rank: int) -> Buffer:
         """The buffer that holds the rank's contribution."""
         return self._buffer(rank, "input", self.input_chunks)
@@ -421,7 +517,7 @@ class Program:
         return self._buffer(rank, "output", self.output_chunks)
 
     def _buffer(self, rank: int, name: str, chunks: int) -> Buffer:
-        layout = self.layout
+        self._has_buffers, layout = True, self.layout
         if layout is None or layout.whole:
             return Buffer(self, self._rank(rank), name, chunks)
         spans = {of: spans[rank].tolist() for (side, of), spans in layout.buffers.items() if side == name}

@@ -58,7 +58,7 @@ def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
     >>> len(p.blocks)
     3
     """
-    n, wires = p.ranks, p.connections(2 * (p.ranks - 1) * sum(map(len, rounds)))
+    n, wires = p.ranks, p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp, out = p.block(r), p.input(r), p.output(r)
@@ -86,7 +86,7 @@ def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
 @algorithm("all_gather", "ring", "every chunk travels around the ring", protocols=PROTOCOLS, fifo=True)
 def all_gather_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    wires = p.connections((n - 1) * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, out = p.block(r), p.output(r)
@@ -107,7 +107,7 @@ def all_gather_ring(p: Program) -> None:
 @algorithm("reduce_scatter", "ring", "partial sums travel around the ring", protocols=PROTOCOLS, fifo=True)
 def reduce_scatter_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    wires = p.connections((n - 1) * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp = p.block(r), p.input(r)
@@ -131,10 +131,11 @@ def reduce_scatter_ring(p: Program) -> None:
     "chunks follow one another down a chain that starts at the root",
     protocols=PROTOCOLS,
     fifo=True,
+    any_chunks=True,
 )
 def broadcast_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring(p.root)
-    wires = p.connections(p.output_chunks * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, out = p.block(r), p.output(r)
@@ -151,11 +152,15 @@ def broadcast_ring(p: Program) -> None:
 
 
 @algorithm(
-    "reduce", "ring", "partial sums of chunk after chunk travel down a chain that ends at the root", fifo=True
+    "reduce",
+    "ring",
+    "partial sums of chunk after chunk travel down a chain that ends at the root",
+    fifo=True,
+    any_chunks=True,
 )
 def reduce_ring(p: Program) -> None:
     n, ring = p.ranks, (*p.ring(p.root)[1:], p.root)
-    wires = p.connections(p.output_chunks * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp = p.block(r), p.input(r)

@@ -52,7 +52,7 @@ def all_gather_switch(p: Program) -> None:
     p.barrier(blocks)
 
 
-@algorithm("broadcast", "switch", "the root lets a switch store everything to all")
+@algorithm("broadcast", "switch", "the root lets a switch store everything to all", any_chunks=True)
 def broadcast_switch(p: Program) -> None:
     root = p.rank(p.root)
     block = root.block()

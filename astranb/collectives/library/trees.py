@@ -13,7 +13,7 @@ from astranb.collectives.language.program import PROTOCOLS, Block, Buffer, Conne
 
 from .registry import algorithm
 
-__all__ = ["Tree", "chain", "double_tree", "hand_down", "reduce_up"]
+__all__ = ["Tree", "below", "chain", "double_tree", "hand_down", "reduce_up"]
 
 Tree: TypeAlias = list[tuple[int, list[int]]]
 """For each rank its parent, -1 for the root, and its children."""
@@ -33,20 +33,23 @@ def chain(ranks: Sequence[int]) -> Tree:
     return tree
 
 
-def rooted(tree: Tree, root: int) -> Tree:
-    """Turn a tree of all ranks so that a given one is its root.
+def below(root: int, trees: Sequence[Tree]) -> list[Tree]:
+    """Put trees of all ranks but one below that one: it is the parent of each tree's root.
 
     Examples
     --------
-    >>> rooted([(-1, [1]), (0, [])], 1)
-    [(1, []), (-1, [0])]
+    >>> below(1, [[(-1, [1]), (0, [])]])
+    [[(1, [2]), (-1, [0]), (0, [])]]
     """
-    n, top = len(tree), next(rank for rank, (parent, _) in enumerate(tree) if parent < 0)
-    turned: Tree = [(-1, [])] * n
-    for rank, (parent, children) in enumerate(tree):
-        new = [(other + root - top) % n for other in (rank, parent, *children)]
-        turned[new[0]] = (new[1] if parent >= 0 else -1, new[2:])
-    return turned
+    found = []
+    for tree in trees:
+        named = [rank + (rank >= root) for rank in range(len(tree))]
+        new: Tree = [
+            (named[parent] if parent >= 0 else root, [named[k] for k in some]) for parent, some in tree
+        ]
+        top = next(rank for rank, (parent, _) in enumerate(tree) if parent < 0)
+        found.append([*new[:root], (-1, [named[top]]), *new[root:]])
+    return found
 
 
 def reduce_up(p: Program, tree: Tree, chunks: Iterable[int], ready: Sequence[Semaphore] = ()) -> None:
@@ -72,7 +75,7 @@ def reduce_up(p: Program, tree: Tree, chunks: Iterable[int], ready: Sequence[Sem
     """
     ordered, came = (
         list(chunks),
-        {child: p.semaphore(r) for r, (_, below) in enumerate(tree) for child in below},
+        {child: p.semaphore(r) for r, (_, some) in enumerate(tree) for child in some},
     )
     for r, (parent, children) in enumerate(tree):
         block = p.block(r)
@@ -86,10 +89,10 @@ def reduce_up(p: Program, tree: Tree, chunks: Iterable[int], ready: Sequence[Sem
                     block.reduce([p.input(r)[chunk], *got], p.scratch(parent)[r * p.input_chunks + chunk])
                     block.signal(came[r])
                 else:
-                    below = children if ready else []
-                    to = [p.output(r)[chunk], *(p.output(child)[chunk] for child in below)]
+                    told = children if ready else []
+                    to = [p.output(r)[chunk], *(p.output(child)[chunk] for child in told)]
                     block.reduce([p.input(r)[chunk], *got], *to)
-                    for child in below:
+                    for child in told:
                         block.signal(ready[child])
 
 
@@ -124,13 +127,13 @@ def hand_down(
         block.phase("down")
         for chunk in ordered:
             for _ in p.slices():
-                below = [p.output(child)[chunk] for child in children]
+                theirs = [p.output(child)[chunk] for child in children]
                 if parent < 0:
-                    block.copy(p.input(r)[chunk], out[chunk], *below)
+                    block.copy(p.input(r)[chunk], out[chunk], *theirs)
                 else:
                     block.wait(ready[r])
-                    if below:
-                        block.copy(out[chunk], *below)
+                    if theirs:
+                        block.copy(out[chunk], *theirs)
                 for child in children:
                     block.signal(ready[child])
 
@@ -182,9 +185,9 @@ def broadcast_chain(p: Program) -> None:
     stepwise=True,
 )
 def broadcast_double_tree(p: Program) -> None:
-    for which, tree in enumerate(double_tree(p.ranks)):
+    for which, tree in enumerate(below(p.root, double_tree(p.ranks - 1))):
         ready = [p.semaphore(r) for r in range(p.ranks)]
-        hand_down(p, rooted(tree, p.root), range(which, p.output_chunks, 2), ready)
+        hand_down(p, tree, range(which, p.output_chunks, 2), ready)
 
 
 @algorithm("reduce", "chain", "partial sums of chunk after chunk go up a chain to the root", stepwise=True)
@@ -206,7 +209,7 @@ the others (``runTreeSplit`` in ``src/device/all_reduce.h``, NVIDIA/nccl @506739
     stepwise=True,
 )
 def all_reduce_tree(p: Program) -> None:
-    wires = p.connections(-(-p.ranks // p.cut.together) * p.cut.of_channel)
+    wires = p.connections()
     for r, (parent, children) in enumerate(_tree(p)):
         inp, out = p.input(r), p.output(r)
         rising = [wires[child, r] for child in children]

@@ -31,7 +31,7 @@ from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
 from .columns import ChunkKeys, ProgramColumns, columns_of, distinct
-from .fences import paces_of
+from .fences import moves_behind, paces_of
 
 __all__ = ["Extents", "Lowered", "check_packets", "lower", "tile_work"]
 
@@ -193,9 +193,11 @@ def lower(
     blocks["last_op"] = c.first_op[1:]
     blocks["engine"] = units
     listed = [program.blocks[b] for b in order]
-    blocks["warps"] = [block.warps or -(-block.lines_ahead // unroll) for block in listed]
+    blocks["warps"] = [block.warp_count or -(-block.lines_ahead // unroll) for block in listed]
+    blocks["role"] = [0 if block.thread_block is None else block.thread_block.roles.index(block) for block in listed]
     shares = np.array([block.per_sm for block in listed], np.int64)
     blocks["held"] = np.where(shares > 0, t.ROOM // np.maximum(1, shares), np.where(held > 0, held, t.SHARE))
+    blocks["held"][blocks["role"] > 0] = 0  # the first role holds the place of all
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)
@@ -273,10 +275,17 @@ class Extents:
 
     def place(self, chunk: Chunk) -> int:
         """Return the part of the collective's data that an input or output chunk is."""
-        one_part = self.program.input_chunks if chunk.buffer == "input" else self.program.output_chunks
-        # In an all-to-all, what a rank receives is every other rank's part for this rank.
-        mine = (one_part == 1 and self.parts > 1) or (self.kind == "all_to_all" and chunk.buffer == "output")
-        return chunk.rank if mine and self.kind != "custom" else chunk.index
+        return int(self._part(chunk.buffer, chunk.rank, chunk.index))
+
+    def _part(self, buffer: str, rank: Any, index: Any) -> Any:
+        """Return the part of the data that chunks of one buffer are: integers, or arrays of them."""
+        if self.kind == "custom":
+            return index
+        count = self.program.input_chunks if buffer == "input" else self.program.output_chunks
+        if self.kind == "all_to_all" and buffer == "output":
+            each = count // self.program.ranks  # what comes from a rank is its chunks for this rank
+            return rank * each + index % each
+        return rank * count + index if count < self.parts else index
 
     def _cut(self, lines: Any, number: Any) -> tuple[Any, Any]:
         """Return the first line and the number of lines of a slice of chunks: all alike, or by weight."""
@@ -310,12 +319,7 @@ class Extents:
         rank, buffer, index, channel = chunks
         if self.program.layout is not None:
             return self._of_layout(self.program.layout, chunks)
-        one = [
-            (count == 1 and self.parts > 1)
-            for count in (self.program.input_chunks, self.program.output_chunks)
-        ]
-        mine = np.where(buffer == 0, one[0], one[1] or self.kind == "all_to_all")
-        part = np.where(mine, rank, index) if self.kind != "custom" else index
+        part = np.where(buffer == 0, self._part("input", rank, index), self._part("output", rank, index))
         end = np.minimum(self.total, (part + 1) * self.chunk_lines)
         first, most = self._cut(self.chunk_lines, channel)
         first = first + part * self.chunk_lines
@@ -524,10 +528,10 @@ def _slices(
 def _slots(program: Program, names: ChunkKeys, keys: np.ndarray, chunks: np.ndarray) -> np.ndarray:
     """Return for each slice the one whose memory it is in: itself, or the first message of its slot."""
     slot = np.arange(len(keys))
-    if program.cut.slots:
+    if program.slots:
         rank, buffer, index, channel = chunks
         message = np.flatnonzero(index >= FIRST_SLOT)
-        first = first_of_slot(index[message], program.ranks, program.cut.slots)
+        first = first_of_slot(index[message], program.ranks, program.slots)
         own = names.keys(rank[message], buffer[message], first, channel[message])
         slot[message] = np.searchsorted(keys, own)
     return slot
@@ -600,10 +604,13 @@ def _tiles(
 
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:
-    """Place every semaphore on a line of its own after the buffers of its rank."""
+    """Place every semaphore on a line of its own after the buffers of its rank, or in shared memory."""
     semaphores = allocate(len(program.semaphores), t.SEMAPHORE)
     for number, semaphore in enumerate(program.semaphores):
         semaphores["gpu"][number] = semaphore.rank
+        if semaphore in program.shared:
+            semaphores["line"][number] = t.IN_SHARED
+            continue
         semaphores["line"][number] = lines[semaphore.rank]
         lines[semaphore.rank] += 1
     return semaphores
@@ -652,6 +659,8 @@ def _operations(
     ops["number"] = np.arange(count) - c.first_op[c.block]
     ops["ahead"], ops["before"] = ahead, before
     ops["lines"] = ops["left"] = lines
+    posted = np.flatnonzero(c.behind > 0)
+    ops["before"][posted] = moves_behind(c)[posted]
     at, first_counted, last_counted = counted
     ops["value"][at] = at - last_counted
     ops["before"][at] = last_counted - first_counted + 1
@@ -666,7 +675,8 @@ def _operations(
         table[name][row] = slices[name][slice_of]
     signalling = np.flatnonzero(c.semaphore >= 0)
     row, signalled = (first + c.sources + c.targets)[signalling], c.semaphore[signalling]
-    table["gpu"][row], table["line"][row] = semaphores["gpu"][signalled], semaphores["line"][signalled]
+    table["gpu"][row] = semaphores["gpu"][signalled]
+    table["line"][row] = np.maximum(0, semaphores["line"][signalled])
     table["flag"][_line_by_line(ops, table)] = t.LINE_BY_LINE
     for number, alike in enumerate(_written_again(ops, table, slices), 1):
         ops["value"][alike] = number

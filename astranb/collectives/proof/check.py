@@ -203,13 +203,15 @@ def promise(program: Lowered, kind: str, root: int, slices: Records) -> Promise:
     """Return what a collective promises for the slices of a program."""
     if program.layout is not None:
         return _of_layout(program.layout, slices)
-    output = np.flatnonzero((slices["buffer"] == BUFFERS.index("output")) & (slices["lines"] > 0))
+    is_output = slices["buffer"] == BUFFERS.index("output")
+    output = np.flatnonzero(is_output & (slices["lines"] > 0))
     if COLLECTIVES[kind].silent:
         output = output[:0]
     if COLLECTIVES[kind].root_only:
         output = output[slices["gpu"][output] == root]
     rank, index = slices["gpu"][output].astype(np.int64), slices["chunk"][output].astype(np.int64)
-    return Promise(output, *promised(kind, root, program.ranks, rank, index))
+    chunks = int(slices["chunk"][is_output].max(initial=0)) + 1  # the empty ones too
+    return Promise(output, *promised(kind, root, program.ranks, chunks, rank, index))
 
 
 def _of_layout(layout: ChunkLayout, slices: Records) -> Promise:

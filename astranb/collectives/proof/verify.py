@@ -242,7 +242,10 @@ class _Proof:
                 if op.semaphore is None:
                     continue
                 owner = ranks.get(op.semaphore.number)
-                if owner is None:
+                shared = program.shared.get(op.semaphore)
+                if shared is not None and block.thread_block is not shared:
+                    message = f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                elif owner is None:
                     message = f"semaphore {op.semaphore.number} does not exist"
                 elif op.kind == "wait" and owner != block.rank:
                     message = f"it waits for a semaphore of rank {owner}"
@@ -463,7 +466,9 @@ class _Proof:
             output = layout.find("output", rank, index)
             wanted, wanted_chunk = layout.times[output], layout.output_item[output]
         else:
-            wanted, wanted_chunk = promised(self.kind, self.root, program.ranks, rank, index)
+            wanted, wanted_chunk = promised(
+                self.kind, self.root, program.ranks, program.output_chunks, rank, index
+            )
         wrong = []
         writers: list[tuple[Block, int]] = []
         for number, cell in enumerate(cells):
@@ -556,7 +561,8 @@ class _Accesses:
     def _ends(self) -> dict[int, Clock]:
         """Return what is known when these blocks of each rank have ended."""
         order = self.order
-        ends: dict[int, Clock] = defaultdict(lambda: Clock.of(len(self.run.blocks)))
+        nothing = Clock.of(len(self.run.blocks), posts=bool(order.posts))
+        ends: dict[int, Clock] = defaultdict(lambda: nothing)
         for b, block in enumerate(self.run.blocks):
             ends[block.rank] = ends[block.rank].joined(order.end[b])
         return ends
@@ -594,7 +600,7 @@ class _Accesses:
         if brought is not None and brought.same(data) and all(later(place) for place in others):
             return True
         return any(
-            (clock.visible[first[0]] > first[1])
+            self.order.known_visible(clock, first)
             and all(earlier(place, first) or later(place) for place in others)
             for first in _writers(writers, self.stored, data, same=True)
         )
@@ -604,7 +610,7 @@ class _Accesses:
         for place, writes in self.touched[number]:
             b, i = place
             block = self.run.blocks[b]
-            if not writes or block.rank == chunk.rank or end.visible[b] > i:
+            if not writes or block.rank == chunk.rank or self.order.known_visible(end, place):
                 continue
             data = self.stored.get(place)
             if data is not None and self._covered(number, data, end, None):

@@ -326,7 +326,7 @@ class CacheLineEngine(CacheLineState):
         link = self._link_of(kind, arg)
         if link >= 0:
             return fabric.name(link).partition("#")[0] if link < len(fabric.links) else ""
-        if kind in (t.LAUNCH, t.FENCE):
+        if kind in (t.LAUNCH, t.FENCE, t.POST):
             gpu = machine.blocks["gpu"][arg]
         elif kind == t.ISSUE:
             gpu = machine.sms["gpu"][arg]

@@ -40,6 +40,7 @@ from .workload_rules import check_tables, check_workload, grids_of, kernels_of
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
+_COLLECTIVE: Final = ("name", "size", "channels", "root", "protocol", "chunk_bytes", "chunks", "params")
 _CONTRACT: Final = ("inputs", "outputs", "first", "held", "places")
 _PROGRAM: Final = (
     "blocks",
@@ -84,7 +85,7 @@ def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
     document = {
         "collective": {
             "algorithm": collective.algorithm_name,
-            **{name: getattr(collective, name) for name in ("name", "size", "channels", "root", "protocol")},
+            **{name: getattr(collective, name) for name in _COLLECTIVE},
         },
         "program": {
             "phase_names": list(program.phase_names),
