@@ -137,9 +137,8 @@ def _verify(args: argparse.Namespace) -> Report:
         )
         if count:
             exit_code = max(exit_code, 3 if faults[0].kind == "deadlock" and exit_code != 4 else 4)
-        right = "; ".join(
-            filter(None, (_UNCHECKED if wanted.name == "custom" else _RIGHT, proof.rounding_text))
-        )
+        right = _UNCHECKED if wanted.name == "custom" else _RIGHT
+        right += f"; {proof.rounding_text}" if proof.rounding_text else ""
         found = f"{count:,} fault{'s' if count > 1 else ''}" if count else right
         lines.append(f"{wanted.title} ({ranks} ranks): {found}")
         lines += [f"  {fault.severity}, {fault.kind}: {fault.message}" for fault in faults]
