@@ -273,7 +273,10 @@ BLOCK = np.dtype(
         ("post", "i8"),  # its next signal behind stores that has not left, -1: none
         ("posting", "i8"),  # 1: and its stores are acknowledged
         ("posted", "i8"),  # such signals that have left, under way
-        ("role", "i8"),  # a role of a thread block: rows back to its first one, which holds the place on the SM
+        (
+            "role",
+            "i8",
+        ),  # a role of a thread block: rows back to its first one, which holds the place on the SM
         ("roles", "i8"),  # of a first one (each block is one): roles that have not ended
         ("next_pending", "i8"),  # in the GPU's FIFO
     ]

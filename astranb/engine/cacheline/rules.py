@@ -635,7 +635,9 @@ class _MachineInUse:
         stores = own & np.isin(kind, (t.STORE, t.SIGNAL))
         unacked = np.bincount(block[stores], minlength=len(self.blocks))
         behind = (kind == t.SIGNAL) & (ops["before"][op] > 0)
-        require(np.bincount(block[behind], minlength=len(self.blocks)) == self.blocks["posted"], "blocks.posted")
+        require(
+            np.bincount(block[behind], minlength=len(self.blocks)) == self.blocks["posted"], "blocks.posted"
+        )
         require(unacked + self.held == self.blocks["unacked"], "blocks.unacked")
         self.fetches = np.bincount(one["warp"][fetched], minlength=len(self.warps))
         self.loads = np.bincount(one["job"][own & loads], minlength=len(self.jobs))
