@@ -25,6 +25,7 @@ from .browser import browser
 from .chakra_files import chakra_files
 from .corpus import corpus
 from .data_centre import data_centre
+from .explaining import explaining
 from .hostile import hostile
 from .kernels import kernels
 from .large import large
@@ -218,6 +219,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "infrastructure": infrastructure,
     "fidelity": fidelity,
     "astrasim2": lambda row, _: astrasim2(row),
+    "explaining": explaining,
     "suggestions": suggestions,
     "synthesis": synthesis,
     "chakra": chakra_files,
@@ -231,7 +233,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("kernels", "traffic", "large", "hostile", "sweeps")
+_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "sweeps")
 
 
 if __name__ == "__main__":

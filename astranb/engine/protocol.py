@@ -280,16 +280,26 @@ class Replica(Protocol):
 
     engine: Any
 
+    @property
+    def events(self) -> int:
+        """Events handled so far."""
+        ...
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The edits so far."""
+        ...
+
+    def read_backwards(self, events: int) -> None:
+        """Prepare for going back again and again by so many events."""
+        ...
+
     def back_to(self, field: str, target: int) -> None:
         """Restore the nearest checkpoint and replay."""
         ...
 
-    def forward_to(self, events: int) -> None:
-        """Handle events until there have been so many."""
-        ...
-
-    def edit(self, edit: Edit) -> None:
-        """Carry out an edit now."""
+    def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
+        """Run to a moment; carry out edits at the events at which they were made."""
         ...
 
 
@@ -339,6 +349,16 @@ class Explainable(Protocol):
         ...
 
     @property
+    def bus_factor(self) -> float | None:
+        """The factor from algorithm to bus bandwidth of the only collective; None: it has none."""
+        ...
+
+    @property
+    def roundings(self) -> tuple[int, str] | None:
+        """How often results have been rounded at most, also in words; None: the numbers are not known."""
+        ...
+
+    @property
     def counted_bytes(self) -> Mapping[str, int]:
         """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
         ...
@@ -353,6 +373,14 @@ class Explainable(Protocol):
 
     def lost_time(self, per: str) -> dict[str, Any]:
         """Columns: who, ``time_ps`` and a column in ps for each of :attr:`losses`; a row adds up."""
+        ...
+
+    def by_line(self, path: CriticalPath | None = None) -> Rows:
+        """Time of thread blocks, and of a critical path, by line of the program."""
+        ...
+
+    def by_phase(self, path: CriticalPath | None = None) -> Rows:
+        """The same by phase of the program."""
         ...
 
     def buffers(self, most: int) -> dict[str, Any]:

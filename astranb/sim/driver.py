@@ -17,6 +17,7 @@ __all__ = ["FOREVER", "Driver"]
 FOREVER = 2**62
 
 _FAR, _NEAR = 8, 32  # parts of the interval between checkpoints
+_READING_BYTES = 2**28  # least memory for checkpoints while a run is read backwards
 
 
 def _nothing() -> None:
@@ -43,6 +44,15 @@ class Driver:
     def copy(self, *, record: bool = True) -> Driver:
         """A private copy with the same past."""
         return Driver(self.engine.copy(record=record), self.history.copy())
+
+    def read_backwards(self, events: int) -> None:
+        """Prepare for going back again and again by so many events.
+
+        A replay takes checkpoints as close to each other, and has memory for them whatever the budget: so
+        that reading a whole run backwards takes time in proportion to its length.
+        """
+        self._interval = events
+        self.history.budget_bytes = max(self.history.budget_bytes, _READING_BYTES)
 
     @property
     def edits(self) -> list[Edit]:

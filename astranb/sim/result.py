@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Result"]
 
-_QUICK_EVENTS = 5_000_000  # some seconds of replay
+_QUICK_EVENTS = 20_000_000  # ten seconds of replay
 _LEAST_SHARE = 0.005
 
 
@@ -80,12 +80,14 @@ class Result(Displayed):
     @property
     def busbw_Bps(self) -> float | None:  # noqa: N802
         """Bus bandwidth: algbw times a factor, as 2(n-1)/n for an all-reduce; None: see :attr:`absent`."""
-        found, algbw = self._engine.collective, self.algbw_Bps
-        if found is None or algbw is None:
-            return None
-        from astranb.collectives import COLLECTIVES
+        factor, algbw = self._engine.bus_factor, self.algbw_Bps
+        return None if factor is None or algbw is None else algbw * factor
 
-        return algbw * COLLECTIVES[found[0]].busbw(found[2])
+    @property
+    def roundings(self) -> int | None:
+        """How often an output has been rounded on its way, at most; None: see :class:`Contract`'s dtype."""
+        found = self._engine.roundings
+        return None if found is None else found[0]
 
     @property
     def counted_Bps(self) -> dict[str, float]:  # noqa: N802
@@ -110,6 +112,71 @@ class Result(Displayed):
         """How much of the critical path passes in each cause, in ps; the largest first."""
         return self.critical_path().by_cause()
 
+    def by_line(self) -> pd.DataFrame:
+        """Divide the time by line of the program, by cache lines.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table ``lines`` with ``path_ps``, the part of the critical path that passes at each line:
+            ``source`` and ``line``, its ``text``, how many ``operations`` of it have begun, the time of all
+            thread blocks there by state (``issue_or_data_ps``, ``signal_ps``, ``semaphore_ps``,
+            ``fence_ps``), ``idle_ps`` and all of it, ``block_ps``. The last row is the time outside of all
+            operations. ``path_ps`` adds up to the time of the run, ``block_ps`` to that times the number
+            of thread blocks.
+
+        Raises
+        ------
+        InputError
+            Another fidelity, or a program whose text is not known.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> lines = sim.result.by_line()
+        >>> int(lines["path_ps"].sum()) == sim.result.time_ps
+        True
+        >>> lines.sort_values("path_ps").iloc[-1]["text"]
+        'block.put(p.input(r)[peer], p.scratch(peer)[r])'
+        """
+        return self._frame(self._engine.by_line)
+
+    def by_phase(self) -> pd.DataFrame:
+        """Divide the time by phase of the program, by cache lines.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table ``phases`` with ``path_ps`` and a row for the time outside of all operations: see
+            :meth:`by_line`.
+
+        Raises
+        ------
+        InputError
+            Another fidelity.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.run().why
+        'end'
+        >>> phases = sim.result.by_phase()
+        >>> int(phases["block_ps"].sum()) == sim.result.time_ps * len(sim.engine.machine.blocks)
+        True
+        """
+        return self._frame(self._engine.by_phase)
+
+    def _frame(self, divided: Callable[[CriticalPath | None], Any]) -> pd.DataFrame:
+        """Times of a program as a frame, with what is on the critical path."""
+        import pandas as pd
+
+        divided(None)  # refuses what is not known before the path is searched
+        return pd.DataFrame(divided(self.critical_path()))
+
     def summary(self) -> str:
         """A few lines for a person."""
         what, work, whose = self._engine.headline()
@@ -119,20 +186,29 @@ class Result(Displayed):
         if self.counted_Bps:
             rates = "   ".join(f"{link} {rate / 1e9:.2f} GB/s" for link, rate in self.counted_Bps.items())
             lines.append(f"carried {rates}   (as DeepEP counts, GB = 10^9 bytes)")
-        elif algbw is not None and busbw is not None:
-            lines.append(f"algbw   {algbw / 1e9:.2f} GB/s   busbw {busbw / 1e9:.2f} GB/s   (GB = 10^9 bytes)")
+        elif algbw is not None:
+            bus = "" if busbw is None else f"   busbw {busbw / 1e9:.2f} GB/s"
+            lines.append(f"algbw   {algbw / 1e9:.2f} GB/s{bus}   (GB = 10^9 bytes)")
         if self._engine.collective is not None and self._engine.collective[0] == "custom":
             lines.append("checks  none: astranb does not know the result that a custom collective must have")
+        if (rounded := self._engine.roundings) is not None:
+            lines.append(f"numbers {rounded[1]}")
         parts = self.breakdown().items()
         shares = ", ".join(f"{n.replace('_', ' ')} {part:.0%}" for n, part in parts if part >= _LEAST_SHARE)
         lines.append(f"{whose:<7} {shares}")
         return "\n".join(lines)
 
     def explain(self) -> str:
-        """Say where the time went, and what had to wait for what."""
-        quick = 0 < self.events <= _QUICK_EVENTS
-        path = self.critical_path() if quick else None
-        return "\n".join([self.summary(), "", *self._engine.explain(path)])
+        """Say where the time went, and what had to wait for what.
+
+        The critical path of more than 20 million events is left out, in words: it takes a replay.
+        """
+        path = self.critical_path() if 0 < self.events <= _QUICK_EVENTS else None
+        lines = [self.summary(), "", *self._engine.explain(path)]
+        if path is None and self.events:
+            left_out = f"The critical path of {self.events:,} events takes a replay and was left out:"
+            lines += ["", f"{left_out} critical_path() finds it."]
+        return "\n".join(lines)
 
     @property
     def tables(self) -> list[str]:
@@ -145,11 +221,12 @@ class Result(Displayed):
         Parameters
         ----------
         what : str
-            One of :attr:`tables`. Everywhere: ``ranks`` and ``phases``. By cache lines also ``links``,
-            ``blocks``, ``ops``, ``spans`` (what thread blocks did), ``events`` (beginnings and ends),
-            ``signals`` (which signal let which wait go on), and, as far as recorded, ``flights`` (every
-            line on every link) and ``activity`` (how busy links, issue slots, L2 and HBM were over time).
-            Of workloads also ``operations`` (a row for each that has begun). By messages also
+            One of :attr:`tables`. Everywhere: ``ranks`` and ``phases``. By cache lines also ``lines`` (the
+            time by line of the program), ``links``, ``blocks``, ``ops``, ``spans`` (what thread blocks
+            did), ``events`` (beginnings and ends), ``signals`` (which signal let which wait go on), and, as
+            far as recorded, ``flights`` (every line on every link) and ``activity`` (how busy links, issue
+            slots, L2 and HBM were over time). Of workloads also ``operations`` (a row for each that has
+            begun). By messages also
             ``collectives`` (a row for each, over its ranks), ``dimensions``, ``links`` (with congestion),
             ``layers`` (of ASTRA-sim 1.0's files) and ``critical_path``; of steps of transformers
             ``memory``: the bytes that one rank of each stage holds from a time on, by what they are for.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from astranb.collectives import Collective
     from astranb.engine.cacheline import CacheLineEngine, Graph
     from astranb.gpu import Preset
+    from astranb.workload.jobs import Start
 
 __all__ = ["options", "parameters", "rebuilt"]
 
@@ -35,7 +36,7 @@ _NETWORK: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "buffers": ("from 0", "messages buffered behind a link, in each class; 0: unlimited", ()),
     "coalesce": ("1 to 64", "lines per request: above 1 is faster, and not exact", ()),
 }
-_COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels")
+_COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels", "params")
 
 
 def parameters(engine: Any) -> list[Parameter]:
@@ -69,9 +70,13 @@ def rebuilt(
     gpu: str | Path | Preset | Mapping[str, int] | None = None,
     network: Network | Mapping[str, Any] | None = None,
     launch: str | None = None,
+    start: Start | None = None,
     **changes: Any,
 ) -> CacheLineEngine:
     """A new engine at its start, like this one but for what is changed; see ``Simulation.rebuilt``."""
+    from astranb.workload.jobs import starts_ps
+
+    late_ps = engine.late_ps.tolist() if start is None else starts_ps(start, engine.ranks)
     return type(engine).built(
         engine.infra,
         _collective(collective or engine.work, changes),
@@ -79,6 +84,7 @@ def rebuilt(
         _presets(engine.chosen, gpu),
         _network(engine.network, network),
         engine.launch if launch is None else launch,
+        late_ps=late_ps,
         notes=[note for note in engine.assumed if "GPUs are taken for" in note] if gpu is None else [],
         record=engine.recording,
     )
@@ -102,16 +108,25 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
         )
     if isinstance(present, Exchange):
         return present.changed(**given)
+    algorithm = given.get("algorithm", present.algorithm)
+    own = algorithm in (present.algorithm, present.algorithm_name)  # else parameters are another's
     channels = given.get("channels", present.channels)
     if channels not in (None, "auto") and (isinstance(channels, bool) or not isinstance(channels, int)):
         raise InputError(f"channels must be a whole number or auto, got {channels!r}", where="channels")
+    if present.contract is not None:
+        if "size" in given:
+            raise InputError("a contract has the sizes of its chunks", where="size", hint="change the contract")
+        return dataclasses.replace(present, **{**given, "channels": None if channels == "auto" else channels})
     return Collective.of(
         present.name,
         given.get("size", present.size),
-        given.get("algorithm", present.algorithm),
+        algorithm,
         channels=None if channels == "auto" else channels,
         root=present.root,
         protocol=given.get("protocol", present.protocol),
+        chunk_bytes=present.chunk_bytes,
+        chunks=present.chunks if own else None,
+        params={**(present.params if own else {}), **given.get("params", {})},
     )
 
 

@@ -261,8 +261,9 @@ class Block:
     ) -> None:
         """Copy a chunk of this rank to another one, then raise a semaphore there; the block goes on.
 
-        The semaphore rises when these stores are acknowledged, and those of every ``put_signal`` of this block
-        before it. It says nothing of other moves before it: those need a signal that is not posted, or a fence.
+        The semaphore rises when these stores are acknowledged, and those of every ``put_signal`` of this
+        block before it. It says nothing of other moves before it: those need a signal that is not posted,
+        or a fence.
 
         Parameters
         ----------
@@ -509,6 +510,16 @@ class Block:
             for rank in list(self._nic.pending):
                 self._nic.post(rank)
 
+    def extend(self, rows: np.ndarray, chunks: np.ndarray) -> None:
+        """Add operations that are given as columns: see :class:`OperationColumns`."""
+        self.program.count(len(rows))
+        if self._operations is None:
+            self._rows.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
+            self._chunks.frombytes(np.ascontiguousarray(chunks, np.int64).tobytes())
+            return
+        columns = OperationColumns(array("q", rows.ravel().tolist()), array("q", chunks.ravel().tolist()))
+        self._operations += to_objects(columns, list(self.program.lines), self.program.semaphores)
+
     @property
     def count(self) -> int:
         """Number of its operations."""
@@ -587,7 +598,7 @@ class Block:
                 hint="use slices of equal length",
             )
         targets = [(one.rank, one.buffer, one.channel) for one in slices[sources:]]
-        each = (one.each() if isinstance(one, Chunks) else [one] for one in slices)
+        each = (one if isinstance(one, Chunks) else [one] for one in slices)
         if self._operations is not None or self.origin is not None or len(set(targets)) < len(targets):
             for chunks in zip(*each, strict=True):
                 self.move(chunks[:sources], chunks[sources:], flags >> 1)

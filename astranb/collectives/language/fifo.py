@@ -16,6 +16,7 @@ import numpy as np
 
 __all__ = [
     "BUFFER_BYTES",
+    "FIRST_CALLED",
     "FIRST_SENT",
     "FIRST_SLOT",
     "NCCL_STEPS",
@@ -43,6 +44,8 @@ POSTED_LINES: Final = 2048
 """Lines that an SM has under way where it stores packets to other nodes: half of LL's buffer. They wait
 there for the NIC, not in registers."""
 
+FIRST_CALLED: Final = 2**23
+"""First index, in scratch, of the chunks of called algorithms."""
 FIRST_SENT: Final = 2**24
 """First index, in scratch, of the chunks that a rank's NIC reads."""
 FIRST_SLOT: Final = 2**25
@@ -60,7 +63,9 @@ def index_name(index: int) -> str:
     if index >= FIRST_SLOT:
         buffer, message = divmod(index - FIRST_SLOT, FIRST_SLOT)
         return f"message {message}" + (f" of buffer {buffer}" if buffer else "")
-    return f"sent {index - FIRST_SENT}" if index >= FIRST_SENT else str(index)
+    if index >= FIRST_SENT:
+        return f"sent {index - FIRST_SENT}"
+    return f"called {index - FIRST_CALLED}" if index >= FIRST_CALLED else str(index)
 
 
 def first_of_slot(index: Any, ranks: int, slots: Sequence[int]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -55,8 +55,9 @@ class Chunk(NamedTuple):
         return f"rank {self.rank} {self.buffer}[{index_name(self.index)}]"
 
 
-class Chunks(NamedTuple):
-    """Chunks of one buffer: what a slice of it is."""
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Chunks of one buffer: what a slice of it is. A loop goes through them."""
 
     rank: int
     buffer: str
@@ -68,9 +69,13 @@ class Chunks(NamedTuple):
         step = f":{self.indices.step}" if self.indices.step != 1 else ""
         return f"rank {self.rank} {self.buffer}[{self.indices.start}:{self.indices.stop}{step}]"
 
-    def each(self) -> list[Chunk]:
-        """Return the chunks one by one."""
-        return [Chunk(self.rank, self.buffer, index, self.channel) for index in self.indices]
+    def __iter__(self) -> Iterator[Chunk]:
+        """Go through the chunks."""
+        return (Chunk(self.rank, self.buffer, index, self.channel) for index in self.indices)
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return len(self.indices)
 
 
 class Semaphore(NamedTuple):
@@ -191,7 +196,7 @@ def pack_flags(relaxed: Any, in_switch: Any, behind: Any) -> Any:
 
 
 def unpack_flags(flags: Any) -> tuple[Any, Any, Any]:
-    """Return whether a signal is relaxed, ``in_switch`` and ``behind``, which :func:`pack_flags` has packed."""
+    """Return what :func:`pack_flags` has packed: whether a signal is relaxed, ``in_switch``, ``behind``."""
     return flags & 1 == 1, flags >> 1 & 3, flags >> 3
 
 

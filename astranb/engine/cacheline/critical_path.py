@@ -15,6 +15,7 @@ from astranb.gpu import tables as t
 from .event_trace import EventTrace
 from .paths import block_path, gpu_path, sm_path
 from .state import CacheLineState
+from .time_classes import STARTED_LATE
 from .tracing import STALLED
 
 __all__ = ["CAUSES", "WAITS", "LinePath", "LineSegment", "Walker", "search"]
@@ -99,6 +100,7 @@ def _segment(engine: CacheLineState, segment: LineSegment) -> Segment:
 
 
 CAUSES = {
+    STARTED_LATE: "its rank had not started",
     "launch": "before its kernel began",
     "compute": "a computation: a step of a tile, or one of known duration",
     "matrix units": "a tile has its operands, the matrix units of its SM compute for another one",
@@ -174,7 +176,7 @@ class Walker:
 
     def __init__(self, engine: CacheLineState, trace: EventTrace) -> None:
         self._machine, self._fabric, self._trace = engine.machine, engine.fabric, trace
-        self._now_ps = engine.now_ps
+        self._now_ps, self._late_ps = engine.now_ps, engine.late_ps
         self._paced = engine.network.roce is not None
         self._segments: list[LineSegment] = []
 
@@ -290,10 +292,9 @@ class Walker:
         tile = machine.tiles[int(machine.ops["value"][op])]
         start_ps = int(at["time_ps"]) - int(tile.step_ps)
         stage = int(machine.blocks["first_warp"][block]) + step % int(tile.stages)
-        came = self._trace.last(int(at["event"]), kind=t.RETURN, warp=stage, op=op)
-        before = self._trace.last(int(at["event"]), kind=t.FENCE, block=block) if step else None
-        if before is not None and before["event"] > came["event"]:
-            came = before
+        arrived = {"kind": t.RETURN, "warp": stage, "op": op}
+        before = ({"kind": t.FENCE, "block": block},) if step else ()
+        came = self._trace.last(int(at["event"]), arrived, *before)
         self._put(start_ps, at["time_ps"], at, "compute", self._sm(at))
         self._put(came["time_ps"], start_ps, at, "matrix units", self._sm(at))
         return came
@@ -301,12 +302,8 @@ class Walker:
     def _before_fetch(self, at: Any) -> Any:
         """A tile's request follows the one before, or a step that has left its stage free."""
         event, block = int(at["event"]), int(at["block"])
-        found = [
-            self._trace.last(event, kind=t.ISSUE, block=block),
-            self._trace.last(event, kind=t.FENCE, block=block),
-            self._resumed(at),
-        ]
-        return max((one for one in found if one is not None), key=lambda one: int(one["event"]))
+        mine = ({"kind": t.ISSUE, "block": block}, {"kind": t.FENCE, "block": block}, {"resumes": block})
+        return self._trace.last(event, *mine)
 
     def _resumed(self, at: Any) -> Any:
         """The event that let the block go on, before an event of it."""
@@ -317,10 +314,10 @@ class Walker:
         blocks, block, time_ps = self._machine.blocks, int(at["block"]), int(at["time_ps"])
         ops, event = self._machine.ops, int(at["event"])
         before = ops["block"][(ops["kind"] == t.RELEASE) & (ops["value"] == block)]
-        ends = [self._trace.last(event, resumes=int(other)) for other in before]
-        if ends and all(found is not None for found in ends):
-            last = max(ends, key=lambda found: int(found["event"]))
-            if last["time_ps"] == time_ps or time_ps <= blocks["launch_ps"][block]:
+        begun = blocks["started_ps"][before]
+        if len(before) and ((begun >= 0) & (begun <= time_ps)).all():
+            last = self._trace.last(event, *({"resumes": int(other)} for other in before))
+            if last is not None and (last["time_ps"] == time_ps or time_ps <= blocks["launch_ps"][block]):
                 self._put(last["time_ps"], time_ps, at, "launch", ("gpu", int(blocks["gpu"][block])))
                 return last
         if time_ps > blocks["launch_ps"][block]:
@@ -329,7 +326,10 @@ class Walker:
                 found = self._trace.last(int(at["event"]), resumes=int(other))
                 if found is not None:
                     return found
-        self._put(0, time_ps, at, "launch", ("gpu", int(blocks["gpu"][block])))
+        gpu = int(blocks["gpu"][block])
+        late_ps = min(int(self._late_ps[gpu]), time_ps)
+        self._put(late_ps, time_ps, at, "launch", ("gpu", gpu))
+        self._put(0, late_ps, at, STARTED_LATE, ("gpu", gpu))
         return None
 
     def _before_issue(self, at: Any) -> Any:
@@ -349,10 +349,8 @@ class Walker:
         elif self._is_again(at):
             enabled = self._trace.last(event, kind=t.RETURN, request=int(at["request"]))
         else:
-            enabled = self._resumed(at)
-            previous = self._trace.last(event, kind=t.ISSUE, warp=warp)
-            if previous is not None and (enabled is None or previous["event"] > enabled["event"]):
-                enabled = previous
+            mine = ({"resumes": int(at["block"])}, {"kind": t.ISSUE, "warp": warp})
+            enabled = self._trace.last(event, *mine)
         self._issue(enabled, at, cause)
         return enabled
 
@@ -375,15 +373,23 @@ class Walker:
 
     def _is_again(self, at: Any) -> bool:
         """Whether a load is issued again, because its packet was not there."""
-        if at["request"] < 0 or at["what"] != t.LOAD:
+        if at["request"] < 0 or at["what"] != t.LOAD or not self._has_flag(at):
             return False
-        before = self._trace.last(int(at["event"]), request=int(at["request"]))
+        before = self._trace.last(int(at["event"]), since_ps=self._begun_ps(at), request=int(at["request"]))
         return bool(before is not None and before["kind"] == t.RETURN and before["returning"] == t.IN_VAIN)
 
     def _polled_in_vain(self, at: Any) -> bool:
         """Whether an earlier poll of the same wait found nothing."""
-        before = self._trace.last(int(at["event"]), kind=t.RETURN, what=t.POLL, warp=int(at["warp"]))
-        return bool(before is not None and before["op"] == at["op"])
+        polled = {"kind": t.RETURN, "what": t.POLL, "warp": int(at["warp"]), "op": int(at["op"])}
+        return self._trace.last(int(at["event"]), since_ps=self._begun_ps(at), **polled) is not None
+
+    def _has_flag(self, at: Any) -> bool:
+        """Whether a load reads packets, which may not be there yet."""
+        return bool(self._machine.operands["flag"][at["operand"]] >= 0)
+
+    def _begun_ps(self, at: Any) -> int:
+        """When the operation of an event began: nothing of it is older."""
+        return int(self._machine.ops["started_ps"][at["op"]])
 
     # What others brought about -------------------------------------------------
 
@@ -400,8 +406,9 @@ class Walker:
             came = trace.last(event, **signal)
             while came is not None and came["value"] - self._machine.ops["value"][came["op"]] >= needed:
                 came = trace.last(int(came["event"]), **signal)
-        elif at["what"] == t.LOAD and self._machine.operands["flag"][at["operand"]] >= 0:
-            before = trace.last(event, kind=t.RETURN, request=int(at["request"]))
+        elif at["what"] == t.LOAD and self._has_flag(at):
+            came_back = {"kind": t.RETURN, "request": int(at["request"])}
+            before = trace.last(event, since_ps=self._begun_ps(at), **came_back)
             if before is None or before["returning"] != t.IN_VAIN or before["op"] != at["op"]:
                 return None
             place = {"target": int(at["target"]), "line": int(at["line"])}
@@ -419,12 +426,13 @@ class Walker:
     # The route of a line -----------------------------------------------------------
 
     def _before_request(self, at: Any) -> Any:
-        event, request = int(at["event"]), int(at["request"])
-        before = self._trace.last(event, request=request)
-        if before is None or self._is_last(before):
-            # A switch made it out of another one.
-            before = self._trace.last(event, kind=t.SWITCH, request=int(at["parent"]))
-        elif before["kind"] == t.SWITCH:
+        event, request, parent = int(at["event"]), int(at["request"]), int(at["parent"])
+        # A switch may have made it out of another one, since that came there.
+        made = ({"kind": t.SWITCH, "request": parent},) if parent >= 0 else ()
+        before = self._trace.last(event, {"request": request}, *made)
+        if before["request"] == request and self._is_last(before):
+            before = self._trace.last(event, *made)
+        elif before["request"] == request and before["kind"] == t.SWITCH:
             # A switch answers when the last one that it asked has answered.
             answer = self._trace.last(event, kind=t.SWITCH, parent=request)
             before = before if answer is None else answer

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from astranb.collectives import Exchange
+from astranb.collectives import Collective, Exchange
 from astranb.core.errors import InputError
 from astranb.core.queue import arg_of, kind_of
+from astranb.core.units import format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
@@ -29,6 +30,7 @@ from .aggregate import Aggregate, aggregate
 from .breakpoints import ANY, find, on_event
 from .buffers import buffers as fullest
 from .contributions import contributions as contributions_of
+from .contributions import roundings
 from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
 from .faults import LAST_PS
@@ -39,6 +41,7 @@ from .lost_time import lost_time as lost_columns
 from .memory import memory as memory_of
 from .paths import FIELDS, PARTS, SUMMED, TABLES, object_names, part_names, resolve
 from .perfetto import trace_events
+from .program_times import by_line, by_phase, phase_rows
 from .reroute import rerouted
 from .source_lines import where as lines_of
 from .spans import spans as spans_of
@@ -68,6 +71,8 @@ class CacheLineEngine(CacheLineState):
     why = explain_wait
     search_path = search
     lost_time = lost_columns
+    by_line = by_line
+    by_phase = by_phase
     buffers = fullest
     per_rank = result.per_rank
     bound = result.bound
@@ -99,6 +104,7 @@ class CacheLineEngine(CacheLineState):
             self.machine.copy(record=record),
             self.assumed,
             self.edits,
+            self.late_ps,
         )
         other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
@@ -115,6 +121,18 @@ class CacheLineEngine(CacheLineState):
         if isinstance(self.work, Graph):
             return None
         return self.work.name, self.work.size, self.program.ranks
+
+    @property
+    def bus_factor(self) -> float | None:
+        """The factor from algorithm to bus bandwidth: of a contract the given one, if there is one."""
+        if isinstance(self.work, Graph):
+            return None
+        return self.work.bus_factor(self.program.ranks)
+
+    @property
+    def roundings(self) -> tuple[int, str] | None:
+        """How often results have been rounded at most, also in words, when the run has ended."""
+        return roundings(self) if self.finished else None
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
@@ -364,7 +382,11 @@ class CacheLineEngine(CacheLineState):
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
+        if isinstance(self.work, Collective) and self.bus_factor is None:
+            found["busbw_Bps"] = "the contract gives no factor: Contract(busbw=...)"
         found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
+        if not self.program.source.known:
+            found["lines"] = "the text of its program is not known: by_phase() divides it by phase"
         if not isinstance(self.work, Graph):
             found["operations"] = "one collective runs: its parts are in the table ops"
         return found
@@ -381,6 +403,8 @@ class CacheLineEngine(CacheLineState):
         found: dict[str, Any] = {"infrastructure": self.infra.name, "collective": work.name}
         found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
         found |= {"algorithm": work.algorithm_name, "launch": self.launch}
+        late = np.flatnonzero(self.late_ps).tolist()
+        found["start"] = {rank: format_time(int(self.late_ps[rank])) for rank in late} or "all together"
         for what, one in (("gpu", self.chosen[0]), ("network", self.network)):
             fields = (field.name for field in dataclasses.fields(one) if field.compare)
             found |= {f"{what} {name}": getattr(one, name) for name in fields}
@@ -401,7 +425,7 @@ class CacheLineEngine(CacheLineState):
 
     def _phases_compared(self) -> Rows:
         rows: Rows = []
-        for row in result.phases(self):
+        for row in phase_rows(self):
             begun, ended = row["start_ps"], row["end_ps"]
             lasts = (ended if ended >= 0 else self.now_ps) - begun if begun >= 0 else 0
             rows.append({"phase": row["phase"], "end_ps": ended, "lasts_ps": lasts})

@@ -23,11 +23,12 @@ from .ethernet import explain_ethernet, paused_ps
 from .faults import queued_ps
 from .frames import FRAMES
 from .machine import busy_until
+from .program_times import by_line, phase_rows
 from .state import CacheLineState
-from .time_classes import BLOCK_CLASSES, BLOCK_COLUMNS, TIME_CLASSES, doing
+from .time_classes import BLOCK_CLASSES, BLOCK_COLUMNS, STARTED_LATE, TIME_CLASSES, doing
 from .workload import Graph
 
-__all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "phases", "tables"]
+__all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "tables"]
 
 _COLLECTIVES: Final = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _MOST_CAUSES = 6
@@ -102,6 +103,9 @@ def breakdown(engine: CacheLineState) -> dict[str, float]:
     named = {**BLOCK_CLASSES, "idle": "idle"}
     sums = {name: sum(row[part] for row in rows) for part, name in named.items()}
     total = max(1, sum(sums.values()))
+    if engine.late_ps.any():  # a part of the idle time that has a name of its own
+        late_ps = int(np.minimum(engine.late_ps, engine.time_ps).sum())
+        sums |= {"idle": sums["idle"] - late_ps, STARTED_LATE: late_ps}
     return {part: value / total for part, value in sums.items()}
 
 
@@ -163,20 +167,6 @@ def _ethernet(engine: CacheLineState, link: int) -> dict[str, int]:
         "most_queued": int(row.most_queued),
         "most_stored": int(row.most_stored),
     }
-
-
-def phases(engine: CacheLineState) -> list[dict[str, Any]]:
-    """A row a phase of the program."""
-    phases = engine.machine.phases
-    return [
-        {
-            "phase": name,
-            "start_ps": int(row["started_ps"]),
-            "end_ps": int(row["ended_ps"]),
-            "operations_left": int(row["left"]),
-        }
-        for name, row in zip(engine.program.phase_names, phases, strict=True)
-    ]
 
 
 def _blocks(engine: CacheLineState) -> list[dict[str, Any]]:
@@ -253,7 +243,9 @@ def headline(engine: CacheLineState) -> list[str]:
 
 def tables(engine: CacheLineState) -> dict[str, Callable[[], Any]]:
     """Tables of results by name: lists of rows, or columns."""
-    own = {"ranks": per_rank, "links": links, "phases": phases, "blocks": _blocks, "ops": _ops}
+    own = {"ranks": per_rank, "links": links, "phases": phase_rows, "blocks": _blocks, "ops": _ops}
+    if engine.program.source.known:
+        own["lines"] = by_line
     found: dict[str, Callable[[], Any]] = {}
     found |= {name: partial(make, engine) for name, make in {**own, **FRAMES}.items()}
     if isinstance(engine.work, Graph):

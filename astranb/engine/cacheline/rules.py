@@ -94,7 +94,8 @@ RULES: Final[Rules] = {
         fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY,
         engine=fixed(between(0, t.NIC)),
         held=fixed(between(t.SHARE, t.ROOM)), urgent=fixed(FLAG), next_pending=maybe("blocks"),
-        post=maybe("ops"), posting=FLAG, posted=between(0, t.POSTED), role=fixed(until("blocks")), roles=COUNT,
+        post=maybe("ops"), posting=FLAG, posted=between(0, t.POSTED),
+        role=fixed(until("blocks")), roles=COUNT,
     ),
     "warps": {
         "block": fixed(row("blocks")),

@@ -61,14 +61,14 @@ def spans(
     era = ops["block"][begun].astype(np.int64) * (engine.now_ps + 1)
     issued = np.maximum.accumulate(issued + era) - era
     started = np.array(ops["started_ps"][begun])
-    next_to = np.diff(begun) == 1
-    follows = np.flatnonzero(np.append(False, next_to & (block[1:] == block[:-1])))
+    same = block[1:] == block[:-1]  # warps may have begun the next move but one, and not the next one
+    follows = np.flatnonzero(np.append(False, same))
     started[follows] = np.maximum(started[follows], issued[follows - 1])
     state = np.array([0, 1, 2, 3, 0, 0, 1, 0], np.int32)[ops["kind"][begun]]
     work = _rows(engine.machine, begun, block, state, started, issued)
     # A fence shows as the gap between an operation's last issue and the next one's start.
     is_last = begun + 1 >= blocks["last_op"][block]
-    following = np.where(np.append(next_to, False), np.append(started[1:], -1), -1) if len(begun) else started
+    following = np.where(np.append(same, False), np.append(started[1:], -1), -1) if len(begun) else started
     next_start = np.where(is_last, blocks["ended_ps"][block], following)
     open_end = np.where(next_start >= 0, next_start, engine.now_ps)
     drained = (ops["issued_ps"][begun] >= 0) & (open_end > issued)

@@ -11,6 +11,8 @@ import numpy as np
 
 from astranb.chakra import Distinct
 from astranb.collectives import Collective, Exchange, Lowered, ProgramSource, Routing, SourceText
+from astranb.collectives.language.layout import ChunkLayout
+from astranb.collectives.language.reduction import Reduction
 from astranb.core.errors import InputError
 from astranb.core.rules import require
 from astranb.engine.edits import RECORD, Edit
@@ -30,6 +32,7 @@ from astranb.workload.astrasim2.memory import Pool
 from astranb.workload.kernels import Attention, Launch, ShapedKernel
 
 from .build import MachinePlan, build, lower_for
+from .faults import LAST_PS
 from .loop import OWNERS
 from .rules import check, check_program
 from .state import CacheLineState
@@ -38,6 +41,8 @@ from .workload_rules import check_tables, check_workload, grids_of, kernels_of
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
+_COLLECTIVE: Final = ("name", "size", "channels", "root", "protocol", "chunk_bytes", "chunks", "params")
+_CONTRACT: Final = ("inputs", "outputs", "first", "held", "places")
 _PROGRAM: Final = (
     "blocks",
     "ops",
@@ -61,6 +66,7 @@ def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
         "presets": [dataclasses.asdict(p) for p in engine.presets],
         "network": dataclasses.asdict(engine.network),
         "launch": engine.launch,
+        "late_ps": engine.late_ps.tolist() if engine.late_ps.any() else [],
         "assumed": engine.assumed,
         "record": engine.recording,
     }
@@ -81,7 +87,7 @@ def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
     document = {
         "collective": {
             "algorithm": collective.algorithm_name,
-            **{name: getattr(collective, name) for name in ("name", "size", "channels", "root", "protocol")},
+            **{name: getattr(collective, name) for name in _COLLECTIVE},
         },
         "program": {
             "phase_names": list(program.phase_names),
@@ -91,6 +97,14 @@ def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     tables = {f"program/{name}": getattr(program, name) for name in _PROGRAM}
     tables |= {"source/part": program.source.part, "source/line": program.source.line}
+    if program.layout is not None:
+        layout, reduction = program.layout, program.layout.reduction
+        document["contract"] = {
+            **{name: getattr(layout, name) for name in ("ranks", "whole", "busbw", "base")},
+            "own": collective.contract is not None,
+            "reduction": dataclasses.asdict(reduction),
+        }
+        tables |= {f"contract/{name}": getattr(layout, name) for name in _CONTRACT}
     return document, tables
 
 
@@ -123,7 +137,9 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     options = dict(inputs["network"])
     faults = tuple(Fault(**fault) for fault in options.pop("faults"))
     network = Network(**{**options, "roce": read_roce(options.pop("roce")), "faults": faults})
-    launch = inputs["launch"]
+    launch, late_ps = inputs["launch"], inputs["late_ps"]
+    require(isinstance(late_ps, list) and len(late_ps) in (0, len(presets)), "late_ps")
+    require(all(type(ps) is int and 0 <= ps <= LAST_PS for ps in late_ps), "late_ps")
     if "graph" in inputs:
         own = {name.removeprefix("graph/"): table for name, table in data.items()}
         work: Collective | Graph = graph_of(inputs["graph"], own)
@@ -135,17 +151,23 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         work = Exchange(**inputs["exchange"], given=given)
         _, program = lower_for(work, chosen, fabric, network, launch)
     else:
-        work = Collective(**inputs["collective"])
+        contract = _layout(inputs, data)
+        own_contract = contract if contract is not None and inputs["contract"]["own"] else None
+        work = Collective(**inputs["collective"], contract=own_contract)
         tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:7]}
         plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[7:]}
         check_program({**tables, **plain}, inputs["program"], len(presets))
         require(inputs["program"]["flags"] <= len(data["state/flags"]), "flags")
         words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
-        program = Lowered(**words, **tables, **plain, source=_source(inputs, data, len(tables["ops"])))
-    start, _ = build(MachinePlan(fabric, presets, program, network, launch), record=bool(inputs["record"]))
+        source = _source(inputs, data, len(tables["ops"]))
+        program = Lowered(**words, **tables, **plain, source=source, layout=contract)
+        require(contract is None or contract.ranks == program.ranks, "contract.ranks")
+    plan = MachinePlan(fabric, presets, program, network, launch, late_ps)
+    start, _ = build(plan, record=bool(inputs["record"]))
     check(start.tables)
     assumed = list(inputs["assumed"])
-    engine = make(infra, work, fabric, chosen, presets, program, network, launch, start, assumed)
+    machine = (infra, work, fabric, chosen, presets, program, network, launch, start)
+    engine = make(*machine, assumed, late_ps=late_ps)
 
     def enter() -> None:
         tables = {name: data[f"state/{name}"] for name in OWNERS}
@@ -163,6 +185,17 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
             start.recording.recorder[0].paused = next(paused, 0)
 
     return engine, enter
+
+
+def _layout(document: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> ChunkLayout | None:
+    """What the outputs of the program must hold, if no collective says it."""
+    if "contract" not in document:
+        return None
+    words = dict(document["contract"])
+    del words["own"]
+    tables = {name: data[f"contract/{name}"] for name in _CONTRACT}
+    tables["place"] = tables.pop("places")
+    return ChunkLayout(**{**words, "reduction": Reduction(**words["reduction"])}, **tables).checked()
 
 
 def _source(document: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> ProgramSource:

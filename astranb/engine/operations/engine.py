@@ -26,7 +26,7 @@ from .footprint import memory_table
 from .lost_time import LOSSES, lost_times
 from .perfetto import trace_events
 from .run import OperationRun
-from .spans import TRACKS, rank_columns, shares, spans_of, time_ps
+from .spans import TRACKS, late_ps, rank_columns, shares, spans_of, time_ps
 from .what_if import OperationQuestion, suggest
 
 __all__ = ["CAUSES", "OperationEngine"]
@@ -37,7 +37,8 @@ CAUSES = {
     "message": "messages, from when they are sent",
     "memory": "remote memory",
     "broadcast": "operations that take their recorded duration",
-    "delay": "before a job begins, or between its messages",
+    "started late": "its rank, or its job, had not started",
+    "delay": "between the messages of a job",
     "step": "from one step of a training loop to the next, a nanosecond each",
     "start": "before the first operation",
 }
@@ -60,6 +61,8 @@ class OperationEngine(OperationRun):
     replay_bytes = 8
     quick = True
     counted_bytes: ClassVar[Mapping[str, int]] = {}
+    collective: tuple[str, int, int] | None
+    roundings = None
     losses: ClassVar[Mapping[str, str]] = LOSSES
     lost_per: ClassVar[Sequence[str]] = ("rank",)
     part_kinds: ClassVar[Collection[str]] = ("op", "dim")
@@ -85,6 +88,13 @@ class OperationEngine(OperationRun):
     not_simulated: ClassVar[Sequence[str]]
 
     # Moving ------------------------------------------------------------------
+
+    @property
+    def bus_factor(self) -> float | None:
+        """The factor from algorithm to bus bandwidth of the only collective; None for a workload."""
+        from astranb.collectives import COLLECTIVES
+
+        return None if self.collective is None else COLLECTIVES[self.collective[0]].busbw(self.collective[2])
 
     @property
     def begins_anew(self) -> bool:
@@ -266,7 +276,7 @@ class OperationEngine(OperationRun):
     def absent(self) -> Mapping[str, str]:
         """What a run of operations cannot know, and why."""
         reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
-        names = ("blocks", "ops", "spans", "signals", "flights", "activity", "events")
+        names = ("lines", "blocks", "ops", "spans", "signals", "flights", "activity", "events")
         parts = ("issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps")
         found = dict.fromkeys((*names, *parts), reason)
         if self.about.footprint is None:
@@ -277,6 +287,17 @@ class OperationEngine(OperationRun):
         if "layers" not in self.own_tables():
             return {**found, "layers": reason}
         return {**found, "links": "a layer table's network has dimensions and no single links"}
+
+    def by_line(self, path: CriticalPath | None = None) -> Rows:
+        """Refuse: operations of a workload have no lines of a program."""
+        del path
+        raise InputError(self.absent["lines"], where="by_line")
+
+    def by_phase(self, path: CriticalPath | None = None) -> Rows:
+        """Refuse: phases are those of chunks, which pass at the same time."""
+        del path
+        hint = "to_dataframe('phases') has each of them, critical_path() what took the time"
+        raise InputError("phases of chunks pass at the same time", where="by_phase", hint=hint)
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
@@ -297,9 +318,11 @@ class OperationEngine(OperationRun):
         """Fractions of all ranks' time; they add up to 1."""
         parts = shares(self)
         total = max(1, int(parts["end"].sum()))
-        return {
-            name: int(parts[name].sum()) / total for name in ("compute", "exposed_comm", "memory", "idle")
-        }
+        sums = {name: int(parts[name].sum()) for name in ("compute", "exposed_comm", "memory", "idle")}
+        late = int(late_ps(self).sum())
+        if late:  # a part of the idle time that has a name of its own
+            sums |= {"idle": sums["idle"] - late, "started late": late}
+        return {name: value / total for name, value in sums.items()}
 
     @property
     def crowd(self) -> str:
@@ -440,7 +463,8 @@ class OperationEngine(OperationRun):
             "rank": np.arange(len(times)),
             "time_ps": np.full(len(times), self.time_ps),
         }
-        return columns | {f"{name}_ps": times[:, number] for number, name in enumerate(LOSSES)}
+        names = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
+        return columns | dict(zip(names, times.T, strict=True))
 
     def buffers(self, most: int) -> dict[str, Any]:
         """Columns of the links for which most messages wait now; ``all`` is how many have any."""

@@ -121,10 +121,11 @@ _GROUPS: Final = (
         (
             _option(
                 "--collective",
-                "name, as all_reduce ('astranb collective list' lists them)",
+                "name, as all_reduce ('astranb collective list' lists them), or a contract of your own, "
+                "FILE.py:CONTRACT",
                 {**_for(COLLECTIVE), **_EXCHANGE},
             ),
-            _option("--size", "bytes in a rank's larger buffer, as 1MiB", _for(COLLECTIVE)),
+            _option("--size", "bytes in a rank's larger buffer, as 1MiB (a contract has its own)", _for(COLLECTIVE)),
             _option(
                 "--algorithm",
                 "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
@@ -317,6 +318,13 @@ _GROUPS: Final = (
                     ("--fail", "a link, lane or node that fails while the run goes, as 'A->B@40us'; several"),
                     ("--repair", "when one of them comes up again; several"),
                 )
+            ),
+            _option(
+                "--start",
+                "a rank that starts late and how late, as 3@20us; may be given several times",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                action="append",
+                metavar="RANK@TIME",
             ),
             _option(
                 "--reroute",

@@ -1,14 +1,15 @@
 """A model checker for small programs: every order in which loads and stores can happen, one after the other.
 
-It is written from what the language and the machine document, without the verifier. A thread block
-starts its operations in order. Reading a chunk begins and ends; so does writing one, at any time after
-the operation has read. A read during which the chunk changes is torn, and so is what two writes of
-different data leave that overlap. Moves that do not depend on each other are one loop: the next one starts
-before the one before it has read everything. Signals, waits and the end of a block come after all reads of
-the block, and after all its stores where there is a fence. A signal behind moves is only posted then: it
-leaves, and adds to its semaphore, when these moves have been written and those that the block has posted
-before it have left; the block ends when all have. Messages of one slot of a buffer are in the same memory.
-The roles of a thread block begin together, and their place is free when all of them have ended. A rank's outputs are checked when its own
+It is written from what the language and the machine document, without the verifier. A thread block starts
+its operations in order. Reading a chunk begins and ends; so does writing one, at any time after the
+operation has read. A read during which the chunk changes is torn, and so is what two writes of different
+data leave that overlap. Moves that do not depend on each other are one loop: the next one starts before the
+one before it has read everything. Signals, waits and the end of a block come after all reads of the block,
+and after all its stores where there is a fence. A signal behind moves is only posted then: it leaves, and
+adds to its semaphore, when these moves have been written and those that the block has posted before it have
+left; the block ends when all have. Messages of one slot of a buffer are in the same memory. The roles of a
+thread block begin together, and their place is free when all of them have ended.
+A rank's outputs are checked when its own
 blocks have ended, and again when all have. Then all launch a second time, with new inputs: semaphores keep
 their values, and what the first launch left in memory is there. Besides, strictly: nothing is read that was
 never written, nothing changes while it is read or written, unless the data is the same, and nothing
@@ -217,11 +218,13 @@ class _Search:
                 if op.kind == "wait" and op.semaphore is not None:
                     reached[op.semaphore.number] = max(reached.get(op.semaphore.number, 0), op.value)
             self.waited.append(reached)
+        layout = program.layout
+        self.union = layout is not None and layout.reduction.repeatable  # twice is as good as once
         self.promise = {c: what for c, what in self._promise(root).items() if c not in empty}
         self.outputs = [[c for c in self.promise if c.rank == rank] for rank in range(program.ranks)]
         used = (c for block in program.blocks for op in block.operations for c in (*op.sources, *op.targets))
         self.inputs = sorted(
-            {chunk for chunk in (*used, *self.same) if chunk.buffer == "input"},
+            {chunk for chunk in (*used, *self.same, *self.same.values()) if chunk.buffer == "input"},
             key=lambda c: (c.rank, c.index, c.channel),
         )
         # Who accesses a chunk, and who writes it: most chunks have one block only.
@@ -241,8 +244,17 @@ class _Search:
         self.seen: set[object] = set()
         self.steps = 0
 
-    def _promise(self, root: int) -> dict[Chunk, tuple[np.ndarray, int]]:
+    def _promise(self, root: int) -> dict[Chunk, list[tuple[int, int]]]:
+        """The contributions that each output must hold: rank and chunk of its input, ascending."""
         program = self.program
+        if program.layout is not None:
+            found = {}
+            for number, (rank, index) in enumerate(program.layout.outputs[:2].T.tolist()):
+                held = program.layout.held[program.layout.first[number] : program.layout.first[number + 1]]
+                contributions = sorted(zip(*program.layout.inputs[:2, held].tolist(), strict=True))
+                for channel in range(program.channels):
+                    found[Chunk(rank, "output", index, channel)] = contributions
+            return found
         if COLLECTIVES[self.kind].silent:
             return {}
         ranks = [root] if COLLECTIVES[self.kind].root_only else range(program.ranks)
@@ -253,16 +265,14 @@ class _Search:
             for channel in range(program.channels)
         ]
         rank, index = (np.array([getattr(c, name) for c in chunks], np.int64) for name in ("rank", "index"))
-        times, of_chunk = promised(self.kind, root, program.ranks, rank, index)
-        return {c: (times[k], int(of_chunk[k])) for k, c in enumerate(chunks)}
+        times, of_chunk = promised(self.kind, root, program.ranks, program.output_chunks, rank, index)
+        return {
+            c: [(r, int(of_chunk[k])) for r in range(program.ranks) for _ in range(times[k][r])]
+            for k, c in enumerate(chunks)
+        }
 
     def wanted(self, chunk: Chunk, launch: int) -> _Value:
-        times, index = self.promise[chunk]
-        return tuple(
-            (launch, rank, index, chunk.channel)
-            for rank in range(self.program.ranks)
-            for _ in range(times[rank])
-        )
+        return tuple((launch, rank, index, chunk.channel) for rank, index in self.promise[chunk])
 
     def start(self) -> _State:
         state = _State()
@@ -410,7 +420,7 @@ class _Search:
                 bad = _TORN
             else:
                 parts.extend(after)
-        state.moves[b][i] = ((), bad or tuple(sorted(parts)), targets)
+        state.moves[b][i] = ((), bad or tuple(sorted(set(parts) if self.union else parts)), targets)
         if bad and self.strict:
             return Finding("race", state.launch, f"block {b} operation {i} reads what is {bad}", self.steps)
         return None

@@ -54,11 +54,11 @@ class _Author:
         self.shared = rng.random() < 0.2
         self.sure = rng.random() < 0.85  # else a dependency is forgotten now and then
 
-    def behind(self, block: Block) -> int:
+    def behind(self, block: Block) -> int:  # noqa: ARG002
         """Give a signal nothing to be behind: it waits for all stores."""
         return 0
 
-    def gate(self, block: Block, others: list[Block]) -> Semaphore:
+    def gate(self, block: Block, others: list[Block]) -> Semaphore:  # noqa: ARG002
         """Give a semaphore for which a block waits, and which others raise."""
         return self.p.semaphore(block.rank)
 
@@ -181,9 +181,8 @@ class _Author:
         p, rng = self.p, self.rng
         ranks = [root] if COLLECTIVES[kind].root_only else list(range(p.ranks))
         cells = [(rank, index) for rank in ranks for index in range(p.output_chunks)]
-        times, of_chunk = promised(
-            kind, root, p.ranks, np.array([r for r, _ in cells]), np.array([i for _, i in cells])
-        )
+        rank_of, index_of = (np.array(column) for column in zip(*cells, strict=True))
+        times, of_chunk = promised(kind, root, p.ranks, p.output_chunks, rank_of, index_of)
         order = list(range(len(cells)))
         rng.shuffle(order)
         for k in order:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from astranb.collectives import Block, Chunk, Collective, Operation, Program, Semaphore
+from astranb.collectives import Block, Chunk, Collective, Contract, Operation, Program, Semaphore
 
 __all__ = ["Lines", "Sketch"]
 
@@ -47,6 +47,8 @@ class Sketch:
     """Semaphores in shared memory, each with the number of its thread block."""
     chunks: int = 0
     """Chunks of each input and output; 0: as the collective has."""
+    contract: Contract | None = None
+    """What it promises, if its kind is no collective's name."""
 
     @classmethod
     def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:
@@ -70,6 +72,7 @@ class Sketch:
             tuple(program.same_memory.items()),
             buffers=tuple(program.slots),
             shared=tuple((s.number, wholes[id(whole)]) for s, whole in program.shared.items()),
+            contract=collective.contract if isinstance(collective.contract, Contract) else None,
         )
 
     def but(self, **changes: Any) -> Sketch:
@@ -106,6 +109,10 @@ class Sketch:
             (fill or self.fill)(program)
 
         vars(write)["fitted"] = lambda _kind, _size, protocol: protocol
+        if self.contract is not None:
+            return Collective.of(
+                self.contract, algorithm=write, channels=self.channels, protocol=self.protocol
+            )
         return Collective.of(
             self.kind,
             size or self.size,

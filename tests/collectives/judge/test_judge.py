@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from astranb.collectives import ALGORITHMS, Collective, Program
 
+from .contracts import sample_contract
 from .mutation import score, shipped
 from .oracle import Finding, TooMany, find_fault
 from .programs import ASYNC_MUTATIONS, MUTATIONS, async_program, mutant, random_program, wired_program
@@ -26,11 +29,11 @@ SHIPPED = [
 ]
 
 
-def judged(seeds: range, timings: int, of: str = "fenced") -> Counter[str]:
+def judged(seeds: range, timings: int, of: Callable[[int], Sketch] = sample) -> Counter[str]:
     """Judge random programs; all verdicts must agree."""
     count: Counter[str] = Counter()
     for seed in seeds:
-        sketch = sample(seed, of)
+        sketch = of(seed)
         operations = [op for lines in sketch.blocks for op in lines.operations]
         count["posted"] += any(op.behind for op in operations)
         count["roles"] += any(lines.role_of >= 0 for lines in sketch.blocks)
@@ -64,7 +67,7 @@ def test_random_programs() -> None:
     ids=str,
 )
 def test_random_programs_that_do_not_wait_for_their_stores(of: str, seeds: range) -> None:
-    count = judged(seeds, timings=2, of=of)
+    count = judged(seeds, timings=2, of=partial(sample, kind=of))
     assert count["posted"] > len(seeds) // 2
     assert count["roles" if of == "posted" else "slots"] > len(seeds) // 2
 
@@ -73,6 +76,10 @@ def test_random_programs_that_do_not_wait_for_their_stores(of: str, seeds: range
 @pytest.mark.parametrize("first", range(300, 10_300, 1_000))
 def test_ten_thousand_random_programs(first: int) -> None:
     judged(range(first, first + 1_000), timings=6)
+
+
+def test_random_contracts() -> None:
+    judged(range(200), timings=0, of=sample_contract)
 
 
 @pytest.mark.parametrize("kind,name,protocol,ranks", SHIPPED)

@@ -54,8 +54,8 @@ KINDS = {
     "posted": (async_program, ASYNC_MUTATIONS),
     "wired": (wired_program, ASYNC_MUTATIONS),
 }
-"""Random programs, and how they are damaged: without signals behind stores, with them and with roles, and with
-messages through slots."""
+"""Random programs, and how they are damaged: without signals behind stores, with them and with roles, and
+with messages through slots."""
 
 
 def sample(seed: int, kind: str = "fenced") -> Sketch:
@@ -93,7 +93,8 @@ def judge(sketch: Sketch, seed: int, *, timings: int) -> Verdict:
     # The engine gives input and output memory of their own, and knows what a message holds by its number, not
     # by its slot; the probes would take slots of SMs.
     renamed = sketch.buffers and "another chunk" in sketch.label
-    runs = timings and not sketch.same_memory and sketch.slots is None and not renamed
+    apart = not sketch.same_memory and sketch.slots is None and sketch.contract is None
+    runs = timings and apart and not renamed
     shown = next(Judge(sketch, seed).faults(timings), "") if runs else ""
     if shown and not flaws and _only_marks(sketch, empty):
         return Verdict(sketch, flaws, "", "same data")

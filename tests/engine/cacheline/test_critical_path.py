@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
+from astranb.engine.cacheline.state import CacheLineState
 from astranb.net import Dcqcn, Ecn, Network, Pfc, Roce
 from tests.engine.cacheline.support import CASES, LINK, NETWORKS, check_path, made
 
@@ -86,6 +87,29 @@ def test_a_long_run_is_read_in_stretches(monkeypatch, done):
     monkeypatch.setattr("astranb.engine.cacheline.event_trace._WINDOW", 1000)
     sim = done.fork(record=False)
     assert sim.critical_path().segments == whole.segments
+
+
+@pytest.mark.parametrize("checkpoint_bytes", [0, 2**30])
+def test_each_event_is_replayed_a_few_times_however_long_the_run(monkeypatch, checkpoint_bytes):
+    """Also where signals come at the first poll, and what is looked for does not exist."""
+    monkeypatch.setattr("astranb.engine.cacheline.event_trace._WINDOW", 1000)
+    monkeypatch.setattr("astranb.engine.cacheline.event_trace._STATE_BYTES", 2**40)
+    sim = made("64 KiB", "allpairs", record=False, checkpoint_bytes=checkpoint_bytes)
+    sim.run()
+    handled = 0
+    go = CacheLineState.go
+
+    def counted(engine, **limits):
+        nonlocal handled
+        before = engine.events
+        why = go(engine, **limits)
+        handled += engine.events - before
+        return why
+
+    monkeypatch.setattr(CacheLineState, "go", counted)
+    check_path(sim)
+    assert sim.events > 50_000
+    assert sim.events < handled < 5 * sim.events
 
 
 def test_nothing_need_be_recorded_and_nothing_moves(done):
