@@ -536,6 +536,8 @@ class FormatWriter:
         """Refuse a copy engine, and what no format has."""
         if block.unit != "sm":
             raise self.error("copy engines cannot be written", "use thread blocks")
+        if block.thread_block is not None:
+            raise self.error("roles of a thread block cannot be written", "use a thread block for each")
         for op in block.operations:
             if op.kind == "waitcnt":
                 raise self.error("waitcnt cannot be written", "use a signal that is not relaxed")

@@ -229,9 +229,7 @@ class Block:
         self._add("move", len(sources), len(targets), chunks, flags=in_switch << 1)
         return None
 
-    def signal(
-        self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False, behind: int = 0
-    ) -> None:
+    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False, behind: int = 0) -> None:
         """Add to a semaphore once everything that this block has stored is acknowledged.
 
         Parameters
@@ -263,8 +261,9 @@ class Block:
     ) -> None:
         """Copy a chunk of this rank to another one, then raise a semaphore there; the block goes on.
 
-        The semaphore rises when these stores are acknowledged, and those of every ``put_signal`` of this block
-        before it. It says nothing of other moves before it: those need a signal that is not posted, or a fence.
+        The semaphore rises when these stores are acknowledged, and those of every ``put_signal`` of this
+        block before it. It says nothing of other moves before it: those need a signal that is not posted,
+        or a fence.
 
         Parameters
         ----------
@@ -428,7 +427,9 @@ class Block:
                 raise InputError(f"{what}: {used}", where=self._where, hint="give each warp one role")
         if self.count:
             hint = "let a role do them"
-            raise InputError("a block with roles that has operations of its own", where=self._where, hint=hint)
+            raise InputError(
+                "a block with roles that has operations of its own", where=self._where, hint=hint
+            )
         role = self.program.role(self, last - first)
         self._taken.append(range(first, last))
         self.roles.append(role)
@@ -481,8 +482,10 @@ class Block:
         found, at = 0, self.count
         while at > 0 and found < most:
             at -= 1
-            found = self.moves_since(at) if self._operations is not None else found + (
-                self._rows[at * OPERATION_COLUMNS] == KIND_NUMBERS["move"]
+            found = (
+                self.moves_since(at)
+                if self._operations is not None
+                else found + (self._rows[at * OPERATION_COLUMNS] == KIND_NUMBERS["move"])
             )
         return found
 

@@ -277,9 +277,7 @@ class Connection:
                 hint="use fewer slices or ranks",
             )
         # All slices of a channel go through its buffer.
-        return Chunk(
-            self._target, "scratch", wires.buffer + number, program.channel * program.cut.of_channel
-        )
+        return Chunk(self._target, "scratch", wires.buffer + number, program.channel * program.cut.of_channel)
 
     def _slot(self, message: int, chunks: int, like: Chunk | Chunks | None) -> Chunk | Chunks:
         first = self._part(message, chunks, 0)
@@ -326,9 +324,7 @@ class Message:
         """Add a chunk, or each chunk of a slice of a buffer."""
         self.reduce((source,))
 
-    def reduce(
-        self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()
-    ) -> None:
+    def reduce(self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()) -> None:
         """Add the sum of several chunks, and store it to the chunks in ``also`` as well."""
         if self.closed:
             raise InputError("the message is closed", where="message", hint="put before it is closed")

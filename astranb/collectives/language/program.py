@@ -249,7 +249,7 @@ class Program:
         return self._wires[-1]
 
     def add_buffer(self, slots: int) -> int:
-        """Give messages between ranks a buffer of some slots, in the current channel; return its first index."""
+        """Give messages a buffer of some slots, in the current channel; return its first index."""
         used = self._buffers.setdefault(self.channel, set())
         for number, there in enumerate(self.slots):
             if there == slots and number not in used:

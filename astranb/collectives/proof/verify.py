@@ -244,7 +244,9 @@ class _Proof:
                 owner = ranks.get(op.semaphore.number)
                 shared = program.shared.get(op.semaphore)
                 if shared is not None and block.thread_block is not shared:
-                    message = f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                    message = (
+                        f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                    )
                 elif owner is None:
                     message = f"semaphore {op.semaphore.number} does not exist"
                 elif op.kind == "wait" and owner != block.rank:
