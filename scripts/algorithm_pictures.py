@@ -1,4 +1,4 @@
-"""Draw how all-reduce algorithms move chunks: docs/explanation/pictures/*.svg, from simulated runs.
+"""Draw how algorithms move chunks: docs/algorithms/pictures/*.svg, from simulated runs.
 
     python scripts/algorithm_pictures.py [FOLDER]
 
@@ -15,22 +15,38 @@ from dataclasses import dataclass
 from pathlib import Path as File
 
 import astranb as anb
+from astranb.collectives import Chunk, Operation, Program
 from astranb.core.colours import DARK, LIGHT, OKABE_ITO
 from astranb.core.svg import Circle, Path, Shape, SvgBox, SvgLine, Text, document
 from astranb.core.units import format_time
 
-FOLDER = File(__file__).resolve().parents[1] / "docs" / "explanation" / "pictures"
+FOLDER = File(__file__).resolve().parents[1] / "docs" / "algorithms" / "pictures"
 
+_BOXES = "single-tier:servers=2,server=server,factor=1"
 PICTURES = {
-    "ring": ("switch:gpus=4", "ring", "Simple"),
-    "allpairs": ("switch:gpus=4", "allpairs", "Simple"),
-    "allpairs_oneshot": ("switch:gpus=4", "allpairs_oneshot", "Simple"),
-    "halving_doubling": ("switch:gpus=4", "halving_doubling", "Simple"),
-    "tree": ("switch:gpus=4", "tree", "Simple"),
-    "hierarchical": ("single-tier:servers=2,server=server,factor=1", "hierarchical", "Simple"),
+    "ring": ("switch:gpus=4", "all_reduce", "ring"),
+    "bidirectional_ring": ("switch:gpus=4", "all_reduce", "bidirectional_ring"),
+    "allpairs": ("switch:gpus=4", "all_reduce", "allpairs"),
+    "allpairs_oneshot": ("switch:gpus=4", "all_reduce", "allpairs_oneshot"),
+    "halving_doubling": ("switch:gpus=4", "all_reduce", "halving_doubling"),
+    "halving_doubling_six": ("switch:gpus=6", "all_reduce", "halving_doubling"),
+    "recursive_doubling": ("switch:gpus=4", "all_reduce", "recursive_doubling"),
+    "swing": ("ring:gpus=8", "all_reduce", "swing"),
+    "swing_2d": ("torus2d:rows=2,columns=4", "all_reduce", "swing_2d"),
+    "tree": ("switch:gpus=4", "all_reduce", "tree"),
+    "double_tree": ("switch:gpus=8", "all_reduce", "double_tree"),
+    "chain": ("switch:gpus=4", "broadcast", "chain"),
+    "bruck_all_gather": ("switch:gpus=6", "all_gather", "bruck"),
+    "bruck_all_to_all": ("switch:gpus=6", "all_to_all", "bruck"),
+    "pairwise": ("switch:gpus=6", "all_to_all", "pairwise"),
+    "pat": ("switch:gpus=8", "all_gather", "pat"),
+    "switch": ("switch:gpus=4", "all_reduce", "switch"),
+    "switch_ring": ("switch:gpus=4", "all_reduce", "switch_ring"),
+    "hierarchical": (_BOXES, "all_reduce", "hierarchical"),
 }
-"""By the picture's name: infrastructure, algorithm, protocol."""
+"""By the picture's name: infrastructure, collective and algorithm."""
 
+_SIZE = "4 KiB"
 _WIDTH, _LEFT, _TOP, _ROW, _RIGHT = 720, 64, 40, 46, 20
 _INK = ("#ffffff", "#000000")
 _MOST_NUMBERS = 32
@@ -62,10 +78,11 @@ class Arrow:
 
 def arrows(sim: anb.Simulation) -> list[Arrow]:
     """Return the transfers of chunks between ranks in a finished run."""
-    program = sim.engine.work.program(sim.engine.program.ranks, sim.engine.fabric.per_node)
+    program = sim.engine.work.program(sim.engine.program.ranks, sim.engine.fabric.shape)
     # The order of the simulation's table of operations (collectives/lowering/lower.py).
-    blocks = sorted(program.blocks, key=lambda b: (b.rank, b.unit != "sm", b.kernel))
+    blocks = sorted(program.blocks, key=lambda b: (b.rank, ("sm", "engine", "nic").index(b.unit), b.kernel))
     operations = [(block.rank, operation) for block in blocks for operation in block.operations]
+    numbers = chunk_numbers(program, [operation for _, operation in operations])
     flights = sim.result.to_dataframe("flights")
     data = flights[flights["kind"].isin(["store data", "load data"])]
     found = []
@@ -73,12 +90,30 @@ def arrows(sim: anb.Simulation) -> list[Arrow]:
         data.groupby("op").agg(start=("start_ps", "min"), end=("end_ps", "max")).itertuples()
     ):
         here, operation = operations[number]
-        chunks = [*operation.sources, *operation.targets]
-        named = next((chunk for chunk in chunks if chunk.buffer in {"input", "output"}), chunks[0])
         moves = {(here, chunk.rank) for chunk in operation.targets} | {
             (chunk.rank, here) for chunk in operation.sources
         }
-        found += [Arrow(a, b, named.index, int(start), int(end)) for a, b in sorted(moves) if a != b]
+        chunk = numbers.get(operation.sources[0], 0)
+        found += [Arrow(a, b, chunk, int(start), int(end)) for a, b in sorted(moves) if a != b]
+    return found
+
+
+def chunk_numbers(program: Program, operations: list[Operation]) -> dict[Chunk, int]:
+    """Number chunks by the input that they hold: its index, or its rank where a rank has only one."""
+    found = {
+        chunk: chunk.rank if program.input_chunks == 1 else chunk.index
+        for operation in operations
+        for chunk in operation.sources
+        if chunk.buffer == "input"
+    }
+    known = -1
+    while known < len(found):  # what is stored to scratch has the number of what is stored
+        known = len(found)
+        for operation in operations:
+            number = next((found[chunk] for chunk in operation.sources if chunk in found), None)
+            if number is not None:
+                for chunk in operation.targets:
+                    found.setdefault(chunk, number)
     return found
 
 
@@ -86,10 +121,10 @@ def draw(title: str, ranks: int, time_ps: int, found: list[Arrow]) -> str:
     """Draw arrows between the rows of ranks."""
     bottom = _TOP + _ROW * (ranks - 1)
     drawn = document(_WIDTH, bottom + 40, _shapes(title, ranks, time_ps, found), title=title)
-    return drawn.replace("</title>", f"</title>{_style()}", 1) + "\n"
+    return drawn.replace("</title>", f"</title>{style()}", 1) + "\n"
 
 
-def _style() -> str:
+def style() -> str:
     """The colours of a dark page, where it is one."""
     rules = "".join(f'{shape}[{what}="{light}"]{{{what}:{dark}}}' for shape, what, light, dark in _ON_DARK)
     return f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
@@ -140,13 +175,14 @@ def _arrow(arrow: Arrow, x: Callable[[int], float], number: int) -> Iterator[Sha
     yield Text(cx, cy + 3.2, str(arrow.chunk), 9, ink, "middle")
 
 
-def picture(infra: str, algorithm: str, protocol: str) -> str:
-    """Run an all-reduce of 4 KiB and draw it."""
-    collective = anb.collectives.all_reduce("4 KiB", algorithm, protocol=protocol, channels=1)
-    sim = anb.Simulation(infra, collective)
+def picture(infra: str, collective: str, algorithm: str) -> str:
+    """Run a collective of 4 KiB and draw it."""
+    work = anb.collectives.Collective.of(collective, _SIZE, algorithm, channels=1)
+    sim = anb.Simulation(infra, work)
     sim.run()
+    named = collective.replace("all_reduce", "all-reduce").replace("_", "-")
     title = (
-        f"all-reduce, {algorithm}, {sim.engine.program.ranks} GPUs, 4 KiB: {format_time(sim.result.time_ps)}"
+        f"{named}, {algorithm}, {sim.engine.program.ranks} GPUs, {_SIZE}: {format_time(sim.result.time_ps)}"
     )
     return draw(title, sim.engine.program.ranks, sim.result.time_ps, arrows(sim))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from astranb.core.errors import InputError
-from astranb.explore.options.arguments import algorithm_of, given
+from astranb.explore.options.arguments import algorithm_of, collective_of, given, is_contract
 
 from . import synthesis
 from .arguments import add_command, add_output, add_verbs
@@ -16,7 +16,7 @@ from .printing import Report, summary_lines
 
 __all__ = ["add_commands"]
 
-_COLLECTIVE = "name, as all_reduce"
+_COLLECTIVE = "name, as all_reduce, or a contract FILE.py:CONTRACT"
 _ALGORITHM = "as for 'astranb run' (default: that of the collective)"
 _PROTOCOL = "Simple, LL or LL128 (default: Simple)"
 _RIGHT = "correct: no deadlock, no race, the promised result"
@@ -62,7 +62,7 @@ def add_commands(commands: Any) -> None:
     )
     verify.add_argument("--protocol", help="Simple, LL or LL128 (default: all that the algorithm supports)")
     verify.add_argument("--root", type=int, metavar="R", help="root rank (default: 0)")
-    verify.add_argument("--size", default="1MiB", help="bytes in a rank's larger buffer (default: 1MiB)")
+    verify.add_argument("--size", help="bytes in a rank's larger buffer (default: 1MiB)")
     verify.add_argument(
         "--gpu", default="h100-sxm", help="preset whose SMs hold the thread blocks (default: h100-sxm)"
     )
@@ -111,7 +111,7 @@ def _show(args: argparse.Namespace) -> Report:
 
 
 def _verify(args: argparse.Namespace) -> Report:
-    from astranb.collectives import draw_waits, verify
+    from astranb.collectives import draw_waits, prove
     from astranb.core.files import whole_file
     from astranb.gpu import preset
 
@@ -119,22 +119,25 @@ def _verify(args: argparse.Namespace) -> Report:
     slots = preset(args.gpu).slots
     algorithm = algorithm_of(args.algorithm)
     plan = hasattr(algorithm, "fitted")
-    ranks = args.ranks or (algorithm.ranks if plan else 8)
+    collective = collective_of(args.collective)
+    ranks = args.ranks or getattr(collective, "ranks", None) or (algorithm.ranks if plan else 8)
     channels = args.channels or (1 if plan else 2)
-    for wanted in _to_verify(args, algorithm, ranks, channels):
-        faults = verify(wanted.program(ranks, args.per_node), wanted.name, root=wanted.root, slots=slots)
+    for wanted in _to_verify(args, collective, algorithm, ranks, channels):
+        proof = prove(wanted.program(ranks, args.per_node), wanted.name, root=wanted.root, slots=slots)
+        faults = proof.flaws
         count = sum(fault.count for fault in faults if fault.severity == "error")
         rows.append(
             {
                 "name": wanted.title,
                 "ranks": ranks,
                 "count": count,
+                "roundings": proof.roundings,
                 "faults": [dataclasses.asdict(f) for f in faults],
             }
         )
         if count:
             exit_code = max(exit_code, 3 if faults[0].kind == "deadlock" and exit_code != 4 else 4)
-        right = _UNCHECKED if wanted.name == "custom" else _RIGHT
+        right = "; ".join(filter(None, (_RIGHT if wanted.checked else _UNCHECKED, proof.rounding_text)))
         found = f"{count:,} fault{'s' if count > 1 else ''}" if count else right
         lines.append(f"{wanted.title} ({ranks} ranks): {found}")
         lines += [f"  {fault.severity}, {fault.kind}: {fault.message}" for fault in faults]
@@ -145,13 +148,15 @@ def _verify(args: argparse.Namespace) -> Report:
     return Report(rows, lines, exit_code)
 
 
-def _to_verify(args: argparse.Namespace, algorithm: Any, ranks: int, channels: int) -> list[Any]:
+def _to_verify(
+    args: argparse.Namespace, collective: Any, algorithm: Any, ranks: int, channels: int
+) -> list[Any]:
     """Return the collectives to verify: one, or all that run on this number of ranks."""
     from astranb.collectives import Collective, algorithms
 
-    chosen: list[tuple[str, Any, dict[str, Any]]]
-    if args.algorithm is not None:
-        chosen = [(args.collective, algorithm, given(args, "protocol"))]
+    chosen: list[tuple[Any, Any, dict[str, Any]]]
+    if args.algorithm is not None or collective is not args.collective:
+        chosen = [(collective, algorithm, given(args, "protocol"))]
     else:
         known = algorithms(None if args.collective == "all" else args.collective)
         power_of_two = ranks & (ranks - 1) == 0
@@ -165,14 +170,16 @@ def _to_verify(args: argparse.Namespace, algorithm: Any, ranks: int, channels: i
             Collective.of(args.collective, 1)  # raises an error for an unknown name
             raise InputError("no algorithm to verify", where=args.collective)
     options = {"channels": channels, **given(args, "root")}
-    return [Collective.of(kind, args.size, one, **options, **protocol) for kind, one, protocol in chosen]
+    size = args.size if is_contract(args.collective) else args.size or "1MiB"
+    return [Collective.of(kind, size, one, **options, **protocol) for kind, one, protocol in chosen]
 
 
 def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> Any:
     """Return the program of the collective, algorithm and protocol that a command names."""
     from astranb.collectives import Collective
 
-    algorithm = algorithm_of(args.algorithm)
-    count = getattr(algorithm, "ranks", 4) if ranks is None else ranks
+    algorithm, collective = algorithm_of(args.algorithm), collective_of(args.collective)
+    count = ranks or getattr(collective, "ranks", None) or getattr(algorithm, "ranks", 4)
+    size = None if is_contract(args.collective) else "1MiB"
     options = given(args, "protocol")
-    return Collective.of(args.collective, "1MiB", algorithm, channels=channels, **options).program(count)
+    return Collective.of(collective, size, algorithm, channels=channels, **options).program(count)

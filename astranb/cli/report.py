@@ -93,8 +93,6 @@ def _rows(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _collective_document(subject: Subject) -> dict[str, Any]:
-    from astranb.collectives import COLLECTIVES
-
     sim: Any = subject.sim
     collective = subject.inputs.what
     by_lines = sim.fidelity == "cacheline"
@@ -102,10 +100,10 @@ def _collective_document(subject: Subject) -> dict[str, Any]:
         "collective": collective.name,
         "algorithm": collective.algorithm_name,
         "protocol": collective.protocol if by_lines else None,
-        "size_bytes": collective.size,
-        "checked": by_lines and not COLLECTIVES[collective.name].silent,
+        "size_bytes": sim.engine.collective[1],
+        "checked": by_lines and collective.checked,
         "algbw_GBps": sim.result.algbw_Bps / 1e9,
-        "busbw_GBps": sim.result.busbw_Bps / 1e9,
+        "busbw_GBps": None if sim.result.busbw_Bps is None else sim.result.busbw_Bps / 1e9,
         **({"choice": subject.inputs.choice.document()} if subject.inputs.choice else {}),
         **(_machine(sim) if by_lines else {"infra": subject.args.infra}),
     }

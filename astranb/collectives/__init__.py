@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec
@@ -16,6 +16,7 @@ from .formats.mscclpp import read_mscclpp, write_mscclpp
 from .formats.plan import Plan
 from .join import Joined, JoinedOperation, Section, join, new_operations
 from .language.collective import COLLECTIVES
+from .language.contract import Contract
 from .language.listing import list_operations
 from .language.program import (
     BUFFERS,
@@ -38,7 +39,7 @@ from .lowering.lower import Lowered, lower, tile_work
 from .proof.check import MIXED, NOTHING, Contents, Promise, check, contents, promise
 from .proof.fault import Flaw, draw_waits
 from .proof.text import Problem, check_text
-from .proof.verify import verify
+from .proof.verify import Proof, prove, verify
 
 __all__ = [
     "ALGORITHMS",
@@ -56,6 +57,7 @@ __all__ = [
     "Collective",
     "Connection",
     "Contents",
+    "Contract",
     "Exchange",
     "Flaw",
     "Joined",
@@ -69,6 +71,7 @@ __all__ = [
     "Program",
     "ProgramSource",
     "Promise",
+    "Proof",
     "Rank",
     "Routing",
     "Section",
@@ -99,6 +102,7 @@ __all__ = [
     "lower",
     "new_operations",
     "promise",
+    "prove",
     "read_algorithm",
     "read_msccl_xml",
     "read_mscclpp",
@@ -117,7 +121,13 @@ __all__ = [
 
 
 def all_reduce(
-    size: int | str, algorithm: Any = None, *, channels: int | None = None, protocol: str = "Simple"
+    size: int | str,
+    algorithm: Any = None,
+    *,
+    channels: int | None = None,
+    protocol: str = "Simple",
+    chunks: int | None = None,
+    params: Mapping[str, Any] | None = None,
 ) -> Collective:
     """Every rank gets the sum of all ranks' buffers.
 
@@ -132,13 +142,25 @@ def all_reduce(
         Sets of thread blocks; by default chosen from the size.
     protocol : str
         ``"Simple"``, ``"LL"`` or ``"LL128"``.
+    chunks : int, optional
+        Chunks of a rank's buffer; by default one for each rank, or what the function asks for.
+    params : mapping of str to bool, int, float or str, optional
+        Values of the function's parameters.
 
     Examples
     --------
     >>> all_reduce("1 MiB", algorithm="ring").size
     1048576
     """
-    return Collective.of("all_reduce", size, algorithm, channels=channels, protocol=protocol)
+    return Collective.of(
+        "all_reduce",
+        size,
+        algorithm,
+        channels=channels,
+        protocol=protocol,
+        chunks=chunks,
+        params=params,
+    )
 
 
 _P = ParamSpec("_P")
@@ -163,8 +185,12 @@ def _rootless(
     *,
     channels: int | None = None,
     protocol: str = "Simple",
+    chunks: int | None = None,
+    params: Mapping[str, Any] | None = None,
 ) -> Collective:
-    return Collective.of(name, size, algorithm, channels=channels, protocol=protocol)
+    return Collective.of(
+        name, size, algorithm, channels=channels, protocol=protocol, chunks=chunks, params=params
+    )
 
 
 all_gather = _public(

@@ -266,7 +266,7 @@ class _Joiner:
             table.copy() for table in (p.slices, p.operands, p.semaphores, p.ops)
         )
         for table in (slices, operands, semaphores):
-            table["line"] += base[table["gpu"]]
+            table["line"] = np.where(table["line"] < 0, table["line"], table["line"] + base[table["gpu"]])
             table["gpu"] = gpu[table["gpu"]]
         for table in (slices, operands):
             table["flag"][table["flag"] >= 0] += self.flags

@@ -349,6 +349,16 @@ class Explainable(Protocol):
         ...
 
     @property
+    def bus_factor(self) -> float | None:
+        """The factor from algorithm to bus bandwidth of the only collective; None: it has none."""
+        ...
+
+    @property
+    def roundings(self) -> tuple[int, str] | None:
+        """How often results have been rounded at most, also in words; None: the numbers are not known."""
+        ...
+
+    @property
     def counted_bytes(self) -> Mapping[str, int]:
         """Of an exchange of experts, the bytes of a rank by kind of link that its bandwidth is of."""
         ...

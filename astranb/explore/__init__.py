@@ -9,6 +9,8 @@ from astranb.core.lazy import lazy
 if TYPE_CHECKING:
     from ._accounts import StepAccount as StepAccount
     from ._accounts import account as account
+    from ._algorithm_map import AlgorithmMap as AlgorithmMap
+    from ._algorithm_map import algorithm_map as algorithm_map
     from ._best import best_algorithm as best_algorithm
     from ._bill import StepBill as StepBill
     from ._bill import bill as bill
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from .synthesis.synthesize import synthesize as synthesize
 
 __all__ = [
+    "AlgorithmMap",
     "ClusterRates",
     "CollectiveLog",
     "CollectiveTimes",
@@ -80,6 +83,7 @@ __all__ = [
     "SweepResult",
     "Synthesis",
     "account",
+    "algorithm_map",
     "best_algorithm",
     "bill",
     "compare_on_clusters",
@@ -107,6 +111,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "AlgorithmMap": "_algorithm_map",
         "ClusterRates": "_rates",
         "CollectiveLog": "_logs",
         "CollectiveTimes": "_collective_times",
@@ -132,6 +137,7 @@ __getattr__, __dir__ = lazy(
         "SweepResult": "sweeps.result",
         "Synthesis": "synthesis.synthesize",
         "account": "_accounts",
+        "algorithm_map": "_algorithm_map",
         "best_algorithm": "_best",
         "bill": "_bill",
         "compare_to_measured": "_fit",

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from astranb.collectives import PROTOCOLS, Collective, algorithms, library_choice
-from astranb.collectives.language.protocol import check_protocol
-from astranb.core.errors import AstranbError, InputError, near
-from astranb.core.progress import bar
+from astranb.collectives import PROTOCOLS, library_choice
+from astranb.core.errors import InputError
 from astranb.gpu import Preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
-from astranb.sim import Simulation
+
+from ._trials import Trial, candidates, race
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ._trials import Writer
 
 __all__ = ["best_algorithm"]
 
@@ -28,6 +29,7 @@ def best_algorithm(
     collective: str,
     size: int | str,
     *,
+    algorithms: Sequence[str | Writer] | None = None,
     gpu: str | Path | Preset | None = None,
     channels: int | None = None,
     root: int = 0,
@@ -47,6 +49,8 @@ def best_algorithm(
         As ``"all_reduce"``.
     size : int or str
         Bytes of the larger buffer of a rank.
+    algorithms : sequence of str or callable, optional
+        Names, functions or plans to try; by default all names of ``astranb collective list``.
     gpu, channels, root, network, launch
         As for :class:`astranb.Simulation` and :class:`astranb.collectives.Collective`.
     library : str, optional
@@ -87,52 +91,13 @@ def best_algorithm(
     """
     import pandas as pd
 
-    for protocol in protocols:
-        check_protocol(protocol)
-    known = algorithms(collective)
-    if not known:
-        names = sorted({a.collective for a in algorithms()})
-        raise InputError(f"unknown collective {collective!r}", hint=near(collective, names))
     where = resolve(infra)
-    # Simple first, which has the fewest events: others stop once they are slower.
-    asked: list[tuple[Collective, str]] = [
-        (Collective.of(collective, size, one.name, channels=channels, root=root, protocol=protocol), "")
-        for protocol in sorted(protocols, key=PROTOCOLS.index)
-        for one in known
-        if protocol in one.protocols
-    ]
+    asked = [Trial(one) for one in candidates(collective, size, algorithms, protocols, channels, root)]
     if library is not None:
         choice = library_choice(where, collective, size, gpu=gpu, library=library)
-        asked.append((choice.to_run(root=root), library))
-    rows: list[dict[str, Any]] = []
-    best_ps: int | None = None
-    with bar(len(asked), what="trying the library's algorithms", unit="run") as shown:
-        for number, (wanted, chooser) in enumerate(asked):
-            shown.update(int(number > 0))
-            row: dict[str, Any] = {"algorithm": wanted.algorithm_name, "protocol": wanted.protocol}
-            row |= {"reason": "", "size_bytes": wanted.size, "library": chooser}
-            rows.append(row)
-            try:
-                sim = Simulation(
-                    where, wanted, gpu=gpu, network=network, launch=launch, record=False, checkpoint_bytes=0
-                )
-                sim.step(most_events)
-                while not sim.finished and (chooser or best_ps is None or sim.now_ps <= best_ps):
-                    sim.step(most_events)
-                if not sim.finished:
-                    row["reason"] = f"stopped after {sim.events:,} events: slower than the best"
-                    continue
-            except AstranbError as error:
-                row["reason"] = str(error)
-                continue
-            result = sim.result
-            best_ps = min(best_ps or result.time_ps, result.time_ps)
-            row |= {
-                "time_ps": result.time_ps,
-                "algbw_Bps": result.algbw_Bps,
-                "busbw_Bps": result.busbw_Bps,
-                "events": sim.events,
-            }
+        asked.append(Trial(choice.to_run(root=root), library))
+    rows = race(where, asked, gpu=gpu, network=network, launch=launch, most_events=most_events)
+    best_ps = min((row["time_ps"] for row in rows if "time_ps" in row), default=None)
     if best_ps is None:
         raise InputError(f"no algorithm of {collective} can run: {rows[0]['reason']}", where=where.name)
     first = ["algorithm", "protocol", *(["library"] if library else []), "size_bytes", "time_ps", "slower"]

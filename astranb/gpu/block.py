@@ -17,6 +17,8 @@ __all__ = [
     "finish_op",
     "launch",
     "pass_fence",
+    "posted",
+    "raise_shared",
     "run_ahead",
     "start_op",
     "stop_spinning",
@@ -162,6 +164,18 @@ def begin(m: Machine, block: int) -> None:
         m.blocks[block].fenced = 0
         start_op(m, op)
         kind = m.ops[op].kind
+        if kind == t.NOTIFY and m.ops[op].before > 0:
+            post(m, block, op)
+            m.blocks[block].op += 1
+            continue
+        if kind == t.WAIT and m.semaphores[m.ops[op].semaphore].line == t.IN_SHARED:
+            if not passed and m.semaphores[m.ops[op].semaphore].value < m.ops[op].value:
+                enter(m, block, t.WAITING)  # until a role of its thread block wakes it
+                return
+            m.ops[op].issued_ps = clock.now_ps
+            finish_op(m, op)
+            m.blocks[block].op += 1
+            continue
         if kind == t.SPEND and not passed:
             enter(m, block, t.MOVING)
             m.blocks[block].fenced = 1
@@ -228,6 +242,81 @@ def pass_fence(m: Machine, block: int) -> None:
 
 
 @kernel
+def post(m: Machine, block: int, op: int) -> None:
+    """A block has reached a signal behind stores: it will leave when they are acknowledged."""
+    m.blocks[block].unacked += 1
+    m.clock[0].busy += 1
+    if m.blocks[block].post < 0:
+        m.blocks[block].post = op
+    post_next(m, block)
+
+
+@kernel
+def post_next(m: Machine, block: int) -> None:
+    """Queue the next signal behind stores of a block, if all of these stores are acknowledged.
+
+    They leave in their order, one after another, as from a warp that does nothing else: each takes the
+    time of a system-wide fence.
+    """
+    op = m.blocks[block].post
+    if op < 0 or m.blocks[block].posting or m.ops[op].started_ps < 0 or m.blocks[block].posted == t.POSTED:
+        return
+    for before in range(op - m.ops[op].before, op):
+        if m.ops[before].kind == t.MOVE and m.ops[before].ended_ps < 0:
+            return
+    m.blocks[block].posting = 1
+    schedule(m.event_queue, m.clock[0].now_ps + m.gpus[m.blocks[block].gpu].fence_ps, t.POST, block)
+
+
+@kernel
+def posted(m: Machine, block: int) -> int:
+    """Take the signal behind stores that leaves now, and let the next one be queued."""
+    op = m.blocks[block].post
+    m.blocks[block].posting = 0
+    m.blocks[block].post = -1
+    for later in range(op + 1, m.blocks[block].op):
+        if m.ops[later].kind == t.NOTIFY and m.ops[later].before > 0:
+            m.blocks[block].post = later
+            break
+    post_next(m, block)
+    m.ops[op].issued_ps = m.clock[0].now_ps
+    return int(op)
+
+
+@kernel
+def first_role(blocks: Records, block: int) -> int:
+    """Return the first role of the thread block of a role: a block without roles is its own."""
+    return int(block - blocks[block].role)
+
+
+@kernel
+def next_role(blocks: Records, block: int) -> int:
+    """Return the next role of the same thread block, -1: none. They are in consecutive rows."""
+    return block + 1 if block + 1 < len(blocks) and blocks[block + 1].role > 0 else -1
+
+
+@kernel
+def raise_shared(m: Machine, block: int, op: int) -> None:
+    """Add to a semaphore in shared memory; roles that wait for it go on after ``WAKE_SLOTS``.
+
+    About 22 clocks, as ``bar.sync`` of a warp takes on a V100 (Zhang et al., arXiv 2004.05371); taken for
+    other GPUs too.
+    """
+    semaphore = m.ops[op].semaphore
+    m.semaphores[semaphore].value += m.ops[op].value
+    finish_op(m, op)
+    role = first_role(m.blocks, block)
+    while role >= 0:
+        at = m.blocks[role].op
+        waits = m.blocks[role].state == t.WAITING and m.blocks[role].fenced == 0
+        if waits and m.ops[at].semaphore == semaphore and m.semaphores[semaphore].value >= m.ops[at].value:
+            m.blocks[role].fenced = 1
+            delay_ps = t.WAKE_SLOTS * m.gpus[m.blocks[role].gpu].issue_ps
+            schedule(m.event_queue, m.clock[0].now_ps + delay_ps, t.FENCE, role)
+        role = next_role(m.blocks, role)
+
+
+@kernel
 def end(m: Machine, block: int) -> None:
     """A block has ended: its place on the SM goes to the next pending block of the GPU."""
     clock = m.clock[0]
@@ -239,10 +328,12 @@ def end(m: Machine, block: int) -> None:
     m.gpus[gpu].blocks_left -= 1
     if m.gpus[gpu].blocks_left == 0:
         m.gpus[gpu].ended_ps = clock.now_ps
-    if m.blocks[block].held == 0 and m.sms[sm].engine == 0:
+    first = first_role(m.blocks, block)
+    m.blocks[first].roles -= 1
+    if m.blocks[first].roles > 0 or (m.blocks[first].held == 0 and m.sms[sm].engine == 0):
         return
     m.sms[sm].resident -= 1
-    m.sms[sm].free += m.blocks[block].held
+    m.sms[sm].free += m.blocks[first].held
     if m.sms[sm].engine == t.NIC:
         return
     if m.sms[sm].resident == 0 and m.sms[sm].engine == 0:
@@ -315,7 +406,10 @@ def place(m: Machine, block: int, sm: int) -> None:
         m.gpus[gpu].taken += 1
     m.sms[sm].resident += 1
     m.sms[sm].free -= m.blocks[block].held
-    queue_launch(m, block)
+    while block >= 0:
+        m.blocks[block].sm = sm
+        queue_launch(m, block)
+        block = next_role(m.blocks, block)
 
 
 @kernel
@@ -341,7 +435,7 @@ def queue_launch(m: Machine, block: int) -> None:
 def release(m: Machine, block: int) -> None:
     """One of the blocks that a block waits for has ended."""
     m.blocks[block].after -= 1
-    if m.blocks[block].after > 0:
+    if m.blocks[block].after > 0 or m.blocks[block].role > 0:  # the first role brings the others
         return
     gpu = m.blocks[block].gpu
     if m.blocks[block].engine == t.NIC:
@@ -391,6 +485,10 @@ def acknowledge(m: Machine, block: int, op: int, needed: int) -> None:
     complete = m.ops[op].acked == needed
     if complete:
         finish_op(m, op)
+        if m.ops[op].kind == t.NOTIFY and m.ops[op].before > 0:
+            m.blocks[block].posted -= 1
+        if m.blocks[block].post >= 0:
+            post_next(m, block)
     if m.blocks[block].state != t.DRAINING:
         return
     at = m.blocks[block].op

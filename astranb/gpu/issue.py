@@ -5,13 +5,13 @@ from __future__ import annotations
 from astranb.core.jit import kernel
 
 from . import tables as t
-from .block import finish_op, run_ahead, start_op, stop_spinning
+from .block import acknowledge, finish_op, posted, raise_shared, run_ahead, start_op, stop_spinning
 from .sm import has_slot, issue_gap_ps, make_ready, wake
 from .tables import Machine
 from .tile import fetch
 from .travel import depart, prepare
 
-__all__ = ["issue"]
+__all__ = ["issue", "leave"]
 
 
 @kernel
@@ -111,9 +111,12 @@ def issue(m: Machine, sm: int) -> int:
         kind = t.LOAD
         operand, index, again = fetch(m, warp, op)
     elif what == t.NOTIFY:
-        kind = t.SIGNAL
-        operand = m.ops[op].first_target
         ends = 1
+        if m.semaphores[m.ops[op].semaphore].line == t.IN_SHARED:
+            raise_shared(m, block, op)
+        else:
+            kind = t.SIGNAL
+            operand = m.ops[op].first_target
     if kind >= 0:
         request = prepare(m, kind, m.sms[sm].gpu, warp, job, op, operand, index, in_switch)
     if request >= 0:
@@ -135,6 +138,29 @@ def issue(m: Machine, sm: int) -> int:
         make_ready(m, warp, sm)
     wake(m, sm)
     return 1
+
+
+@kernel
+def leave(m: Machine, block: int) -> int:
+    """The POST event: a signal leaves behind the stores that it announces, while its block goes on.
+
+    What sends it is not among the block's warps, and takes no issue slot of theirs: a warp that only posts.
+
+    Returns
+    -------
+    int
+        The signal.
+    """
+    op = posted(m, block)
+    if m.semaphores[m.ops[op].semaphore].line == t.IN_SHARED:
+        raise_shared(m, block, op)
+        acknowledge(m, block, op, 0)
+        return op
+    gpu = m.blocks[block].gpu
+    request = prepare(m, t.SIGNAL, gpu, m.blocks[block].first_warp, -1, op, m.ops[op].first_target, 0, 0)
+    depart(m, request, m.blocks[block].sm, 0)
+    m.blocks[block].posted += 1
+    return op
 
 
 @kernel

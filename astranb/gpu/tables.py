@@ -28,6 +28,7 @@ FAULT: Final = 9  # fault: a link changes, fails or comes back
 PAUSE: Final = 10  # twice a class of a link, plus 1 to pause: a pause frame is at its sender
 RATE_RELEASE: Final = 11  # flow: its rate limiter releases its next message
 CNP: Final = 12  # flow: a congestion notification packet (CNP) is at its sender
+POST: Final = 13  # block: a signal behind stores leaves, which are acknowledged
 EVENT_KINDS: Final = (
     "launch",
     "issue",
@@ -42,6 +43,7 @@ EVENT_KINDS: Final = (
     "pause",
     "rate_release",
     "cnp",
+    "post",
 )
 
 # Request kinds: what travels.
@@ -69,6 +71,14 @@ SHARE: Final = -1  # what a block of a collective holds of an SM: one of as many
 # What executes a list of operations, other than an SM.
 COPY_ENGINE: Final = 1
 NIC: Final = 2
+
+IN_SHARED: Final = -1
+"""The line of a semaphore that is in the shared memory of a thread block: its roles wait without polls."""
+WAKE_SLOTS: Final = 11
+"""Issue slots, of two clocks each, until a role goes on that waits for such a semaphore (see ``gpu/block.py``)."""
+
+POSTED: Final = 16
+"""Signals behind stores of a block that are under way at once, at most."""
 
 # Bits of an operation's ``in_switch``.
 SWITCH_READS: Final = 1
@@ -260,6 +270,11 @@ BLOCK = np.dtype(
         ("engine", "i8"),  # COPY_ENGINE, NIC: it is for one
         ("held", "i8"),  # parts of ROOM that it holds of its SM, 0: none (it only waits for others)
         ("urgent", "i8"),  # 1: of a stream of high priority
+        ("post", "i8"),  # its next signal behind stores that has not left, -1: none
+        ("posting", "i8"),  # 1: and its stores are acknowledged
+        ("posted", "i8"),  # such signals that have left, under way
+        ("role", "i8"),  # a role of a thread block: rows back to its first one, which holds the place on the SM
+        ("roles", "i8"),  # of a first one (each block is one): roles that have not ended
         ("next_pending", "i8"),  # in the GPU's FIFO
     ]
 )
@@ -307,7 +322,9 @@ OP = np.dtype(
         ("last_bytes", "i4"),  # of the last request
         ("number", "i4"),  # place in its block, as the program counts
         ("ahead", "i4"),  # 1: a warp may begin it while others are at the move before
-        ("before", "i4"),  # lines of the moves with which it makes one loop; of COUNTED
+        # Of a move: lines of the moves with which it makes one loop; of COUNTED: see there. Of a signal
+        # behind stores: operations back to the first move that it is behind, 0: it is no such signal.
+        ("before", "i4"),
         ("lines", "i8"),  # requests an operand takes
         ("left", "i8"),  # of these not issued yet, instructions of a computation, or time to spend
         ("acked", "i8"),  # stores; of a computation on all SMs the GPU's taken_ps that it has made up for
@@ -364,7 +381,13 @@ SLICE = np.dtype(
 )
 """The part of a chunk that one thread block moves: the unit in which contents are tracked."""
 
-SEMAPHORE = np.dtype([("gpu", "i8"), ("line", "i8"), ("value", "i8")])
+SEMAPHORE = np.dtype(
+    [
+        ("gpu", "i8"),
+        ("line", "i8"),  # IN_SHARED: it is in the shared memory of a thread block
+        ("value", "i8"),
+    ]
+)
 
 PHASE = np.dtype([("left", "i8"), ("started_ps", "i8"), ("ended_ps", "i8")])
 

@@ -80,12 +80,14 @@ class Result(Displayed):
     @property
     def busbw_Bps(self) -> float | None:  # noqa: N802
         """Bus bandwidth: algbw times a factor, as 2(n-1)/n for an all-reduce; None: see :attr:`absent`."""
-        found, algbw = self._engine.collective, self.algbw_Bps
-        if found is None or algbw is None:
-            return None
-        from astranb.collectives import COLLECTIVES
+        factor, algbw = self._engine.bus_factor, self.algbw_Bps
+        return None if factor is None or algbw is None else algbw * factor
 
-        return algbw * COLLECTIVES[found[0]].busbw(found[2])
+    @property
+    def roundings(self) -> int | None:
+        """How often an output has been rounded on its way, at most; None: see :class:`Contract`'s dtype."""
+        found = self._engine.roundings
+        return None if found is None else found[0]
 
     @property
     def counted_Bps(self) -> dict[str, float]:  # noqa: N802
@@ -184,10 +186,13 @@ class Result(Displayed):
         if self.counted_Bps:
             rates = "   ".join(f"{link} {rate / 1e9:.2f} GB/s" for link, rate in self.counted_Bps.items())
             lines.append(f"carried {rates}   (as DeepEP counts, GB = 10^9 bytes)")
-        elif algbw is not None and busbw is not None:
-            lines.append(f"algbw   {algbw / 1e9:.2f} GB/s   busbw {busbw / 1e9:.2f} GB/s   (GB = 10^9 bytes)")
+        elif algbw is not None:
+            bus = "" if busbw is None else f"   busbw {busbw / 1e9:.2f} GB/s"
+            lines.append(f"algbw   {algbw / 1e9:.2f} GB/s{bus}   (GB = 10^9 bytes)")
         if self._engine.collective is not None and self._engine.collective[0] == "custom":
             lines.append("checks  none: astranb does not know the result that a custom collective must have")
+        if (rounded := self._engine.roundings) is not None:
+            lines.append(f"numbers {rounded[1]}")
         parts = self.breakdown().items()
         shares = ", ".join(f"{n.replace('_', ' ')} {part:.0%}" for n, part in parts if part >= _LEAST_SHARE)
         lines.append(f"{whose:<7} {shares}")

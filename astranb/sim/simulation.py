@@ -500,9 +500,9 @@ class Simulation(Displayed):
         keep : bool
             Whether what :meth:`set` has changed holds there from the start.
         **changes
-            Of a collective by cache lines: ``collective``, or ``algorithm``, ``size``, ``protocol`` and
-            ``channels`` of the present one; ``gpu`` (another kind of GPU, or numbers of the present one:
-            ``{"sms": 64}``); ``network`` (other options, or some of them:
+            Of a collective by cache lines: ``collective``, or ``algorithm``, ``size``, ``protocol``,
+            ``channels`` and ``params`` of the present one; ``gpu`` (another kind of GPU, or numbers of
+            the present one: ``{"sms": 64}``); ``network`` (other options, or some of them:
             ``{"arbitration": "fair"}``); ``launch``; ``start``.
 
         Raises

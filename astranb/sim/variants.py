@@ -36,7 +36,7 @@ _NETWORK: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "buffers": ("from 0", "messages buffered behind a link, in each class; 0: unlimited", ()),
     "coalesce": ("1 to 64", "lines per request: above 1 is faster, and not exact", ()),
 }
-_COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels")
+_COLLECTIVE: Final = ("algorithm", "size", "protocol", "channels", "params")
 
 
 def parameters(engine: Any) -> list[Parameter]:
@@ -108,16 +108,25 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
         )
     if isinstance(present, Exchange):
         return present.changed(**given)
+    algorithm = given.get("algorithm", present.algorithm)
+    own = algorithm in (present.algorithm, present.algorithm_name)  # else parameters are another's
     channels = given.get("channels", present.channels)
     if channels not in (None, "auto") and (isinstance(channels, bool) or not isinstance(channels, int)):
         raise InputError(f"channels must be a whole number or auto, got {channels!r}", where="channels")
+    if present.contract is not None:
+        if "size" in given:
+            raise InputError("a contract has the sizes of its chunks", where="size", hint="change the contract")
+        return dataclasses.replace(present, **{**given, "channels": None if channels == "auto" else channels})
     return Collective.of(
         present.name,
         given.get("size", present.size),
-        given.get("algorithm", present.algorithm),
+        algorithm,
         channels=None if channels == "auto" else channels,
         root=present.root,
         protocol=given.get("protocol", present.protocol),
+        chunk_bytes=present.chunk_bytes,
+        chunks=present.chunks if own else None,
+        params={**(present.params if own else {}), **given.get("params", {})},
     )
 
 

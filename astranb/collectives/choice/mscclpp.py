@@ -166,7 +166,7 @@ def _plan(view: LibraryView, collective: str, size: int) -> _LaunchedKernel:
     ):
         group = 1 if size <= 64 * _KiB else 4
         return _LaunchedKernel(
-            f"allreduce_{view.nodes}nodes", "LL", 1 + 7 * group, 1024, "hierarchical", "Simple",
+            f"allreduce_{view.nodes}nodes", "LL", 1 + 7 * group, 1024, "two_level", "Simple",
             "plan of python/mscclpp/__main__.py, 1 KiB to 2 MiB",
             "the plan sends packets within and between nodes, the hierarchical algorithm does not",
         )  # fmt: skip

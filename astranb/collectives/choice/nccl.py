@@ -329,7 +329,7 @@ _SIMULATED: Final = {
     "Ring": "ring",
     "Tree": "tree",
     "NVLS": "nvls",
-    "NVLSTree": "hierarchical",
+    "NVLSTree": "two_level",
     "PAT": "ring",
 }
 _DIFFERENCE: Final = {

@@ -182,8 +182,7 @@ class Exchange(Collective):
         )  # fmt: skip
         program.layout = tokens.layout(self.name, self.algorithm_name, self.token_bytes)
         _WRITERS[self.name, self.algorithm_name](program, tokens)
-        for block in list(program.blocks):
-            block.finish()
+        program.finish()
         return program
 
     def changed(self, **changes: Any) -> Exchange:

@@ -82,13 +82,13 @@ class Tokens:
             number = (source * self.count + token) * slots + place
         order = np.lexsort((number, holder))
         source, number, holder = source[order], number[order], holder[order]
-        item, away = number // slots, np.stack([holder, number])
+        item, away = number // slots, np.stack([holder, number, np.full_like(number, chunk_bytes)])
         own = np.flatnonzero(self.copies.any(axis=2).ravel())
-        home = np.stack([own // self.count, own * slots])
+        home = np.stack([own // self.count, own * slots, np.full_like(own, chunk_bytes)])
+        token_of = np.searchsorted(own, item)  # which of them each chunk away is of
         if name == "dispatch":
-            times = np.zeros((len(item), self.ranks), np.int32)
-            times[np.arange(len(item)), source] = 1
-            return ChunkLayout(chunk_bytes, home, away, times, item, slots)
-        summed = self.copies.reshape(-1, self.ranks)[own]
-        times = (summed if slots > 1 else summed > 0).astype(np.int32)
-        return ChunkLayout(chunk_bytes, away, home, times, own, slots)
+            each = np.arange(len(item) + 1)
+            return ChunkLayout(home, away, each, token_of, self.ranks, whole=True)
+        held = np.argsort(token_of, kind="stable")
+        first = np.searchsorted(token_of[held], np.arange(len(own) + 1))
+        return ChunkLayout(away, home, first, held, self.ranks, whole=True)

@@ -523,6 +523,10 @@ class FormatWriter:
         self.program = program = _without_slots(program)
         self.inputs = program.input_chunks * program.width
         self.outputs = program.output_chunks * program.width
+        layout = program.layout
+        if layout is not None and not layout.equal:
+            what = "chunks of different sizes, or that share memory, cannot be written"
+            raise self.error(what, "a file has equal chunks on all ranks")
 
     def error(self, what: str, hint: str = "") -> InputError:
         """Return an error of the program."""

@@ -23,9 +23,11 @@ from .operation import (
     Origin,
     Semaphore,
     TileShape,
+    pack_flags,
     pack_place,
     to_columns,
     to_objects,
+    unpack_flags,
 )
 from .source import SourceLine, line_of_caller
 from .work_queue import WorkQueue
@@ -57,7 +59,11 @@ class _BlockProgram(Protocol):
 
     def fix(self, chunk: Chunk, size: int) -> None: ...
 
+    shared: dict[Semaphore, Block]
+
     def nic(self, rank: int, channel: int) -> Block: ...
+
+    def role(self, block: Block, warps: int) -> Block: ...
 
     def semaphore(self, rank: int) -> Semaphore: ...
 
@@ -81,8 +87,12 @@ class Block:
         requests of a NIC.
     kernel : int
         Number of the kernel it belongs to; kernels are launched in this order.
-    warps : int
-        How many it has; 0: as many as the GPU's preset says.
+    warp_count : int
+        Warps that it has; 0: as many as the GPU's preset says.
+    thread_block : Block, optional
+        The thread block of which this is a role: some of its warps, with operations of their own.
+    roles : list of Block
+        Its roles; a thread block that has some has no operations of its own.
     lines_ahead, per_sm : int
         Lines that its warps keep under way, and how many such blocks an SM takes; 0: as the preset says.
     origin : Origin, optional
@@ -92,8 +102,9 @@ class Block:
     """
 
     __slots__ = (
-        "_chunks", "_near", "_nic", "_operations", "_rows", "added", "channel", "current", "kernel",
-        "lines_ahead", "origin", "per_sm", "program", "rank", "unit", "waited", "warps",
+        "_barriers", "_chunks", "_near", "_nic", "_operations", "_rows", "_taken", "added", "channel",
+        "current", "kernel", "lines_ahead", "origin", "per_sm", "program", "rank", "roles", "thread_block",
+        "unit", "waited", "warp_count",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +117,11 @@ class Block:
         warps: int = 0,
     ) -> None:
         self.program, self.rank, self.channel, self.unit, self.kernel = program, rank, channel, unit, kernel
-        self.warps = warps
+        self.warp_count = warps
+        self.thread_block: Block | None = None
+        self.roles: list[Block] = []
+        self._taken: list[range] = []  # warps of its roles
+        self._barriers: dict[frozenset[int], Semaphore] = {}
         self.waited: dict[Semaphore, int] = {}
         self.current = self.lines_ahead = self.per_sm = 0
         self.origin: Origin | None = None
@@ -214,7 +229,9 @@ class Block:
         self._add("move", len(sources), len(targets), chunks, flags=in_switch << 1)
         return None
 
-    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None:
+    def signal(
+        self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False, behind: int = 0
+    ) -> None:
         """Add to a semaphore once everything that this block has stored is acknowledged.
 
         Parameters
@@ -223,14 +240,64 @@ class Block:
         value : int
         relaxed : bool
             Do not wait for the earlier stores: correct only where they need no order.
+        behind : int
+            Post the signal behind the stores of so many last moves of this block, and go on: it leaves when
+            these stores are acknowledged, and those of the signals that were posted before it.
         """
         self._own(semaphore)
         if value < 1:
             raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
+        if behind and (relaxed or behind < 0 or self._last_moves(behind) < behind):
+            what = f"a signal behind {behind} moves"
+            hint = "give a number of moves that this block has made, or relaxed"
+            raise InputError(what + (" and relaxed" if relaxed else ""), where=self._where, hint=hint)
         if self._near is not None and semaphore.rank not in self._near:
-            return self._work_queue().signal(semaphore, value)
-        self._add("signal", semaphore=semaphore, value=value, flags=int(relaxed))
+            return self._work_queue().signal(semaphore, value, behind)
+        if self.unit == "nic":  # what it writes arrives in order
+            behind = 0
+        self._add("signal", semaphore=semaphore, value=value, flags=pack_flags(int(relaxed), 0, behind))
         return None
+
+    def put_signal(
+        self, source: Chunk | Chunks, target: Chunk | Chunks, semaphore: Semaphore, value: int = 1
+    ) -> None:
+        """Copy a chunk of this rank to another one, then raise a semaphore there; the block goes on.
+
+        The semaphore rises when these stores are acknowledged, and those of every ``put_signal`` of this block
+        before it. It says nothing of other moves before it: those need a signal that is not posted, or a fence.
+
+        Parameters
+        ----------
+        source, target : chunk, or slice of a buffer
+        semaphore : Semaphore
+            Of the rank of the target.
+        value : int
+
+        Raises
+        ------
+        InputError
+            The source is of another rank, or the semaphore is not of the target's rank.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Program
+        >>> p = Program("pair", ranks=2, channels=1, input_chunks=2, output_chunks=2)
+        >>> (me, you), block = p.everyone, p.block(0)
+        >>> arrived = you.semaphore()
+        >>> for k in range(2):
+        ...     block.put_signal(me.input[k], you.output[k], arrived)
+        >>> [op.kind for op in block.operations]
+        ['move', 'signal', 'move', 'signal']
+        """
+        if semaphore.rank != target.rank:
+            raise InputError(
+                f"put_signal to rank {target.rank} with a semaphore of rank {semaphore.rank}",
+                where=self._where,
+                hint="use a semaphore of the rank that gets the data",
+            )
+        before = self.count
+        self.put(source, target)
+        self.signal(semaphore, value, behind=self.moves_since(before))
 
     def wait(self, semaphore: Semaphore, value: int = 1) -> None:
         """Wait until a semaphore of this rank has risen by ``value`` since this block's last wait."""
@@ -313,11 +380,142 @@ class Block:
         """Let the block do nothing for a time of up to 2 ms: what is not simulated."""
         self._add("spend", value=time_ps)
 
+    def warps(self, first: int, last: int) -> Block:
+        """Give some warps of this thread block a role: operations of their own, beside those of the others.
+
+        All roles are on one SM, where they take the place of their thread block together. Nothing orders them
+        but :meth:`sync` and semaphores, of which :meth:`semaphore` makes cheap ones.
+
+        Parameters
+        ----------
+        first, last : int
+            The first warp, and the one after the last.
+
+        Returns
+        -------
+        Block
+            The role, to which operations are added.
+
+        Raises
+        ------
+        InputError
+            The thread block has no such warps, they have a role, or it has operations of its own.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Program
+        >>> p = Program("pair", ranks=2, channels=1, input_chunks=1, output_chunks=1)
+        >>> (me, you), block = p.everyone, p.block(0, warps=16)
+        >>> mover, poster = block.warps(0, 12), block.warps(12, 16)
+        >>> mover.put(me.input[0], you.output[0])
+        >>> mover.fence()
+        >>> block.sync(mover, poster)
+        >>> poster.signal(you.semaphore())
+        >>> [op.kind for op in poster.operations]
+        ['compute', 'signal', 'wait', 'signal']
+        """
+        what = f"warps {first} to {last - 1} of a block of {self.warp_count or 'as many as the preset says'}"
+        if self.thread_block is not None or self.unit != "sm":
+            raise InputError("only a thread block has roles", where=self._where, hint="use its own roles")
+        if not self.warp_count:
+            raise InputError(what, where=self._where, hint="say how many it has: me.block(warps=16)")
+        if not 0 <= first < last <= self.warp_count:
+            hint = f"give a first warp from 0, and an end up to {self.warp_count}"
+            raise InputError(what, where=self._where, hint=hint)
+        for other in self._taken:
+            if first < other.stop and other.start < last:
+                used = f"warps {other.start} to {other.stop - 1} have another role"
+                raise InputError(f"{what}: {used}", where=self._where, hint="give each warp one role")
+        if self.count:
+            hint = "let a role do them"
+            raise InputError("a block with roles that has operations of its own", where=self._where, hint=hint)
+        role = self.program.role(self, last - first)
+        self._taken.append(range(first, last))
+        self.roles.append(role)
+        return role
+
+    def semaphore(self) -> Semaphore:
+        """Add a semaphore in the shared memory of this thread block, for its roles alone: an mbarrier.
+
+        A role that waits for it does not poll, and goes on some 20 clocks after it has risen.
+        """
+        if self.thread_block is not None:
+            return self.thread_block.semaphore()
+        semaphore = self.program.semaphore(self.rank)
+        self.program.shared[semaphore] = self
+        return semaphore
+
+    def sync(self, *roles: Block) -> None:
+        """Let roles of this thread block go on when all of them are here (a named barrier, ``bar.sync``).
+
+        Each warp issues an instruction, and goes on some 20 clocks after the last one. What a role has read
+        before is read then. What it has stored is seen by others after a fence before, or a semaphore that
+        its ``put_signal`` raises: a barrier waits for no acknowledgement.
+
+        Raises
+        ------
+        InputError
+            Fewer than two roles, or one of another thread block.
+        """
+        if len({id(role) for role in roles}) < max(2, len(roles)) or any(
+            role.thread_block is not self for role in roles
+        ):
+            hint = "name two or more of its roles, each once: block.sync(mover, poster)"
+            raise InputError("a barrier of roles of one thread block", where=self._where, hint=hint)
+        key = frozenset(id(role) for role in roles)
+        if key not in self._barriers:
+            self._barriers[key] = self.semaphore()
+        for role in roles:
+            role.compute()
+            role.signal(self._barriers[key], relaxed=True)
+            role.wait(self._barriers[key], len(roles))
+
+    def moves_since(self, count: int) -> int:
+        """Return how many moves have been added since it had so many operations."""
+        if self._operations is not None:
+            return sum(op.kind == "move" for op in self._operations[count:])
+        return self._rows[count * OPERATION_COLUMNS :: OPERATION_COLUMNS].count(KIND_NUMBERS["move"])
+
+    def _last_moves(self, most: int) -> int:
+        """Return how many moves it has, up to a number."""
+        found, at = 0, self.count
+        while at > 0 and found < most:
+            at -= 1
+            found = self.moves_since(at) if self._operations is not None else found + (
+                self._rows[at * OPERATION_COLUMNS] == KIND_NUMBERS["move"]
+            )
+        return found
+
+    def add_frees(self, frees: Sequence[tuple[int, int, SourceLine | None, Semaphore]]) -> None:
+        """Add relaxed signals between operations: before which one, in which phase, and for which line."""
+        relaxed = pack_flags(1, 0, 0)
+        if self._operations is not None:
+            for at, phase, line, semaphore in sorted(frees, key=lambda free: -free[0]):
+                signal = Operation("signal", phase, semaphore=semaphore, value=1, relaxed=True, line=line)
+                self._operations.insert(at, signal)
+            return
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, OPERATION_COLUMNS)
+        number, kind = self.program.number_of, KIND_NUMBERS["signal"]
+        added = [(kind, phase, 0, 0, of.number, 1, relaxed, number(line)) for _, phase, line, of in frees]
+        rows = np.insert(rows, [free[0] for free in frees], added, axis=0)
+        self.program.count(len(frees))
+        self._rows = array("q", rows.tobytes())
+
     def finish(self) -> None:
         """Post what no signal has announced: nothing else is added to this block."""
         if self._nic is not None:
             for rank in list(self._nic.pending):
                 self._nic.post(rank)
+
+    def extend(self, rows: np.ndarray, chunks: np.ndarray) -> None:
+        """Add operations that are given as columns: see :class:`OperationColumns`."""
+        self.program.count(len(rows))
+        if self._operations is None:
+            self._rows.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
+            self._chunks.frombytes(np.ascontiguousarray(chunks, np.int64).tobytes())
+            return
+        columns = OperationColumns(array("q", rows.ravel().tolist()), array("q", chunks.ravel().tolist()))
+        self._operations += to_objects(columns, list(self.program.lines), self.program.semaphores)
 
     @property
     def count(self) -> int:
@@ -357,6 +555,9 @@ class Block:
         value: int = 0,
         flags: int = 0,
     ) -> None:
+        if self.roles:
+            hint = "let one of its roles do it"
+            raise InputError("an operation of a block whose warps have roles", where=self._where, hint=hint)
         self.program.count()
         line = line_of_caller()
         if self._operations is None and self.origin is None:
@@ -376,10 +577,9 @@ class Block:
                 tuple(chunks[sources:]),
                 semaphore,
                 value,
-                bool(flags & 1),
-                flags >> 1,
-                line,
-                self.origin,
+                *unpack_flags(flags),
+                line=line,
+                origin=self.origin,
             )
         )
 
@@ -395,7 +595,7 @@ class Block:
                 hint="use slices of equal length",
             )
         targets = [(one.rank, one.buffer, one.channel) for one in slices[sources:]]
-        each = (one.each() if isinstance(one, Chunks) else [one] for one in slices)
+        each = (one if isinstance(one, Chunks) else [one] for one in slices)
         if self._operations is not None or self.origin is not None or len(set(targets)) < len(targets):
             for chunks in zip(*each, strict=True):
                 self.move(chunks[:sources], chunks[sources:], flags >> 1)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
+
+from astranb.core.errors import InputError
 
 from .fifo import FIRST_SLOT, Cut
 from .operation import Chunk, Chunks, Semaphore
+from .source import ProgramError, SourceLine, line_of_caller
 
-__all__ = ["Connection", "Connections"]
+__all__ = ["Connection", "Connections", "Message"]
 
 
 class _MessageProgram(Protocol):
     """What connections need of their program."""
 
+    name: str
     ranks: int
     channel: int
     protocol: str
@@ -28,6 +33,8 @@ class _MessageProgram(Protocol):
 
     def semaphore(self, rank: int) -> Semaphore: ...
 
+    def add_buffer(self, slots: int) -> int: ...
+
     @property
     def slice_number(self) -> int: ...
 
@@ -35,15 +42,26 @@ class _MessageProgram(Protocol):
 class _MessageBlock(Protocol):
     """What they need of a thread block."""
 
+    current: int
+
+    @property
+    def count(self) -> int: ...
+
     def compute(self, instructions: int = 1) -> None: ...
 
     def reduce(self, sources: tuple[Chunk | Chunks, ...], *targets: Chunk | Chunks) -> None: ...
 
     def spend(self, time_ps: int) -> None: ...
 
-    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False) -> None: ...
+    def signal(
+        self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False, behind: int = 0
+    ) -> None: ...
 
     def wait(self, semaphore: Semaphore, value: int = 1) -> None: ...
+
+    def moves_since(self, count: int) -> int: ...
+
+    def add_frees(self, frees: Sequence[tuple[int, int, SourceLine | None, Semaphore]]) -> None: ...
 
 
 class _NumberedRank(Protocol):
@@ -53,6 +71,15 @@ class _NumberedRank(Protocol):
     def number(self) -> int: ...
 
 
+class _Free(NamedTuple):
+    """Where a receiver frees a slot: before this operation of a block, in a phase."""
+
+    block: _MessageBlock
+    count: int
+    phase: int
+    line: SourceLine | None
+
+
 class Connection:
     """Messages from one rank to another on one channel: data, and a signal that it has arrived.
 
@@ -60,19 +87,24 @@ class Connection:
     the receiver and a semaphore is raised after it; the protocols ``LL`` and ``LL128`` turn it
     into packets.
 
-    Where the program's ``cut`` has slots, a message is in one of them: before the sender uses a slot
-    again, it waits until the receiver has freed it. NICs write to messages of their own. A slice of
-    a buffer is one message; all messages have as many chunks, but for the last.
+    Where the connections have a ``depth``, a message is in one of so many slots: before the sender uses a
+    slot again, it waits until the receiver has freed it. NICs write to messages of their own.
+    A slice of a buffer is one message.
     """
 
-    def __init__(self, program: _MessageProgram, source: int, target: int, messages: int = 0) -> None:
-        self._program, self._source, self._target = program, source, target
+    def __init__(self, wires: Connections, source: int, target: int) -> None:
+        self._wires, self._program = wires, wires.program
+        self._source, self._target = source, target
+        program = wires.program
         near = not program.nics_move or source // program.per_node == target // program.per_node
-        self._slots = program.cut.slots // program.cut.together if near else 0
-        self._messages = messages
+        self._slots = wires.depth if near else 0
         self._semaphore: Semaphore | None = None
         self._freed: Semaphore | None = None
-        self._sent = self._received = self._released = 0
+        self._sent = self._received = 0  # messages
+        self._stored = self._read = 0  # their chunks
+        self._frees: list[_Free] = []
+        self._lacking: SourceLine | None = None  # where a slot is used again for the first time
+        self._open: Message | None = None
 
     def send(
         self,
@@ -89,73 +121,289 @@ class Connection:
         slots = [wire.claim(block, sources[0]) for wire in wires]
         if self._slots and self._program.protocol != "Simple":
             block.compute()  # threads look for their flags together: a barrier after each wait for a slot
+        before = block.count
         block.reduce(sources, *also, *slots)
+        moves = block.moves_since(before) if any(wire.posted for wire in wires) else 0
         for wire in wires:
-            wire.announce(block)
+            wire.announce(block, behind=moves if wire.posted else 0)
         if self._program.cut.step_ps:
             block.spend(self._program.cut.step_ps)
 
+    def message(self, block: _MessageBlock) -> Message:
+        """Send several chunks as one message: one signal for all, and one fence.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Program
+        >>> p = Program("pair", ranks=2, channels=1, input_chunks=2, output_chunks=2)
+        >>> wires, (me, you) = p.connections(), p.everyone
+        >>> sender, receiver = me.block(), you.block()
+        >>> with wires[me, you].message(sender) as m:
+        ...     m.put(me.input[0])
+        ...     m.put(me.input[1])
+        >>> for k, part in enumerate(wires[me, you].receive_all(receiver, 2)):
+        ...     receiver.copy(part, you.output[k])
+        >>> [op.kind for op in sender.operations], [op.kind for op in receiver.operations]
+        (['move', 'move', 'signal'], ['wait', 'move', 'move'])
+        """
+        self._is_closed()
+        self._wait_for_slot(block)
+        if self._slots and self._program.protocol != "Simple":
+            block.compute()
+        self._open = Message(self, block, line_of_caller())
+        return self._open
+
     def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
         """Wait until the next message has a slot; return it, of as many chunks as ``like``."""
-        if self._slots and self._sent >= self._slots:
-            block.wait(self._free())
-        return self._slot(self._sent, like)
+        self._is_closed()
+        self._wait_for_slot(block)
+        slot = self._slot(self._sent, self._stored, like)
+        self._stored += _count(like)
+        return slot
 
-    def announce(self, block: _MessageBlock) -> None:
-        """Tell the receiver that the message is stored."""
+    def _wait_for_slot(self, block: _MessageBlock) -> None:
+        if self._slots and self._sent >= self._slots:
+            if self._freed is None:
+                self._freed = self._program.semaphore(self._source)
+                self._program.frees.add(self._freed)
+            block.wait(self._freed)
+            self._lacking = self._lacking or line_of_caller()
+
+    def announce(self, block: _MessageBlock, *, behind: int = 0) -> None:
+        """Tell the receiver that the message is stored, by so many last moves if not by all."""
         self._sent += 1
-        block.signal(self._arrived())
+        block.signal(self._arrived(), behind=behind)
 
     def receive(self, block: _MessageBlock, like: Chunk | Chunks | None = None) -> Any:
         """Wait for the next message; return the chunk that holds it, or as many chunks as ``like``."""
-        slot = self._slot(self._received, like)
+        slot = self._slot(self._received, self._read, like)
+        self._read += _count(like)
         self._received += 1
         block.wait(self._arrived())
         return slot
 
+    def receive_all(self, block: _MessageBlock, chunks: int) -> list[Chunk]:
+        """Wait for the next message, of several chunks; return those that hold it."""
+        if chunks < 1:
+            raise InputError(f"a message of {chunks} chunks", where=self._where, hint="receive at least one")
+        found = [self._part(self._received, self._read, k) for k in range(chunks)]
+        self._read += chunks
+        self._received += 1
+        block.wait(self._arrived())
+        return found
+
     def free(self, block: _MessageBlock) -> None:
         """Let the sender use the slot of the first message that is not freed yet: it has been read.
 
-        The last messages' slots are not used again, and nobody waits for them.
+        The last messages' slots are not used again: nobody waits for them, and nothing is signalled.
         """
-        if self._slots and self._released + self._slots < self._messages:
-            block.signal(self._free(), relaxed=True)
-        self._released += 1
+        if self._slots:
+            self._frees.append(_Free(block, block.count, block.current, line_of_caller()))
 
-    def _free(self) -> Semaphore:
+    def settle(self) -> list[tuple[_MessageBlock, tuple[int, int, SourceLine | None, Semaphore]]]:
+        """Return the signals that free slots, now that all messages are known.
+
+        Raises
+        ------
+        InputError
+            A message was begun and not closed, or a sender waits for a slot that nobody frees.
+        """
+        self._is_closed()
+        needed = max(0, self._sent - self._slots) if self._slots else 0
+        if needed > len(self._frees):
+            raise ProgramError(
+                f"rank {self._source} sends rank {self._target} {self._sent} messages through {self._slots} "
+                f"slots, of which {len(self._frees)} are freed",
+                self._lacking,
+                where=self._where,
+                hint="call free(block) of the connection when a message has been read",
+            )
         if self._freed is None:
-            self._freed = self._program.semaphore(self._source)
-            self._program.frees.add(self._freed)
-        return self._freed
+            return []
+        return [
+            (free.block, (free.count, free.phase, free.line, self._freed)) for free in self._frees[:needed]
+        ]
+
+    @property
+    def posted(self) -> bool:
+        """Whether the signal of a message goes behind its stores, while the sender goes on."""
+        return self._wires.posted and self._program.protocol == "Simple"
+
+    @property
+    def _where(self) -> str:
+        return f"program {self._program.name!r}"
+
+    def _is_closed(self) -> None:
+        if self._open is not None and not self._open.closed:
+            raise ProgramError(
+                f"a message from rank {self._source} to rank {self._target} is not closed",
+                self._open.line,
+                where=self._where,
+                hint="write `with wire.message(block) as m:`, and what it sends below it",
+            )
 
     def _arrived(self) -> Semaphore:
         if self._semaphore is None:
             self._semaphore = self._program.semaphore(self._target)
         return self._semaphore
 
-    def _slot(self, number: int, like: Chunk | Chunks | None) -> Chunk | Chunks:
-        program = self._program
-        index = number * program.cut.together * program.ranks + self._source
-        if self._slots:  # all slices of a channel go through its buffer
-            buffer, channel = FIRST_SLOT, program.channel * program.cut.of_channel
-        else:
-            buffer, channel = 0, program.slice_number
+    def add_part(self) -> Chunk:
+        """Return where the next chunk of the open message is stored."""
+        assert self._open is not None  # noqa: S101 - it calls this
+        part = self._open.chunks
+        place = self._part(self._sent, self._stored - part, part)
+        self._stored += 1
+        return place
+
+    def _part(self, message: int, chunks: int, part: int) -> Chunk:
+        """Return the place of a chunk of a message; messages before it had so many chunks."""
+        program, wires = self._program, self._wires
+        if not self._slots:
+            index = chunks if wires.apart else message * wires.chunks
+            return Chunk(
+                self._target, "scratch", (index + part) * program.ranks + self._source, program.slice_number
+            )
+        if part >= wires.chunks:
+            raise InputError(
+                f"a message of more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
+                where=self._where,
+                hint=f"use p.connections(depth={self._slots}, chunks={part + 1})",
+            )
+        number = (message * wires.chunks + part) * program.ranks + self._source
+        if number >= FIRST_SLOT:
+            raise InputError(
+                f"rank {self._source} sends too many messages to rank {self._target}",
+                where=self._where,
+                hint="use fewer slices or ranks",
+            )
+        # All slices of a channel go through its buffer.
+        return Chunk(
+            self._target, "scratch", wires.buffer + number, program.channel * program.cut.of_channel
+        )
+
+    def _slot(self, message: int, chunks: int, like: Chunk | Chunks | None) -> Chunk | Chunks:
+        first = self._part(message, chunks, 0)
         if not isinstance(like, Chunks):
-            return Chunk(self._target, "scratch", buffer + index, channel)
-        first, step = buffer + index, program.ranks
-        return Chunks(self._target, "scratch", range(first, first + len(like.indices) * step, step), channel)
+            return first
+        last = self._part(message, chunks, len(like.indices) - 1)
+        step = self._program.ranks
+        return Chunks(first.rank, "scratch", range(first.index, last.index + 1, step), first.channel)
+
+
+def _count(like: Chunk | Chunks | None) -> int:
+    return len(like.indices) if isinstance(like, Chunks) else 1
+
+
+class Message:
+    """One message of several chunks, while it is written: see :meth:`Connection.message`.
+
+    Attributes
+    ----------
+    chunks : int
+        How many it has so far.
+    closed : bool
+        Whether it has been announced.
+    line : SourceLine, optional
+        Where it was begun.
+    """
+
+    def __init__(self, wire: Connection, block: _MessageBlock, line: SourceLine | None) -> None:
+        self._wire, self._block, self._first = wire, block, block.count
+        self.chunks, self.closed, self.line = 0, False, line
+
+    def __enter__(self) -> Self:
+        """Begin it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Announce it; after an error it stays open, and the program is refused."""
+        if kind is None:
+            self.close()
+
+    def put(self, source: Chunk | Chunks) -> None:
+        """Add a chunk, or each chunk of a slice of a buffer."""
+        self.reduce((source,))
+
+    def reduce(
+        self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()
+    ) -> None:
+        """Add the sum of several chunks, and store it to the chunks in ``also`` as well."""
+        if self.closed:
+            raise InputError("the message is closed", where="message", hint="put before it is closed")
+        for each in zip(*(_each(one) for one in (*sources, *also)), strict=True):
+            slot = self._wire.add_part()
+            self.chunks += 1
+            self._block.reduce(each[: len(sources)], *each[len(sources) :], slot)
+
+    def close(self) -> None:
+        """Tell the receiver that the message is stored; ``with`` does it at its end."""
+        if self.closed:
+            return
+        if not self.chunks:
+            raise ProgramError(
+                "a message without a chunk", self.line, where="message", hint="put at least one chunk"
+            )
+        self.closed = True
+        posted = self._wire.posted
+        self._wire.announce(self._block, behind=self._block.moves_since(self._first) if posted else 0)
+
+
+def _each(chunk: Chunk | Chunks) -> list[Chunk]:
+    return list(chunk) if isinstance(chunk, Chunks) else [chunk]
 
 
 class Connections:
-    """The connections of a program, created on first use: ``wires[source, target]``."""
+    """The connections of a program, created on first use: ``wires[source, target]``.
 
-    def __init__(self, program: _MessageProgram, messages: int = 0) -> None:
-        self._program, self._messages = program, messages
+    Parameters
+    ----------
+    program : Program
+    depth : int
+        Slots of each: so many messages are under way, or not freed yet. 0: each message has a place of its
+        own, or one of the slots of NCCL's buffer where the algorithm is cut for it.
+    chunks : int
+        Chunks that a message has at most, where there are slots.
+    posted : bool
+        Whether signals of messages go behind their stores, while the sender goes on.
+    """
+
+    def __init__(
+        self, program: _MessageProgram, depth: int = 0, chunks: int = 1, *, posted: bool = False
+    ) -> None:
+        if depth < 0 or chunks < 1:
+            raise InputError(
+                f"connections of {depth} slots of {chunks} chunks",
+                where=f"program {program.name!r}",
+                hint="give a depth from 0, and at least one chunk",
+            )
+        self.program, self.posted = program, posted
+        self.apart = not depth and program.cut.together == 1  # messages may differ in their number of chunks
+        self.depth = depth or program.cut.slots // program.cut.together
+        self.chunks = chunks if depth else program.cut.together
+        self._buffer: int | None = None
         self._made: dict[tuple[int, int], Connection] = {}
+
+    @property
+    def buffer(self) -> int:
+        """First index, in scratch, of the messages of all these connections."""
+        if self._buffer is None:
+            self._buffer = self.program.add_buffer(self.depth * self.chunks)
+        return self._buffer
 
     def __getitem__(self, ends: tuple[_NumberedRank | int, _NumberedRank | int]) -> Connection:
         """Return the connection from one rank to another."""
         source, target = (end if isinstance(end, int) else end.number for end in ends)
         if (source, target) not in self._made:
-            self._made[source, target] = Connection(self._program, source, target, self._messages)
+            self._made[source, target] = Connection(self, source, target)
         return self._made[source, target]
+
+    def settle(self) -> None:
+        """Add the signals that free slots: all messages are known."""
+        of: dict[int, tuple[_MessageBlock, list[tuple[int, int, SourceLine | None, Semaphore]]]] = {}
+        for wire in self._made.values():
+            for block, free in wire.settle():
+                of.setdefault(id(block), (block, []))[1].append(free)
+        for block, frees in of.values():
+            block.add_frees(frees)

@@ -9,10 +9,14 @@ registered buffers, to which a sender would store directly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 __all__ = [
     "BUFFER_BYTES",
+    "FIRST_CALLED",
     "FIRST_SENT",
     "FIRST_SLOT",
     "NCCL_STEPS",
@@ -40,10 +44,12 @@ POSTED_LINES: Final = 2048
 """Lines that an SM has under way where it stores packets to other nodes: half of LL's buffer. They wait
 there for the NIC, not in registers."""
 
+FIRST_CALLED: Final = 2**23
+"""First index, in scratch, of the chunks of called algorithms."""
 FIRST_SENT: Final = 2**24
 """First index, in scratch, of the chunks that a rank's NIC reads."""
 FIRST_SLOT: Final = 2**25
-"""First index, in scratch and packets, of the messages that are in slots."""
+"""First index, in scratch and packets, of the messages that are in slots; each buffer has as many indices."""
 
 
 def index_name(index: int) -> str:
@@ -55,17 +61,35 @@ def index_name(index: int) -> str:
     ('3', 'sent 3', 'message 3')
     """
     if index >= FIRST_SLOT:
-        return f"message {index - FIRST_SLOT}"
-    return f"sent {index - FIRST_SENT}" if index >= FIRST_SENT else str(index)
+        buffer, message = divmod(index - FIRST_SLOT, FIRST_SLOT)
+        return f"message {message}" + (f" of buffer {buffer}" if buffer else "")
+    if index >= FIRST_SENT:
+        return f"sent {index - FIRST_SENT}"
+    return f"called {index - FIRST_CALLED}" if index >= FIRST_CALLED else str(index)
 
 
-def first_of_slot(index: Any, ranks: int, slots: int) -> Any:
+def first_of_slot(index: Any, ranks: int, slots: Sequence[int]) -> Any:
     """Return the index of the first message in the same slot of a buffer.
 
-    A message's index is ``FIRST_SLOT``, its number times the ranks, and the rank that sends it.
+    A message's index is the first one of its buffer, a multiple of ``FIRST_SLOT``, its number times the
+    ranks, and the rank that sends it.
+
+    Parameters
+    ----------
+    index : int or ndarray of int64
+    ranks : int
+    slots : sequence of int
+        How many each buffer has.
+
+    Examples
+    --------
+    >>> first_of_slot(FIRST_SLOT + 4 * 9 + 1, ranks=4, slots=[8]) - FIRST_SLOT
+    5
     """
-    number, source = divmod(index - FIRST_SLOT, ranks)
-    return FIRST_SLOT + number % slots * ranks + source
+    buffer, message = divmod(index, FIRST_SLOT)
+    number, source = divmod(message, ranks)
+    of = np.asarray(slots)[buffer - 1] if isinstance(index, np.ndarray) else slots[buffer - 1]
+    return buffer * FIRST_SLOT + number % of * ranks + source
 
 
 class Cut(NamedTuple):

@@ -77,6 +77,7 @@ def _in_words(op: Operation, reached: dict[int, int], shapes: Sequence[TileShape
             f"signal {where}"
             + (f" by {op.value}" if op.value > 1 else "")
             + (", relaxed" if op.relaxed else "")
+            + (f", behind the last {'move' if op.behind == 1 else f'{op.behind} moves'}" if op.behind else "")
         )
     rise = op.value - reached.get(op.semaphore.number, 0)
     reached[op.semaphore.number] = op.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -25,9 +25,11 @@ __all__ = [
     "Origin",
     "Semaphore",
     "TileShape",
+    "pack_flags",
     "pack_place",
     "to_columns",
     "to_objects",
+    "unpack_flags",
     "unpack_place",
 ]
 
@@ -53,8 +55,9 @@ class Chunk(NamedTuple):
         return f"rank {self.rank} {self.buffer}[{index_name(self.index)}]"
 
 
-class Chunks(NamedTuple):
-    """Chunks of one buffer: what a slice of it is."""
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Chunks of one buffer: what a slice of it is. A loop goes through them."""
 
     rank: int
     buffer: str
@@ -66,9 +69,13 @@ class Chunks(NamedTuple):
         step = f":{self.indices.step}" if self.indices.step != 1 else ""
         return f"rank {self.rank} {self.buffer}[{self.indices.start}:{self.indices.stop}{step}]"
 
-    def each(self) -> list[Chunk]:
-        """Return the chunks one by one."""
-        return [Chunk(self.rank, self.buffer, index, self.channel) for index in self.indices]
+    def __iter__(self) -> Iterator[Chunk]:
+        """Go through the chunks."""
+        return (Chunk(self.rank, self.buffer, index, self.channel) for index in self.indices)
+
+    def __len__(self) -> int:
+        """Return their number."""
+        return len(self.indices)
 
 
 class Semaphore(NamedTuple):
@@ -129,6 +136,7 @@ class Operation:
     )
     relaxed: bool = False  # a signal that does not wait for the stores before it
     in_switch: int = 0  # SWITCH_READS | SWITCH_WRITES
+    behind: int = 0  # a signal that only follows the stores of so many last moves, while the block goes on
     line: SourceLine | None = field(default=None, compare=False, repr=False)  # where it was written
     origin: Origin | None = field(default=None, compare=False, repr=False)  # of a plan from a file
 
@@ -141,7 +149,7 @@ class OperationColumns(NamedTuple):
     rows : array of int
         For each operation: position of its kind in :data:`KINDS`, phase, number of sources and of
         targets, number of its semaphore or -1, value, flags, and number of its source line.
-        Bit 0 of the flags says that a signal is relaxed, the others are ``in_switch``.
+        Of the flags (see :func:`pack_flags`) one says that a signal is relaxed.
     chunks : array of int
         For each source and then each target, two numbers: rank, channel and buffer, packed as
         :func:`pack_place` does, and the index.
@@ -176,6 +184,22 @@ def unpack_place(place: Any) -> tuple[Any, Any, Any]:
     return place >> _CHANNEL_BITS + _BUFFER_BITS, channel, place & (1 << _BUFFER_BITS) - 1
 
 
+def pack_flags(relaxed: Any, in_switch: Any, behind: Any) -> Any:
+    """Pack three fields of operations into one integer each.
+
+    Examples
+    --------
+    >>> unpack_flags(pack_flags(True, 0, 3))
+    (True, 0, 3)
+    """
+    return relaxed | in_switch << 1 | behind << 3
+
+
+def unpack_flags(flags: Any) -> tuple[Any, Any, Any]:
+    """Return whether a signal is relaxed, ``in_switch`` and ``behind``, which :func:`pack_flags` has packed."""
+    return flags & 1 == 1, flags >> 1 & 3, flags >> 3
+
+
 def to_columns(
     operations: Iterable[Operation], number_of: Callable[[SourceLine | None], int]
 ) -> OperationColumns:
@@ -183,7 +207,7 @@ def to_columns(
     found = OperationColumns(array("q"), array("q"))
     for op in operations:
         number = op.semaphore.number if op.semaphore is not None else -1
-        flags = op.relaxed | op.in_switch << 1
+        flags = pack_flags(op.relaxed, op.in_switch, op.behind)
         line = number_of(op.line)
         found.rows.extend(
             (KIND_NUMBERS[op.kind], op.phase, len(op.sources), len(op.targets), number, op.value, flags, line)
@@ -215,8 +239,7 @@ def to_objects(
                 tuple(chunks[middle:last]),
                 semaphores[number] if number >= 0 else None,
                 value,
-                bool(flags & 1),
-                flags >> 1,
+                *unpack_flags(flags),
                 lines[line],
             )
         )

@@ -11,9 +11,11 @@ What MSCCL++ calls a channel, the link from one rank to one peer with its semaph
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NoReturn
+
+import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.progress import share
@@ -22,8 +24,10 @@ from astranb.net.shape import Shape
 
 from .block import Block
 from .buffer import Buffer
+from .collective import COLLECTIVES
+from .compose import AlgorithmCall, AlgorithmCalls, Ends, Library, Shares
 from .connection import Connection, Connections
-from .fifo import FIRST_SENT, Cut
+from .fifo import FIRST_SENT, FIRST_SLOT, Cut
 from .layout import ChunkLayout
 from .operation import (
     BUFFERS,
@@ -39,7 +43,7 @@ from .operation import (
 )
 from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
-from .source import SourceLine
+from .source import ProgramError, SourceLine, line_of_caller
 
 __all__ = [
     "BUFFERS",
@@ -51,6 +55,7 @@ __all__ = [
     "Block",
     "Buffer",
     "Chunk",
+    "Chunks",
     "Connection",
     "Connections",
     "Operation",
@@ -101,6 +106,10 @@ class Program:
         How often a semaphore is waited for that needs no signal, because it does not start at 0.
     frees : set of Semaphore
         The semaphores by which receivers free slots: packets do not replace them.
+    slots : list of int
+        How many each buffer of messages has, of those that its connections use again.
+    shared : dict of Semaphore to Block
+        The thread block in whose shared memory a semaphore is.
     layout : ChunkLayout, optional
         The chunks of inputs and outputs, where they do not follow from the collective.
     sms, lines_per_sm : int
@@ -147,7 +156,17 @@ class Program:
         self.credits: dict[Semaphore, int] = {}
         self.frees: set[Semaphore] = set()
         self.cut = cut
+        self.slots: list[int] = []
+        self._buffers: dict[int, set[int]] = {}
+        self._wires: list[Connections] = []
+        self.shared: dict[Semaphore, Block] = {}
         self._part = 0
+        self._asked_chunks: int | None = None
+        self._has_buffers = False
+        self.in_slices = False
+        self.weights: tuple[float, ...] = ()
+        self.library: Library = _no_library
+        self._calls = AlgorithmCalls(self)
         self.channel = self.sms = self.lines_per_sm = 0
         self.layout: ChunkLayout | None = None
         self.tiles: dict[TileShape, int] = {}
@@ -195,9 +214,10 @@ class Program:
     def slices(self, of_round: range | None = None) -> Iterator[int]:
         """Go through a channel's slices: chunks of buffers are these while the caller's loop is at them."""
         parts = range(self.cut.of_channel) if of_round is None else of_round
+        self.in_slices = True
         for self._part in parts:
             yield self._part
-        self._part = 0
+        self._part, self.in_slices = 0, False
 
     def ring(self, first: int | None = None) -> tuple[int, ...]:
         """Return the ranks in the order of the current channel's ring, from one of them on.
@@ -212,12 +232,156 @@ class Program:
         """Return the ranks of each node in the current channel's order; all if nodes differ in size."""
         return node_chains(self.ranks, self.shape, self.channel)
 
-    def connections(self, messages: int = 0) -> Connections:
+    def connections(self, depth: int = 0, chunks: int = 1, *, posted: bool = False) -> Connections:
         """Return the connections between the ranks, for the current channel.
 
-        ``messages``: how many each carries, where slots of a buffer hold them (see :class:`Connection`).
+        Parameters
+        ----------
+        depth : int
+            Slots of the buffer of each connection: a sender that finds all of them in use waits until the
+            receiver frees one. 0: each message has a place of its own.
+        chunks : int
+            Chunks of a message at most, where there are slots.
+        posted : bool
+            Whether the signal of a message goes behind its stores, while the sender goes on.
         """
-        return Connections(self, messages)
+        self._wires.append(Connections(self, depth, chunks, posted=posted))
+        return self._wires[-1]
+
+    def add_buffer(self, slots: int) -> int:
+        """Give messages between ranks a buffer of some slots, in the current channel; return its first index."""
+        used = self._buffers.setdefault(self.channel, set())
+        for number, there in enumerate(self.slots):
+            if there == slots and number not in used:
+                break
+        else:
+            number = len(self.slots)
+            self.slots.append(slots)
+        used.add(number)
+        return (number + 1) * FIRST_SLOT
+
+    def finish(self) -> None:
+        """Add what follows from the whole program: what frees slots, and what no signal has announced."""
+        for wires in self._wires:
+            wires.settle()
+        for block in list(self.blocks):
+            block.finish()
+
+    def call(
+        self,
+        collective: str,
+        algorithm: str | Callable[..., None],
+        *,
+        ranks: Sequence[Any],
+        source: Ends,
+        target: Ends,
+        stage: str = "",
+        after: AlgorithmCall | Block | Iterable[AlgorithmCall | Block] = (),
+        root: int | None = None,
+        **params: Any,
+    ) -> AlgorithmCall:
+        """Let some ranks execute an algorithm of a collective, as a part of this program.
+
+        Calls follow one another on every rank, in the order in which they are written. One of another stage
+        runs beside them, in thread blocks of its own, and waits only for what ``after`` names. A call is
+        about the slice of the caller's loop (:meth:`slices`); outside of such a loop, about all slices.
+
+        Parameters
+        ----------
+        collective : str
+            ``"reduce_scatter"``, …
+        algorithm : str or callable
+            A name of the library, or a function over a program.
+        ranks : sequence of int, or of sequences of int
+            The ranks that take part, in the order of the algorithm's ranks; or groups of ranks, such as
+            boxes, each of which executes the collective for itself.
+        source, target : callable, dict or list
+            The chunks that are the algorithm's input and output: of each rank by a function of its number, or
+            by rank. Twice as many chunks as the algorithm has are two for each of its chunks, and so on. None
+            for ranks of which it has no input or no output, as in a broadcast.
+        stage : str
+            Calls of the same stage are executed by the same thread blocks.
+        after : AlgorithmCall, Block, or several
+            What has to end on a rank before the rank begins.
+        root : int, optional
+            The root of a broadcast, reduction, gather or scatter: one of ``ranks``, the first by default.
+        **params
+            Parameters of the algorithm.
+
+        Returns
+        -------
+        AlgorithmCall
+            Its thread blocks of each rank (``blocks``), and ``wait(block)`` for others.
+
+        Raises
+        ------
+        InputError
+            There is no such algorithm, rank or parameter, a rank takes part twice, or the number of chunks is
+            no multiple of what the algorithm needs; with the line of the call.
+
+        Examples
+        --------
+        An all-reduce over the whole machine made of two within its halves and one between them:
+
+        >>> from astranb.collectives import Collective, verify
+        >>> def by_halves(p):
+        ...     halves = [[0, 1], [2, 3]]
+        ...     p.call("reduce_scatter", "ring", ranks=halves,
+        ...            source=lambda r: p.input(r)[:], target=lambda r: p.scratch(r)[0:2])
+        ...     p.call("all_reduce", "ring", ranks=[[0, 2], [1, 3]],
+        ...            source=lambda r: p.scratch(r)[0:2], target=lambda r: p.scratch(r)[2:4])
+        ...     p.call("all_gather", "ring", ranks=halves,
+        ...            source=lambda r: p.scratch(r)[2:4], target=lambda r: p.output(r)[:])
+        >>> verify(Collective.of("all_reduce", "64 KiB", by_halves).program(4), "all_reduce")
+        []
+        """
+        return self._calls.call(collective, algorithm, ranks, source, target, stage, after, root, params)
+
+    def split(self, shares: Shares, collective: str = "") -> None:
+        """Move the data by several algorithms at once: each has its share of the bytes, to the next line.
+
+        Parameters
+        ----------
+        shares : dict of str or callable to float
+            Algorithms, and their shares; these need not add up to 1.
+        collective : str
+            By default the program's own.
+
+        Raises
+        ------
+        InputError
+            A share is not above zero, chunks are cut already, or as for :meth:`call`.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Collective, verify
+        >>> def both(p):
+        ...     p.split({"switch": 0.7, "ring": 0.3})
+        >>> verify(Collective.of("all_reduce", "1 MiB", both).program(4), "all_reduce")
+        []
+        """
+        self._calls.split(shares, collective or self.name.partition("/")[0])
+
+    def callee(self, name: str, ranks: Sequence[int], chunks: tuple[int, int], root: int) -> Program:
+        """Return a program of some of the ranks, for an algorithm that is called for the current channel."""
+        made = Program(
+            name,
+            ranks=len(ranks),
+            channels=self.channels,
+            input_chunks=chunks[0],
+            output_chunks=chunks[1],
+            root=root,
+            protocol=self.protocol,
+            shape=self.shape.among(ranks),
+        )
+        made.channel, made.library, made.most_operations = self.channel, self.library, self.most_operations
+        return made
+
+    def sent_before(self, rank: int, slice_number: int, count: int) -> int:
+        """Reserve chunks of scratch from which a rank's NIC reads; return how many there are before."""
+        first = self._sent.get((rank, slice_number), FIRST_SENT)
+        self._sent[rank, slice_number] = first + count
+        return first - FIRST_SENT
 
     def kernel(self, name: str) -> None:
         """Begin another kernel: the blocks that follow belong to it.
@@ -245,12 +409,28 @@ class Program:
         ----------
         rank : int
         warps : int
-            How many warps it has; as many as the GPU's preset says where not given.
+            How many warps it has; as many as the GPU's preset says where not given. They may have roles
+            (:meth:`Block.warps`).
         """
         share(self.channel * self.ranks + rank, self.channels * self.ranks)
         block = Block(self, self._rank(rank), self.channel, kernel=self._kernel, warps=warps)
         self.blocks.append(block)
         return block
+
+    def role(self, block: Block, warps: int) -> Block:
+        """Add a role of a thread block (see :meth:`Block.warps`)."""
+        place = next(
+            k
+            for k in range(len(self.blocks) - 1, -1, -1)
+            if self.blocks[k] is block or (block.roles and self.blocks[k] is block.roles[-1])
+        )
+        role = Block(self, block.rank, block.channel, kernel=block.kernel, warps=warps)
+        role.thread_block, role.current = block, block.current
+        if block.roles:
+            self.blocks.insert(place + 1, role)
+        else:
+            self.blocks[place] = role
+        return role
 
     def engine(self, rank: int) -> Block:
         """Add a list of descriptors for a copy engine (DMA) of a rank: it moves data in large requests.
@@ -287,13 +467,70 @@ class Program:
         self.semaphores.append(semaphore)
         return semaphore
 
+    def chunks(self, count: int) -> None:
+        """Let the larger of a rank's two buffers have so many chunks; an algorithm asks this first.
+
+        The smaller buffer has as many fewer as it is smaller: with 64 chunks on 8 ranks, an all-gather's
+        output has 64 chunks and its input 8, and ``output[k]`` is chunk ``k % 8`` of rank ``k // 8``.
+
+        Raises
+        ------
+        InputError
+            The chunks do not divide among the ranks, a buffer has been used, or another channel or the
+            collective's ``chunks`` has another number.
+
+        Examples
+        --------
+        >>> from astranb.collectives import broadcast
+        >>> def pipeline(p):
+        ...     p.chunks(4 * p.ranks)
+        ...     for chunk, there in zip(p.rank(0).input, p.rank(1).output):
+        ...         p.block(0).put(chunk, there)
+        >>> len(broadcast("1 MiB", pipeline, channels=1).program(2).blocks)
+        8
+        """
+        if self._asked_chunks == count:
+            return
+        where, line = f"program {self.name!r}", line_of_caller()
+        if self._asked_chunks is not None:
+            what = f"it has {self._asked_chunks} chunks, {count} are asked for"
+            raise ProgramError(what, line, where=where, hint="ask for one number, in all channels")
+        if self._has_buffers:
+            what = "chunks are asked for after a buffer has been used"
+            raise ProgramError(what, line, where=where, hint="call p.chunks() first")
+        if self.layout is not None:
+            hint = "give the sizes of its chunks in the contract"
+            raise ProgramError("a contract has its own chunks", line, where=where, hint=hint)
+        kind = COLLECTIVES.get(self.name.partition("/")[0], COLLECTIVES["custom"])
+        try:
+            self.input_chunks, self.output_chunks = kind.chunk_counts(self.ranks, count)
+        except InputError as error:
+            raise ProgramError(error.what, line, where=where, hint=error.hint) from None
+        self._asked_chunks = count
+
     def input(self, rank: int) -> Buffer:
         """The buffer that holds the rank's contribution."""
-        return Buffer(self, self._rank(rank), "input", self.input_chunks)
+        return self._buffer(rank, "input", self.input_chunks)
 
     def output(self, rank: int) -> Buffer:
         """The buffer that must hold the result at the end."""
-        return Buffer(self, self._rank(rank), "output", self.output_chunks)
+        return self._buffer(rank, "output", self.output_chunks)
+
+    def _buffer(self, rank: int, name: str, chunks: int) -> Buffer:
+        self._has_buffers, layout = True, self.layout
+        if layout is None or layout.whole:
+            return Buffer(self, self._rank(rank), name, chunks)
+        spans = {of: spans[rank].tolist() for (side, of), spans in layout.buffers.items() if side == name}
+        return Buffer(self, self._rank(rank), name, layout.count(name, rank), parts=spans)
+
+    def share_memory(self, layout: ChunkLayout) -> None:
+        """Let outputs be in the memory of those inputs that a layout says."""
+        for output in np.flatnonzero(layout.places >= 0).tolist():
+            rank, index = layout.outputs[:2, output].tolist()
+            own = int(layout.inputs[1, layout.places[output]])
+            for channel in range(self.width):
+                shared = Chunk(rank, "input", own, channel)
+                self.same_memory[Chunk(rank, "output", index, channel)] = shared
 
     def scratch(self, rank: int) -> Buffer:
         """Working memory with any index; a chunk is as large as what is stored there."""
@@ -377,6 +614,11 @@ class Program:
                 hint=f"ranks are 0 to {self.ranks - 1}",
             )
         return rank
+
+
+def _no_library(collective: str, name: str) -> NoReturn:
+    """Refuse names of algorithms in a program that no :class:`Collective` has made."""
+    raise InputError(f"no library knows {collective}/{name}", hint="give a function")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ __all__ = [
     "SourceLine",
     "SourceText",
     "line_of_caller",
+    "name_of_file",
     "source_of",
     "text_name",
 ]
@@ -31,7 +32,10 @@ _HERE = Path(__file__).parent
 _PACKAGE = str(_HERE.parents[1] / "_")[:-1]
 _LANGUAGE = {
     __file__,
-    *(str(_HERE / name) for name in ("block.py", "connection.py", "program.py", "work_queue.py")),
+    *(
+        str(_HERE / f"{name}.py")
+        for name in ("block", "buffer", "compose", "connection", "inline", "program", "work_queue")
+    ),
     str(_HERE.parent / "formats" / "plan.py"),
 }
 """Files of the language itself: an operation is attributed to the line that calls them."""
@@ -52,7 +56,7 @@ class ProgramError(InputError):
 
     def __init__(self, what: str, line: SourceLine | None, *, where: str = "", hint: str = "") -> None:
         self.line = line
-        at = f", {_name_of(line.file)} line {line.number}" if line else ""
+        at = f", {name_of_file(line.file)} line {line.number}" if line else ""
         super().__init__(what, where=where + at, hint=hint)
 
 
@@ -188,9 +192,9 @@ def _parts(file: str, numbers: Iterable[int]) -> list[tuple[SourceText, list[int
     """Extract the functions (or other top-level statements) of a file that contain these lines."""
     text = "".join(linecache.getlines(file))
     if file.startswith(_TEXT):  # a program given as text
-        return [(SourceText(_name_of(file), 1, text), sorted(numbers))]
+        return [(SourceText(name_of_file(file), 1, text), sorted(numbers))]
     shipped = file.startswith(_PACKAGE)
-    name, rest = _name_of(file), sorted(numbers)
+    name, rest = name_of_file(file), sorted(numbers)
     found = []
     for first, last in _statements(text):
         inside = [n for n in rest if first <= n <= last]
@@ -220,7 +224,7 @@ def text_name(name: str, number: int) -> str:
     return f"{_TEXT}{name} #{number}>"
 
 
-def _name_of(file: str) -> str:
+def name_of_file(file: str) -> str:
     """Return a file's name without its folder, a text's name, or a cell's as the notebook shows it."""
     if file.startswith(_TEXT):
         return file[len(_TEXT) :].rpartition(" #")[0]

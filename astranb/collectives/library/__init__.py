@@ -6,7 +6,9 @@ from . import hierarchical as hierarchical
 
 from . import ring as ring  # isort: skip
 from . import allpairs as allpairs
-from . import logarithmic as logarithmic
+from . import bruck as bruck
+from . import doubling as doubling
 from . import pull as pull
 from . import send_receive as send_receive
 from . import switch as switch
+from . import trees as trees

@@ -161,7 +161,7 @@ def all_to_all_allpairs(p: Program) -> None:
         block.wait(arrived[r], n - 1)
 
 
-@algorithm("broadcast", "allpairs", "the root puts everything to all", protocols=PROTOCOLS)
+@algorithm("broadcast", "allpairs", "the root puts everything to all", protocols=PROTOCOLS, any_chunks=True)
 def broadcast_allpairs(p: Program) -> None:
     others = [r for r in range(p.ranks) if r != p.root]
     ready = {r: p.semaphore(r) for r in others}
@@ -174,7 +174,7 @@ def broadcast_allpairs(p: Program) -> None:
         p.block(r).wait(ready[r])
 
 
-@algorithm("reduce", "allpairs", "every rank puts everything to the root, which reduces it")
+@algorithm("reduce", "allpairs", "every rank puts everything to the root, which reduces it", any_chunks=True)
 def reduce_allpairs(p: Program) -> None:
     others = [r for r in range(p.ranks) if r != p.root]
     arrived, chunks = p.semaphore(p.root), range(p.output_chunks)

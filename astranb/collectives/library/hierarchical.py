@@ -8,12 +8,18 @@ stays on its rail.
 
 from __future__ import annotations
 
-from astranb.collectives.language.program import Program
+from collections.abc import Callable
+from typing import Final
+
+from astranb.collectives.language.fifo import Cut
+from astranb.collectives.language.program import Buffer, Chunk, Chunks, Program
 from astranb.core.errors import InputError
 
 from .registry import algorithm
 
-__all__: list[str] = []
+__all__ = ["by_nic"]
+
+_PIPELINED: Final = 2 << 20  # bytes of a rank's buffer from which two slices overlap more than they cost
 
 
 def _nodes(p: Program) -> tuple[int, int]:
@@ -27,8 +33,104 @@ def _nodes(p: Program) -> tuple[int, int]:
     return p.per_node, p.ranks // p.per_node
 
 
-@algorithm("all_reduce", "hierarchical", "reduce-scatter in the node, all-reduce between nodes, all-gather")
+def _boxes_and_rails(p: Program) -> tuple[list[range], list[range]]:
+    """Return the ranks of each node, and those of the same position in all nodes."""
+    width, _ = _nodes(p)
+    boxes = [range(first, first + width) for first in range(0, p.ranks, width)]
+    return boxes, [range(position, p.ranks, width) for position in range(width)]
+
+
+@algorithm(
+    "all_reduce",
+    "hierarchical",
+    "reduce-scatter in each node, all-reduce along each rail, all-gather in each node",
+)
 def all_reduce_hierarchical(p: Program) -> None:
+    (width, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+    p.cut = Cut(slices=2 if (p.size or 0) >= _PIPELINED and nodes > 1 else 1)
+    # The thread blocks of three stages work on slices that follow one another; of one slice, the same blocks.
+    scatter, between, gather = ("scatter", "between", "gather") if p.cut.slices > 1 else ("", "", "")
+
+    def sums(r: int) -> Chunks:
+        return p.scratch(r)[0:nodes]
+
+    def results(r: int) -> Chunks:
+        return p.output(r)[r % width * nodes : (r % width + 1) * nodes]
+
+    def all_of(buffer: Callable[[int], Buffer]) -> Callable[[int], Chunks]:
+        return lambda r: buffer(r)[:]
+
+    for _ in p.slices():
+        one = p.call("reduce_scatter", "get", ranks=boxes, source=all_of(p.input), target=sums, stage=scatter)
+        two = p.call("all_reduce", by_nic, ranks=rails, source=sums, target=results, stage=between, after=one)
+        p.call(
+            "all_gather", "put", ranks=boxes, source=results, target=all_of(p.output), stage=gather, after=two
+        )
+
+
+@algorithm("all_gather", "hierarchical", "all-gather along each rail, then in each node")
+def all_gather_hierarchical(p: Program) -> None:
+    (width, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+
+    def by_rail(r: int) -> list[Chunk]:
+        return [p.output(r)[node * width + r % width] for node in range(nodes)]
+
+    def by_rails(r: int) -> list[Chunk]:
+        return [p.output(r)[rank] for rail in rails for rank in rail]
+
+    p.call("all_gather", "allpairs", ranks=rails, source=lambda r: p.input(r)[0], target=by_rail)
+    p.call("all_gather", "allpairs", ranks=boxes, source=by_rail, target=by_rails)
+
+
+@algorithm("reduce_scatter", "hierarchical", "reduce-scatter in each node, then along each rail")
+def reduce_scatter_hierarchical(p: Program) -> None:
+    (_, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
+
+    def by_rails(r: int) -> list[Chunk]:
+        return [p.input(r)[rank] for rail in rails for rank in rail]
+
+    def sums(r: int) -> Chunks:
+        return p.scratch(r)[0:nodes]
+
+    p.call("reduce_scatter", "get", ranks=boxes, source=by_rails, target=sums)
+    p.call("reduce_scatter", "allpairs", ranks=rails, source=sums, target=lambda r: p.output(r)[0])
+
+
+def by_nic(p: Program) -> None:
+    """Reduce one chunk of all and send it to all, from where it is: NICs read what they send.
+
+    Between two ranks each sends everything and adds: as many bytes, and one message less one after the other.
+    """
+    arrived, gathered = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(2))
+    for me in p.everyone:
+        block, chunks = me.block(), range(p.input_chunks)
+        own = chunks if p.ranks == 2 else [me.number]
+        block.phase("reduce-scatter")
+        for you in me.others:
+            for chunk in chunks if p.ranks == 2 else [you.number]:
+                block.post(me.input[chunk], you.scratch[me.number * p.ranks + chunk])
+        for you in me.others:
+            block.signal(arrived[you.number])
+        block.wait(arrived[me.number], p.ranks - 1)
+        for chunk in own:
+            got = [me.scratch[you.number * p.ranks + chunk] for you in me.others]
+            block.reduce([me.input[chunk], *got], me.output[chunk])
+        if p.ranks == 2:
+            continue
+        block.phase("all-gather")
+        for you in me.others:
+            block.post(me.output[me.number], you.output[me.number])
+        for you in me.others:
+            block.signal(gathered[you.number])
+        block.wait(gathered[me.number], p.ranks - 1)
+
+
+@algorithm(
+    "all_reduce",
+    "two_level",
+    "as hierarchical, by all pairs in one thread block of each channel, and without slices",
+)
+def all_reduce_two_level(p: Program) -> None:
     width, nodes = _nodes(p)
     near, far, back, last = ([p.semaphore(r) for r in range(p.ranks)] for _ in range(4))
     for r in range(p.ranks):

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
 
 from astranb.collectives.language.collective import COLLECTIVES, collective_kind
+from astranb.collectives.language.contract import Contract
 from astranb.collectives.language.fifo import POSTED_LINES, Cut, nccl_cut
+from astranb.collectives.language.layout import ChunkLayout
+from astranb.collectives.language.parameters import (
+    ParameterValue,
+    algorithm_name,
+    bind_parameters,
+    check_values,
+    title_of,
+    unwrapped,
+)
 from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
@@ -17,7 +27,8 @@ from astranb.net.shape import Shape
 
 __all__ = ["ALGORITHMS", "Algorithm", "Collective", "algorithm", "algorithms", "find"]
 
-Writer: TypeAlias = Callable[[Program], None]
+Writer: TypeAlias = Callable[..., None]
+"""A function over a program, and over the algorithm's parameters."""
 
 _BYTES_PER_CHANNEL = 2048  # below this a channel has too few lines to be worth its semaphores
 _STEP_BYTES = 65_536  # NCCL's chunk of NVLS from 64 MiB to 1 GiB on eight GPUs (src/enqueue.cc)
@@ -37,6 +48,7 @@ class Algorithm:
     whole: bool = False
     stepwise: bool = False
     fifo: bool = False
+    any_chunks: bool = False
 
 
 ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
@@ -53,6 +65,7 @@ def algorithm(
     whole: bool = False,
     stepwise: bool = False,
     fifo: bool = False,
+    any_chunks: bool = False,
 ) -> Callable[[Writer], Writer]:
     """Register a function as an algorithm of a collective.
 
@@ -78,6 +91,8 @@ def algorithm(
     fifo : bool
         Whether ranks send through a buffer with slots, as NCCL's rings do; one that is also ``stepwise``
         fills a slot in each step.
+    any_chunks : bool
+        Whether it works with any number of chunks: a collective with ``chunks=`` may run it.
 
     Returns
     -------
@@ -89,7 +104,7 @@ def algorithm(
     def register(write: Writer) -> Writer:
         text = summary or (write.__doc__ or "").strip().partition("\n")[0]
         ALGORITHMS[collective, name] = Algorithm(
-            collective, name, text, write, power_of_two, protocols, whole, stepwise, fifo
+            collective, name, text, write, power_of_two, protocols, whole, stepwise, fifo, any_chunks
         )
         return write
 
@@ -148,6 +163,13 @@ class Collective:
         ``"Simple"``, ``"LL"`` or ``"LL128"``.
     chunk_bytes : int, optional
         What a channel moves of a chunk in one step, at most; for algorithms that work in steps.
+    chunks : int, optional
+        Chunks of the larger of a rank's two buffers; by default those that the algorithm asks for
+        (:meth:`Program.chunks`), else one for each rank, or 8 of a broadcast or reduction.
+    params : dict of str to bool, int, float or str
+        Values of the algorithm's parameters, which are those of its function behind the program.
+    contract : Contract, optional
+        What a collective of one's own promises; ``size`` is 0 until the number of ranks is known.
     """
 
     subject: ClassVar = "collective"
@@ -160,43 +182,75 @@ class Collective:
     root: int = 0
     protocol: str = "Simple"
     chunk_bytes: int | None = None
+    contract: Contract | ChunkLayout | None = None
+    chunks: int | None = None
+    params: dict[str, ParameterValue] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse what no collective can be; a saved simulation may hold anything."""
-        _check_routed(self.name, routed=self.routed)
+        if self.contract is None:
+            _check_routed(self.name, routed=self.routed)
         check_protocol(self.protocol)
         if not isinstance(self.algorithm, str) and not callable(self.algorithm):
             raise InputError(
                 f"algorithm must be a name or a function, got {self.algorithm!r:.80}", where="algorithm"
             )
-        if not isinstance(self.size, int) or self.size < 1:
+        if not isinstance(self.size, int) or self.size < (1 if self.contract is None else 0):
             raise InputError("size must be at least 1 B", where="size")
         if self.channels is not None and (not isinstance(self.channels, int) or self.channels < 1):
             raise InputError(f"channels must be at least 1, got {self.channels!r:.80}", where="channels")
         chunk = self.chunk_bytes
+        if chunk is not None and self.contract is not None:
+            hint = "give the sizes in the contract"
+            raise InputError("does not apply to a contract", where="chunk_bytes", hint=hint)
         if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
             raise InputError(f"chunk_bytes must be at least 1, got {chunk!r:.80}", where="chunk_bytes")
+        if self.chunks is not None:
+            collective_kind(self.name).chunk_counts(1, self.chunks)
+        check_values(self.params)
 
     @classmethod
     def of(
         cls,
-        name: str,
-        size: int | str,
+        name: str | Contract,
+        size: int | str | None = None,
         algorithm: str | Writer | None = None,
         *,
         channels: int | None = None,
         root: int = 0,
         protocol: str = "Simple",
         chunk_bytes: int | None = None,
+        chunks: int | None = None,
+        params: Mapping[str, ParameterValue] | None = None,
     ) -> Collective:
         """Check the parameters and return the collective.
+
+        ``functools.partial`` of a function stands for the function with these ``params``. Instead of the
+        name of a collective, a :class:`Contract` is one of your own: it has the sizes, so that ``size`` is
+        left out, and needs a function as ``algorithm`` (see :meth:`Contract.like`).
 
         Raises
         ------
         InputError
             Unknown collective, algorithm or protocol, a size that cannot be parsed or is 0,
-            fewer than one channel.
+            fewer than one channel, chunks of an algorithm that has its own, a parameter that the
+            algorithm does not have, or one without a value.
+
+        Examples
+        --------
+        >>> def shift(p, *, distance=1):
+        ...     for me in p.everyone:
+        ...         me.block().put(me.input[0], p.rank((me.number + distance) % p.ranks).output[0])
+        >>> Collective.of("custom", "1 MiB", shift, params={"distance": 2}).title
+        'custom/shift(distance=2)'
         """
+        if isinstance(name, Contract):
+            if chunks is not None:
+                hint = "give the sizes of its chunks in the contract"
+                raise InputError("does not apply to a contract", where="chunks", hint=hint)
+            return cls._of_contract(name, size, algorithm, channels, root, protocol, chunk_bytes, params)
+        if size is None:
+            raise InputError("the size is needed", where="size", hint="for example '1 MiB'")
         _check_routed(name, routed=cls.routed)
         default = collective_kind(name).default
         chosen = algorithm if algorithm is not None else default
@@ -207,29 +261,120 @@ class Collective:
                 hint="give a file of an algorithm, or a function",
             )
         check_protocol(protocol)
+        chosen, values = unwrapped(chosen, params)
+        check_values(values)
         if isinstance(chosen, str):
-            able = find(name, chosen).protocols
+            found = find(name, chosen)
+            able = found.protocols
             if protocol not in able:
                 raise InputError(
                     f"{name}/{chosen} does not support protocol {protocol}",
                     where="protocol",
                     hint=f"use {' or '.join(able)}, or another algorithm",
                 )
+            if chunks is not None and not found.any_chunks:
+                raise InputError(f"{name}/{chosen} has its own chunks", where="chunks", hint="leave it out")
+            bind_parameters(found.write, values)
         size_in_bytes = size_bytes(size)
         if hasattr(chosen, "fitted"):  # a plan from a file
+            if chunks is not None or values:
+                what = "a plan from a file has its own"
+                raise InputError(what, where="params" if values else "chunks", hint="leave it out")
             protocol = chosen.fitted(name, size_in_bytes, protocol)
-        return cls(name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes)
+        elif callable(chosen):
+            bind_parameters(chosen, values)
+        return cls(
+            name, size_in_bytes, chosen, channels, root, protocol, chunk_bytes, chunks=chunks, params=values
+        )
+
+    @classmethod
+    def _of_contract(
+        cls,
+        contract: Contract,
+        size: int | str | None,
+        algorithm: str | Writer | None,
+        channels: int | None,
+        root: int,
+        protocol: str,
+        chunk_bytes: int | None,
+        params: Mapping[str, ParameterValue] | None,
+    ) -> Collective:
+        if size is not None:
+            hint = "leave it out: its inputs and outputs have sizes"
+            raise InputError("does not apply to a contract", where="size", hint=hint)
+        if root:
+            hint = "let post name the rank"
+            raise InputError("does not apply to a contract", where="root", hint=hint)
+        chosen: Any
+        chosen, values = unwrapped(algorithm, params)
+        if isinstance(chosen, str) and contract.base:
+            cls.of(contract.base, 1, chosen, protocol=protocol, params=values)  # an error if there is none
+        elif not callable(chosen):
+            what = f"contract {contract.name!r} has no algorithm" + (f" {chosen!r:.80}" if chosen else "")
+            raise InputError(what, where="algorithm", hint="give a function over a program")
+        elif hasattr(chosen, "fitted"):  # a plan from a file
+            size = contract.size(chosen.ranks) if hasattr(chosen, "ranks") else 0
+            protocol = chosen.fitted(contract.name, size, protocol)
+        else:
+            bind_parameters(chosen, values)
+        return cls(
+            contract.name, 0, chosen, channels, contract.root, protocol, chunk_bytes,
+            contract=contract, params=values,
+        )  # fmt: skip
+
+    def on_ranks(self, ranks: int) -> Collective:
+        """Return it for a number of ranks: of a contract the size is known then.
+
+        Raises
+        ------
+        InputError
+            The contract is not for this number of ranks, or cannot be met.
+
+        Examples
+        --------
+        >>> swap = Contract(
+        ...     inputs=lambda r: 4096, outputs=lambda r: 4096, post=lambda r, k: {(1 - r, 0)}, name="swap"
+        ... )
+        >>> def direct(p):
+        ...     for me in p.everyone:
+        ...         me.block().put(me.input[0], me.right.output[0])
+        >>> one = Collective.of(swap, algorithm=direct)
+        >>> one.size, one.on_ranks(2).size
+        (0, 4096)
+        """
+        if not isinstance(self.contract, Contract):
+            return self
+        layout = self.contract.on(ranks)
+        return replace(self, size=layout.size, contract=layout)
+
+    def bus_factor(self, ranks: int) -> float | None:
+        """Return the factor from algorithm to bus bandwidth; None for a contract that gives none.
+
+        Examples
+        --------
+        >>> Collective.of("all_gather", 4096).bus_factor(8)
+        0.875
+        """
+        if self.contract is None:
+            return COLLECTIVES[self.name].busbw(ranks)
+        layout = self.contract.on(ranks) if isinstance(self.contract, Contract) else self.contract
+        return layout.busbw
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is known what its outputs must hold."""
+        return self.contract is not None or not COLLECTIVES[self.name].silent
 
     @property
     def title(self) -> str:
-        """``all_reduce/ring``, followed by the protocol unless it is Simple: ``all_reduce/ring/LL``."""
+        """``all_reduce/ring``, with parameters ``all_reduce/f(slices=8)``; and ``/LL`` unless Simple."""
         protocol = "" if self.protocol == "Simple" else f"/{self.protocol}"
-        return f"{self.name}/{self.algorithm_name}{protocol}"
+        return f"{self.name}/{self.algorithm_name}{title_of(self.params)}{protocol}"
 
     @property
     def algorithm_name(self) -> str:
         """Name of the algorithm or of its function."""
-        return self.algorithm if isinstance(self.algorithm, str) else self.algorithm.__name__
+        return algorithm_name(self.algorithm)
 
     def program(self, ranks: int, shape: Shape | int | None = None) -> Program:
         """Build the program for a number of ranks.
@@ -245,8 +390,15 @@ class Collective:
         InputError
             The algorithm cannot run on this number of ranks, or the root is not one of them.
         """
-        kind = COLLECTIVES[self.name]
-        found = find(self.name, self.algorithm) if isinstance(self.algorithm, str) else None
+        if isinstance(self.contract, Contract):
+            return self.on_ranks(ranks).program(ranks, shape)
+        layout = self.contract
+        if layout is not None and layout.ranks != ranks:
+            raise InputError(f"it is for {layout.ranks} ranks, not {ranks}", where=f"contract {self.name!r}")
+        kind = COLLECTIVES["custom" if layout is not None else self.name]
+        chunks = layout.counts if layout else kind.chunk_counts(ranks, self.chunks)
+        name = layout.base if layout is not None else self.name
+        found = find(name, self.algorithm) if isinstance(self.algorithm, str) else None
         fewest = 2 if found else 1
         if ranks < fewest:
             raise InputError(
@@ -267,11 +419,11 @@ class Collective:
         channels = self.channels or getattr(self.algorithm, "channels", None)  # a plan has its own
         share = 1 if found and found.whole else ranks
         channels = channels or max(1, min(_MOST_CHANNELS, -(-self.size // (share * _BYTES_PER_CHANNEL))))
-        each = -(-self.size // (max(kind.input_chunks(ranks), kind.output_chunks(ranks)) * channels))
+        each = -(-self.size // (max(chunks) * channels))
         cut = Cut()
         step = self.chunk_bytes or min(each, _STEP_BYTES) if found and found.stepwise else None
         if found and found.fifo:
-            cut = nccl_cut(self.name, self.protocol, each, step)
+            cut = nccl_cut(name, self.protocol, each, step)
         elif step:
             cut = Cut(rounds=-(-each // step))
         if (
@@ -284,29 +436,34 @@ class Collective:
             self.title,
             ranks=ranks,
             channels=channels,
-            input_chunks=kind.input_chunks(ranks),
-            output_chunks=kind.output_chunks(ranks),
+            input_chunks=chunks[0],
+            output_chunks=chunks[1],
             root=self.root,
             protocol=self.protocol,
             shape=Shape(shape) if isinstance(shape, int) else shape,
             size=self.size,
             cut=cut,
         )
+        program.library, program.layout = find, layout
         if program.shape.rdma and program.per_node < ranks and not program.nics_move:
             program.lines_per_sm = POSTED_LINES
-        write = found.write if found else self.algorithm
+        if self.chunks is not None:
+            program.chunks(self.chunks)
+        chosen: Any = found.write if found else self.algorithm
+        write = chosen if hasattr(chosen, "fitted") else bind_parameters(chosen, self.params)
         for channel in range(channels):
             program.channel = channel
             try:
-                write(program)  # type: ignore[operator]  # a str was resolved above
+                write(program)
             except AstranbError:
                 raise
             except Exception as error:  # whatever a user's algorithm raises
                 raise InputError(
                     f"{type(error).__name__}: {error}", where=f"algorithm {self.title}"
                 ) from error
-        for block in list(program.blocks):
-            block.finish()
-        if not hasattr(write, "fitted"):  # a plan lists its packets itself
+        program.finish()
+        if layout is not None:
+            program.share_memory(layout)
+        if not hasattr(chosen, "fitted"):  # a plan lists its packets itself
             to_packets(program)
         return program

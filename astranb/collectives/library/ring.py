@@ -6,11 +6,14 @@ JPDC 2009.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from astranb.collectives.language.fifo import Cut
 from astranb.collectives.language.program import PROTOCOLS, Program
 
 from .registry import algorithm
 
-__all__: list[str] = []
+__all__ = ["around"]
 
 
 @algorithm(
@@ -21,12 +24,45 @@ __all__: list[str] = []
     fifo=True,
 )
 def all_reduce_ring(p: Program) -> None:
-    n, ring = p.ranks, p.ring()
-    wires = p.connections(2 * (n - 1) * p.cut.of_channel)
+    around(p, p.ring(), list(p.rounds()))
+
+
+@algorithm(
+    "all_reduce",
+    "bidirectional_ring",
+    "a ring in each direction, for half of every chunk each: both directions of all links are used",
+    protocols=PROTOCOLS,
+)
+def all_reduce_bidirectional_ring(p: Program) -> None:
+    p.cut = Cut(slices=2)
+    around(p, p.ring(), [range(1)])
+    around(p, p.ring()[::-1], [range(1, 2)])
+
+
+def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
+    """Reduce slices of all chunks around a ring, and then gather the sums around it.
+
+    Parameters
+    ----------
+    p : Program
+    ring : sequence of int
+        All ranks in the order of the ring.
+    rounds : sequence of range
+        Slices of each chunk that go around the ring together.
+
+    Examples
+    --------
+    >>> from astranb.collectives import Program
+    >>> p = Program("ring", ranks=3, channels=1, input_chunks=3, output_chunks=3)
+    >>> around(p, [0, 2, 1], [range(1)])
+    >>> len(p.blocks)
+    3
+    """
+    n, wires = p.ranks, p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp, out = p.block(r), p.input(r), p.output(r)
-        for of_round in p.rounds():
+        for of_round in rounds:
             for step in range(2 * n - 1):
                 chunk = ring[(place - step) % n]
                 if step < n - 1:
@@ -50,7 +86,7 @@ def all_reduce_ring(p: Program) -> None:
 @algorithm("all_gather", "ring", "every chunk travels around the ring", protocols=PROTOCOLS, fifo=True)
 def all_gather_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    wires = p.connections((n - 1) * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, out = p.block(r), p.output(r)
@@ -71,7 +107,7 @@ def all_gather_ring(p: Program) -> None:
 @algorithm("reduce_scatter", "ring", "partial sums travel around the ring", protocols=PROTOCOLS, fifo=True)
 def reduce_scatter_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring()
-    wires = p.connections((n - 1) * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp = p.block(r), p.input(r)
@@ -95,10 +131,11 @@ def reduce_scatter_ring(p: Program) -> None:
     "chunks follow one another down a chain that starts at the root",
     protocols=PROTOCOLS,
     fifo=True,
+    any_chunks=True,
 )
 def broadcast_ring(p: Program) -> None:
     n, ring = p.ranks, p.ring(p.root)
-    wires = p.connections(p.output_chunks * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, out = p.block(r), p.output(r)
@@ -115,11 +152,15 @@ def broadcast_ring(p: Program) -> None:
 
 
 @algorithm(
-    "reduce", "ring", "partial sums of chunk after chunk travel down a chain that ends at the root", fifo=True
+    "reduce",
+    "ring",
+    "partial sums of chunk after chunk travel down a chain that ends at the root",
+    fifo=True,
+    any_chunks=True,
 )
 def reduce_ring(p: Program) -> None:
     n, ring = p.ranks, (*p.ring(p.root)[1:], p.root)
-    wires = p.connections(p.output_chunks * p.cut.of_channel)
+    wires = p.connections()
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp = p.block(r), p.input(r)

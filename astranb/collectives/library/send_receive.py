@@ -41,7 +41,7 @@ def _send_and_receive(p: Program, to: Callable[[Rank], Sequence[Rank]], together
     pairs = []
     for number in range(p.channels):
         p.channel = number
-        wires = p.connections(p.cut.of_channel)
+        wires = p.connections()
         for me in p.everyone:
             for you in to(me):
                 if you == me:

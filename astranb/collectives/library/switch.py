@@ -26,6 +26,13 @@ def all_reduce_switch(p: Program) -> None:
     p.barrier(blocks)
 
 
+@algorithm(
+    "all_reduce", "switch_ring", "four fifths of the bytes by a switch, the rest around a ring beside it"
+)
+def all_reduce_switch_ring(p: Program) -> None:
+    p.split({"switch": 0.8, "ring": 0.2})
+
+
 @algorithm("reduce_scatter", "switch", "every rank lets a switch add its chunk of all")
 def reduce_scatter_switch(p: Program) -> None:
     blocks = [me.block() for me in p.everyone]
@@ -45,7 +52,7 @@ def all_gather_switch(p: Program) -> None:
     p.barrier(blocks)
 
 
-@algorithm("broadcast", "switch", "the root lets a switch store everything to all")
+@algorithm("broadcast", "switch", "the root lets a switch store everything to all", any_chunks=True)
 def broadcast_switch(p: Program) -> None:
     root = p.rank(p.root)
     block = root.block()

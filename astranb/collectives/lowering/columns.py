@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.collectives.language.operation import BUFFERS, OPERATION_COLUMNS, unpack_place
+from astranb.collectives.language.operation import BUFFERS, OPERATION_COLUMNS, unpack_flags, unpack_place
 from astranb.collectives.language.program import Program
 from astranb.core.errors import InputError
 
@@ -29,6 +29,8 @@ class ProgramColumns:
         ``line`` a number of ``Program.lines``, ``sources`` and ``targets`` are counts.
     relaxed : ndarray of bool
         Whether a signal does not wait for the stores before it.
+    behind : ndarray
+        Of a signal that only follows the stores of the block's last moves: of how many; else 0.
     op, rank, buffer, index, channel : ndarray
         Of each source and target, operation by operation, sources first.
     """
@@ -45,6 +47,7 @@ class ProgramColumns:
     in_switch: np.ndarray
     line: np.ndarray
     relaxed: np.ndarray
+    behind: np.ndarray
     first_chunk: np.ndarray
     op: np.ndarray
     rank: np.ndarray
@@ -109,6 +112,7 @@ def columns_of(program: Program, order: list[int]) -> ProgramColumns:
     )
     rank, channel, buffer = unpack_place(chunks[::2])
     moved = sources + targets
+    relaxed, in_switch, behind = unpack_flags(flags)
     return ProgramColumns(
         order=order,
         first_op=np.concatenate([[0], np.cumsum(counts)]),
@@ -119,9 +123,10 @@ def columns_of(program: Program, order: list[int]) -> ProgramColumns:
         targets=targets,
         semaphore=semaphore,
         value=value,
-        in_switch=flags >> 1,
+        in_switch=in_switch,
         line=line,
-        relaxed=(flags & 1).astype(bool),
+        relaxed=relaxed,
+        behind=behind,
         first_chunk=np.cumsum(moved) - moved,
         op=np.repeat(np.arange(len(kind)), moved),
         rank=rank,

@@ -13,7 +13,7 @@ from astranb.gpu import tables as t
 
 from .columns import ProgramColumns
 
-__all__ = ["Pace", "paces", "paces_of"]
+__all__ = ["Pace", "moves_behind", "paces", "paces_of"]
 
 
 class Pace(NamedTuple):
@@ -39,6 +39,7 @@ def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
 
     A block waits for its earlier stores at a fence, before it announces them with a signal, and
     before a move that accesses what they wrote, or a product that reads it; at a ``waitcnt`` for some.
+    It does not wait where a signal is behind some of them: this one waits, and the block goes on.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def paces(block: Block, sources: Sequence[Sequence[int]], targets: Sequence[Sequ
     for i, (op, reads, writes) in enumerate(zip(block.operations, sources, targets, strict=True)):
         move = op.kind == "move"
         fence = 0
-        if op.kind == "fence" or (op.kind == "signal" and not op.relaxed and moves):
+        if op.kind == "fence" or (op.kind == "signal" and not (op.relaxed or op.behind) and moves):
             fence = t.ACKNOWLEDGED | t.SYSTEM_WIDE
         elif any(stored.get(n, -1) >= clean for n in (*reads, *writes)):
             fence = t.ACKNOWLEDGED
@@ -109,13 +110,14 @@ def paces_of(
     )
     firsts = c.first_op.tolist()
     value = c.value.tolist()
-    columns = zip(c.kind.tolist(), c.relaxed.tolist(), written, read, stored.tolist(), strict=True)
+    free = (c.relaxed | (c.behind > 0)).tolist()
+    columns = zip(c.kind.tolist(), free, written, read, stored.tolist(), strict=True)
     counted: list[tuple[int, int, int]] = []
     moves: list[int] = []  # of the block since the last fence
     block = 0
     clean = 0  # stores since this operation are not acknowledged
     loop = -1  # where the moves began that warps may still execute, -1: there are none
-    for op, (kind, relaxed, writer, reader, store) in enumerate(columns):
+    for op, (kind, goes_on, writer, reader, store) in enumerate(columns):
         while op == firsts[block]:
             clean, loop, block = op, -1, block + 1
             moves = []
@@ -138,7 +140,7 @@ def paces_of(
                 clean = moves[0] if moves else op
         else:
             loop = -1
-            dirty = kind == signal and not relaxed and store >= clean
+            dirty = kind == signal and not goes_on and store >= clean
             fence = t.ACKNOWLEDGED | t.SYSTEM_WIDE if kind == flush or dirty else 0
         if fence:
             fences[op] = fence
@@ -146,6 +148,21 @@ def paces_of(
         if kind == move:
             moves.append(op)
     return np.array(fences, np.int64), np.array(aheads, bool), np.array(counted, np.int64).reshape(-1, 3).T
+
+
+def moves_behind(c: ProgramColumns) -> np.ndarray:
+    """Return for each signal behind stores how many operations back the first of its moves is; else 0."""
+    back = np.zeros(len(c.kind), np.int64)
+    signals = np.flatnonzero(c.behind > 0)
+    if len(signals):
+        moves = np.flatnonzero(c.kind == KINDS.index("move"))
+        of_block = np.searchsorted(moves, c.first_op[c.block[signals]])
+        last = np.searchsorted(moves, signals)
+        first = np.maximum(of_block, last - c.behind[signals])
+        there = first < last
+        back[signals[there]] = signals[there] - moves[first[there]]
+        back[signals[~there]] = 0
+    return back
 
 
 def _before(c: ProgramColumns, chunk_of: np.ndarray, is_source: np.ndarray) -> tuple[list[int], list[int]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import gcd
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from astranb.core.state import allocate
 from astranb.gpu import tables as t
 
 from .columns import ChunkKeys, ProgramColumns, columns_of, distinct
-from .fences import paces_of
+from .fences import moves_behind, paces_of
 
 __all__ = ["Extents", "Lowered", "check_packets", "lower", "tile_work"]
 
@@ -115,6 +115,10 @@ class Lowered:
     lines_per_sm: int = 0
     source: ProgramSource = field(default_factory=ProgramSource)
 
+    def by_rank(self, times: np.ndarray) -> np.ndarray:
+        """Return how often something of each rank is there, from how often each contribution is."""
+        return times if self.layout is None else self.layout.by_rank(times)
+
 
 def lower(
     program: Program,
@@ -163,6 +167,9 @@ def lower(
     stage("operations", 0.7)
     order = in_order(program)
     c = columns_of(program, order)
+    if program.layout is not None:
+        buffer, index = program.layout.placed(c.rank, c.buffer, c.index)
+        c = replace(c, buffer=buffer, index=index)
     part, whole = _PACKET_DATA.get(program.protocol, _PACKET_DATA["LL"])
     packet_bytes = line_bytes * part // whole
     slices, slice_of, lines, flags = _slices(
@@ -186,9 +193,11 @@ def lower(
     blocks["last_op"] = c.first_op[1:]
     blocks["engine"] = units
     listed = [program.blocks[b] for b in order]
-    blocks["warps"] = [block.warps or -(-block.lines_ahead // unroll) for block in listed]
+    blocks["warps"] = [block.warp_count or -(-block.lines_ahead // unroll) for block in listed]
+    blocks["role"] = [0 if block.thread_block is None else block.thread_block.roles.index(block) for block in listed]
     shares = np.array([block.per_sm for block in listed], np.int64)
     blocks["held"] = np.where(shares > 0, t.ROOM // np.maximum(1, shares), np.where(held > 0, held, t.SHARE))
+    blocks["held"][blocks["role"] > 0] = 0  # the first role holds the place of all
     blocks["kernel"] = [program.blocks[b].kernel for b in order]
     phase_names = tuple(program.phases) or (program.name,)  # every operation is of a phase
     phases = allocate(len(phase_names), t.PHASE)
@@ -240,7 +249,7 @@ class Extents:
 
     Inputs and outputs follow from the collective: its data is ceil(size / line) lines,
     cut into equal chunks of whole lines, of which the last ones may be short or empty;
-    or from the program's layout, whose chunks are of one size.
+    or from the program's layout, which has a size for each chunk.
     A slice of scratch is as large as what is stored there.
     """
 
@@ -249,55 +258,98 @@ class Extents:
         self.parts = max(program.input_chunks, program.output_chunks)
         total = -(-size // line_bytes)
         self.chunk_lines = -(-total // self.parts)
-        self.slice_lines = -(-self.chunk_lines // program.width)
         self.total = total
 
     @property
     def uniform(self) -> bool:
         """Whether all slices of inputs and outputs have the same size."""
-        if self.program.layout is not None:
-            return True
+        layout = self.program.layout
+        if layout is not None:
+            sizes = np.concatenate([layout.inputs[2], layout.outputs[2]])
+            least, most = int(sizes.min(initial=sizes.max(initial=0))), int(sizes.max(initial=0))
+            cut = 1 if layout.whole else self.program.width
+            return 0 < least == most and (cut == 1 or most % (cut * self.line_bytes) == 0)
         slices = self.parts * self.program.width
-        return self.size == slices * self.slice_lines * self.line_bytes
+        each = -(-self.chunk_lines // self.program.width)
+        return not self.program.weights and self.size == slices * each * self.line_bytes
 
     def place(self, chunk: Chunk) -> int:
         """Return the part of the collective's data that an input or output chunk is."""
-        one_part = self.program.input_chunks if chunk.buffer == "input" else self.program.output_chunks
-        # In an all-to-all, what a rank receives is every other rank's part for this rank.
-        mine = (one_part == 1 and self.parts > 1) or (self.kind == "all_to_all" and chunk.buffer == "output")
-        return chunk.rank if mine and self.kind != "custom" else chunk.index
+        return int(self._part(chunk.buffer, chunk.rank, chunk.index))
+
+    def _part(self, buffer: str, rank: Any, index: Any) -> Any:
+        """Return the part of the data that chunks of one buffer are: integers, or arrays of them."""
+        if self.kind == "custom":
+            return index
+        count = self.program.input_chunks if buffer == "input" else self.program.output_chunks
+        if self.kind == "all_to_all" and buffer == "output":
+            each = count // self.program.ranks  # what comes from a rank is its chunks for this rank
+            return rank * each + index % each
+        return rank * count + index if count < self.parts else index
+
+    def _cut(self, lines: Any, number: Any) -> tuple[Any, Any]:
+        """Return the first line and the number of lines of a slice of chunks: all alike, or by weight."""
+        weights = np.cumsum([0.0, *self.program.weights])
+        if len(weights) == 1:
+            each = -(-lines // self.program.width)
+            return number * each, each
+        each = -(-lines // self.program.channels)
+        channel, part = number // (len(weights) - 1), number % (len(weights) - 1)
+        first, end = (np.rint(each * weights[of] / weights[-1]).astype(np.int64) for of in (part, part + 1))
+        return channel * each + first, end - first
 
     def of_part(self, part: int, channel: int) -> tuple[int, int]:
         """Lines and bytes of one channel's slice of one part of the data."""
-        layout = self.program.layout
-        if layout is not None:
-            return layout.lines(self.line_bytes), layout.chunk_bytes
         end = min(self.total, (part + 1) * self.chunk_lines)
-        first = part * self.chunk_lines + channel * self.slice_lines
-        lines = max(0, min(end, first + self.slice_lines) - first)
+        first, most = map(int, self._cut(self.chunk_lines, channel))
+        first += part * self.chunk_lines
+        lines = max(0, min(end - first, most))
         return lines, min(lines * self.line_bytes, max(0, self.size - first * self.line_bytes))
+
+    def of_chunk(self, chunk: Chunk) -> tuple[int, int]:
+        """Lines and bytes of an input or output chunk."""
+        if self.program.layout is None:
+            return self.of_part(self.place(chunk), chunk.channel)
+        row = np.array([[chunk.rank], [BUFFERS.index(chunk.buffer)], [chunk.index], [chunk.channel]])
+        lines, size = self.of_chunks(row)
+        return int(lines[0]), int(size[0])
 
     def of_chunks(self, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lines and bytes of input and output chunks: rows of rank, buffer, index and channel."""
         rank, buffer, index, channel = chunks
-        layout = self.program.layout
-        if layout is not None:
-            return np.full_like(index, layout.lines(self.line_bytes)), np.full_like(index, layout.chunk_bytes)
-        one = [
-            (count == 1 and self.parts > 1)
-            for count in (self.program.input_chunks, self.program.output_chunks)
-        ]
-        mine = np.where(buffer == 0, one[0], one[1] or self.kind == "all_to_all")
-        part = np.where(mine, rank, index) if self.kind != "custom" else index
+        if self.program.layout is not None:
+            return self._of_layout(self.program.layout, chunks)
+        part = np.where(buffer == 0, self._part("input", rank, index), self._part("output", rank, index))
         end = np.minimum(self.total, (part + 1) * self.chunk_lines)
-        first = part * self.chunk_lines + channel * self.slice_lines
-        lines = np.maximum(0, np.minimum(end, first + self.slice_lines) - first)
+        first, most = self._cut(self.chunk_lines, channel)
+        first = first + part * self.chunk_lines
+        lines = np.maximum(0, np.minimum(end - first, most))
         return lines, np.minimum(lines * self.line_bytes, np.maximum(0, self.size - first * self.line_bytes))
+
+    def _of_layout(self, layout: ChunkLayout, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lines and bytes of slices of the chunks of a layout; a chunk that does not exist is an error."""
+        rank, buffer, index, channel = chunks
+        size = np.zeros(len(index), np.int64)
+        for number, of in enumerate((layout.inputs, layout.outputs)):
+            mine = np.flatnonzero(buffer == number)
+            at = layout.find(BUFFERS[number], rank[mine], index[mine])
+            for row in mine[at < 0][:1].tolist():
+                raise InputError(
+                    f"{BUFFERS[number]}[{index[row]}] of rank {rank[row]} does not exist",
+                    where=f"program {self.program.name!r}",
+                )
+            size[mine] = of[2, at]
+        lines = -(-size // self.line_bytes)
+        if layout.whole:
+            return lines, size
+        first, most = self._cut(lines, channel)
+        lines = np.clip(lines - first, 0, most)
+        return lines, np.minimum(lines * self.line_bytes, np.maximum(0, size - first * self.line_bytes))
 
     def _fixed(self, chunk: Chunk, size: int) -> tuple[int, int]:
         """Return the lines and bytes of a chunk that a product reads or stores."""
         if chunk.buffer in ("input", "output"):
-            found = self.of_part(self.place(chunk), chunk.channel)
+            found = self.of_chunk(chunk)
             if found[1] != size:
                 raise ProgramError(
                     f"{chunk} has {found[1]:,} B, a product reads or stores {size:,} B there",
@@ -319,7 +371,7 @@ class Extents:
         moves = [op for op in operations if op.kind == "move"]
         for chunk in chain.from_iterable((*op.sources, *op.targets) for op in moves):
             if chunk.buffer in ("input", "output") and chunk not in known:
-                known[chunk] = self.of_part(self.place(chunk), chunk.channel)
+                known[chunk] = self.of_chunk(chunk)
         open_moves = moves
         while open_moves:
             still_open = []
@@ -410,7 +462,7 @@ def _one_by_one(
     """Determine the extents operation by operation, with the error for the first that does not fit."""
     known = extents.settle([op for b in c.order for op in program.blocks[b].operations])
     rows = (Chunk(rank, BUFFERS[buffer], index, ch) for rank, buffer, index, ch in chunks.T.tolist())
-    found = [known.get(c) or extents.of_part(extents.place(c), c.channel) for c in rows]
+    found = [known.get(c) or extents.of_chunk(c) for c in rows]
     lines, size = np.array(found, np.int64).reshape(-1, 2).T
     return lines, size
 
@@ -437,8 +489,12 @@ def _slices(
     moved = names.keys(c.rank, c.buffer, c.index, c.channel)
     rank = np.arange(program.ranks)[:, None, None]
     if program.layout is not None:
-        held = (program.layout.inputs, program.layout.outputs)
-        whole = [names.keys(of, buffer, index, 0) for buffer, (of, index) in enumerate(held)]
+        own = program.layout.outputs[:2, program.layout.places < 0]
+        cut = channel[:1] if program.layout.whole else channel
+        whole = [
+            names.keys(of[:, None], buffer, chunk[:, None], cut).ravel()
+            for buffer, (of, chunk) in enumerate((program.layout.inputs[:2], own))
+        ]
     else:
         whole = [
             names.keys(rank, buffer, index[:count, None], channel).ravel()
@@ -472,10 +528,10 @@ def _slices(
 def _slots(program: Program, names: ChunkKeys, keys: np.ndarray, chunks: np.ndarray) -> np.ndarray:
     """Return for each slice the one whose memory it is in: itself, or the first message of its slot."""
     slot = np.arange(len(keys))
-    if program.cut.slots:
+    if program.slots:
         rank, buffer, index, channel = chunks
         message = np.flatnonzero(index >= FIRST_SLOT)
-        first = first_of_slot(index[message], program.ranks, program.cut.slots)
+        first = first_of_slot(index[message], program.ranks, program.slots)
         own = names.keys(rank[message], buffer[message], first, channel[message])
         slot[message] = np.searchsorted(keys, own)
     return slot
@@ -548,10 +604,13 @@ def _tiles(
 
 
 def _semaphores(program: Program, lines: np.ndarray) -> Records:
-    """Place every semaphore on a line of its own after the buffers of its rank."""
+    """Place every semaphore on a line of its own after the buffers of its rank, or in shared memory."""
     semaphores = allocate(len(program.semaphores), t.SEMAPHORE)
     for number, semaphore in enumerate(program.semaphores):
         semaphores["gpu"][number] = semaphore.rank
+        if semaphore in program.shared:
+            semaphores["line"][number] = t.IN_SHARED
+            continue
         semaphores["line"][number] = lines[semaphore.rank]
         lines[semaphore.rank] += 1
     return semaphores
@@ -600,6 +659,8 @@ def _operations(
     ops["number"] = np.arange(count) - c.first_op[c.block]
     ops["ahead"], ops["before"] = ahead, before
     ops["lines"] = ops["left"] = lines
+    posted = np.flatnonzero(c.behind > 0)
+    ops["before"][posted] = moves_behind(c)[posted]
     at, first_counted, last_counted = counted
     ops["value"][at] = at - last_counted
     ops["before"][at] = last_counted - first_counted + 1
@@ -614,7 +675,8 @@ def _operations(
         table[name][row] = slices[name][slice_of]
     signalling = np.flatnonzero(c.semaphore >= 0)
     row, signalled = (first + c.sources + c.targets)[signalling], c.semaphore[signalling]
-    table["gpu"][row], table["line"][row] = semaphores["gpu"][signalled], semaphores["line"][signalled]
+    table["gpu"][row] = semaphores["gpu"][signalled]
+    table["line"][row] = np.maximum(0, semaphores["line"][signalled])
     table["flag"][_line_by_line(ops, table)] = t.LINE_BY_LINE
     for number, alike in enumerate(_written_again(ops, table, slices), 1):
         ops["value"][alike] = number

@@ -77,14 +77,23 @@ Stores = list[tuple[Chunk, int]]
 def announced(block: Block) -> tuple[dict[int, Stores], Stores]:
     """Find the stores to another rank since the last signal that each signal to that rank announces.
 
-    The second list has the stores that no signal follows. Packets are left out: they announce themselves.
+    A signal behind some moves announces only what these have stored. The second list has the stores that no
+    signal follows. Packets are left out: they announce themselves.
     """
     pending: dict[int, Stores] = {}
     found: dict[int, Stores] = {}
+    moves: list[int] = []
     for place, op in enumerate(block.operations):
+        if op.kind == "move":
+            moves.append(place)
         for chunk in op.targets:
             if chunk.rank != block.rank and chunk.buffer != "packets":
                 pending.setdefault(chunk.rank, []).append((chunk, place))
         if op.semaphore is not None and op.kind == "signal" and op.semaphore.rank != block.rank:
-            found[place] = pending.pop(op.semaphore.rank, [])
+            stores = pending.pop(op.semaphore.rank, [])
+            if op.behind:
+                first = moves[-op.behind :][0] if moves else place
+                pending[op.semaphore.rank] = [store for store in stores if store[1] < first]
+                stores = [store for store in stores if store[1] >= first]
+            found[place] = stores
     return found, [store for stores in pending.values() for store in stores]

@@ -187,7 +187,7 @@ class _Packets:
                 local = op.semaphore.rank == block.rank
                 if local and self.pairing.waiters.get(op.semaphore) != [number]:
                     yield from _store(pending, arrived)
-                    yield op
+                    yield replace(op, behind=0)  # what it was behind may be more moves now
             else:
                 for message in self.arrived[number, place]:
                     chunk = message.chunk
@@ -275,6 +275,8 @@ class _Packets:
         numbers = {old: Semaphore(old.rank, k) for k, old in enumerate(semaphores)}
         self.program.phases = [names[phase] for phase in kept]
         self.program.semaphores = list(numbers.values())
+        shared = self.program.shared
+        self.program.shared = {numbers[old]: shared[old] for old in shared if old in numbers}
         if len(kept) == len(names) and not used:
             return
         for block in self.blocks:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from astranb.collectives.language.collective import COLLECTIVES, promised
+from astranb.collectives.language.layout import ChunkLayout
 from astranb.collectives.language.program import BUFFERS
+from astranb.collectives.language.reduction import Reduction
 from astranb.collectives.lowering.lower import Lowered
 from astranb.core.errors import WrongResult
 from astranb.core.jit import Records
@@ -43,14 +45,18 @@ class Contents:
 
     Attributes
     ----------
-    times : ndarray of int32, shape (slices, ranks)
-        How often each rank's contribution is in the slice.
+    times : ndarray of int32, shape (slices, columns)
+        How often each contribution is in the slice: each rank's, unless a
+        :class:`~astranb.collectives.language.layout.ChunkLayout` has columns of its own.
     chunk : ndarray of int64, shape (slices,)
-        The chunk of those ranks' inputs that it is; ``NOTHING`` or ``MIXED``.
+        The chunk of those ranks' inputs (of a layout: the item) that it is; ``NOTHING`` or ``MIXED``.
+    roundings : ndarray of int64, shape (slices,)
+        How often what is in the slice has been rounded, at most, as far as the numbers are known.
     """
 
     times: np.ndarray
     chunk: np.ndarray
+    roundings: np.ndarray
 
 
 def contents(program: Lowered, ops: Records, operands: Records, slices: Records) -> Contents:
@@ -63,26 +69,31 @@ def contents(program: Lowered, ops: Records, operands: Records, slices: Records)
     ops, operands, slices : recarray
         The present tables.
     """
-    slots = program.layout.slots if program.layout is not None else 1
-    times = np.zeros((len(ops), program.ranks), np.int32)
+    column, item, columns = _own(program, slices)
+    reduction = program.layout.reduction if program.layout is not None else Reduction()
+    add = np.maximum if reduction.repeatable else np.add
+    times = np.zeros((len(ops), columns), np.int32)
     chunk = np.full(len(ops), NOTHING, np.int64)
+    rounded = np.zeros(len(ops), np.int64)
 
-    def held(slice_: np.ndarray, writer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def held(slice_: np.ndarray, writer: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what slices held after these operations wrote them."""
-        found = np.zeros((len(slice_), program.ranks), np.int32)
+        found = np.zeros((len(slice_), columns), np.int32)
         of_chunk = np.full(len(slice_), MIXED, np.int64)
+        roundings = np.zeros(len(slice_), np.int64)
         moved, brought = writer >= 0, np.flatnonzero(writer == INITIAL)
         found[moved], of_chunk[moved] = times[writer[moved]], chunk[writer[moved]]
-        found[brought, slices["gpu"][slice_[brought]]] = 1
-        of_chunk[brought] = slices["chunk"][slice_[brought]] // slots
-        return found, of_chunk
+        roundings[moved] = rounded[writer[moved]]
+        found[brought, column[slice_[brought]]] = 1
+        of_chunk[brought] = item[slice_[brought]]
+        return found, of_chunk, roundings
 
     issued = (ops["kind"] == MOVE) & (ops["issued_ps"] >= 0) & (ops["lines"] > 0)
     # What a rank has computed is its contribution, as what it brought is.
     computed = np.flatnonzero(issued & (ops["sources"] == 0))
     written = operands["slice"][ops["first_target"][computed]]
-    times[computed, slices["gpu"][written]] = 1
-    chunk[computed] = slices["chunk"][written]
+    times[computed, column[written]] = 1
+    chunk[computed] = item[written]
     moved = np.flatnonzero(issued & (ops["sources"] > 0))
     moved = moved[np.argsort(ops["issued_ps"][moved], kind="stable")]
     moved = moved[np.argsort(_levels(moved, ops, operands), kind="stable")]
@@ -91,16 +102,31 @@ def contents(program: Lowered, ops: Records, operands: Records, slices: Records)
     for first, last in _independent(moved, bounds[:-1], seen, len(ops)):
         these = slice(bounds[first], bounds[last])
         starts = bounds[first:last] - bounds[first]
-        found, of_chunk = held(slice_[these], seen[these])
-        times[moved[first:last]] = np.add.reduceat(found, starts)
+        found, of_chunk, roundings = held(slice_[these], seen[these])
+        times[moved[first:last]] = add.reduceat(found, starts)
+        adding = reduction.roundings(ops["sources"][moved[first:last]])
+        rounded[moved[first:last]] = np.maximum.reduceat(roundings, starts) + adding
         least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
         chunk[moved[first:last]] = np.where(least == most, least, MIXED)
-    times, chunk = held(np.arange(len(slices)), slices["writer"])
+    times, chunk, rounded = held(np.arange(len(slices)), slices["writer"])
     writing, empty = slices["writing"] >= 0, slices["writer"] == UNWRITTEN
     times[writing] = 0
     chunk[writing] = MIXED
     chunk[empty & ~writing] = NOTHING
-    return Contents(times, chunk)
+    return Contents(times, chunk, rounded)
+
+
+def _own(program: Lowered, slices: Records) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return column and item of what each slice of an input holds at first, and the number of columns."""
+    gpu, index = slices["gpu"].astype(np.int64), slices["chunk"].astype(np.int64)
+    layout = program.layout
+    if layout is None:
+        return gpu, index, program.ranks
+    at = layout.find("input", gpu, index)
+    known = (slices["buffer"] == BUFFERS.index("input")) & (at >= 0)  # panels are not in a layout
+    column, item = np.zeros_like(gpu), np.full_like(gpu, MIXED)
+    column[known], item[known] = layout.column[at[known]], layout.item[at[known]]
+    return column, item, layout.ranks * layout.most
 
 
 def _sources(moved: np.ndarray, ops: Records) -> tuple[np.ndarray, np.ndarray]:
@@ -157,8 +183,8 @@ class Promise:
     ----------
     slices : ndarray of int64, shape (promised slices,)
         The slices with a promise.
-    times : ndarray of int32, shape (promised slices, ranks)
-        How often each slice must contain each rank's contribution at the end.
+    times : ndarray of int32, shape (promised slices, columns)
+        How often each slice must contain each contribution at the end.
     chunk : ndarray of int64, shape (promised slices,)
         The chunk of those ranks' inputs that it must be.
     """
@@ -175,15 +201,33 @@ class Promise:
 
 def promise(program: Lowered, kind: str, root: int, slices: Records) -> Promise:
     """Return what a collective promises for the slices of a program."""
-    output = np.flatnonzero((slices["buffer"] == BUFFERS.index("output")) & (slices["lines"] > 0))
-    if program.layout is not None:  # slices are in the order of its outputs
-        return Promise(output, program.layout.times, program.layout.item)
+    if program.layout is not None:
+        return _of_layout(program.layout, slices)
+    is_output = slices["buffer"] == BUFFERS.index("output")
+    output = np.flatnonzero(is_output & (slices["lines"] > 0))
     if COLLECTIVES[kind].silent:
         output = output[:0]
     if COLLECTIVES[kind].root_only:
         output = output[slices["gpu"][output] == root]
     rank, index = slices["gpu"][output].astype(np.int64), slices["chunk"][output].astype(np.int64)
-    return Promise(output, *promised(kind, root, program.ranks, rank, index))
+    chunks = int(slices["chunk"][is_output].max(initial=0)) + 1  # the empty ones too
+    return Promise(output, *promised(kind, root, program.ranks, chunks, rank, index))
+
+
+def _of_layout(layout: ChunkLayout, slices: Records) -> Promise:
+    """Return what a layout promises: for each of its outputs, in the memory where it is."""
+    there = np.flatnonzero((slices["buffer"] < 2) & (slices["lines"] > 0))
+    rank, buffer, index = (slices[n][there].astype(np.int64) for n in ("gpu", "buffer", "chunk"))
+    output = np.full(len(there), -1, np.int64)
+    own = buffer == 1
+    output[own] = layout.find("output", rank[own], index[own])
+    sharing = np.flatnonzero(layout.places >= 0)
+    if len(sharing):
+        within = np.full(layout.inputs.shape[1], -1, np.int64)
+        within[layout.places[sharing]] = sharing
+        output[~own] = within[layout.find("input", rank[~own], index[~own])]
+    found = np.flatnonzero(output >= 0)
+    return Promise(there[found], layout.times[output[found]], layout.output_item[output[found]])
 
 
 def check(program: Lowered, kind: str, root: int, ops: Records, operands: Records, slices: Records) -> None:
@@ -203,19 +247,26 @@ def check(program: Lowered, kind: str, root: int, ops: Records, operands: Record
     first, row = int(wrong[0]), int(wanted.slices[wrong[0]])
     chunks = len(np.unique(bad[["gpu", "chunk"]]))
     channel = f", channel {bad[0].channel}" if slices["channel"].any() else ""
-    text = fault_text(held.times[row], wanted.times[first], int(held.chunk[row]), int(wanted.chunk[first]))
+    text = fault_text(
+        held.times[row], wanted.times[first], int(held.chunk[row]), int(wanted.chunk[first]), program.layout
+    )
+    buffer = BUFFERS[bad[0].buffer]
     raise WrongResult(
-        f"{program.name}: wrong result on rank {bad[0].gpu}, output chunk {bad[0].chunk}{channel}: {text}"
+        f"{program.name}: wrong result on rank {bad[0].gpu}, {buffer} chunk {bad[0].chunk}{channel}: {text}"
         + (f" (and {chunks - 1} more chunks)" if chunks > 1 else "")
     )
 
 
-def fault_text(times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: int) -> str:
+def fault_text(
+    times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: int, layout: ChunkLayout | None = None
+) -> str:
     """Describe how contents differ from the promised ones."""
     if chunk == NOTHING:
         return "it was never written"
     if chunk == MIXED and not times.any():
         return "it was written while another write was under way, or from memory that was never written"
+    if layout is not None:
+        return _contribution_text(times, wanted, chunk, wanted_chunk, layout)
     found = []
     missing = [str(r) for r in np.flatnonzero((wanted > 0) & (times == 0))]
     if missing:
@@ -228,4 +279,26 @@ def fault_text(times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: 
         found.append("parts were read while they were being written, or different chunks were added")
     elif chunk != wanted_chunk:
         found.append(f"it holds chunk {chunk} instead of chunk {wanted_chunk}")
+    return "; ".join(found)
+
+
+def _contribution_text(
+    times: np.ndarray, wanted: np.ndarray, chunk: int, wanted_chunk: int, layout: ChunkLayout
+) -> str:
+    """Describe how contents differ from those of a layout, contribution by contribution."""
+    found = []
+    other = chunk not in (MIXED, wanted_chunk)
+    missing = [layout.name(wanted_chunk, k) for k in np.flatnonzero((wanted > 0) & ((times == 0) | other))]
+    there = chunk if other else wanted_chunk
+    extra = [layout.name(there, k) for k in np.flatnonzero((times > 0) & ((wanted == 0) | other))]
+    if missing:
+        found.append(f"{', '.join(missing)} is missing")
+    if not other:
+        found += [
+            f"{layout.name(wanted_chunk, k)} is there {times[k]} times" for k in np.flatnonzero(times > 1)
+        ]
+    if chunk == MIXED:
+        found.append("parts were read while they were being written, or different chunks were added")
+    elif extra:
+        found.append(f"{', '.join(extra)} should not be in it")
     return "; ".join(found)

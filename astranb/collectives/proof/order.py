@@ -5,7 +5,9 @@ Every block executes its operations in order, except that moves which are one lo
 order only where one waits: for a semaphore that could not have risen without a signal, or for
 packets. A store is not yet visible when the next instruction runs, so there are two orders: that an
 operation has *read* what it reads, and that what it *wrote* is visible. A fence (before every signal
-that is not relaxed) makes earlier stores visible; a packet guarantees only its own line.
+that is not relaxed) makes earlier stores visible; a packet guarantees only its own line. A signal
+behind some moves (``put_signal``) makes what these stored visible, and what those did that such signals
+of the block before it are behind: they leave in their order. It says nothing of other stores.
 
 Vector clocks (Lamport 1978; Fidge 1988), one component a block. A packet also shows that the
 operation that stored it has read the line that it sums, which says nothing of the other operations
@@ -51,8 +53,8 @@ class ProgramMemory:
     def __init__(self, program: Program) -> None:
         self.number: dict[Chunk, int] = {}
         self._place: list[int] = []  # the number of the memory; -1 for an empty chunk
-        self._plain = not program.same_memory and not program.cut.slots
-        self._same, self._ranks, self._slots = program.same_memory, program.ranks, program.cut.slots
+        self._plain = not program.same_memory and not program.slots
+        self._same, self._ranks, self._slots = program.same_memory, program.ranks, program.slots
         for block in program.blocks:
             for op in block.operations:
                 for chunk in (*op.sources, *op.targets):
@@ -233,29 +235,35 @@ class _Queues:
 
     def __init__(self) -> None:
         self.pending: set[int] = set()
-        self.of: dict[tuple[int, str], deque[int]] = {}
+        self.of: dict[tuple[int, str], deque[list[int]]] = {}
+        self.left: dict[int, int] = {}  # roles of each thread block that have not ended
 
     def following(self, block: Block) -> list[int]:
-        """Return the block that becomes resident when another one ends, if there is one."""
+        """Return the roles of the block that becomes resident when another one ends, if there is one."""
+        whole = id(block.thread_block or block)
+        if self.left:
+            self.left[whole] -= 1
         queue = self.of.get((block.rank, block.unit))
-        if not queue:
+        if not queue or self.left[whole]:
             return []
-        self.pending.discard(queue[0])
-        return [queue.popleft()]
+        self.pending.difference_update(queue[0])
+        return queue.popleft()
 
 
 def _queues(blocks: list[Block], slots: Slots | None) -> _Queues:
     queues = _Queues()
     if slots is None:
         return queues
-    of: dict[tuple[int, str], list[int]] = defaultdict(list)
+    of: dict[tuple[int, str], dict[int, list[int]]] = defaultdict(dict)
     for b in sorted(range(len(blocks)), key=lambda b: blocks[b].kernel):
-        of[blocks[b].rank, blocks[b].unit].append(b)
+        whole = id(blocks[b].thread_block or blocks[b])
+        of[blocks[b].rank, blocks[b].unit].setdefault(whole, []).append(b)
+        queues.left[whole] = queues.left.get(whole, 0) + 1
     for key, those in of.items():
         most = {"sm": slots.blocks, "engine": slots.engines}.get(key[1], len(those))
         if len(those) > most:
-            queues.of[key] = deque(those[most:])
-            queues.pending.update(those[most:])
+            queues.of[key] = deque(list(those.values())[most:])
+            queues.pending.update(b for roles in queues.of[key] for b in roles)
     return queues
 
 
@@ -263,28 +271,32 @@ class Clock(NamedTuple):
     """What is known to have happened.
 
     ``read`` and ``visible`` are arrays of int32, shape (blocks,): how many operations of each block
-    have read all that they read, and how many have made visible all that they wrote. The bits of
+    have read all that they read, and how many have made visible all that they wrote. ``posted``: up to which
+    operation signals behind stores have left, of each block; empty if there are no such signals. The bits of
     ``facts`` are operations that stored packets and have read what they read.
     """
 
     read: np.ndarray
     visible: np.ndarray
+    posted: np.ndarray
     facts: int
 
     @classmethod
-    def of(cls, blocks: int) -> Clock:
+    def of(cls, blocks: int, *, posts: bool) -> Clock:
         """Return the clock of nothing, for a number of blocks."""
-        return cls(np.zeros(blocks, np.int32), np.zeros(blocks, np.int32), 0)
+        read, visible, posted = (np.zeros(n, np.int32) for n in (blocks, blocks, blocks if posts else 0))
+        return cls(read, visible, posted, 0)
 
     def same(self, other: Clock) -> bool:
         """Whether the same is known."""
         alike = np.array_equal(self.read, other.read) and np.array_equal(self.visible, other.visible)
-        return alike and self.facts == other.facts
+        return alike and np.array_equal(self.posted, other.posted) and self.facts == other.facts
 
     def joined(self, other: Clock) -> Clock:
         """Return what is known by either of two clocks."""
         read, visible = np.maximum(self.read, other.read), np.maximum(self.visible, other.visible)
-        return Clock(read, visible, self.facts | other.facts)
+        posted = np.maximum(self.posted, other.posted) if len(self.posted) else self.posted
+        return Clock(read, visible, posted, self.facts | other.facts)
 
 
 @dataclass
@@ -303,6 +315,8 @@ class Order:
         For each block, what is known when it has ended.
     bits : dict of Place to int
         The fact that stands for each operation that stores packets.
+    posts : dict of Place to int
+        For each move, the first signal that is behind its stores: the number of the operation.
     """
 
     loop: list[list[int]]
@@ -310,6 +324,7 @@ class Order:
     packets: dict[Place, Clock]
     end: list[Clock]
     bits: dict[Place, int]
+    posts: dict[Place, int]
 
     def at(self, place: Place) -> Clock:
         """Return what is known when an operation stores a line."""
@@ -326,7 +341,14 @@ class Order:
 
     def is_visible(self, first: Place, then: Place) -> bool:
         """Whether what an operation wrote is always visible when another one begins."""
-        return bool(self.at(then).visible[first[0]] > first[1])
+        return self.known_visible(self.at(then), first)
+
+    def known_visible(self, clock: Clock, first: Place) -> bool:
+        """Whether what an operation wrote is visible, by a clock."""
+        if clock.visible[first[0]] > first[1]:
+            return True
+        post = self.posts.get(first)
+        return post is not None and bool(clock.posted[first[0]] > post)
 
 
 def order_of(run: Execution, void: Collection[tuple[int, int]] = (), *, in_step: bool = False) -> Order:
@@ -357,6 +379,7 @@ class _Ordering:
             _loops(*of, in_step=in_step) for of in zip(run.blocks, run.sources, run.targets, strict=True)
         ]
         self.signals = _signals(run)
+        self.in_turn = {number for number, signals in self.signals.items() if self._in_turn(signals)}
         writers: dict[int, set[Place]] = defaultdict(set)
         for b, i in run.done if run.memory.packets else ():
             for n in run.writes[b][i]:
@@ -366,22 +389,39 @@ class _Ordering:
         self.writers = {n: found.pop() for n, found in writers.items() if len(found) == 1}
         bits = {place: k for k, place in enumerate(dict.fromkeys(self.writers.values()), 1)}
         count = len(run.blocks)
-        nothing = Clock.of(count)
+        posts = {(b, i): post for b, of in enumerate(self.loops) for i, post in of.posts.items()}
+        nothing = Clock.of(count, posts=bool(posts))
         self.order = Order(
             [loops.number for loops in self.loops],
             [[nothing] * len(loops.first) for loops in self.loops],
             {},
             [nothing] * count,
             bits,
+            posts,
         )
         self.given: dict[Place, Clock] = {}  # what each signal shows
         most = np.full(count, np.iinfo(np.int32).max, np.int32)
-        self.everything = Clock(most, most, -1)
+        self.everything = Clock(most, most, most if posts else nothing.posted, -1)
         self.waited: dict[Place, Clock] = {}  # what waits show whose signals could be several sets
         self.settled = False
         while not self.settled:
             self.settled = True
             self._pass(nothing)
+
+    def _in_turn(self, signals: list[tuple[Place, int]]) -> bool:
+        """Whether all signals of a semaphore are of one block, and each shows what those before it show.
+
+        One that does not wait for stores may leave before one that is behind some.
+        """
+        if len({b for (b, _), _ in signals}) > 1:
+            return False
+        posted = False
+        for (b, i), _ in signals:
+            if i in self.loops[b].posted:
+                posted = True
+            elif posted and self.loops[b].fenced[i] < i:
+                return False
+        return True
 
     def _pass(self, nothing: Clock) -> None:
         """Derive all clocks from those of the pass before."""
@@ -408,12 +448,14 @@ class _Ordering:
             if op.kind == "signal":
                 shown = self._at((b, i), loops=loops)
                 shown.read[b] = i + 1
+                if i in loops.posted:
+                    shown.posted[b] = i + 1
                 self.given[b, i] = shown
             if loops.last[number] == i:
                 # The block itself sees its own stores at once, others only after a fence.
                 read, visible = after[b].read.copy(), after[b].visible.copy()
                 read[b] = visible[b] = i + 1
-                after[b] = Clock(read, visible, after[b].facts)
+                after[b] = Clock(read, visible, after[b].posted, after[b].facts)
         order.end[:] = after
 
     def _at(self, place: Place, loops: _Loops) -> Clock:
@@ -422,7 +464,7 @@ class _Ordering:
         clock = self.order.at(place)
         read, visible = clock.read.copy(), clock.visible.copy()
         read[x], visible[x] = loops.first[loops.number[j]], loops.fenced[j]
-        return Clock(read, visible, clock.facts)
+        return Clock(read, visible, clock.posted.copy(), clock.facts)
 
     def _shown(self, semaphore: int, wait: Place, value: int) -> Clock:
         """Return what is known when a semaphore has reached a value.
@@ -431,19 +473,19 @@ class _Ordering:
         """
         signals = self.signals[semaphore]
         clocks = [self.given.get(place, self.everything) for place, _ in signals]
-        if len({b for (b, _), _ in signals}) == 1:  # each shows what those before it show
+        if semaphore in self.in_turn:  # each shows what those before it show
             total = 0
             for clock, (_, weight) in zip(clocks, signals, strict=True):
                 total += weight
                 if total >= value:
                     return clock
         weights = np.array([weight for _, weight in signals])
-        read, visible = (np.array([clock[k] for clock in clocks]) for k in (0, 1))
+        read, visible, posted = (np.array([clock[k] for clock in clocks]) for k in (0, 1, 2))
         facts = 0
         if weights.sum() == value:
             for clock in clocks:
                 facts |= clock.facts
-            return Clock(read.max(axis=0), visible.max(axis=0), facts)
+            return Clock(read.max(axis=0), visible.max(axis=0), posted.max(axis=0), facts)
         if any(clock.facts for clock in clocks):
             for bit in self.order.bits.values():
                 lack = sum(
@@ -452,7 +494,7 @@ class _Ordering:
                     if not clock.facts >> bit & 1
                 )
                 facts |= (lack < value) << bit
-        found = Clock(_reached(read, weights, value), _reached(visible, weights, value), facts)
+        found = Clock(*(_reached(known, weights, value) for known in (read, visible, posted)), facts)
         before = self.waited.get(wait)
         self.waited[wait] = found
         self.settled &= before is not None and before.same(found)
@@ -478,12 +520,22 @@ class _Loops:
     first: list[int] = field(default_factory=list)
     last: list[int] = field(default_factory=list)
     fenced: list[int] = field(default_factory=list)
+    posted: set[int] = field(default_factory=set)  # signals behind stores
+    posts: dict[int, int] = field(default_factory=dict)  # the first of them behind each move
 
 
 def _loops(block: Block, sources: _Numbers, targets: _Numbers, *, in_step: bool) -> _Loops:
     loops, fenced = _Loops(), 0
+    moves: list[int] = []
     for i, (op, pace) in enumerate(zip(block.operations, paces(block, sources, targets), strict=True)):
-        if pace.fence & ACKNOWLEDGED or op.kind == "fence" or (op.kind == "signal" and not op.relaxed):
+        if op.kind == "move":
+            moves.append(i)
+        elif op.behind and moves:
+            loops.posted.add(i)
+            for move in moves[-op.behind :]:
+                loops.posts.setdefault(move, i)
+        waits = op.kind == "signal" and not (op.relaxed or op.behind)
+        if pace.fence & ACKNOWLEDGED or op.kind == "fence" or waits:
             fenced = i
         fenced = max(fenced, pace.clean)
         if pace.ahead and not in_step:

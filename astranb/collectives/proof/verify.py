@@ -25,6 +25,7 @@ import numpy as np
 
 from astranb.collectives.language.collective import COLLECTIVES, promised
 from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
+from astranb.collectives.language.reduction import Reduction
 from astranb.collectives.language.source import ProgramError
 from astranb.collectives.lowering.lower import Extents, check_packets
 
@@ -32,7 +33,7 @@ from .check import MIXED, NOTHING, fault_text
 from .fault import Faults, Flaw, Namer
 from .order import Clock, Execution, Order, Place, ProgramMemory, Slots, execute, order_of
 
-__all__ = ["Flaw", "verify"]
+__all__ = ["Flaw", "Proof", "prove", "verify"]
 
 _LINE_BYTES = 128
 
@@ -41,14 +42,16 @@ _LINE_BYTES = 128
 class _Data:
     """What an operation stores, or a chunk holds.
 
-    ``times`` is how often each rank's contribution is in it, ``chunk`` of which chunk, and ``channel``
-    of which slice of it; ``writer`` is the operation that wrote it.
+    ``times`` is how often each contribution is in it (each rank's, or by the columns of a layout),
+    ``chunk`` of which chunk or item, and ``channel`` of which slice of it; ``writer`` is the operation
+    that wrote it, and ``roundings`` is how often it has been rounded on its way, at most.
     """
 
     times: np.ndarray
     chunk: int
     channel: int
     writer: tuple[Block, int] | None = None
+    roundings: int = 0
 
     def same(self, other: _Data) -> bool:
         """Whether the same is certainly in both."""
@@ -90,9 +93,38 @@ def verify(
     >>> verify(Collective.of("all_reduce", 4096, "ring").program(4), "all_reduce")
     []
     """
+    return prove(program, kind, root=root, slots=slots, most=most).flaws
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a proof has found.
+
+    Attributes
+    ----------
+    flaws : list of Flaw
+        Empty if the program is correct. Errors come before warnings.
+    roundings : int, optional
+        How often an output is rounded on its way, at most; None where a contract gives no numbers.
+    rounding_text : str
+        The same in words; empty for None.
+    """
+
+    flaws: list[Flaw]
+    roundings: int | None = None
+    rounding_text: str = ""
+
+
+def prove(
+    program: Program, kind: str, *, root: int = 0, slots: tuple[int, int] | None = None, most: int = 20
+) -> Proof:
+    """Find the faults of a program, and how often its results are rounded; parameters as for :func:`verify`."""
     proof = _Proof(program, kind, root, Slots(*slots) if slots else None, most)
     proof.check()
-    return proof.faults.listed()
+    flaws, reduction = proof.faults.listed(), proof.reduction
+    if not reduction.rounds or any(flaw.severity == "error" for flaw in flaws):
+        return Proof(flaws)
+    return Proof(flaws, proof.roundings, reduction.text(proof.roundings))
 
 
 class _Proof:
@@ -107,6 +139,10 @@ class _Proof:
         }
         self.memory = ProgramMemory(program)
         self.held: dict[int, _Data] = {}  # by number of the chunk
+        layout = program.layout
+        self.reduction = layout.reduction if layout is not None else Reduction()
+        self.columns = layout.ranks * layout.most if layout is not None else program.ranks
+        self.roundings = 0
         self.computed = {
             self.memory.of(chunk)
             for block in program.blocks
@@ -175,18 +211,24 @@ class _Proof:
             return
         self.empty = {chunk for chunk, (_, size) in sizes.items() if size == 0}
         for chunk in _outputs(program, range(program.ranks)):
-            if extents.of_part(extents.place(chunk), chunk.channel)[1] == 0:
+            if extents.of_chunk(chunk)[1] == 0:
                 self.empty.add(chunk)
         self.memory.leave_out(self.empty)
 
     def _bounds(self) -> None:
         """Find chunks, ranks and semaphores that do not exist."""
         program, namer = self.program, self.namer
+        layout = program.layout
         most = {"input": program.input_chunks, "output": program.output_chunks}
         wrong: dict[Chunk, str] = {}
         for chunk in self.memory.chunks:
             if not 0 <= chunk.rank < program.ranks:
                 wrong[chunk] = f"the rank of {chunk} does not exist"
+            elif layout is not None and not layout.whole and chunk.buffer in most:
+                if layout.find(chunk.buffer, chunk.rank, chunk.index) < 0:
+                    wrong[chunk] = (
+                        f"{chunk} does not exist: there are {layout.count(chunk.buffer, chunk.rank)}"
+                    )
             elif chunk.index < 0 or chunk.index >= most.get(chunk.buffer, chunk.index + 1):
                 wrong[chunk] = f"{chunk} is beyond its buffer of {most.get(chunk.buffer)} chunks"
             elif not 0 <= chunk.channel < program.width:
@@ -200,7 +242,10 @@ class _Proof:
                 if op.semaphore is None:
                     continue
                 owner = ranks.get(op.semaphore.number)
-                if owner is None:
+                shared = program.shared.get(op.semaphore)
+                if shared is not None and block.thread_block is not shared:
+                    message = f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                elif owner is None:
                     message = f"semaphore {op.semaphore.number} does not exist"
                 elif op.kind == "wait" and owner != block.rank:
                     message = f"it waits for a semaphore of rank {owner}"
@@ -361,6 +406,7 @@ class _Proof:
     def _results(self, run: Execution) -> dict[Place, _Data]:
         """Derive what every operation stores and, in ``held``, what every chunk holds at the end."""
         stored: dict[Place, _Data] = {}
+        add = np.maximum if self.reduction.repeatable else np.add
         for b, i in run.done:
             block = run.blocks[b]
             if block.operations[i].kind == "tile":
@@ -372,19 +418,21 @@ class _Proof:
                     computed = replace(_contribution(chunk, self.program), writer=(block, i))
                     stored[b, i] = self.held[run.writes[b][i][0]] = computed
                 continue
-            times, chunks = None, set()
+            times, chunks, rounded = None, set(), 0
             for source in run.reads[b][i]:
                 held = self.held.get(source) or self.brought(source)
                 if held is None:
                     chunk = self.memory.chunks[source]
                     message = f"{self.namer.text(block, i)} reads {chunk}, which has not been written"
                     self.add("result", message, (block, i))
-                    held = _Data(np.zeros(self.program.ranks, np.int32), MIXED, MIXED)
-                times = held.times if times is None else times + held.times
+                    held = _Data(np.zeros(self.columns, np.int32), MIXED, MIXED)
+                times = held.times if times is None else add(times, held.times)
+                rounded = max(rounded, held.roundings)
                 chunks.add((held.chunk, held.channel))
             assert times is not None  # noqa: S101 - there are sources
             what = chunks.pop() if len(chunks) == 1 else (MIXED, MIXED)
-            stored[b, i] = data = _Data(times, *what, (block, i))
+            rounded += int(self.reduction.roundings(len(run.reads[b][i])))
+            stored[b, i] = data = _Data(times, *what, (block, i), rounded)
             for target in run.writes[b][i]:
                 self.held[target] = data
         return stored
@@ -407,17 +455,20 @@ class _Proof:
 
     def _result(self) -> None:
         """Compare every output chunk with what the collective promises."""
-        program = self.program
-        kind = COLLECTIVES[self.kind]
-        if kind.silent and program.layout is None:
+        program, layout = self.program, self.program.layout
+        kind = COLLECTIVES.get(self.kind)
+        if layout is None and (kind is None or kind.silent):
             return
-        ranks = [self.root] if kind.root_only else range(program.ranks)
+        ranks = [self.root] if kind is not None and kind.root_only else range(program.ranks)
         cells = [chunk for chunk in _outputs(program, ranks) if chunk not in self.empty]
         rank, index = (np.array([getattr(c, k) for c in cells], np.int64) for k in ("rank", "index"))
-        if program.layout is not None:  # its chunks are in this order
-            wanted, wanted_chunk = program.layout.times, program.layout.item
+        if layout is not None:
+            output = layout.find("output", rank, index)
+            wanted, wanted_chunk = layout.times[output], layout.output_item[output]
         else:
-            wanted, wanted_chunk = promised(self.kind, self.root, program.ranks, rank, index)
+            wanted, wanted_chunk = promised(
+                self.kind, self.root, program.ranks, program.output_chunks, rank, index
+            )
         wrong = []
         writers: list[tuple[Block, int]] = []
         for number, cell in enumerate(cells):
@@ -427,15 +478,19 @@ class _Proof:
                 held = self.held.get(place) or self.brought(place)
             elif cell in self.initial:
                 held = _contribution(self.initial[cell], program)
-            times, chunk = np.zeros(program.ranks, np.int32), NOTHING
+            elif cell in program.same_memory and program.same_memory[cell].buffer == "input":
+                held = _contribution(program.same_memory[cell], program)
+            times, chunk = np.zeros(self.columns, np.int32), NOTHING
             if held is not None:
                 times, chunk = held.times, held.chunk
+                rounded = self.reduction.of_output(held.roundings, int(wanted[number].sum()))
+                self.roundings = max(self.roundings, rounded)
                 right = held.channel == cell.channel and chunk == wanted_chunk[number]
                 if right and (times == wanted[number]).all():
                     continue
                 if held.writer is not None:
                     writers.append(held.writer)
-            text = fault_text(times, wanted[number], chunk, int(wanted_chunk[number]))
+            text = fault_text(times, wanted[number], chunk, int(wanted_chunk[number]), layout)
             if not text and held is not None:
                 text = f"it holds the slice of channel {held.channel}"
             wrong.append((cell, text))
@@ -450,10 +505,17 @@ class _Proof:
 
 def _contribution(chunk: Chunk, program: Program) -> _Data:
     """Return what a chunk of an input holds at the start."""
-    times = np.zeros(program.ranks, np.int32)
-    times[chunk.rank] = 1
-    slots = program.layout.slots if program.layout is not None else 1
-    return _Data(times, chunk.index // slots, chunk.channel)
+    layout = program.layout
+    if layout is None:
+        times = np.zeros(program.ranks, np.int32)
+        times[chunk.rank] = 1
+        return _Data(times, chunk.index, chunk.channel)
+    times = np.zeros(layout.ranks * layout.most, np.int32)
+    row = int(layout.find("input", chunk.rank, chunk.index)) if chunk.buffer == "input" else -1
+    if row < 0:  # a matrix, which is no contribution
+        return _Data(times, MIXED, chunk.channel)
+    times[layout.column[row]] = 1
+    return _Data(times, int(layout.item[row]), chunk.channel)
 
 
 class _Accesses:
@@ -499,7 +561,8 @@ class _Accesses:
     def _ends(self) -> dict[int, Clock]:
         """Return what is known when these blocks of each rank have ended."""
         order = self.order
-        ends: dict[int, Clock] = defaultdict(lambda: Clock.of(len(self.run.blocks)))
+        nothing = Clock.of(len(self.run.blocks), posts=bool(order.posts))
+        ends: dict[int, Clock] = defaultdict(lambda: nothing)
         for b, block in enumerate(self.run.blocks):
             ends[block.rank] = ends[block.rank].joined(order.end[b])
         return ends
@@ -537,7 +600,7 @@ class _Accesses:
         if brought is not None and brought.same(data) and all(later(place) for place in others):
             return True
         return any(
-            (clock.visible[first[0]] > first[1])
+            self.order.known_visible(clock, first)
             and all(earlier(place, first) or later(place) for place in others)
             for first in _writers(writers, self.stored, data, same=True)
         )
@@ -547,7 +610,7 @@ class _Accesses:
         for place, writes in self.touched[number]:
             b, i = place
             block = self.run.blocks[b]
-            if not writes or block.rank == chunk.rank or end.visible[b] > i:
+            if not writes or block.rank == chunk.rank or self.order.known_visible(end, place):
                 continue
             data = self.stored.get(place)
             if data is not None and self._covered(number, data, end, None):
@@ -638,8 +701,11 @@ def _is(semaphore: Semaphore | None, number: int) -> bool:
 
 def _outputs(program: Program, ranks: Iterable[int]) -> list[Chunk]:
     """Return all slices of the outputs of ranks."""
-    if program.layout is not None:
-        return [Chunk(rank, "output", index, 0) for rank, index in program.layout.outputs.T.tolist()]
+    layout = program.layout
+    if layout is not None:
+        listed = layout.outputs[:2].T.tolist()
+        cut = range(1 if layout.whole else program.width)
+        return [Chunk(rank, "output", index, channel) for rank, index in listed for channel in cut]
     return [
         Chunk(rank, "output", index, channel)
         for rank in ranks

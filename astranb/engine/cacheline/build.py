@@ -224,7 +224,8 @@ def build(
     warps_of, unroll_of = _width(presets, program)
     blocks["warps"] = warps_of
     blocks["first_warp"] = np.cumsum(warps_of) - warps_of
-    blocks["sm"] = -1
+    blocks["sm"] = blocks["post"] = -1
+    blocks["roles"] = np.bincount(np.arange(len(blocks)) - blocks["role"], minlength=len(blocks))
     blocks["op"] = blocks["first_op"]
     blocks["started_ps"] = blocks["ended_ps"] = -1
     if not isinstance(program, Joined):  # whose kernels are launched when their dependencies have ended
@@ -278,7 +279,7 @@ def build(
     channels["row"] = -1
     wires = len(links) if plan.network.managed else 0
     queue = new_queue(
-        clock, len(requests) + len(sms) + len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
+        clock, len(requests) + len(sms) + 2 * len(blocks) + len(faults) + wires + frames + 2 * len(flows) + 1
     )
     tables.update(
         clock=clock,
@@ -384,6 +385,8 @@ def _requests(plan: MachinePlan) -> int:
     owner = plan.program.blocks["gpu"][ops["block"]]
     ever, ever_multiplied = (np.bincount(owner, each, len(plan.presets)) for each in (made, multiplied))
     staged = _staged(plan)
+    posts = np.bincount(ops["block"][(ops["kind"] == t.NOTIFY) & (ops["before"] > 0)], minlength=len(sources))
+    total += int(np.minimum(posts, t.POSTED).sum())
     for rank, preset in enumerate(plan.presets):
         mine = plan.program.blocks[plan.program.blocks["gpu"] == rank]
         blocks, lists, pairs = np.bincount(mine["engine"], minlength=3).tolist()

@@ -61,7 +61,7 @@ class Call:
             name = "ring"
         ranks = len(self.ranks)
         if self.name == "all_reduce" and name == "ring" and 1 < shape.per_node < ranks:
-            name = "hierarchical"
+            name = "two_level"
         return Collective.of(self.name, self.size, name, root=self.root).program(ranks, shape)
 
 

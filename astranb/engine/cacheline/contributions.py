@@ -18,7 +18,7 @@ from .state import CacheLineState
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CELL", "Contributions", "contributions", "slice_contents", "sums"]
+__all__ = ["CELL", "Contributions", "contributions", "roundings", "slice_contents", "sums"]
 
 _MOST_NAMED = 8  # ranks in a sum that are named one by one
 
@@ -115,9 +115,22 @@ def slice_contents(engine: CacheLineState) -> tuple[Contents, Promise]:
     return held, promise(engine.program, collective.name, collective.root, machine.slices)
 
 
+def roundings(engine: CacheLineState) -> tuple[int, str] | None:
+    """How often results have been rounded at most, also in words; None where that is not known."""
+    layout = engine.program.layout
+    if layout is None or not layout.reduction.rounds:
+        return None
+    held, promised = slice_contents(engine)
+    found = held.roundings[promised.slices]
+    several = (promised.times.sum(axis=1) > 1).tolist()
+    counts = zip(found.tolist(), several, strict=True)
+    most = max((layout.reduction.of_output(count, 1 + more) for count, more in counts), default=0)
+    return most, layout.reduction.text(most)
+
+
 def sums(engine: CacheLineState) -> bool:
     """Whether ranks hold copies of the same chunks, so that the fullest one can be sought."""
-    return engine.work.name in ("all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter")
+    return engine.program.layout is None and engine.work.name in ("all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter")
 
 
 def contributions(engine: CacheLineState, buffer: str | None = None) -> Contributions:
@@ -149,7 +162,8 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
     held, promised = slice_contents(engine)
     wanted = np.zeros(len(slices), np.int32)
     kept = np.zeros(len(slices), bool)
-    wanted[promised.slices] = (promised.times > 0).sum(axis=1)
+    by_rank = engine.program.by_rank
+    wanted[promised.slices] = (by_rank(promised.times) > 0).sum(axis=1)
     kept[promised.slices] = promised.kept(held)
     real = slices["lines"] > 0
     if buffer is not None:
@@ -167,6 +181,8 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
         return Contributions(cells, none, none, engine.now_ps)
     cells["rank"], cells["buffer"], cells["chunk"] = (mine[n][starts] for n in ("gpu", "buffer", "chunk"))
     of_chunk, writing = held.chunk[number], mine["writing"] >= 0
+    if engine.program.layout is not None:  # the chunk of the first contribution to its item
+        of_chunk = np.where(of_chunk >= 0, engine.program.layout.inputs[1, np.maximum(0, of_chunk)], of_chunk)
     complete = (of_chunk != NOTHING) & ~writing
     least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
     cells["of_chunk"] = np.where(least == most, most, np.where(least == NOTHING, most, MIXED))
@@ -178,7 +194,7 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
         cells[name] = np.add.reduceat(column, starts)
     cells["promised"] = np.maximum.reduceat(wanted[number], starts)
     cells["kept"] = np.logical_and.reduceat(kept[number], starts)
-    times = held.times[number]
+    times = by_rank(held.times[number])
     return Contributions(
         cells,
         np.minimum.reduceat(times, starts, axis=0),

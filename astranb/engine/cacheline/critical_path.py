@@ -242,6 +242,10 @@ class Walker:
             return self._before_launch(at)
         if kind == t.FENCE and at["op"] >= 0 and self._machine.ops["kind"][at["op"]] == t.TILE:
             return self._before_step(at)
+        if kind == t.POST:
+            return self._before_post(at)
+        if kind == t.FENCE and at["op"] >= 0 and self._machine.ops["kind"][at["op"]] == t.WAIT:
+            return self._before_wake(at)
         if kind == t.FENCE:
             begun = self._resumed(at)
             spent = at["op"] >= 0 and self._machine.ops["kind"][at["op"]] == t.SPEND
@@ -251,6 +255,35 @@ class Walker:
             return self._before_issue(at)
         came = self._raised(at)
         return self._before_request(at) if came is None else came
+
+    def _before_post(self, at: Any) -> Any:
+        """A signal behind stores follows the last acknowledgement, the one before it, or its block."""
+        ops, op, event, block = self._machine.ops, int(at["op"]), int(at["event"]), int(at["block"])
+        found = [
+            self._trace.last(event, kind=t.POST, block=block),
+            self._trace.last(event, resumes=block, time_ps=int(ops["started_ps"][op])),
+        ]
+        moves = range(op - int(ops["before"][op]), op)
+        found += [self._trace.last(event, kind=t.RETURN, what=t.STORE, op=move) for move in moves]
+        before = max((one for one in found if one is not None), key=lambda one: int(one["event"]))
+        self._put(before["time_ps"], at["time_ps"], at, "fence", self._gpu(at))
+        return before
+
+    def _before_wake(self, at: Any) -> Any:
+        """A role goes on when another one has raised the semaphore in shared memory high enough."""
+        op, event = int(at["op"]), int(at["event"])
+        ops, needed = self._machine.ops, int(self._machine.ops["value"][op])
+        came = None
+        for kind in (t.ISSUE, t.POST):
+            raised = {"kind": kind, "semaphore": int(ops["semaphore"][op])}
+            one = self._trace.last(event, **raised)
+            while one is not None and one["value"] - ops["value"][one["op"]] >= needed:
+                one = self._trace.last(int(one["event"]), **raised)
+            if one is not None and one["value"] >= needed:
+                came = one
+        assert came is not None  # noqa: S101 - it has been woken
+        self._put(came["time_ps"], at["time_ps"], at, "signal", self._gpu(at))
+        return came
 
     def _before_step(self, at: Any) -> Any:
         """A step waits for its stage to be full, the one before to end and the matrix units to be free."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from astranb.collectives import Exchange
+from astranb.collectives import Collective, Exchange
 from astranb.core.errors import InputError
 from astranb.core.queue import arg_of, kind_of
 from astranb.core.units import format_time
@@ -30,6 +30,7 @@ from .aggregate import Aggregate, aggregate
 from .breakpoints import ANY, find, on_event
 from .buffers import buffers as fullest
 from .contributions import contributions as contributions_of
+from .contributions import roundings
 from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
 from .faults import LAST_PS
@@ -120,6 +121,18 @@ class CacheLineEngine(CacheLineState):
         if isinstance(self.work, Graph):
             return None
         return self.work.name, self.work.size, self.program.ranks
+
+    @property
+    def bus_factor(self) -> float | None:
+        """The factor from algorithm to bus bandwidth: of a contract the given one, if there is one."""
+        if isinstance(self.work, Graph):
+            return None
+        return self.work.bus_factor(self.program.ranks)
+
+    @property
+    def roundings(self) -> tuple[int, str] | None:
+        """How often results have been rounded at most, also in words, when the run has ended."""
+        return roundings(self) if self.finished else None
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:
@@ -315,7 +328,7 @@ class CacheLineEngine(CacheLineState):
         link = self._link_of(kind, arg)
         if link >= 0:
             return fabric.name(link).partition("#")[0] if link < len(fabric.links) else ""
-        if kind in (t.LAUNCH, t.FENCE):
+        if kind in (t.LAUNCH, t.FENCE, t.POST):
             gpu = machine.blocks["gpu"][arg]
         elif kind == t.ISSUE:
             gpu = machine.sms["gpu"][arg]
@@ -369,6 +382,8 @@ class CacheLineEngine(CacheLineState):
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
+        if isinstance(self.work, Collective) and self.bus_factor is None:
+            found["busbw_Bps"] = "the contract gives no factor: Contract(busbw=...)"
         found["memory"] = "only steps of transformers, by messages, say what ranks hold in memory"
         if not self.program.source.known:
             found["lines"] = "the text of its program is not known: by_phase() divides it by phase"

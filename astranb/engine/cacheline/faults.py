@@ -166,7 +166,7 @@ def stranded(machine: CacheLineMachine) -> bool:
     events = live(machine.event_queue)
     events = events[events[:, 0] < NEVER]
     kinds, args = events[:, 1] // ARGUMENTS, events[:, 1] % ARGUMENTS
-    if np.isin(kinds, (t.LAUNCH, t.FENCE, t.RATE_RELEASE, t.CNP, t.PAUSE)).any():
+    if np.isin(kinds, (t.LAUNCH, t.FENCE, t.POST, t.RATE_RELEASE, t.CNP, t.PAUSE)).any():
         return False
     travelling = args[np.isin(kinds, _OF_A_REQUEST)]
     others = travelling[requests["kind"][travelling] != t.POLL]

@@ -70,7 +70,11 @@ class Inspector:
             steps = f"step {tile.computed} of {tile.steps} of a tile"
             return f"{when}{block_name(machine, arg)} has computed {steps}"
         if kind == t.FENCE:
-            return f"{when}{block_name(machine, arg)} has passed its fence"
+            waits = 0 <= op < len(machine.ops) and machine.ops[op].kind == t.WAIT
+            passed = "its wait for another role" if waits else "its fence"
+            return f"{when}{block_name(machine, arg)} has passed {passed}"
+        if kind == t.POST:
+            return f"{when}{block_name(machine, arg)}: a signal leaves behind the stores that it announces"
         if kind == t.WIRE:
             return f"{when}a link has room for the next message"
         if kind in (t.PAUSE, t.RATE_RELEASE, t.CNP):

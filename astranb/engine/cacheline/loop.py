@@ -20,7 +20,7 @@ from astranb.gpu import tables as t
 from astranb.gpu.block import begin, launch, pass_fence
 from astranb.gpu.entrance import come, end_route, offer, pick
 from astranb.gpu.flow import release_message, take_cnp
-from astranb.gpu.issue import issue
+from astranb.gpu.issue import issue, leave
 from astranb.gpu.memory import reach_hbm, reach_l2
 from astranb.gpu.pause import has_buffer_deadlock, take_frame
 from astranb.gpu.response import come_back
@@ -129,8 +129,8 @@ def run_events(
     managed = clock.managed
     cut_through = clock.cut_through
     while True:
-        if clock.queued == 0:
-            return ENDED
+        if clock.queued == 0:  # roles may wait for a semaphore that nobody raises, without a poll
+            return ENDED if clock.done == len(m.blocks) else DEADLOCK
         if clock.events >= limits.max_events:
             return STEPS
         if clock.seq >= LAST:
@@ -277,6 +277,9 @@ def run_events(
             pass_fence(m, arg)
         elif kind == t.LAUNCH:
             launch(m, arg)
+        elif kind == t.POST:
+            fresh = clock.free_request
+            again = leave(m, arg)
         elif kind == t.FAULT:
             apply_fault(m.links, m.faults, arg, time_ps)
         if tracing and entered < 0:

@@ -59,8 +59,10 @@ def match_event(m: Machine, breaks: Records, count: int, kind: int, arg: int) ->
     server = -1
     semaphore = -1
     number = -1
-    if kind == t.LAUNCH or kind == t.FENCE:
+    if kind == t.LAUNCH or kind == t.FENCE or kind == t.POST:
         block = arg
+        if kind == t.POST:
+            semaphore = m.ops[m.blocks[arg].post].semaphore
     elif kind == t.ISSUE:
         block = m.warps[m.sms[arg].ready_head].block
     elif kind == t.WIRE:

@@ -122,7 +122,8 @@ def _carried(engine: CacheLineState, ops: np.ndarray) -> np.ndarray:
     wanted = allocate(len(ops), machine.slices.dtype)
     wanted["writer"], wanted["writing"] = ops, -1
     slices = np.concatenate([machine.slices, wanted]).view(np.recarray)
-    return contents(engine.program, table, machine.operands, slices).times[len(machine.slices) :]
+    held = contents(engine.program, table, machine.operands, slices)
+    return engine.program.by_rank(held.times[len(machine.slices) :])
 
 
 def _final(engine: CacheLineState) -> np.ndarray:

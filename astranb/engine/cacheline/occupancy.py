@@ -33,7 +33,7 @@ def place_blocks(tables: dict[str, Records], presets: Sequence[Preset], faults_p
     shared = blocks["held"] == t.SHARE
     blocks["held"][shared] = np.where(blocks["engine"] > 0, 0, shares[blocks["gpu"]])[shared]
     sms["free"] = t.ROOM
-    ready = blocks["after"] == 0
+    ready = (blocks["after"] == 0) & (blocks["role"] == 0)
     bound = (blocks["held"] == 0) & (blocks["engine"] == 0) & ready
     blocks["sm"][bound] = gpus["first_sm"][blocks["gpu"][bound]]
     for gpu, preset in enumerate(presets):
@@ -54,11 +54,18 @@ def place_blocks(tables: dict[str, Records], presets: Sequence[Preset], faults_p
         row.list_head, row.list_tail = _chain(blocks, lists[preset.engines :])
     gpus["taken"] = np.bincount(sms["gpu"][(sms["resident"] > 0) & (sms["engine"] == 0)], minlength=len(gpus))
     gpus["blocks_left"] = np.bincount(blocks["gpu"], minlength=len(gpus))
-    launched = np.flatnonzero((blocks["sm"] >= 0) & ready)
+    _follow(blocks)
+    launched = np.flatnonzero((blocks["sm"] >= 0) & (blocks["after"] == 0))
     events = [(int(blocks["launch_ps"][b]), t.LAUNCH, int(b)) for b in launched]
     events += [(when, t.FAULT, number) for number, when in enumerate(faults_ps)]
     fill(EventQueue(*(tables[name] for name in EventQueue._fields)), events)
     clock[0].busy = len(launched)
+
+
+def _follow(blocks: Records) -> None:
+    """Place the roles of each thread block where the first one is."""
+    role = np.flatnonzero(blocks["role"] > 0)
+    blocks["sm"][role] = blocks["sm"][role - blocks["role"][role]]
 
 
 def _on_emptiest(sms: Records, held: np.ndarray, usable: range) -> list[int]:
@@ -95,6 +102,13 @@ def _let_wait(gpu: Records, blocks: Records, waiting: np.ndarray) -> None:
     gpu.urgent_tail = int(urgent[-1]) if len(urgent) else -1
 
 
+def _with_roles(blocks: Records, first: np.ndarray) -> np.ndarray:
+    """Return rows of first roles, each followed by the other roles of its thread block."""
+    roles = blocks["roles"][first]
+    ends = np.cumsum(roles)
+    return np.repeat(first, roles) + np.arange(int(roles.sum())) - np.repeat(ends - roles, roles)
+
+
 def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     """Let only the first ``count`` SMs of a GPU take thread blocks; running blocks stay where they are.
 
@@ -104,7 +118,7 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     row.usable = count
     moved = np.flatnonzero(
         (blocks["gpu"] == gpu) & (blocks["sm"] >= 0) & (blocks["state"] == t.PENDING)
-        & (blocks["engine"] == 0) & (blocks["held"] > 0)
+        & (blocks["engine"] == 0) & (blocks["held"] > 0) & (blocks["role"] == 0)
     )  # fmt: skip
     waiting = moved.tolist()
     block = int(row.pending_head)
@@ -125,10 +139,13 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     units = slice(int(row.first_sm), int(row.first_sm) + int(row.sms))
     row.taken = np.count_nonzero(sms["resident"][units])
     now = max(0, int(machine.clock[0].now_ps))
-    again = set(moved.tolist())
-    events = [event for event in events_of(machine) if event[1] != t.LAUNCH or event[2] not in again]
-    events += [(max(now, int(blocks[b].launch_ps)), t.LAUNCH, b) for b in queue[: len(placed)].tolist()]
+    again, begin = _with_roles(blocks, moved), _with_roles(blocks, queue[: len(placed)])
+    blocks["sm"][again] = -1
+    _follow(blocks)
+    taken_back = set(again.tolist())
+    events = [event for event in events_of(machine) if event[1] != t.LAUNCH or event[2] not in taken_back]
+    events += [(max(now, int(blocks[b].launch_ps)), t.LAUNCH, b) for b in begin.tolist()]
     # Launches of one time come first, by number, as they do at the start.
     events.sort(key=lambda event: (event[0], (0, event[2]) if event[1] == t.LAUNCH else (1, 0)))
-    machine.clock[0].busy += len(placed) - len(moved)
+    machine.clock[0].busy += len(begin) - len(again)
     refill(machine.event_queue, events)

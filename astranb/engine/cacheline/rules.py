@@ -94,6 +94,7 @@ RULES: Final[Rules] = {
         fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY,
         engine=fixed(between(0, t.NIC)),
         held=fixed(between(t.SHARE, t.ROOM)), urgent=fixed(FLAG), next_pending=maybe("blocks"),
+        post=maybe("ops"), posting=FLAG, posted=between(0, t.POSTED), role=fixed(until("blocks")), roles=COUNT,
     ),
     "warps": {
         "block": fixed(row("blocks")),
@@ -149,7 +150,7 @@ RULES: Final[Rules] = {
         "arrived": COUNT,
         "flag": fixed(until("flags")),
     },
-    "semaphores": {"gpu": fixed(row("gpus")), "line": fixed(COUNT), "value": ANY},
+    "semaphores": {"gpu": fixed(row("gpus")), "line": fixed(Rule(t.IN_SHARED)), "value": ANY},
     "phases": {"left": ANY, "started_ps": TIME, "ended_ps": TIME},
     "routes": _rest(t.ROUTE, _FIXED),
     "planes": _rest(t.PLANE, _FIXED),
@@ -313,6 +314,13 @@ def _check_program(tables: Mapping[str, Any]) -> None:
     require((kind[counted] == t.FLUSH) & (ops["fence"][counted] == t.COUNTED), "ops.fence")
     last, begin = counted - ops["value"][counted], blocks["first_op"][ops["block"][counted]]
     require((last < counted) & (last + 1 - ops["before"][counted] >= begin), "ops.value")
+    behind = np.flatnonzero((kind == t.NOTIFY) & (ops["before"] > 0))
+    begin = blocks["first_op"][ops["block"][behind]]
+    require((behind - ops["before"][behind] >= begin) & (ops["fence"][behind] == 0), "ops.before")
+    first = np.arange(len(blocks)) - blocks["role"]
+    own = (first >= 0) & (blocks["role"][first] == 0) & (blocks["gpu"][first] == blocks["gpu"])
+    follows = np.append(-1, blocks["role"][:-1]) == blocks["role"] - 1
+    require(own & ((blocks["role"] == 0) | follows), "blocks.role")
     times = kind == t.SPEND
     require((ops["left"][times] >= 0) & (ops["left"][times] < 1 << 61), "ops.left")
     direct = gpus["direct"] == 1
@@ -413,12 +421,12 @@ class _MachineInUse:
     def _check_events(self, kind: np.ndarray, argument: np.ndarray) -> None:
         """Each event is about something that is there, and nothing has two of a kind."""
         counted = {
-            (t.LAUNCH, t.FENCE): "blocks", (t.ISSUE,): "sms",
+            (t.LAUNCH, t.FENCE): "blocks", (t.POST,): "blocks", (t.ISSUE,): "sms",
             (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH): "requests", (t.WIRE,): "links", (t.FAULT,): "faults",
             (t.RATE_RELEASE,): "flows", (t.CNP,): "flows",
         }  # fmt: skip
         managed = int(self.clock["managed"])
-        require(kind <= t.CNP, "kinds of events")
+        require(kind <= t.POST, "kinds of events")
         require(
             managed or not np.isin(kind, (t.WIRE, t.PAUSE, t.RATE_RELEASE, t.CNP)).any(), "kinds of events"
         )
@@ -437,6 +445,7 @@ class _MachineInUse:
         if managed:
             require(many[t.WIRE,] == self.links["awake"], "links.awake")
             require(many[t.RATE_RELEASE,] == (self.flows["waiting"] > 0), "flows.waiting")
+        require(many[t.POST,] == self.blocks["posting"], "blocks.posting")
         launched = argument[kind == t.LAUNCH]
         require(self.blocks["state"][launched] == t.PENDING, "blocks.state")
         require(self.blocks["sm"][launched] >= 0, "blocks.sm")
@@ -465,12 +474,27 @@ class _MachineInUse:
         require(gpus["usable"] <= gpus["sms"], "gpus.usable")
         require(gpus["usable"] > 0, "gpus.usable")
         self._check_places()
+        self._check_posts()
+
+    def _check_posts(self) -> None:
+        """Signals behind stores leave in their order: each that has begun has left, or is to leave."""
+        blocks, ops = self.blocks, self.ops
+        behind = (ops["kind"] == t.NOTIFY) & (ops["before"] > 0)
+        held = behind & (ops["started_ps"] >= 0) & (ops["issued_ps"] < 0)
+        first = np.full(len(blocks), len(ops))
+        np.minimum.at(first, ops["block"][held], np.flatnonzero(held))
+        require(blocks["post"] == np.where(first < len(ops), first, -1), "blocks.post")
+        require((blocks["posting"] == 0) | (blocks["post"] >= 0), "blocks.posting")
+        self.held = np.bincount(ops["block"][held], minlength=len(blocks))
+        roles = np.bincount(np.arange(len(blocks)) - blocks["role"], blocks["state"] != t.DONE, len(blocks))
+        require(roles == blocks["roles"], "blocks.roles")
 
     def _check_places(self) -> None:
         """Each block that may begin is on an SM or in the queue for one, and SMs have room for theirs."""
         blocks, gpus, sms = self.blocks, self.gpus, self.sms
         resident = (blocks["sm"] >= 0) & (blocks["state"] != t.DONE)
-        of = blocks[resident & ((blocks["held"] > 0) | (blocks["engine"] > 0))]
+        shared = (blocks["sm"] >= 0) & (blocks["role"] == 0) & (blocks["roles"] > 0) & (blocks["held"] > 0)
+        of = blocks[np.where(blocks["engine"] > 0, resident, shared)]
         require(np.bincount(of["sm"], minlength=len(sms)) == sms["resident"], "sms.resident")
         held = np.zeros(len(sms), np.int64)
         np.add.at(held, of["sm"], of["held"])
@@ -492,7 +516,9 @@ class _MachineInUse:
                     last = rows[int(urgent.sum()) - 1] if urgent.any() else -1
                     require(gpus[gpu]["urgent_tail"] == last, "gpus.urgent_tail")
             require((gpus[head] < 0) == (gpus[tail] < 0), f"gpus.{tail}")
-        require(queued == ((blocks["sm"] < 0) & (blocks["after"] <= 0)), "blocks.after")
+        first = blocks["role"] == 0
+        require(queued == ((blocks["sm"] < 0) & (blocks["after"] <= 0) & first), "blocks.after")
+        require(blocks["sm"] == blocks["sm"][np.arange(len(blocks)) - blocks["role"]], "blocks.sm")
 
     def _check_requests(self, kind: np.ndarray, argument: np.ndarray) -> None:
         """Each request is in one place only, and is about an operation of its warp's block."""
@@ -608,7 +634,9 @@ class _MachineInUse:
         require(slots == self.sms["outstanding"], "sms.outstanding")
         stores = own & np.isin(kind, (t.STORE, t.SIGNAL))
         unacked = np.bincount(block[stores], minlength=len(self.blocks))
-        require(unacked == self.blocks["unacked"], "blocks.unacked")
+        behind = (kind == t.SIGNAL) & (ops["before"][op] > 0)
+        require(np.bincount(block[behind], minlength=len(self.blocks)) == self.blocks["posted"], "blocks.posted")
+        require(unacked + self.held == self.blocks["unacked"], "blocks.unacked")
         self.fetches = np.bincount(one["warp"][fetched], minlength=len(self.warps))
         self.loads = np.bincount(one["job"][own & loads], minlength=len(self.jobs))
 

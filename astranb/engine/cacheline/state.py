@@ -121,6 +121,8 @@ class CacheLineState:
             The user has interrupted it.
         """
         with building(f"{work.title} on {len(chosen):,} GPUs"):
+            if isinstance(work, Collective):
+                work = work.on_ranks(len(chosen))
             presets, program = lower_for(work, chosen, fabric, network, launch)
             plan = MachinePlan(fabric, presets, program, network, launch, late_ps)
             machine, more = build(plan, record=record, memory_bytes=memory_bytes)

@@ -11,6 +11,8 @@ import numpy as np
 
 from astranb.chakra import Distinct
 from astranb.collectives import Collective, Exchange, Lowered, ProgramSource, Routing, SourceText
+from astranb.collectives.language.layout import ChunkLayout
+from astranb.collectives.language.reduction import Reduction
 from astranb.core.errors import InputError
 from astranb.core.rules import require
 from astranb.engine.edits import RECORD, Edit
@@ -39,6 +41,8 @@ from .workload_rules import check_tables, check_workload, grids_of, kernels_of
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
+_COLLECTIVE: Final = ("name", "size", "channels", "root", "protocol", "chunk_bytes", "chunks", "params")
+_CONTRACT: Final = ("inputs", "outputs", "first", "held", "places")
 _PROGRAM: Final = (
     "blocks",
     "ops",
@@ -83,7 +87,7 @@ def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
     document = {
         "collective": {
             "algorithm": collective.algorithm_name,
-            **{name: getattr(collective, name) for name in ("name", "size", "channels", "root", "protocol")},
+            **{name: getattr(collective, name) for name in _COLLECTIVE},
         },
         "program": {
             "phase_names": list(program.phase_names),
@@ -93,6 +97,14 @@ def _work(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     tables = {f"program/{name}": getattr(program, name) for name in _PROGRAM}
     tables |= {"source/part": program.source.part, "source/line": program.source.line}
+    if program.layout is not None:
+        layout, reduction = program.layout, program.layout.reduction
+        document["contract"] = {
+            **{name: getattr(layout, name) for name in ("ranks", "whole", "busbw", "base")},
+            "own": collective.contract is not None,
+            "reduction": dataclasses.asdict(reduction),
+        }
+        tables |= {f"contract/{name}": getattr(layout, name) for name in _CONTRACT}
     return document, tables
 
 
@@ -139,13 +151,17 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         work = Exchange(**inputs["exchange"], given=given)
         _, program = lower_for(work, chosen, fabric, network, launch)
     else:
-        work = Collective(**inputs["collective"])
+        contract = _layout(inputs, data)
+        own_contract = contract if contract is not None and inputs["contract"]["own"] else None
+        work = Collective(**inputs["collective"], contract=own_contract)
         tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:7]}
         plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[7:]}
         check_program({**tables, **plain}, inputs["program"], len(presets))
         require(inputs["program"]["flags"] <= len(data["state/flags"]), "flags")
         words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
-        program = Lowered(**words, **tables, **plain, source=_source(inputs, data, len(tables["ops"])))
+        source = _source(inputs, data, len(tables["ops"]))
+        program = Lowered(**words, **tables, **plain, source=source, layout=contract)
+        require(contract is None or contract.ranks == program.ranks, "contract.ranks")
     plan = MachinePlan(fabric, presets, program, network, launch, late_ps)
     start, _ = build(plan, record=bool(inputs["record"]))
     check(start.tables)
@@ -169,6 +185,17 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
             start.recording.recorder[0].paused = next(paused, 0)
 
     return engine, enter
+
+
+def _layout(document: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> ChunkLayout | None:
+    """What the outputs of the program must hold, if no collective says it."""
+    if "contract" not in document:
+        return None
+    words = dict(document["contract"])
+    del words["own"]
+    tables = {name: data[f"contract/{name}"] for name in _CONTRACT}
+    tables["place"] = tables.pop("places")
+    return ChunkLayout(**{**words, "reduction": Reduction(**words["reduction"])}, **tables).checked()
 
 
 def _source(document: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> ProgramSource:

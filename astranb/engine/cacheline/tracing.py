@@ -11,7 +11,21 @@ from typing import Final
 import numpy as np
 
 from astranb.core.jit import kernel
-from astranb.gpu.tables import FENCE, HOP, ISSUE, L2, LAUNCH, POLL, SIGNAL, TILE, WIRE, Machine
+from astranb.gpu.tables import (
+    FENCE,
+    HOP,
+    IN_SHARED,
+    ISSUE,
+    L2,
+    LAUNCH,
+    NOTIFY,
+    POLL,
+    POST,
+    SIGNAL,
+    TILE,
+    WIRE,
+    Machine,
+)
 
 from .recording import Recording
 
@@ -116,6 +130,16 @@ def trace_crossing(
         row.ahead_ps = ahead_ps
 
 
+@kernel
+def trace_shared(m: Machine, r: Recording, place: int, op: int) -> None:
+    """Complete the row of an event that raises a semaphore in shared memory."""
+    if m.ops[op].kind == NOTIFY and m.semaphores[m.ops[op].semaphore].line == IN_SHARED:
+        if m.ops[op].issued_ps == m.clock[0].now_ps and m.ops[op].block == r.trace[place].block:
+            r.trace[place].op = op
+            r.trace[place].semaphore = m.ops[op].semaphore
+            r.trace[place].value = m.semaphores[m.ops[op].semaphore].value
+
+
 @kernel(inline=False)
 def trace_event(
     m: Machine,
@@ -137,14 +161,15 @@ def trace_event(
         The event.
     warp, job, again, fresh : int
         Of an instruction: the warp that issues, its line whose data was there, its load that
-        was to be issued again, and the record for a new request, before it was issued.
+        was to be issued again, and the record for a new request, before it was issued. Of a signal
+        behind stores: ``again`` is the signal.
     issued : int
         0: the SM stalled.
     start_ps : int
         When the memory began with the line.
     """
     clock = m.clock[0]
-    if kind == HOP or kind == WIRE or kind > FENCE:
+    if kind == HOP or kind == WIRE or (kind > FENCE and kind != POST):
         return
     request = arg
     if kind == ISSUE:
@@ -155,6 +180,8 @@ def trace_event(
             request = fresh
         elif job < 0 and again >= 0 and m.requests[again].issued_ps == clock.now_ps:
             request = again
+    elif kind == POST:
+        request = fresh if clock.free_request != fresh else -1
     elif kind == LAUNCH or kind == FENCE:
         request = -1
     place = trace_request(m, r, kind, request)
@@ -174,6 +201,12 @@ def trace_event(
         row.block = m.warps[warp].block if warp >= 0 else -1
         if request < 0 and warp >= 0:
             row.op = m.blocks[m.warps[warp].block].op
+            if issued == 1 and row.op > 0:
+                trace_shared(m, r, place, row.op - 1)
+    elif kind == POST:
+        row.block = arg
+        row.op = again
+        trace_shared(m, r, place, again)
     elif kind == LAUNCH or kind == FENCE:
         row.block = arg
         row.op = m.blocks[arg].op

@@ -305,6 +305,14 @@ class _WaitChain:
             self._report(who, f"has signalled it at {self._op(signal)}{others}")
             self._line(int(under_way[0]), "the signal is")
             return
+        if machine.ops[signal].started_ps >= 0:
+            self._report(who, f"has posted it at {self._op(signal)}, behind stores not acknowledged{others}")
+            for move in range(signal - int(machine.ops[signal].before), signal):
+                stores = self._lines.of_op(move, t.STORE)
+                if len(stores):
+                    self._line(int(stores[0]), "the oldest is")
+                    return
+            return
         self._report(who, f"has yet to signal it at {self._op(signal)}{others}")
         self._block(who)
 

@@ -61,6 +61,8 @@ class OperationEngine(OperationRun):
     replay_bytes = 8
     quick = True
     counted_bytes: ClassVar[Mapping[str, int]] = {}
+    collective: tuple[str, int, int] | None
+    roundings = None
     losses: ClassVar[Mapping[str, str]] = LOSSES
     lost_per: ClassVar[Sequence[str]] = ("rank",)
     part_kinds: ClassVar[Collection[str]] = ("op", "dim")
@@ -86,6 +88,13 @@ class OperationEngine(OperationRun):
     not_simulated: ClassVar[Sequence[str]]
 
     # Moving ------------------------------------------------------------------
+
+    @property
+    def bus_factor(self) -> float | None:
+        """The factor from algorithm to bus bandwidth of the only collective; None for a workload."""
+        from astranb.collectives import COLLECTIVES
+
+        return None if self.collective is None else COLLECTIVES[self.collective[0]].busbw(self.collective[2])
 
     @property
     def begins_anew(self) -> bool:

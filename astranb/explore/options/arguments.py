@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["Parser", "algorithm_of", "flag_of", "function_of", "given", "positive", "whole"]
+__all__ = ["Parser", "algorithm_of", "collective_of", "flag_of", "function_of", "given", "is_contract", "positive", "whole"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -74,19 +74,44 @@ def positive(text: str) -> float:
 
 def function_of(text: str) -> Any:
     """Execute the Python file of ``FILE.py:FUNCTION``, and return its function."""
+    return _defined(text, "function", callable)
+
+
+def _defined(text: str, what: str, fits: Callable[[Any], bool]) -> Any:
+    """Execute the Python file of ``FILE.py:NAME``, and return what has the name, if it is such a thing."""
     import runpy
 
     file, _, name = text.rpartition(":")
     try:
         defined = runpy.run_path(file)
     except OSError as error:
-        raise InputError(error.strerror or str(error), where=file, hint="give FILE.py:FUNCTION") from error
+        hint = f"give FILE.py:{what.upper()}"
+        raise InputError(error.strerror or str(error), where=file, hint=hint) from error
+    except InputError:
+        raise
     except Exception as error:  # whatever the file raises
         raise InputError(f"{type(error).__name__}: {error}", where=file) from error
-    functions = [key for key, value in defined.items() if callable(value) and not key.startswith("_")]
-    if name not in functions:
-        raise InputError(f"there is no function {name!r}", where=file, hint=near(name, functions))
+    known = [key for key, value in defined.items() if fits(value) and not key.startswith("_")]
+    if name not in known:
+        raise InputError(f"there is no {what} {name!r}", where=file, hint=near(name, known))
     return defined[name]
+
+
+def is_contract(text: str | None) -> bool:
+    """Whether ``--collective`` names a contract of a file, ``FILE.py:CONTRACT``, instead of a collective."""
+    return text is not None and ".py:" in text
+
+
+def collective_of(text: str) -> Any:
+    """Return what ``--collective`` names: a name, or a contract.
+
+    ``FILE.py:CONTRACT`` executes the Python file.
+    """
+    if not is_contract(text):
+        return text
+    from astranb.collectives import Contract
+
+    return _defined(text, "contract", lambda value: isinstance(value, Contract))
 
 
 def algorithm_of(text: str | None) -> Any:

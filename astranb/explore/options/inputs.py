@@ -14,7 +14,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.file_formats import is_task_graph
 from astranb.engine.fidelity import fidelity_of
 
-from .arguments import algorithm_of, flag_of, given
+from .arguments import algorithm_of, collective_of, flag_of, given, is_contract
 from .model import expanded_memory_of, memory_limit_of, workload_of
 from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
@@ -170,6 +170,8 @@ def _require(args: argparse.Namespace, kind: str) -> None:
     """Check that nothing is missing."""
     if kind in (COLLECTIVE, EXCHANGE):
         needed = ("infra", "collective", "size") if kind == COLLECTIVE else ("infra",)
+        if is_contract(args.collective):
+            needed = ("infra", "algorithm")
         missing = [flag_of(name) for name in needed if getattr(args, name) is None]
         if missing:
             what = f"the following arguments are required: {', '.join(missing)}"
@@ -225,7 +227,8 @@ def _collective(args: argparse.Namespace) -> _Inputs:
     choice = _library_choice(args, infra)
     if choice is None:
         parts = given(args, "channels", "protocol") | rooted
-        collective = Collective.of(args.collective, args.size, algorithm_of(args.algorithm), **parts)
+        what = collective_of(args.collective)
+        collective = Collective.of(what, args.size, algorithm_of(args.algorithm), **parts)
     else:
         collective = choice.to_run(channels=args.channels, **rooted)
     options = _network_options(args, 0 if choice is None else choice.proxy_ps)
@@ -268,7 +271,7 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
             what = f"--library and --{chosen[0]} exclude each other"
             raise InputError(what, where="run", hint="leave one of them out")
         return library_choice(infra, args.collective, args.size, **given(args, "gpu", "library"))
-    if chosen or args.fidelity not in (None, "cacheline"):
+    if chosen or is_contract(args.collective) or args.fidelity not in (None, "cacheline"):
         return None
     try:
         return library_choice(infra, args.collective, args.size, **given(args, "gpu"))

@@ -121,10 +121,11 @@ _GROUPS: Final = (
         (
             _option(
                 "--collective",
-                "name, as all_reduce ('astranb collective list' lists them)",
+                "name, as all_reduce ('astranb collective list' lists them), or a contract of your own, "
+                "FILE.py:CONTRACT",
                 {**_for(COLLECTIVE), **_EXCHANGE},
             ),
-            _option("--size", "bytes in a rank's larger buffer, as 1MiB", _for(COLLECTIVE)),
+            _option("--size", "bytes in a rank's larger buffer, as 1MiB (a contract has its own)", _for(COLLECTIVE)),
             _option(
                 "--algorithm",
                 "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "

@@ -180,7 +180,11 @@ def _lay_out(schedule: Schedule, program: Program) -> None:
     before, after = (condition.matrix(side, ranks) for side in ("before", "after"))
     program.input_chunks = program.output_chunks = condition.chunks * cut
     chunk_bytes = -(-(program.size or 1) // (condition.most * cut))
-    inputs, outputs = (np.argwhere(np.repeat(side, cut, axis=1)).T for side in (before, after))
+    inputs, outputs = (
+        np.vstack([found, np.full(found.shape[1], chunk_bytes)])
+        for found in (np.argwhere(np.repeat(side, cut, axis=1)).T for side in (before, after))
+    )
+    place = {where: n for n, where in enumerate(zip(*inputs[:2].tolist(), strict=True))}
     # A chunk that several ranks have is that of the rank from which it came.
     origin = {
         (rank, chunk): rank for rank, chunk in np.argwhere(np.repeat(before, schedule.slices, 1)).tolist()
@@ -190,13 +194,15 @@ def _lay_out(schedule: Schedule, program: Program) -> None:
     ):
         if not condition.reduces:
             origin[target, chunk] = origin[source, chunk]
-    times = np.zeros((outputs.shape[1], ranks), np.int32)
-    for number, (rank, index) in enumerate(outputs.T.tolist()):
+    held: list[int] = []
+    first = [0]
+    for rank, index, _ in outputs.T.tolist():
         if condition.reduces:
-            times[number] = before[:, index // cut]
+            held += [place[source, index] for source in np.flatnonzero(before[:, index // cut]).tolist()]
         else:
-            times[number, origin[rank, index // _CUSTOM_PARTS]] = 1
-    program.layout = ChunkLayout(chunk_bytes, inputs, outputs, times, outputs[1].copy())
+            held.append(place[origin[rank, index // _CUSTOM_PARTS], index])
+        first.append(len(held))
+    program.layout = ChunkLayout(inputs, outputs, np.array(first), np.array(held), ranks, whole=True)
 
 
 class _ScheduleWriter:

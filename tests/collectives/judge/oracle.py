@@ -5,7 +5,10 @@ starts its operations in order. Reading a chunk begins and ends; so does writing
 the operation has read. A read during which the chunk changes is torn, and so is what two writes of
 different data leave that overlap. Moves that do not depend on each other are one loop: the next one starts
 before the one before it has read everything. Signals, waits and the end of a block come after all reads of
-the block, and after all its stores where there is a fence. A rank's outputs are checked when its own
+the block, and after all its stores where there is a fence. A signal behind moves is only posted then: it
+leaves, and adds to its semaphore, when these moves have been written and those that the block has posted
+before it have left; the block ends when all have. Messages of one slot of a buffer are in the same memory.
+The roles of a thread block begin together, and their place is free when all of them have ended. A rank's outputs are checked when its own
 blocks have ended, and again when all have. Then all launch a second time, with new inputs: semaphores keep
 their values, and what the first launch left in memory is there. Besides, strictly: nothing is read that was
 never written, nothing changes while it is read or written, unless the data is the same, and nothing
@@ -67,6 +70,26 @@ class _Op:
     acknowledged: bool  # only after all earlier stores of the block
     ahead: bool  # in one loop with the move before it
     packets: frozenset[Chunk]
+    behind: tuple[int, ...] = ()  # the moves behind which a signal is posted
+
+
+_BUFFER = 2**25
+"""Indices of each buffer of messages: the first buffer begins with this one."""
+
+
+def _places(program: Program) -> dict[Chunk, Chunk]:
+    """Return the chunks that share the memory of another one, and which."""
+    found = dict(program.same_memory)
+    for block in program.blocks:
+        for op in block.operations:
+            for chunk in (*op.sources, *op.targets):
+                if chunk.index >= _BUFFER and chunk.buffer == "scratch":
+                    message, source = divmod(chunk.index % _BUFFER, program.ranks)
+                    slot = message % program.slots[chunk.index // _BUFFER - 1]
+                    first = chunk.index // _BUFFER * _BUFFER + slot * program.ranks + source
+                    if first != chunk.index:
+                        found[chunk] = chunk._replace(index=first)
+    return found
 
 
 def _as_started(
@@ -79,12 +102,14 @@ def _as_started(
     found: list[_Op] = []
     stored: set[Chunk] = set()
     reading: set[Chunk] | None = None
-    for op in operations:
+    moves: list[int] = []
+    for number, op in enumerate(operations):
         sources, targets = set(op.sources), set(op.targets)
         if op.kind == "move":
             fence = bool(stored & (sources | targets))
         else:
-            fence = op.kind == "fence" or (op.kind == "signal" and not op.relaxed and bool(stored))
+            plain = op.kind == "signal" and not op.relaxed and not op.behind
+            fence = op.kind == "fence" or (plain and bool(stored))
         if fence:
             stored.clear()
         stored |= targets
@@ -96,19 +121,24 @@ def _as_started(
             reads, writes = (tuple(same.get(c, c) for c in side) for side in (op.sources, op.targets))
             moved = replace(op, sources=reads, targets=writes)
         packets = frozenset(chunk for chunk in moved.sources if chunk.buffer == "packets")
-        found.append(_Op(moved, fence, ahead, packets))
+        found.append(_Op(moved, fence, ahead, packets, tuple(moves[-op.behind :]) if op.behind else ()))
+        if op.kind == "move":
+            moves.append(number)
     return found
 
 
 class _State:
     """Where everything is; equal states have equal keys."""
 
-    __slots__ = ("at", "ended", "launch", "memory", "moves", "over", "semaphores", "writer", "writing")
+    __slots__ = (
+        "at", "ended", "launch", "memory", "moves", "over", "posts", "semaphores", "writer", "writing",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.at: list[int] = []  # the next operation of each block
         # The moves under way of each block: what was found at first, the result, the state of each target.
         self.moves: list[dict[int, tuple[tuple[_Sample, ...], _Value | None, tuple[int, ...]]]] = []
+        self.posts: list[tuple[int, ...]] = []  # the signals of each block that are posted and have not left
         self.memory: dict[Chunk, _Value] = {}
         # Writes under way, and whether lines of different ones may remain.
         self.writing: dict[Chunk, tuple[tuple[_Value, ...], bool]] = {}
@@ -121,6 +151,7 @@ class _State:
     def copy(self) -> _State:
         other = _State()
         other.at, other.moves = list(self.at), [dict(moves) for moves in self.moves]
+        other.posts = list(self.posts)
         other.memory, other.writing, other.writer = dict(self.memory), dict(self.writing), dict(self.writer)
         other.semaphores, other.ended = list(self.semaphores), list(self.ended)
         other.launch, other.over = self.launch, self.over
@@ -131,6 +162,7 @@ class _State:
             self.launch,
             tuple(self.at),
             tuple(tuple(sorted(moves.items())) for moves in self.moves),
+            tuple(self.posts),
             frozenset(self.memory.items()),
             frozenset(self.writing.items()),
             frozenset(self.writer.items()),
@@ -159,7 +191,7 @@ class _Search:
         reduced: bool,
     ) -> None:
         self.program, self.kind, self.launches, self.most = program, kind, launches, most
-        self.same = program.same_memory
+        self.same = _places(program)
         self.strict, self.marks, self.reduced = strict, marks, reduced
         self.ops = [_as_started(block.operations, empty, self.same) for block in program.blocks]
         self.rank = [block.rank for block in program.blocks]
@@ -168,7 +200,15 @@ class _Search:
             len(self.ops) if slots is None else slots[block.unit != "sm"] for block in program.blocks
         ]
         units = [(block.rank, block.unit) for block in program.blocks]
-        self.before = [[other for other in range(b) if units[other] == units[b]] for b in range(len(units))]
+        whole = [id(block.thread_block or block) for block in program.blocks]
+        self.before: list[list[list[int]]] = []
+        for b in range(len(units)):
+            others: dict[int, list[int]] = {}
+            for other in range(len(units)):
+                first = whole.index(whole[other])
+                if units[other] == units[b] and first < whole.index(whole[b]):
+                    others.setdefault(first, []).append(other)
+            self.before.append(list(others.values()))
         self.of_rank = [[b for b, r in enumerate(self.rank) if r == rank] for rank in range(program.ranks)]
         self.waited: list[dict[int, int]] = []  # by one launch of each block, for each semaphore
         for block in program.blocks:
@@ -177,11 +217,13 @@ class _Search:
                 if op.kind == "wait" and op.semaphore is not None:
                     reached[op.semaphore.number] = max(reached.get(op.semaphore.number, 0), op.value)
             self.waited.append(reached)
+        layout = program.layout
+        self.union = layout is not None and layout.reduction.repeatable  # twice is as good as once
         self.promise = {c: what for c, what in self._promise(root).items() if c not in empty}
         self.outputs = [[c for c in self.promise if c.rank == rank] for rank in range(program.ranks)]
         used = (c for block in program.blocks for op in block.operations for c in (*op.sources, *op.targets))
         self.inputs = sorted(
-            {chunk for chunk in (*used, *self.same) if chunk.buffer == "input"},
+            {chunk for chunk in (*used, *self.same, *self.same.values()) if chunk.buffer == "input"},
             key=lambda c: (c.rank, c.index, c.channel),
         )
         # Who accesses a chunk, and who writes it: most chunks have one block only.
@@ -201,8 +243,17 @@ class _Search:
         self.seen: set[object] = set()
         self.steps = 0
 
-    def _promise(self, root: int) -> dict[Chunk, tuple[np.ndarray, int]]:
+    def _promise(self, root: int) -> dict[Chunk, list[tuple[int, int]]]:
+        """The contributions that each output must hold: rank and chunk of its input, ascending."""
         program = self.program
+        if program.layout is not None:
+            found = {}
+            for number, (rank, index) in enumerate(program.layout.outputs[:2].T.tolist()):
+                held = program.layout.held[program.layout.first[number] : program.layout.first[number + 1]]
+                contributions = sorted(zip(*program.layout.inputs[:2, held].tolist(), strict=True))
+                for channel in range(program.channels):
+                    found[Chunk(rank, "output", index, channel)] = contributions
+            return found
         if COLLECTIVES[self.kind].silent:
             return {}
         ranks = [root] if COLLECTIVES[self.kind].root_only else range(program.ranks)
@@ -213,16 +264,14 @@ class _Search:
             for channel in range(program.channels)
         ]
         rank, index = (np.array([getattr(c, name) for c in chunks], np.int64) for name in ("rank", "index"))
-        times, of_chunk = promised(self.kind, root, program.ranks, rank, index)
-        return {c: (times[k], int(of_chunk[k])) for k, c in enumerate(chunks)}
+        times, of_chunk = promised(self.kind, root, program.ranks, program.output_chunks, rank, index)
+        return {
+            c: [(r, int(of_chunk[k])) for r in range(program.ranks) for _ in range(times[k][r])]
+            for k, c in enumerate(chunks)
+        }
 
     def wanted(self, chunk: Chunk, launch: int) -> _Value:
-        times, index = self.promise[chunk]
-        return tuple(
-            (launch, rank, index, chunk.channel)
-            for rank in range(self.program.ranks)
-            for _ in range(times[rank])
-        )
+        return tuple((launch, rank, index, chunk.channel) for rank, index in self.promise[chunk])
 
     def start(self) -> _State:
         state = _State()
@@ -233,6 +282,7 @@ class _Search:
     def _launch(self, state: _State) -> None:
         state.at = [0] * len(self.ops)
         state.moves = [{} for _ in self.ops]
+        state.posts = [() for _ in self.ops]
         state.ended = [False] * self.program.ranks
         for chunk in self.inputs:
             content = ((state.launch, chunk.rank, chunk.index, chunk.channel),)
@@ -246,10 +296,23 @@ class _Search:
         """Whether all stores of a block are visible."""
         return not state.moves[block]
 
-    def resident(self, b: int, at: list[int], moves: Sequence[Mapping[int, object]]) -> bool:
-        """Whether a block has a slot: blocks begin in order, each when one before it has ended."""
-        running = sum(at[other] < len(self.ops[other]) or bool(moves[other]) for other in self.before[b])
+    def resident(
+        self,
+        b: int,
+        at: list[int],
+        moves: Sequence[Mapping[int, object]],
+        posts: Sequence[Sequence[int]],
+    ) -> bool:
+        """Whether a block has a slot: thread blocks begin in order, each when one before it has ended."""
+        running = sum(
+            any(at[one] < len(self.ops[one]) or moves[one] or posts[one] for one in roles)
+            for roles in self.before[b]
+        )
         return running < self.slots[b]
+
+    def leaves(self, b: int, posts: Sequence[int], moves: Mapping[int, object]) -> bool:
+        """Whether the first signal that a block has posted can leave."""
+        return bool(posts) and not any(i in moves for i in self.ops[b][posts[0]].behind)
 
     def has_read(self, state: _State, block: int) -> bool:
         return all(result is not None for _, result, _ in state.moves[block].values())
@@ -260,7 +323,7 @@ class _Search:
         if i == len(self.ops[b]):
             return None
         one = self.ops[b][i]
-        if i == 0 and not self.resident(b, state.at, state.moves):
+        if i == 0 and not self.resident(b, state.at, state.moves, state.posts):
             return None
         if one.acknowledged and not self.stored(state, b):
             return None
@@ -285,6 +348,8 @@ class _Search:
             step = self.next_start(state, b)
             if step is not None:
                 found.append(step)
+            if self.leaves(b, state.posts[b], state.moves[b]):
+                found.append(("post", b, state.posts[b][0], 0))
             for i, (_, result, targets) in state.moves[b].items():
                 if result is None:
                     packets = self.ops[b][i].packets
@@ -300,7 +365,9 @@ class _Search:
             ("end", rank, 0, 0)
             for rank, blocks in enumerate(self.of_rank)
             if not state.ended[rank]
-            and all(state.at[b] == len(self.ops[b]) and not state.moves[b] for b in blocks)
+            and all(
+                state.at[b] == len(self.ops[b]) and not state.moves[b] and not state.posts[b] for b in blocks
+            )
         ]
         return found
 
@@ -326,6 +393,13 @@ class _Search:
             return self._write(state, b, i, k)
         elif kind == "written":
             return self._written(state, b, i, k)
+        elif kind == "post":
+            assert op.semaphore is not None
+            state.semaphores[op.semaphore.number] += op.value
+            state.posts[b] = state.posts[b][1:]
+        elif self.ops[b][i].behind:
+            state.posts[b] += (i,)
+            state.at[b] += 1
         else:
             if kind == "signal" and op.semaphore is not None:
                 state.semaphores[op.semaphore.number] += op.value
@@ -345,7 +419,7 @@ class _Search:
                 bad = _TORN
             else:
                 parts.extend(after)
-        state.moves[b][i] = ((), bad or tuple(sorted(parts)), targets)
+        state.moves[b][i] = ((), bad or tuple(sorted(set(parts) if self.union else parts)), targets)
         if bad and self.strict:
             return Finding("race", state.launch, f"block {b} operation {i} reads what is {bad}", self.steps)
         return None
@@ -491,6 +565,7 @@ class _Search:
                     if targets[k] != _WRITTEN and chunk in reads | writes:
                         return True
         under_way = [dict(moves) for moves in state.moves]
+        posts = [list(of) for of in state.posts]
         moved = True
         while moved:
             moved = False
@@ -507,11 +582,16 @@ class _Search:
                             packets.update(c for c in ops[i].op.targets if c.buffer == "packets")
                             del under_way[b][i]
                             moved = True
+                    while self.leaves(b, posts[b], under_way[b]):
+                        left = ops[posts[b].pop(0)].op
+                        assert left.semaphore is not None
+                        values[left.semaphore.number] += left.value
+                        moved = True
                     i = at[b]
                     if i == len(ops) or (holds and kind in ("move", "signal", "wait", "fence", "compute")):
                         break
                     one = ops[i]
-                    if i == 0 and not self.resident(b, at, under_way):
+                    if i == 0 and not self.resident(b, at, under_way, posts):
                         break
                     if one.acknowledged and under_way[b]:
                         break
@@ -523,7 +603,9 @@ class _Search:
                         number = op.semaphore.number
                         if values[number] < op.value + (state.launch - 1) * self.waited[b][number]:
                             break
-                    if op.kind == "signal" and op.semaphore is not None:
+                    if one.behind:
+                        posts[b].append(i)
+                    elif op.kind == "signal" and op.semaphore is not None:
                         values[op.semaphore.number] += op.value
                     if op.kind == "move":
                         if writes.intersection(set(op.sources) - one.packets):
@@ -536,7 +618,10 @@ class _Search:
             for rank in range(self.program.ranks):
                 if ended[rank] or (kind == "end" and rank == holder):
                     continue
-                if all(at[b] == len(self.ops[b]) and not under_way[b] for b in self.of_rank[rank]):
+                if all(
+                    at[b] == len(self.ops[b]) and not under_way[b] and not posts[b]
+                    for b in self.of_rank[rank]
+                ):
                     ended[rank] = moved = True
                     if writes.intersection(self.looked[rank]):
                         return True

@@ -15,7 +15,7 @@ from astranb.core.errors import InputError
 
 from .sketch import Lines, Sketch
 
-__all__ = ["MUTATIONS", "mutant", "random_program"]
+__all__ = ["ASYNC_MUTATIONS", "MUTATIONS", "async_program", "mutant", "random_program", "wired_program"]
 
 LINE = 128
 _KINDS = (
@@ -54,6 +54,14 @@ class _Author:
         self.shared = rng.random() < 0.2
         self.sure = rng.random() < 0.85  # else a dependency is forgotten now and then
 
+    def behind(self, block: Block) -> int:
+        """Give a signal nothing to be behind: it waits for all stores."""
+        return 0
+
+    def gate(self, block: Block, others: list[Block]) -> Semaphore:
+        """Give a semaphore for which a block waits, and which others raise."""
+        return self.p.semaphore(block.rank)
+
     def number(self, block: Block) -> int:
         return next(k for k, one in enumerate(self.p.blocks) if one is block)
 
@@ -71,19 +79,24 @@ class _Author:
         if not behind:
             return
         if self.shared or (len(behind) > 1 and self.rng.random() < 0.5):
-            gate = self.p.semaphore(block.rank)
+            gate = self.gate(block, behind)
             for other in behind:
-                other.signal(gate, relaxed=self.rng.random() < 0.02)
+                self.signal(other, gate)
             block.wait(gate, len(behind))
         else:
             for other in behind:
                 pair = self.number(other), self.number(block)
                 if pair not in self.channel:
-                    self.channel[pair] = self.p.semaphore(block.rank)
-                other.signal(self.channel[pair], relaxed=self.rng.random() < 0.02)
+                    self.channel[pair] = self.gate(block, [other])
+                self.signal(other, self.channel[pair])
                 block.wait(self.channel[pair])
         for other in behind:
             self.known[self.number(other), self.number(block)] = len(other.operations)
+
+    def signal(self, block: Block, semaphore: Semaphore) -> None:
+        relaxed = self.rng.random() < 0.02
+        behind = 0 if relaxed else self.behind(block)
+        block.signal(semaphore, relaxed=relaxed, behind=behind)
 
     def barrier(self) -> None:
         every = [block for blocks in self.blocks.values() for block in blocks]
@@ -168,9 +181,8 @@ class _Author:
         p, rng = self.p, self.rng
         ranks = [root] if COLLECTIVES[kind].root_only else list(range(p.ranks))
         cells = [(rank, index) for rank in ranks for index in range(p.output_chunks)]
-        times, of_chunk = promised(
-            kind, root, p.ranks, np.array([r for r, _ in cells]), np.array([i for _, i in cells])
-        )
+        rank_of, index_of = (np.array(column) for column in zip(*cells, strict=True))
+        times, of_chunk = promised(kind, root, p.ranks, p.output_chunks, rank_of, index_of)
         order = list(range(len(cells)))
         rng.shuffle(order)
         for k in order:
@@ -183,7 +195,106 @@ class _Author:
             self.after(rng.choice(self.blocks[rank]), [w for w in writers if w.rank != rank])
 
 
-def random_program(seed: int) -> Sketch:
+class _AsyncAuthor(_Author):
+    """Posts signals behind stores, and gives thread blocks roles that share semaphores and barriers."""
+
+    def __init__(self, program: Program, rng: random.Random) -> None:
+        super().__init__(program, rng)
+        for rank in range(program.ranks):
+            if rng.random() < 0.5:
+                whole = program.block(rank, warps=2)
+                self.blocks[rank] += [whole.warps(0, 1), whole.warps(1, 2)]
+                if rng.random() < 0.5:  # nothing but roles
+                    others, self.blocks[rank] = self.blocks[rank][:-2], self.blocks[rank][-2:]
+                    program.blocks = [b for b in program.blocks if b not in others]
+
+    def behind(self, block: Block) -> int:
+        """Mostly behind all that the block has stored, now and then behind less."""
+        moves = sum(op.kind == "move" for op in block.operations)
+        if not moves or self.rng.random() < 0.35:
+            return 0
+        return moves if self.rng.random() < 0.85 else self.rng.randint(1, moves)
+
+    def gate(self, block: Block, others: list[Block]) -> Semaphore:
+        """Mostly in shared memory where all are roles of one thread block."""
+        whole = block.thread_block
+        if whole and all(other.thread_block is whole for other in others) and self.rng.random() < 0.7:
+            return whole.semaphore()
+        return super().gate(block, others)
+
+    def after(self, block: Block, others: list[Block]) -> None:
+        """Let roles meet at a barrier now and then."""
+        whole = block.thread_block
+        for other in list(others):
+            mine = whole and other is not block and other.thread_block is whole
+            if mine and whole and self.rng.random() < 0.3:
+                if self.rng.random() < 0.8:  # else what it has stored may not be seen
+                    other.fence()
+                whole.sync(*self.rng.sample([block, other], 2))
+                self.known[self.number(other), self.number(block)] = len(other.operations)
+        super().after(block, others)
+
+
+def async_program(seed: int) -> Sketch:
+    """Return a random program with signals behind stores, and with roles."""
+    return random_program(seed, _AsyncAuthor)
+
+
+def wired_program(seed: int) -> Sketch:
+    """Return a random broadcast along a chain, whose messages go through slots that receivers free."""
+    rng = random.Random(seed)
+    ranks, chunks, depth = rng.choice((2, 2, 3)), rng.choice((2, 3, 4)), rng.choice((0, 1, 1, 2))
+    most, posted = rng.choice((1, 1, 2)), rng.random() < 0.6
+    early, forgets = rng.random() < 0.2, rng.random() < 0.1
+    two = rng.random() < 0.3  # blocks that receive: both must have read before a slot is free
+    of = [rng.randint(1, most) for _ in range(chunks)]
+
+    def write(p: Program) -> None:
+        p.output_chunks = p.input_chunks = chunks
+        wires = p.connections(depth, most, posted=posted)
+        for me in p.everyone:
+            block = me.block()
+            helper = me.block() if two and me.number else None
+            first = 0
+            for together in of:
+                part = range(first, min(chunks, first + together))
+                first = part.stop
+                if not part:
+                    break
+                if me.number == 0:
+                    held = [me.input[k] for k in part]
+                    for k in part:
+                        block.copy(me.input[k], me.output[k])
+                else:
+                    held = wires[me.left, me].receive_all(block, len(part))
+                free = depth and me.number
+                if free and early:
+                    wires[me.left, me].free(block)
+                if helper:
+                    told, done = me.semaphore(), me.semaphore()
+                    block.signal(told)
+                    helper.wait(told)
+                    for k, chunk in zip(part, held, strict=True):
+                        helper.copy(chunk, me.output[k])
+                    helper.signal(done, relaxed=True)
+                    if not forgets:
+                        block.wait(done)
+                elif me.number:
+                    for k, chunk in zip(part, held, strict=True):
+                        block.copy(chunk, me.output[k])
+                if me.number < p.ranks - 1:
+                    with wires[me, me.right].message(block) as m:
+                        for chunk in held:
+                            m.put(chunk)
+                if free and not early:
+                    wires[me.left, me].free(block)
+
+    size = chunks * LINE * rng.choice((1, 2))
+    collective = Collective.of("broadcast", size, write, channels=1)
+    return Sketch.of(collective, ranks).but(label=f"wired {seed}", chunks=chunks)
+
+
+def random_program(seed: int, author: type[_Author] = _Author) -> Sketch:
     """Return a random program; most are right, some have forgotten a dependency."""
     rng = random.Random(seed)
     kind = rng.choice(_KINDS)
@@ -203,7 +314,7 @@ def random_program(seed: int) -> Sketch:
             p.output_chunks = p.input_chunks = 2
         if in_place:
             p.same_memory.update(_one_buffer(p, kind))
-        _Author(p, rng).collective(kind, root)
+        author(p, rng).collective(kind, root)
 
     if kind == "broadcast":
         size //= 4
@@ -467,11 +578,35 @@ MUTATIONS: dict[str, Callable[[Sketch, random.Random], Sketch | None]] = {
 """Ways to damage a program; None where it does not apply."""
 
 
-def mutant(sketch: Sketch, rng: random.Random, name: str | None = None) -> Sketch:
+def _post(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Post a signal behind the last moves instead of waiting for all, or behind another number of them."""
+    place = _anywhere(sketch, rng, lambda op: op.kind == "signal")
+    if place is None:
+        return None
+    op = sketch.blocks[place[0]].operations[place[1]]
+    return _change(sketch, *place, behind=rng.choice([n for n in (1, 2, 3) if n != op.behind]), relaxed=False)
+
+
+def _unpost(sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Relax a signal that was posted behind stores."""
+    place = _anywhere(sketch, rng, lambda op: op.behind > 0)
+    return _change(sketch, *place, behind=0, relaxed=True) if place else None
+
+
+ASYNC_MUTATIONS = MUTATIONS | {"post a signal": _post, "relax a posted signal": _unpost}
+"""Those, and ways to damage the order of signals behind stores."""
+
+
+def mutant(
+    sketch: Sketch,
+    rng: random.Random,
+    name: str | None = None,
+    mutations: dict[str, Callable[[Sketch, random.Random], Sketch | None]] = MUTATIONS,
+) -> Sketch:
     """Damage a program once."""
     while True:
-        chosen = name or rng.choice(list(MUTATIONS))
-        changed = MUTATIONS[chosen](sketch, rng)
+        chosen = name or rng.choice(list(mutations))
+        changed = mutations[chosen](sketch, rng)
         if changed is not None and any(lines.operations for lines in changed.blocks):
             return changed.but(label=f"{sketch.label}, {chosen}")
         name = None

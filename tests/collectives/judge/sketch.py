@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from astranb.collectives import Block, Chunk, Collective, Operation, Program, Semaphore
+from astranb.collectives import Block, Chunk, Collective, Contract, Operation, Program, Semaphore
 
 __all__ = ["Lines", "Sketch"]
 
@@ -19,6 +19,8 @@ class Lines:
     operations: tuple[Operation, ...]
     channel: int = 0
     unit: str = "sm"
+    role_of: int = -1
+    """The number of the thread block of which it is a role, -1: it is a whole one."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,28 @@ class Sketch:
     """For a plan in place: chunks, each with the chunk whose memory it shares."""
     slots: tuple[int, int] | None = None
     """How many thread blocks and copy engines of a rank work at once; all if None."""
+    buffers: tuple[int, ...] = ()
+    """How many slots each buffer of messages has."""
+    shared: tuple[tuple[int, int], ...] = ()
+    """Semaphores in shared memory, each with the number of its thread block."""
+    chunks: int = 0
+    """Chunks of each input and output; 0: as the collective has."""
+    contract: Contract | None = None
+    """What it promises, if its kind is no collective's name."""
 
     @classmethod
     def of(cls, collective: Collective, ranks: int, per_node: int | None = None) -> Sketch:
         """Take a program apart."""
         program = collective.program(ranks, per_node)
+        wholes = {id(b.thread_block): k for k, b in enumerate(program.blocks) if b.thread_block is not None}
         return cls(
             collective.name,
             ranks,
             collective.size,
             tuple(
-                Lines(b.rank, tuple(b.operations), b.channel, b.unit) for b in program.blocks if not b.added
+                Lines(b.rank, tuple(b.operations), b.channel, b.unit, wholes.get(id(b.thread_block), -1))
+                for b in program.blocks
+                if not b.added
             ),
             tuple(semaphore.rank for semaphore in program.semaphores),
             program.channels,
@@ -57,6 +70,9 @@ class Sketch:
             collective.protocol,
             collective.title,
             tuple(program.same_memory.items()),
+            buffers=tuple(program.slots),
+            shared=tuple((s.number, wholes[id(whole)]) for s, whole in program.shared.items()),
+            contract=collective.contract if isinstance(collective.contract, Contract) else None,
         )
 
     def but(self, **changes: Any) -> Sketch:
@@ -69,20 +85,34 @@ class Sketch:
             return
         program.semaphores = [Semaphore(rank, number) for number, rank in enumerate(self.semaphores)]
         program.same_memory = dict(self.same_memory)
+        program.slots = list(self.buffers)
+        wholes: dict[int, Block] = {}
         phases = 1 + max((op.phase for lines in self.blocks for op in lines.operations), default=0)
         program.phases = [f"phase {number}" for number in range(phases)]
         for lines in self.blocks:
             block = Block(program, lines.rank, lines.channel, lines.unit)
             block.operations = list(lines.operations)
+            if lines.role_of >= 0:
+                whole = wholes.setdefault(lines.role_of, Block(program, lines.rank, lines.channel))
+                block.thread_block, block.warp_count = whole, 1
+                whole.roles.append(block)
             program.blocks.append(block)
+        for number, whole_number in self.shared:
+            program.shared[program.semaphores[number]] = wholes[whole_number]
 
     def collective(self, fill: Callable[[Program], None] | None = None, size: int = 0) -> Collective:
         """Return the collective that runs it; its packets, where it has any, stay as they are."""
 
         def write(program: Program) -> None:
+            if self.chunks:
+                program.input_chunks = program.output_chunks = self.chunks
             (fill or self.fill)(program)
 
         vars(write)["fitted"] = lambda _kind, _size, protocol: protocol
+        if self.contract is not None:
+            return Collective.of(
+                self.contract, algorithm=write, channels=self.channels, protocol=self.protocol
+            )
         return Collective.of(
             self.kind,
             size or self.size,
@@ -107,6 +137,7 @@ class Sketch:
         for number, lines in enumerate(self.blocks):
             rows.append(f"b{number} = p.{'block' if lines.unit == 'sm' else 'engine'}({lines.rank})")
             rows[-1] += f"  # channel {lines.channel}" if self.channels > 1 else ""
+            rows[-1] += f"  # a role of block {lines.role_of}" if lines.role_of >= 0 else ""
             waited: dict[int, int] = {}
             rows += [f"b{number}.{_text(op, waited)}" for op in lines.operations]
         return "\n".join(rows)
@@ -125,7 +156,8 @@ def _text(op: Operation, waited: dict[int, int]) -> str:
         return "fence()" if op.kind == "fence" else f"compute({op.value})"
     name = f"s{op.semaphore.number}"
     if op.kind == "signal":
-        return f"signal({name}, {op.value}{', relaxed=True' if op.relaxed else ''})"
+        how = ", relaxed=True" if op.relaxed else f", behind={op.behind}" if op.behind else ""
+        return f"signal({name}, {op.value}{how})"
     rise = op.value - waited.get(op.semaphore.number, 0)
     waited[op.semaphore.number] = op.value
     return f"wait({name}, {rise})"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from astranb.collectives import ALGORITHMS, Collective, Program
 
+from .contracts import sample_contract
 from .mutation import score, shipped
 from .oracle import Finding, TooMany, find_fault
 from .programs import MUTATIONS, mutant, random_program
@@ -26,11 +28,11 @@ SHIPPED = [
 ]
 
 
-def judged(seeds: range, timings: int) -> Counter[str]:
+def judged(seeds: range, timings: int, of: Callable[[int], Sketch] = sample) -> Counter[str]:
     """Judge random programs; all verdicts must agree."""
     count: Counter[str] = Counter()
     for seed in seeds:
-        verdict = judge(sample(seed), seed, timings=timings)
+        verdict = judge(of(seed), seed, timings=timings)
         assert verdict.agreed, f"program {seed}\n{verdict}"
         count["wrong" if verdict.flaws else "right"] += 1
         count["shown by " + verdict.shown.partition(":")[0]] += bool(verdict.shown)
@@ -52,6 +54,10 @@ def test_random_programs() -> None:
 @pytest.mark.parametrize("first", range(300, 10_300, 1_000))
 def test_ten_thousand_random_programs(first: int) -> None:
     judged(range(first, first + 1_000), timings=6)
+
+
+def test_random_contracts() -> None:
+    judged(range(200), timings=0, of=sample_contract)
 
 
 @pytest.mark.parametrize("kind,name,protocol,ranks", SHIPPED)

@@ -122,7 +122,7 @@ def _promise(sketch: Sketch, rank: int, outputs: int) -> list[tuple[Chunk, np.nd
     if kind.silent or (kind.root_only and rank != sketch.root):
         return []
     index = np.arange(outputs)
-    times, of_chunk = promised(sketch.kind, sketch.root, sketch.ranks, np.full(outputs, rank), index)
+    times, of_chunk = promised(sketch.kind, sketch.root, sketch.ranks, outputs, np.full(outputs, rank), index)
     return [
         (Chunk(rank, "output", k, channel), times[k], int(of_chunk[k]))
         for channel in range(sketch.channels)
@@ -168,7 +168,7 @@ def empty_chunks(sketch: Sketch) -> set[Chunk]:
     """
     program = sketch.program()
     parts = max(program.input_chunks, program.output_chunks)
-    if sketch.size % (parts * sketch.channels * 128) == 0:
+    if sketch.contract is None and sketch.size % (parts * sketch.channels * 128) == 0:
         return set()
     slices = lower(program, kind=sketch.kind, size=sketch.size).slices
     none = slices[slices["bytes"] == 0]

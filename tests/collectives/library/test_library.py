@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import astranb as anb
 from astranb.collectives import ALGORITHMS, COLLECTIVES, Collective
-from astranb.collectives.library.logarithmic import double_tree
+from astranb.collectives.library.trees import double_tree
 from astranb.core.errors import InputError
 from astranb.gpu.tables import NIC
 

@@ -153,7 +153,8 @@ def beyond_the_buffer(p):
 
 
 def somebody_elses_semaphore(p):
-    edit(p, 0, find(p, 0, "wait"), semaphore=p.semaphores[2])
+    other = next(semaphore for semaphore in p.semaphores if semaphore.rank != p.blocks[0].rank)
+    edit(p, 0, find(p, 0, "wait"), semaphore=other)
 
 
 BUGS = [

@@ -67,7 +67,7 @@ def test_a_wrong_schedule_of_a_condition_is_found():
     program = found.program
     layout = program.layout
     assert layout is not None
-    program.layout = dataclasses.replace(layout, item=layout.item[::-1].copy())
+    program.layout = dataclasses.replace(layout, held=layout.held[::-1].copy())
     assert verify(program, "custom")[0].kind == "result"
 
 

@@ -1,0 +1,187 @@
+"""The parameters of an algorithm: what its function takes besides the program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from astranb.core.errors import InputError, near
+
+from .source import name_of_file
+
+__all__ = [
+    "NEEDED",
+    "AlgorithmParameter",
+    "ParameterValue",
+    "algorithm_name",
+    "bind_parameters",
+    "check_values",
+    "parameters_of",
+    "title_of",
+    "unwrapped",
+]
+
+ParameterValue: TypeAlias = bool | int | float | str | None
+"""What a parameter may be: a value that a file and a title can hold."""
+
+NEEDED: Final = inspect.Parameter.empty
+"""The default of a parameter that has none."""
+
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_LONGEST: Final = 200  # characters of a text
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmParameter:
+    """A parameter of an algorithm's function.
+
+    Attributes
+    ----------
+    name : str
+    default : object
+        :data:`NEEDED` where it has none.
+    choices : tuple
+        The values that its annotation allows, of a ``Literal``; empty where it allows any.
+    """
+
+    name: str
+    default: Any = NEEDED
+    choices: tuple[Any, ...] = ()
+
+
+def parameters_of(write: Callable[..., Any]) -> tuple[AlgorithmParameter, ...] | None:
+    """Return the parameters of a function besides the program; None where it takes any names.
+
+    Raises
+    ------
+    InputError
+        The function has a parameter that cannot be given by name.
+
+    Examples
+    --------
+    >>> def pipeline(p, *, slices=8): ...
+    >>> parameters_of(pipeline)
+    (AlgorithmParameter(name='slices', default=8, choices=()),)
+    """
+    try:
+        of_function = list(inspect.signature(write).parameters.values())
+    except (TypeError, ValueError):  # written in C: it says nothing
+        return ()
+    found = []
+    for place, one in enumerate(of_function):
+        if one.kind is inspect.Parameter.VAR_KEYWORD:
+            return None
+        if place == 0 or one.kind is inspect.Parameter.VAR_POSITIONAL:
+            continue  # the program
+        if one.kind not in _NAMED:
+            if one.default is NEEDED:
+                raise InputError(
+                    f"{one.name!r} cannot be given by name",
+                    where=_where(write),
+                    hint=f"write def {algorithm_name(write)}(p, *, {one.name})",
+                )
+            continue
+        found.append(AlgorithmParameter(one.name, one.default, _choices(write, one.name)))
+    return tuple(found)
+
+
+def _choices(write: Callable[..., Any], name: str) -> tuple[Any, ...]:
+    """Return the values of a parameter that is annotated as a ``Literal``."""
+    try:
+        hint = get_type_hints(inspect.unwrap(write)).get(name)
+    except Exception:  # noqa: BLE001 - an annotation may be anything
+        return ()
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def bind_parameters(
+    write: Callable[..., None], values: Mapping[str, ParameterValue]
+) -> Callable[[Any], None]:
+    """Return the function with its parameters' values, to be called with the program.
+
+    Raises
+    ------
+    InputError
+        It has no parameter of this name, or one without a value.
+    """
+    known = parameters_of(write)
+    if known is not None:
+        names = [one.name for one in known]
+        for name, value in values.items():
+            if name not in names:
+                what = f"{algorithm_name(write)} has no parameter {name!r}"
+                raise InputError(what, where=_where(write), hint=near(name, names) if names else _ADD)
+            choices = known[names.index(name)].choices
+            if choices and value not in choices:
+                allowed = " or ".join(map(repr, choices))
+                raise InputError(f"{name} is {value!r}", where=_where(write), hint=f"use {allowed}")
+        for one in known:
+            if one.default is NEEDED and one.name not in values:
+                what = f"{algorithm_name(write)} needs a value for {one.name!r}"
+                raise InputError(what, where=_where(write), hint=f'give params={{"{one.name}": …}}')
+    return functools.partial(write, **values) if values else write
+
+
+_ADD: Final = "it has none; add a keyword parameter: def f(p, *, slices=8)"
+
+
+def check_values(values: Any) -> None:
+    """Refuse values of parameters that a file and a title cannot hold."""
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise InputError(f"not values by name: {values!r:.80}", where="params", hint='give {"slices": 16}')
+    for name, value in values.items():
+        if not isinstance(value, ParameterValue) or len(str(value)) > _LONGEST:
+            raise InputError(
+                f"{name} is {value!r:.80}",
+                where="params",
+                hint="give a number, True, False or a short text",
+            )
+
+
+def unwrapped(write: Any, values: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """Return the function inside ``functools.partial``, and its values with those that were given.
+
+    Examples
+    --------
+    >>> def pipeline(p, *, slices=8): ...
+    >>> unwrapped(functools.partial(pipeline, slices=4), {})[1]
+    {'slices': 4}
+    """
+    given = dict(values or {})
+    while isinstance(write, functools.partial) and not write.args:
+        if not all(isinstance(value, ParameterValue) for value in write.keywords.values()):
+            break
+        given = {**write.keywords, **given}
+        write = write.func
+    return write, given
+
+
+def algorithm_name(write: Any) -> str:
+    """Return the name of an algorithm, or of its function."""
+    while isinstance(write, functools.partial):
+        write = write.func
+    return write if isinstance(write, str) else getattr(write, "__name__", type(write).__name__)
+
+
+def title_of(values: Mapping[str, ParameterValue]) -> str:
+    """Return values as a title has them, behind the name of an algorithm.
+
+    Examples
+    --------
+    >>> title_of({"slices": 16, "order": "near"}), title_of({})
+    ('(slices=16, order=near)', '')
+    """
+    listed = ", ".join(f"{name}={value}" for name, value in values.items())
+    return f"({listed})" if listed else ""
+
+
+def _where(write: Callable[..., Any]) -> str:
+    """Name a function with its file and line."""
+    code = getattr(inspect.unwrap(write), "__code__", None)
+    name = f"algorithm {algorithm_name(write)!r}"
+    if code is None:
+        return name
+    return f"{name}, {name_of_file(code.co_filename)} line {code.co_firstlineno}"
