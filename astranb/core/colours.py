@@ -25,7 +25,7 @@ KIND_COLOURS = ("#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"
 
 TIME_COLOURS = {
     "issue": "#0072b2", "compute": "#009e73", "data": "#56b4e9", "fence": "#8c8c8c", "semaphore": "#e69f00",
-    "signal": "#cc79a7", "idle": "#bdbdbd", "issue or data": "#0072b2",
+    "signal": "#cc79a7", "idle": "#bdbdbd", "issue or data": "#0072b2", "started late": "#f0e442",
 }  # fmt: skip
 """By what the time of an SM goes to (``engine/cacheline/time_classes.py``)."""
 

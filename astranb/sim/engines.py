@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from astranb.net import Network as Options
     from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
     from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork, Workload
+    from astranb.workload.jobs import Start
 
 __all__ = ["open_engine", "read_files"]
 
@@ -44,6 +45,7 @@ def open_engine(
     launch: str = "none",
     record: bool = True,
     memory_bytes: int | None = None,
+    start: Start | None = None,
 ) -> Engine:
     """Return the engine that runs something at a fidelity; the parameters are those of ``Simulation``.
 
@@ -82,6 +84,7 @@ def open_engine(
             presets,
             network or Options(),
             launch,
+            late_ps=_starts_ps(start, len(fabric.gpus)),
             notes=notes,
             record=record,
             memory_bytes=memory_bytes,
@@ -96,6 +99,9 @@ def open_engine(
     if subject == "graph":
         raise InputError("a Graph is simulated by cache lines only", where="fidelity", hint="use 'cacheline'")
     if subject == "layers":
+        if start is not None:
+            hint = "use fidelity='cacheline', or a workload of operations"
+            raise InputError("one rank of a layer table represents all", where="start", hint=hint)
         from astranb.engine.layers import LayerEngine, LayerRun
 
         congestion = what.congestion if fidelity is None else chosen == "congestion"
@@ -109,10 +115,22 @@ def open_engine(
         what, collective = _as_workload(_network(infra), what)
     elif infra is not None:
         what = dataclasses.replace(what, network=_network(infra))
+    if start is not None:
+        from astranb.workload.jobs import started
+
+        what = started(what, _starts_ps(start, len(what.operations)))
     with building(f"{what.title} on {len(what.operations):,} ranks"):
         stage("routes", 1.0)
         run = Run(what, congestion=chosen == "congestion", record=record)
     return MessageEngine(run, what.title, collective)
+
+
+def _starts_ps(start: Start | None, ranks: int) -> list[int]:
+    if start is None:
+        return []
+    from astranb.workload.jobs import starts_ps
+
+    return starts_ps(start, ranks)
 
 
 def _by_cache_lines(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from astranb.engine.critical_path import CriticalPath
     from astranb.engine.protocol import Engine
     from astranb.gpu import Preset
-    from astranb.workload.jobs import ClusterJob
+    from astranb.workload.jobs import ClusterJob, Start
 
 __all__ = ["CHECKPOINT_BYTES", "Simulation"]
 
@@ -78,6 +78,9 @@ class Simulation(Displayed):
     launch : str
         What it costs to start a kernel: ``"none"``, ``"graph"``, ``"stream"``, a time, or both
         (``"stream + 6.6 us"``).
+    start : mapping or sequence, optional
+        How late ranks start: ``{3: "20 us"}``, or a time for every rank. Explanations call what passes
+        until then ``started late``.
     record : bool
         Whether what views show is recorded. What is simulated does not depend on it.
     checkpoint_bytes : int
@@ -113,6 +116,7 @@ class Simulation(Displayed):
         gpu: str | Path | Preset | None = None,
         network: Network | None = None,
         launch: str = "none",
+        start: Start | None = None,
         record: bool = True,
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         memory_bytes: int | None = None,
@@ -124,7 +128,7 @@ class Simulation(Displayed):
 
             what = Jobs(jobs)
         options: dict[str, Any] = {
-            "gpu": gpu, "network": network, "launch": launch, "memory_bytes": memory_bytes,
+            "gpu": gpu, "network": network, "launch": launch, "start": start, "memory_bytes": memory_bytes,
         }  # fmt: skip
         engine = open_engine(infra, what, fidelity, record=record, **options)
 
@@ -499,7 +503,7 @@ class Simulation(Displayed):
             Of a collective by cache lines: ``collective``, or ``algorithm``, ``size``, ``protocol``,
             ``channels`` and ``params`` of the present one; ``gpu`` (another kind of GPU, or numbers of
             the present one: ``{"sms": 64}``); ``network`` (other options, or some of them:
-            ``{"arbitration": "fair"}``); ``launch``.
+            ``{"arbitration": "fair"}``); ``launch``; ``start``.
 
         Raises
         ------

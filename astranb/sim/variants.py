@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from astranb.collectives import Collective
     from astranb.engine.cacheline import CacheLineEngine, Graph
     from astranb.gpu import Preset
+    from astranb.workload.jobs import Start
 
 __all__ = ["options", "parameters", "rebuilt"]
 
@@ -69,9 +70,13 @@ def rebuilt(
     gpu: str | Path | Preset | Mapping[str, int] | None = None,
     network: Network | Mapping[str, Any] | None = None,
     launch: str | None = None,
+    start: Start | None = None,
     **changes: Any,
 ) -> CacheLineEngine:
     """A new engine at its start, like this one but for what is changed; see ``Simulation.rebuilt``."""
+    from astranb.workload.jobs import starts_ps
+
+    late_ps = engine.late_ps.tolist() if start is None else starts_ps(start, engine.ranks)
     return type(engine).built(
         engine.infra,
         _collective(collective or engine.work, changes),
@@ -79,6 +84,7 @@ def rebuilt(
         _presets(engine.chosen, gpu),
         _network(engine.network, network),
         engine.launch if launch is None else launch,
+        late_ps=late_ps,
         notes=[note for note in engine.assumed if "GPUs are taken for" in note] if gpu is None else [],
         record=engine.recording,
     )

@@ -155,6 +155,50 @@ def test_data_and_lines_are_of_the_cursor(page: Page, lab: Lab) -> None:
     screenshot(page, "data-dark")
 
 
+def test_the_margin_of_the_program_shows_where_the_time_went(page: Page, lab: Lab) -> None:
+    start(page, lab, MAKE, SHOW)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    bench = page.locator(".anb-workbench").first
+    bench.get_by_role("tab", name="Source").click()
+    source = bench.get_by_role("region", name="Source")
+    bars = source.locator(".anb-heat-bars")
+    expect(bars).to_have_count(0)  # nothing has happened
+    evaluate(page, "str(sim.run())")
+    legend = source.get_by_role("note", name="Time by line")
+    expect(legend).to_contain_text("critical path, %", timeout=30_000)
+    lines = "sim.result.by_line().query('line > 0')"
+    expect(bars).to_have_count(evaluate(page, f"len({lines})"))
+    top = evaluate(page, f"int({lines}.sort_values('path_ps').line.iloc[-1])")
+    share = evaluate(page, f"float({lines}.path_ps.max() / sim.result.time_ps)")
+    row = source.locator(f".anb-line[data-line='{top}']")
+    expect(row.locator(".anb-heat-share")).to_have_text(f"{100 * share:.0f}%")
+    expect(row.locator(".anb-heat")).to_have_attribute(
+        "title",
+        re.compile(
+            r"^thread blocks: .* of their time \(.* together\): .*\ncritical path: \d+% \(.* of .*\)\n"
+        ),
+    )
+    widths = bars.locator(":scope > span:last-child").evaluate_all(
+        "spans => spans.map(span => span.firstElementChild?.getBoundingClientRect().width ?? 0)"
+    )
+    assert max(widths) == pytest.approx(44, abs=1)  # the longest fills its place
+    for theme in THEMES:
+        set_theme(page, theme)
+        bench.scroll_into_view_if_needed()
+        page.wait_for_timeout(500)
+        screenshot(page, f"source-time-{theme}")
+
+    # It is of the cursor, as everything else in the panel.
+    half = evaluate(page, "sim.now_ps // 2")
+    evaluate(page, f"workbench.scrub({half})")
+    then = f"workbench.session.at({half}).result.by_line()"
+    top = evaluate(page, f"int({then}.sort_values('path_ps').line.iloc[-1])")
+    share = evaluate(page, f"float({then}.path_ps.max() / {then}.path_ps.sum())")
+    expect(source.locator(f".anb-line[data-line='{top}'] .anb-heat-share")).to_have_text(
+        f"{100 * share:.0f}%"
+    )
+
+
 PRESSED = "import astranb as anb\neditor = anb.Editor(infra='switch:gpus=4', size='64 KiB')\neditor"
 
 

@@ -7,16 +7,16 @@ and outputs become chunks that the caller names, its scratch memory and semaphor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import Parameter, signature
 from typing import Any, Final, Protocol, Self, TypeAlias
 
-from astranb.core.errors import InputError, near
+from astranb.core.errors import InputError
 
 from .block import Block
 from .collective import CollectiveKind, collective_kind
 from .fifo import FIRST_CALLED, Cut
 from .inline import Inlined, Places
 from .operation import Semaphore
+from .parameters import bind_parameters
 from .source import ProgramError, line_of_caller
 
 __all__ = ["AlgorithmCall", "AlgorithmCalls", "Ends", "Library", "Shares"]
@@ -268,19 +268,16 @@ class AlgorithmCalls:
         write = found.write if found else algorithm
         if not callable(write):
             raise self._refuse(call, f"not an algorithm: {write!r:.80}", "give a name or a function")
-        known = list(signature(write).parameters.values())[1:]
-        if not any(one.kind is Parameter.VAR_KEYWORD for one in known):
-            for name in params:
-                if name not in (names := [one.name for one in known]):
-                    hint = near(name, names) if names else "it has no parameters"
-                    raise self._refuse(call, f"{call.name} has no parameter {name!r}", hint)
+        try:
+            write = bind_parameters(write, params)
+        except InputError as error:
+            raise self._refuse(call, error.what, error.hint) from None
         if inside.ranks == 1:
             write = _alone
-            params = {}
         elif found and found.power_of_two and inside.ranks & inside.ranks - 1:
             what = f"{call.name} needs a power of two of ranks, the call has {inside.ranks}"
             raise self._refuse(call, what, "use another algorithm or other ranks")
-        write(inside, **params)
+        write(inside)
         inside.finish()
         if any(block.roles for block in inside.blocks):
             raise self._refuse(call, "roles of warps cannot be called", "write them in the program itself")

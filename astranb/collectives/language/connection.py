@@ -351,7 +351,7 @@ class Message:
 
 
 def _each(chunk: Chunk | Chunks) -> list[Chunk]:
-    return chunk.each() if isinstance(chunk, Chunks) else [chunk]
+    return list(chunk) if isinstance(chunk, Chunks) else [chunk]
 
 
 class Connections:

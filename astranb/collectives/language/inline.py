@@ -80,7 +80,7 @@ def _flat(found: Any) -> list[Chunk]:
     if isinstance(found, Chunk):
         return [found]
     if isinstance(found, Chunks):
-        return found.each()
+        return list(found)
     return [chunk for one in found for chunk in _flat(one)]
 
 

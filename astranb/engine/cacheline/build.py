@@ -64,6 +64,8 @@ class MachinePlan:
     network : Network
     launch : str
         As :func:`launches_ps` takes it.
+    late_ps : sequence of int
+        How late each rank starts; empty: none does.
     """
 
     fabric: Fabric
@@ -71,6 +73,7 @@ class MachinePlan:
     program: Lowered
     network: Network
     launch: str = "none"
+    late_ps: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         """Refuse a launch that does not exist."""
@@ -229,6 +232,8 @@ def build(
         # Kernels come one after the other through one queue.
         cost_ps = np.array(launches_ps(presets, plan.launch), np.int64)
         blocks["launch_ps"] = cost_ps[blocks["gpu"]] * (blocks["kernel"] + 1)
+    if len(plan.late_ps):
+        blocks["launch_ps"] += np.array(plan.late_ps, np.int64)[blocks["gpu"]]
     warps, jobs = _warps(warps_of, unroll_of)
     requests = allocate(_requests(plan), t.REQUEST)
     requests["next_free"] = np.arange(1, len(requests) + 1)

@@ -15,6 +15,7 @@ from astranb.gpu import tables as t
 from .event_trace import EventTrace
 from .paths import block_path, gpu_path, sm_path
 from .state import CacheLineState
+from .time_classes import STARTED_LATE
 from .tracing import STALLED
 
 __all__ = ["CAUSES", "WAITS", "LinePath", "LineSegment", "Walker", "search"]
@@ -99,6 +100,7 @@ def _segment(engine: CacheLineState, segment: LineSegment) -> Segment:
 
 
 CAUSES = {
+    STARTED_LATE: "its rank had not started",
     "launch": "before its kernel began",
     "compute": "a computation: a step of a tile, or one of known duration",
     "matrix units": "a tile has its operands, the matrix units of its SM compute for another one",
@@ -174,7 +176,7 @@ class Walker:
 
     def __init__(self, engine: CacheLineState, trace: EventTrace) -> None:
         self._machine, self._fabric, self._trace = engine.machine, engine.fabric, trace
-        self._now_ps = engine.now_ps
+        self._now_ps, self._late_ps = engine.now_ps, engine.late_ps
         self._paced = engine.network.roce is not None
         self._segments: list[LineSegment] = []
 
@@ -324,7 +326,10 @@ class Walker:
                 found = self._trace.last(int(at["event"]), resumes=int(other))
                 if found is not None:
                     return found
-        self._put(0, time_ps, at, "launch", ("gpu", int(blocks["gpu"][block])))
+        gpu = int(blocks["gpu"][block])
+        late_ps = min(int(self._late_ps[gpu]), time_ps)
+        self._put(late_ps, time_ps, at, "launch", ("gpu", gpu))
+        self._put(0, late_ps, at, STARTED_LATE, ("gpu", gpu))
         return None
 
     def _before_issue(self, at: Any) -> Any:

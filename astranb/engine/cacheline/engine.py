@@ -12,6 +12,7 @@ import numpy as np
 from astranb.collectives import Collective, Exchange
 from astranb.core.errors import InputError
 from astranb.core.queue import arg_of, kind_of
+from astranb.core.units import format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
@@ -103,6 +104,7 @@ class CacheLineEngine(CacheLineState):
             self.machine.copy(record=record),
             self.assumed,
             self.edits,
+            self.late_ps,
         )
         other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
@@ -401,6 +403,8 @@ class CacheLineEngine(CacheLineState):
         found: dict[str, Any] = {"infrastructure": self.infra.name, "collective": work.name}
         found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
         found |= {"algorithm": work.algorithm_name, "launch": self.launch}
+        late = np.flatnonzero(self.late_ps).tolist()
+        found["start"] = {rank: format_time(int(self.late_ps[rank])) for rank in late} or "all together"
         for what, one in (("gpu", self.chosen[0]), ("network", self.network)):
             fields = (field.name for field in dataclasses.fields(one) if field.compare)
             found |= {f"{what} {name}": getattr(one, name) for name in fields}

@@ -10,6 +10,7 @@ from astranb.gpu import tables as t
 
 from .paths import block_path, gpu_path
 from .state import CacheLineState
+from .time_classes import STARTED_LATE
 
 __all__ = ["LOSSES", "lost_time", "lost_times"]
 
@@ -20,6 +21,7 @@ LOSSES = {
     "semaphore": "polling a semaphore that another thread block has yet to raise",
     "fence: stores": "at a fence, until its stores are acknowledged",
     "fence: own": "in a system-wide fence",
+    STARTED_LATE: "its rank has not started",
     "idle: launch": "its kernel has not begun",
     "idle: order": "what it depends on has not ended",
     "idle: no SM": "no SM has room for it",
@@ -59,7 +61,9 @@ def lost_times(engine: CacheLineState) -> np.ndarray:
     column["fence: stores"][:] = spent["draining"] - column["fence: own"]
     column["idle: ended"][ended] = total - np.minimum(blocks["ended_ps"][ended], total)
     before = np.where(begun, blocks["started_ps"], total)
-    column["idle: launch"][:] = np.minimum(before, blocks["launch_ps"])
+    column[STARTED_LATE][:] = late_ps = np.minimum(before, engine.late_ps[blocks["gpu"]])
+    column["idle: launch"][:] = np.minimum(before, blocks["launch_ps"]) - late_ps
+    before = before - late_ps
     ordered = np.isin(np.arange(len(blocks)), machine.ops["value"][machine.ops["kind"] == t.RELEASE])
     column["idle: order"][ordered] = (before - column["idle: launch"])[ordered]
     column["idle: no SM"][:] = before - column["idle: launch"] - column["idle: order"]

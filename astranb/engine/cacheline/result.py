@@ -25,7 +25,7 @@ from .frames import FRAMES
 from .machine import busy_until
 from .program_times import by_line, phase_rows
 from .state import CacheLineState
-from .time_classes import BLOCK_CLASSES, BLOCK_COLUMNS, TIME_CLASSES, doing
+from .time_classes import BLOCK_CLASSES, BLOCK_COLUMNS, STARTED_LATE, TIME_CLASSES, doing
 from .workload import Graph
 
 __all__ = ["bound", "breakdown", "explain", "headline", "links", "per_rank", "tables"]
@@ -103,6 +103,9 @@ def breakdown(engine: CacheLineState) -> dict[str, float]:
     named = {**BLOCK_CLASSES, "idle": "idle"}
     sums = {name: sum(row[part] for row in rows) for part, name in named.items()}
     total = max(1, sum(sums.values()))
+    if engine.late_ps.any():  # a part of the idle time that has a name of its own
+        late_ps = int(np.minimum(engine.late_ps, engine.time_ps).sum())
+        sums |= {"idle": sums["idle"] - late_ps, STARTED_LATE: late_ps}
     return {part: value / total for part, value in sums.items()}
 
 

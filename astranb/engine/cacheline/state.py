@@ -65,6 +65,8 @@ class CacheLineState:
     assumed : sequence of str
         What was assumed about the infrastructure, in words.
     edits : sequence of Edit
+    late_ps : sequence of int
+        How late each rank starts; empty: none does.
     """
 
     fidelity = "cacheline"
@@ -86,10 +88,12 @@ class CacheLineState:
         machine: CacheLineMachine,
         assumed: Sequence[str] = (),
         edits: Sequence[Edit] = (),
+        late_ps: Sequence[int] = (),
     ) -> None:
         self.infra, self.work, self.fabric, self.program = infra, work, fabric, program
         self.chosen, self.presets, self.network, self.launch = list(chosen), list(presets), network, launch
         self.machine, self.assumed, self.edits = machine, list(assumed), list(edits)
+        self.late_ps = np.array(late_ps if len(late_ps) else [0] * len(machine.gpus), np.int64)
         self.recorder = Recorder(machine, fabric, program)
 
     @classmethod
@@ -102,6 +106,7 @@ class CacheLineState:
         network: Network,
         launch: str,
         *,
+        late_ps: Sequence[int] = (),
         notes: Sequence[str] = (),
         record: bool = True,
         memory_bytes: int | None = None,
@@ -119,10 +124,22 @@ class CacheLineState:
             if isinstance(work, Collective):
                 work = work.on_ranks(len(chosen))
             presets, program = lower_for(work, chosen, fabric, network, launch)
-            plan = MachinePlan(fabric, presets, program, network, launch)
+            plan = MachinePlan(fabric, presets, program, network, launch, late_ps)
             machine, more = build(plan, record=record, memory_bytes=memory_bytes)
         assumed = [*fabric.assumed, *notes, *more]
-        return cls(infra, work, fabric, chosen, presets, program, network, launch, machine, assumed)
+        return cls(
+            infra,
+            work,
+            fabric,
+            chosen,
+            presets,
+            program,
+            network,
+            launch,
+            machine,
+            assumed,
+            late_ps=late_ps,
+        )
 
     # What is now -------------------------------------------------------------
 

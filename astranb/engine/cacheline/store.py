@@ -32,6 +32,7 @@ from astranb.workload.astrasim2.memory import Pool
 from astranb.workload.kernels import Attention, Launch, ShapedKernel
 
 from .build import MachinePlan, build, lower_for
+from .faults import LAST_PS
 from .loop import OWNERS
 from .rules import check, check_program
 from .state import CacheLineState
@@ -65,6 +66,7 @@ def saved(engine: CacheLineState) -> tuple[dict[str, Any], dict[str, Any]]:
         "presets": [dataclasses.asdict(p) for p in engine.presets],
         "network": dataclasses.asdict(engine.network),
         "launch": engine.launch,
+        "late_ps": engine.late_ps.tolist() if engine.late_ps.any() else [],
         "assumed": engine.assumed,
         "record": engine.recording,
     }
@@ -135,7 +137,9 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
     options = dict(inputs["network"])
     faults = tuple(Fault(**fault) for fault in options.pop("faults"))
     network = Network(**{**options, "roce": read_roce(options.pop("roce")), "faults": faults})
-    launch = inputs["launch"]
+    launch, late_ps = inputs["launch"], inputs["late_ps"]
+    require(isinstance(late_ps, list) and len(late_ps) in (0, len(presets)), "late_ps")
+    require(all(type(ps) is int and 0 <= ps <= LAST_PS for ps in late_ps), "late_ps")
     if "graph" in inputs:
         own = {name.removeprefix("graph/"): table for name, table in data.items()}
         work: Collective | Graph = graph_of(inputs["graph"], own)
@@ -158,10 +162,12 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         source = _source(inputs, data, len(tables["ops"]))
         program = Lowered(**words, **tables, **plain, source=source, layout=contract)
         require(contract is None or contract.ranks == program.ranks, "contract.ranks")
-    start, _ = build(MachinePlan(fabric, presets, program, network, launch), record=bool(inputs["record"]))
+    plan = MachinePlan(fabric, presets, program, network, launch, late_ps)
+    start, _ = build(plan, record=bool(inputs["record"]))
     check(start.tables)
     assumed = list(inputs["assumed"])
-    engine = make(infra, work, fabric, chosen, presets, program, network, launch, start, assumed)
+    machine = (infra, work, fabric, chosen, presets, program, network, launch, start)
+    engine = make(*machine, assumed, late_ps=late_ps)
 
     def enter() -> None:
         tables = {name: data[f"state/{name}"] for name in OWNERS}

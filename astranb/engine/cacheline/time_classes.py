@@ -9,7 +9,7 @@ from typing import Final
 
 from astranb.gpu.tables import BLOCK_STATES
 
-__all__ = ["BLOCK_CLASSES", "BLOCK_COLUMNS", "TIME_CLASSES", "class_of", "doing"]
+__all__ = ["BLOCK_CLASSES", "BLOCK_COLUMNS", "STARTED_LATE", "TIME_CLASSES", "class_of", "doing"]
 
 TIME_CLASSES: Final = {
     "issue": "instructions of moves take the SM's issue slots",
@@ -19,9 +19,12 @@ TIME_CLASSES: Final = {
     "semaphore": "polls a semaphore that another thread block or a copy engine has yet to raise",
     "signal": "issues a signal, or is about to",
     "idle": "has not begun, or has ended",
+    "started late": "its rank has not started",
     "issue or data": "one of the two: thread blocks share issue slots, so that their tracks cannot tell",
 }
 """The classes, and what an SM or a thread block does in each."""
+
+STARTED_LATE: Final = "started late"
 
 BLOCK_CLASSES: Final = {
     "moving": "issue or data", "waiting": "semaphore", "draining": "fence", "signalling": "signal",

@@ -171,7 +171,11 @@ class _WaitChain:
                 self._block(int(other))
             return
         if row.sm >= 0:
-            when = format_time(int(row.launch_ps))
+            when, late_ps = format_time(int(row.launch_ps)), int(self._engine.late_ps[int(row.gpu)])
+            if late_ps > self._engine.now_ps:
+                text = f"has not begun: its rank starts late, at {format_time(late_ps)}"
+                self._report(block, text, 0, int(row.launch_ps))
+                return
             self._report(block, f"has not begun: its kernel is launched at {when}", 0, int(row.launch_ps))
             return
         same = (blocks["gpu"] == row.gpu) & (blocks["engine"] == row.engine) & (blocks["sm"] >= 0)

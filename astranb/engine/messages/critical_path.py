@@ -71,6 +71,8 @@ def critical_path(engine: MessageState) -> list[Segment]:
             other = sender.get(row, row)
         start = min(int(rows.start_ns[other]), until)
         cause = _OF_KIND[kind]
+        if kind == t.DELAY and start == 0 and not len(about.waited_for(row)):
+            cause = "started late"
         if path and row >= about.own and together[row] == same_as:
             path[-1] = replace(path[-1], start_ps=start * 1000)
         else:

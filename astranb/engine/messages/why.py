@@ -88,7 +88,7 @@ class _Chain:
         rows: Any = self.engine.machine.operations
         mine = about.leaves_of(rank)
         running = mine[(rows.start_ns[mine] >= 0) & (rows.end_ns[mine] < 0)]
-        for kinds in ((t.COMPUTE,), COMMUNICATION, (t.MEMORY,)):
+        for kinds in ((t.COMPUTE,), COMMUNICATION, (t.MEMORY,), (t.DELAY,)):
             found = running[np.isin(rows.kind[running], kinds)]
             if len(found):
                 return int(found[0])
@@ -122,6 +122,10 @@ class _Chain:
             self._add(
                 f"rank {rank} computes {text}, until {format_time(ends_ns * 1000)}", path, since, ends_ns
             )
+        elif o.kind == t.DELAY and since == 0:
+            ends_ns = int(o.duration_ns)
+            late = f"rank {rank} has not begun: it starts late, at {format_time(ends_ns * 1000)}"
+            self._add(late, path, since, ends_ns)
         elif o.kind == t.COLLECTIVE:
             begun = m.operations.npu[: about.own][self.number == self.number[row]]
             missing = np.setdiff1d(members_of(m, int(o.group)), begun)

@@ -26,7 +26,7 @@ from .footprint import memory_table
 from .lost_time import LOSSES, lost_times
 from .perfetto import trace_events
 from .run import OperationRun
-from .spans import TRACKS, rank_columns, shares, spans_of, time_ps
+from .spans import TRACKS, late_ps, rank_columns, shares, spans_of, time_ps
 from .what_if import OperationQuestion, suggest
 
 __all__ = ["CAUSES", "OperationEngine"]
@@ -37,7 +37,8 @@ CAUSES = {
     "message": "messages, from when they are sent",
     "memory": "remote memory",
     "broadcast": "operations that take their recorded duration",
-    "delay": "before a job begins, or between its messages",
+    "started late": "its rank, or its job, had not started",
+    "delay": "between the messages of a job",
     "step": "from one step of a training loop to the next, a nanosecond each",
     "start": "before the first operation",
 }
@@ -317,9 +318,11 @@ class OperationEngine(OperationRun):
         """Fractions of all ranks' time; they add up to 1."""
         parts = shares(self)
         total = max(1, int(parts["end"].sum()))
-        return {
-            name: int(parts[name].sum()) / total for name in ("compute", "exposed_comm", "memory", "idle")
-        }
+        sums = {name: int(parts[name].sum()) for name in ("compute", "exposed_comm", "memory", "idle")}
+        late = int(late_ps(self).sum())
+        if late:  # a part of the idle time that has a name of its own
+            sums |= {"idle": sums["idle"] - late, "started late": late}
+        return {name: value / total for name, value in sums.items()}
 
     @property
     def crowd(self) -> str:
@@ -460,7 +463,8 @@ class OperationEngine(OperationRun):
             "rank": np.arange(len(times)),
             "time_ps": np.full(len(times), self.time_ps),
         }
-        return columns | {f"{name}_ps": times[:, number] for number, name in enumerate(LOSSES)}
+        names = [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
+        return columns | dict(zip(names, times.T, strict=True))
 
     def buffers(self, most: int) -> dict[str, Any]:
         """Columns of the links for which most messages wait now; ``all`` is how many have any."""

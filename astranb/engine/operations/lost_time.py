@@ -7,7 +7,7 @@ import numpy as np
 from astranb.workload.astrasim2.kinds import COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND
 
 from .run import OperationRun
-from .spans import shares, spans_of, sweep
+from .spans import late_ps, shares, spans_of, sweep
 
 __all__ = ["LOSSES", "lost_times"]
 
@@ -18,6 +18,7 @@ LOSSES = {
     "others": "waiting for ranks that have not begun the collective, or not sent the message",
     "broadcast": "in an operation that takes its recorded duration",
     "memory": "waiting for remote memory",
+    "started late": "its rank, or its job, has not started",
     "idle": "nothing is issued",
     "ended": "it has ended, others go on",
 }
@@ -53,6 +54,7 @@ def lost_times(engine: OperationRun) -> np.ndarray:
         times[:, cause] = total(doing[cause] & ~taken)
         taken |= doing[cause]
     ends = shares(engine)["end"]
+    times[:, -3] = late_ps(engine)
     times[:, -2] = ends - times.sum(axis=1)
     times[:, -1] = int(ends.max(initial=0)) - ends
     return times

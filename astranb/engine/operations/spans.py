@@ -15,6 +15,7 @@ __all__ = [
     "TRACKS",
     "divide",
     "ends_around",
+    "late_ps",
     "rank_columns",
     "shares",
     "spans_of",
@@ -42,6 +43,21 @@ def spans_of(engine: OperationRun) -> Spans:
     kind = engine.about.kind[row]
     until = np.where(end[row] >= 0, end[row], engine.now_ps)
     return Spans(row, engine.about.npu[row], tracks_of(kind), start[row], until)
+
+
+def late_ps(engine: OperationRun) -> np.ndarray:
+    """How much of the time of each rank has passed before its first operation, because it started late."""
+    if engine.represented is not None:
+        few, npu = engine.represented
+        found: np.ndarray = late_ps(few)[npu]
+        return found
+    about, (start, end) = engine.about, engine.times_ps()
+    late = np.zeros(engine.ranks, np.int64)
+    rank = np.flatnonzero(np.diff(about.start) > 0)
+    row = about.start[rank]
+    rank, row = (each[(about.kind[row] == DELAY) & (start[row] == 0)] for each in (rank, row))
+    late[rank] = np.where(end[row] >= 0, end[row], engine.now_ps)
+    return late
 
 
 def tracks_of(kind: np.ndarray) -> np.ndarray:

@@ -128,6 +128,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         fidelity=fidelity,
         record=record if by_lines else inspected,
         checkpoint_bytes=0,
+        start=_starts(args),
         **((given(args, "gpu", "launch") if by_lines else {}) | inputs.options),
     )
     if failures is not None:
@@ -148,6 +149,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     _check_network(args, kind, fidelity)
     check_options(args, kind, fidelity)
     _refuse_failures(args, "a search of plans")
+    _refuse_starts(args, "a search of plans")
     from astranb.explore._plans import suggest
 
     step, cluster = _step(args)
@@ -290,6 +292,7 @@ def step_of(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     _check_network(args, kind, fidelity)
     check_options(args, kind, fidelity)
     _refuse_failures(args, "an estimate")
+    _refuse_starts(args, "an estimate")
     return _fitting(args)
 
 
@@ -355,8 +358,9 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
     variation = getattr(inputs.what, "variation", None)
     if variation is None:
         raise InputError("nothing varies from run to run", where=args.jobs, hint="give variation in it")
+    options = {"start": _starts(args), **inputs.options}
     return ensemble(
-        inputs.what.what, variation, infra=inputs.infra, runs=args.runs, fidelity=fidelity, **inputs.options
+        inputs.what.what, variation, infra=inputs.infra, runs=args.runs, fidelity=fidelity, **options
     )
 
 
@@ -446,6 +450,25 @@ def _failures(args: argparse.Namespace) -> LinkFailures | None:
     from astranb.explore._failures import LinkFailures
 
     return LinkFailures.of(args.fail, args.repair or (), args.reroute or "never")
+
+
+def _starts(args: argparse.Namespace) -> dict[int, str] | None:
+    """Return how late ranks start."""
+    found: dict[int, str] = {}
+    for text in args.start or ():
+        rank, at, late = text.partition("@")
+        if not at or not rank.strip().isdecimal():
+            raise InputError(f"{text!r:.60} is no RANK@TIME", where="--start", hint="write it as 3@20us")
+        if int(rank) in found:
+            raise InputError(f"rank {int(rank)} is given twice", where="--start", hint="give it once")
+        found[int(rank)] = late.strip()
+    return found or None
+
+
+def _refuse_starts(args: argparse.Namespace, what: str) -> None:
+    """Refuse ranks that start late where there is no run of its own."""
+    if args.start:
+        raise InputError(f"--start does not apply to {what}", where="run", hint="leave it out")
 
 
 def _refuse_failures(args: argparse.Namespace, what: str) -> None:

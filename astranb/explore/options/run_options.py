@@ -320,6 +320,13 @@ _GROUPS: Final = (
                 )
             ),
             _option(
+                "--start",
+                "a rank that starts late and how late, as 3@20us; may be given several times",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+                action="append",
+                metavar="RANK@TIME",
+            ),
+            _option(
                 "--reroute",
                 "how long after each failure and repair the routes change, as 5us, or never: what comes to "
                 "a failed link waits (default: never)",

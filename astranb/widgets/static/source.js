@@ -1,7 +1,8 @@
 // @ts-check
-// The text of the program, and which thread blocks are at which line at the cursor.
+// The text of the program, which thread blocks are at which line at the cursor, and where the time went until then.
 
 import { createAsker, momentOf } from "./asker.js";
+import { createLineTimes } from "./line_times.js";
 import { createMoment } from "./moment.js";
 import { selectedBlock } from "./selection.js";
 import { make, makeButton, makeHint, makeLink, refill } from "./theme.js";
@@ -22,9 +23,10 @@ export function createSource(store) {
   const about = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
   const code = make("div", { class: "anb-code", role: "list", "aria-label": "Program", tabindex: "0" });
   const listed = make("div", { class: "anb-source-list" });
+  const times = createLineTimes(store, () => [...rows].map(([key, row]) => [key, row.heat]));
   const element = make(
     "section", { class: "anb-source", "aria-label": "Source" },
-    make("div", { class: "anb-row" }, next, about, createMoment(store, () => asker.reply?.at_ps)), code, listed,
+    make("div", { class: "anb-row" }, next, about, createMoment(store, () => asker.reply?.at_ps)), times.legend, code, listed,
   );
   /** @typedef {{ gpu: number, block: number, state: number, op: number, ops: number, part: number, line: number }} Spot where a block is */
   /** @param {Spot} spot */
@@ -34,7 +36,7 @@ export function createSource(store) {
 
   /** @type {Spot[]} */
   let spots = [];
-  /** @type {Map<string, { element: HTMLElement, marks: HTMLElement, button: HTMLButtonElement, line: number }>} by "part:line" */
+  /** @type {Map<string, { element: HTMLElement, heat: HTMLElement, marks: HTMLElement, button: HTMLButtonElement, line: number }>} by "part:line" */
   let rows = new Map();
   /** @type {SourcePart[] | null} */
   let parts = null;
@@ -85,19 +87,21 @@ export function createSource(store) {
       part.lines.forEach((text, k) => {
         const line = part.first + k;
         const marks = make("span", { class: "anb-marks" });
+        const heat = make("span", { class: "anb-heat" });
         const button = makeButton(String(line), () => choose(`${number}:${line}`), { class: "anb-line-number", "aria-label": `line ${line}` });
         const row = make(
           "div", { class: "anb-line", role: "listitem", "data-line": String(line) },
-          button, marks, make("code", { text: text || " " }),
+          button, heat, marks, make("code", { text: text || " " }),
         );
         row.addEventListener("click", (event) => {
           if (!(event.target instanceof Element && event.target.closest("button"))) choose(`${number}:${line}`);
         });
-        rows.set(`${number}:${line}`, { element: row, marks, button, line });
+        rows.set(`${number}:${line}`, { element: row, heat, marks, button, line });
         code.append(row);
       });
     });
     show();
+    times.show();
   }
 
   /** The block that "Next line" moves: the selected one, else one of the selected GPU, else the first that goes on. */
@@ -197,6 +201,7 @@ export function createSource(store) {
 
   store.on("scene", () => {
     asker.forget();
+    times.forget();
     spots = [];
     parts = null;
   });
@@ -213,6 +218,7 @@ export function createSource(store) {
       if (store.state) {
         const { at_ps, key } = momentOf(store);
         asker.want({ at_ps }, key);
+        if ((parts ?? []).some((part) => part.lines.length)) times.draw();
       }
       if (selection !== store.selection) {
         selection = store.selection;
@@ -222,6 +228,9 @@ export function createSource(store) {
     shown() {
       seen = "";
     },
-    destroy: asker.destroy,
+    destroy() {
+      asker.destroy();
+      times.destroy();
+    },
   };
 }

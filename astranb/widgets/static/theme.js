@@ -19,7 +19,7 @@ export const looksOf = ({ ranks, kinds }) =>
 /** @type {Record<string, string>} */
 export const TIME_COLOURS = {
   issue: "#0072b2", compute: "#009e73", data: "#56b4e9", fence: "#8c8c8c", semaphore: "#e69f00", signal: "#cc79a7", idle: "#bdbdbd",
-  "issue or data": "#0072b2",
+  "issue or data": "#0072b2", "started late": "#f0e442",
 };
 /** @param {string} name as `fence: stores` @returns {string | undefined} */
 export const timeColour = (name) => TIME_COLOURS[name.split(":")[0]];

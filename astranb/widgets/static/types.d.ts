@@ -270,6 +270,15 @@ export interface GraphNode {
   x: number;
   y: number;
 }
+/** The time at a line of the program, in ps: of all thread blocks by state, and of the critical path (-1: not known). */
+export interface LineTime {
+  part: number;
+  line: number;
+  operations: number;
+  states: Record<string, number>;
+  block_ps: number;
+  path_ps: number;
+}
 export interface SourcePart {
   name: string;
   first: number;
@@ -405,6 +414,17 @@ export interface Answers {
   };
   doing: { from: number; to: number; names: string[]; alike: boolean };
   line: { path: string };
+  line_times: Searched & {
+    rows: LineTime[];
+    /** Of the run, and that times the number of thread blocks. */
+    time_ps: number;
+    block_ps: number;
+    /** What passes at no line: before the first operation, and after the last. */
+    outside: { block_ps: number; path_ps: number };
+    /** Whether the critical path is known. */
+    path: boolean;
+    events: number;
+  };
   /** Thread blocks of a collective. */
   lost_time: { of: string; parts: number; total_ps: number; rows: Cause[] };
   moment: { text: string };

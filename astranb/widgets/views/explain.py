@@ -18,7 +18,7 @@ from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Feed, Message, Options, View, pack
 from astranb.widgets.session import background_of
 
-__all__ = ["QUICK_EVENTS", "VIEW", "row_of"]
+__all__ = ["QUICK_EVENTS", "VIEW", "found_path", "row_of"]
 
 _MOST_ROWS = 12
 _MOST_SEGMENTS = 50_000  # drawn; of more the longest
@@ -75,8 +75,8 @@ def _of_ranks(sim: Simulation, path: str) -> tuple[np.ndarray, str]:
     return times[rank : rank + 1], f"rank {rank}"
 
 
-def _found(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
-    """The critical path up to the cursor, or the progress of its search."""
+def found_path(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
+    """Whether the critical path up to the cursor is found, the progress, and the run with its path."""
     sim = _there(feed, content)
     if sim.engine.quick:
         return True, 1.0, (sim, sim.critical_path())
@@ -91,7 +91,7 @@ def _found(feed: Feed, content: dict[str, Any]) -> tuple[bool, float, Any]:
 
 def critical_path(feed: Feed, content: dict[str, Any]) -> Message:
     """The critical path up to ``at_ps``: causes, longest segments, and columns to draw it from."""
-    done, progress, found = _found(feed, content)
+    done, progress, found = found_path(feed, content)
     if not done:
         return {"working": True, "progress": progress}, []
     copy, path = found
@@ -164,7 +164,7 @@ def _operation_columns(segments: Sequence[Segment]) -> dict[str, Any]:
 
 def what_if(feed: Feed, content: dict[str, Any]) -> Message:
     """The changes that may matter most; ``quick``: whether the page asks at once for all to be run."""
-    done, progress, found = _found(feed, content)
+    done, progress, found = found_path(feed, content)
     if not done:
         return {"working": True, "progress": progress}, []
     sim, path = found

@@ -9,6 +9,7 @@ from .job import ClusterJob
 from .job import ClusterJob as Job
 from .join import Jobs
 from .placement import PLACEMENTS, FreeGpus
+from .start import Start, started, starts_ps
 from .variation import SHAPES, Failures, Jitter, LinkFault, Stragglers, Variation, Varied
 
 __all__ = [
@@ -24,10 +25,13 @@ __all__ = [
     "Jobs",
     "JobsFile",
     "LinkFault",
+    "Start",
     "Stragglers",
     "Variation",
     "Varied",
     "collective_operations",
     "flat",
     "read_jobs",
+    "started",
+    "starts_ps",
 ]

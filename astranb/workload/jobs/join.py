@@ -37,6 +37,7 @@ from .background import BackgroundTraffic
 from .collective import flat
 from .job import ClusterJob, JobPart
 from .placement import FreeGpus
+from .start import delayed
 
 __all__ = ["Jobs", "only_job"]
 
@@ -261,7 +262,7 @@ def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Opera
         (*(f"{place.name}: {name}" for name in names.values), place.name),
     )
     found = replace(one, rows=rows, custom=custom, names=named)
-    return _delayed(_repeated(found, repeat), place)
+    return delayed(_repeated(found, repeat), place.start_ps, f"{place.name}: start")
 
 
 def _keeping_durations(part: JobPart) -> JobPart:
@@ -315,31 +316,6 @@ def _repeated(one: Operations, times: int) -> Operations:
         None if names is None else Distinct(np.tile(names.index, times), names.values),
         one.grids * times,
         {row + count * n: each for n in range(times) for row, each in one.kernels.items()},
-    )
-
-
-def _delayed(one: Operations, place: PlacedJob) -> Operations:
-    """Let operations begin at the job's start."""
-    if not place.start_ps or not len(one.rows):
-        return one
-    first = np.zeros(1, one.rows.dtype)
-    first["kind"], first["duration_ns"], first["group"] = DELAY, place.start_ps // 1000, -1
-    first["involved"] = (1 << 62) - 1
-    free = np.diff(one.dep_start) == 0
-    deps = np.insert(one.deps + 1, one.dep_start[:-1][free], 0)
-    lengths = np.maximum(np.diff(one.dep_start), 1)
-    names = one.names
-    return Operations(
-        np.concatenate([first, one.rows]),
-        np.concatenate([[0, 0], np.cumsum(lengths)]).astype(np.int64),
-        deps,
-        {row + 1: each for row, each in one.custom.items()},
-        names
-        and Distinct(
-            np.concatenate([[len(names.values)], names.index]), (*names.values, f"{place.name}: start")
-        ),
-        one.grids and ((), *one.grids),
-        {row + 1: each for row, each in one.kernels.items()},
     )
 
 
