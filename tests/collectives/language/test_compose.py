@@ -164,7 +164,7 @@ def test_a_rooted_collective_needs_sources_of_the_root_only():
     def write(p):
         p.call(
             "reduce", "chain", ranks=[2, 0, 1, 3], root=1,
-            source=p.input, target=p.output if r == 1 else None,
+            source=p.input, target=lambda r: p.output(r) if r == 1 else None,
         )  # fmt: skip
         p.call(
             "broadcast", "chain", ranks=[0, 1, 2, 3], root=1,
