@@ -1,15 +1,18 @@
-"""A broadcast down a chain in slices: while one slice goes on, the next one comes."""
+"""A broadcast down a chain in slices: while a rank passes one on, the next one comes."""
 
 
-def sliced_chain(p):
-    chain = [p.rank((p.root + k) % p.ranks) for k in range(p.ranks)]
-    wires = p.connections()
+def sliced_chain(p, *, slices=32):
+    p.chunks(slices)
+    chain = [p.rank((p.root + place) % p.ranks) for place in range(p.ranks)]
+    came = {me.number: me.semaphore() for me in chain}
     for place, me in enumerate(chain):
         block = me.block()
-        block.phase(f"place {place}")
-        for k in range(p.input_chunks):
-            got = wires[chain[place - 1], me].receive(block) if place else me.input[k]
+        if place == 0:
+            block.copy(me.input[:], me.output[:])
+        for k in range(slices):
+            if place:
+                block.wait(came[me.number])
             if place < p.ranks - 1:
-                wires[me, chain[place + 1]].send(block, got, also=(me.output[k],))
-            else:
-                block.copy(got, me.output[k])
+                after = chain[place + 1]
+                mine = me.output if place else me.input
+                block.put_signal(mine[k], after.output[k], came[after.number])

@@ -1,0 +1,16 @@
+"""An all-reduce over two binary trees that share no inner rank, chunk after chunk.
+
+Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+Parallel Computing 2009.
+"""
+
+from astranb.collectives.library.trees import double_tree, hand_down, reduce_up
+
+
+def two_trees(p, *, slices=8):
+    p.chunks(2 * slices)
+    for which, tree in enumerate(double_tree(p.ranks)):
+        mine = range(which, 2 * slices, 2)
+        ready = [me.semaphore() for me in p.everyone]
+        reduce_up(p, tree, mine, ready)
+        hand_down(p, tree, mine, ready, begin=False)
