@@ -15,7 +15,6 @@ from .operation import (
     KIND_NUMBERS,
     OPERATION_COLUMNS,
     Chunk,
-    Chunks,
     Semaphore,
     pack_place,
     unpack_place,
@@ -79,8 +78,6 @@ def chunks_of(ends: Any, rank: int, place: int) -> list[Chunk] | None:
 def _flat(found: Any) -> list[Chunk]:
     if isinstance(found, Chunk):
         return [found]
-    if isinstance(found, Chunks):
-        return list(found)
     return [chunk for one in found for chunk in _flat(one)]
 
 

@@ -327,11 +327,11 @@ class Program:
         >>> def by_halves(p):
         ...     halves = [[0, 1], [2, 3]]
         ...     p.call("reduce_scatter", "ring", ranks=halves,
-        ...            source=lambda r: p.input(r)[:], target=lambda r: p.scratch(r)[0:2])
+        ...            source=p.input, target=lambda r: p.scratch(r)[0:2])
         ...     p.call("all_reduce", "ring", ranks=[[0, 2], [1, 3]],
         ...            source=lambda r: p.scratch(r)[0:2], target=lambda r: p.scratch(r)[2:4])
         ...     p.call("all_gather", "ring", ranks=halves,
-        ...            source=lambda r: p.scratch(r)[2:4], target=lambda r: p.output(r)[:])
+        ...            source=lambda r: p.scratch(r)[2:4], target=p.output)
         >>> verify(Collective.of("all_reduce", "64 KiB", by_halves).program(4), "all_reduce")
         []
         """
