@@ -266,6 +266,20 @@ class Program:
             wires.settle()
         for block in list(self.blocks):
             block.finish()
+        self._leave_out({semaphore for wires in self._wires for semaphore in wires.needless})
+
+    def _leave_out(self, needless: set[Semaphore]) -> None:
+        """Leave out semaphores that no operation names; those after them take their numbers."""
+        if not needless:
+            return
+        kept = [semaphore for semaphore in self.semaphores if semaphore not in needless]
+        new = {old: Semaphore(old.rank, number) for number, old in enumerate(kept)}
+        for block in self.blocks:
+            block.rename_semaphores(new)
+        self.semaphores = list(new.values())
+        self.frees = {new[old] for old in self.frees if old in new}
+        self.credits = {new[old]: count for old, count in self.credits.items()}
+        self.shared = {new[old]: block for old, block in self.shared.items()}
 
     def call(
         self,
