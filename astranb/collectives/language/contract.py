@@ -24,7 +24,7 @@ _Sizes: TypeAlias = Callable[..., Any]
 _MOST_CHUNKS: Final = 2**24  # of all ranks: more do not fit into memory with what they must hold
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contract:
     """What a collective of one's own promises, for any algorithm: ``Collective.of(contract, algorithm=f)``.
 
@@ -93,7 +93,7 @@ class Contract:
     busbw: float | Callable[[int], float] | None = None
     base: str = ""
     root: int = 0
-    _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no contract can be."""

@@ -390,7 +390,8 @@ class Program:
         >>> verify(Collective.of("all_reduce", "1 MiB", both).program(4), "all_reduce")
         []
         """
-        self._calls.split(shares, collective or self.name.partition("/")[0])
+        base = self.layout.base if self.layout is not None else ""
+        self._calls.split(shares, collective or base or self.name.partition("/")[0])
 
     def callee(self, name: str, ranks: Sequence[int], chunks: tuple[int, int], root: int) -> Program:
         """Return a program of some of the ranks, for an algorithm that is called for the current channel."""
