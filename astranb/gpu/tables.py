@@ -75,7 +75,7 @@ NIC: Final = 2
 IN_SHARED: Final = -1
 """The line of a semaphore that is in the shared memory of a thread block: its roles wait without polls."""
 WAKE_SLOTS: Final = 11
-"""Issue slots, of two clocks each, until a role goes on that waits for such a semaphore (see ``gpu/block.py``)."""
+"""Issue slots, of two clocks each, until a role goes on that waits for one (see ``gpu/block.py``)."""
 
 POSTED: Final = 16
 """Signals behind stores of a block that are under way at once, at most."""
