@@ -30,7 +30,7 @@ def test_ranks_with_one_preset_keep_one():
 
 
 def test_what_is_no_gpu_is_refused():
-    with pytest.raises(InputError, match="unrol.*did you mean 'unroll'"):
+    with pytest.raises(InputError, match=r"unrol.*did you mean 'unroll'"):
         _unroll(gpu={"unrol": 8})
     with pytest.raises(InputError, match="did you mean 'h100-sxm'"):
         _unroll(gpu={"preset": "h100-sx"})
