@@ -17,6 +17,7 @@ __all__ = [
     "function_of",
     "given",
     "is_contract",
+    "params_of",
     "positive",
     "whole",
 ]
@@ -136,3 +137,12 @@ def algorithm_of(text: str | None) -> Any:
     if text is None or ".py:" not in text:
         return text
     return function_of(text)
+
+
+def params_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return ``params=`` of a collective, from ``--param NAME=VALUE``; nothing where there are none."""
+    if not args.param:
+        return {}
+    from astranb.collectives.language.parameters import parameters_given
+
+    return {"params": parameters_given(args.param, "--param")}

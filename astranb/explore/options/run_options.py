@@ -150,6 +150,13 @@ _GROUPS: Final = (
                 _COLLECTIVE_LINES,
             ),
             _option(
+                "--param",
+                "value of a parameter of the algorithm's function, as slices=16; repeatable",
+                _COLLECTIVE_LINES,
+                metavar="NAME=VALUE",
+                action="append",
+            ),
+            _option(
                 "--root",
                 "root rank of a broadcast, reduce, gather or scatter (default: 0); "
                 "with ASTRA-sim 2.0 files, the folder of custom collectives",
