@@ -77,7 +77,7 @@ class _Free(NamedTuple):
     """Where a receiver frees a slot: before this operation of a block, in a phase."""
 
     block: _MessageBlock
-    count: int
+    at: int
     phase: int
     line: SourceLine | None
 
@@ -223,7 +223,7 @@ class Connection:
         if self._freed is None:
             return []
         return [
-            (free.block, (free.count, free.phase, free.line, self._freed)) for free in self._frees[:needed]
+            (free.block, (free.at, free.phase, free.line, self._freed)) for free in self._frees[:needed]
         ]
 
     @property
