@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -502,6 +503,22 @@ class Block:
         added = [(kind, phase, 0, 0, of.number, 1, relaxed, number(line)) for _, phase, line, of in frees]
         rows = np.insert(rows, [free[0] for free in frees], added, axis=0)
         self.program.count(len(frees))
+        self._rows = array("q", rows.tobytes())
+
+    def rename_semaphores(self, new: Mapping[Semaphore, Semaphore]) -> None:
+        """Name other semaphores instead of those that the operations name."""
+        self.waited = {new[old]: value for old, value in self.waited.items()}
+        if self._operations is not None:
+            self._operations = [
+                replace(op, semaphore=new[op.semaphore]) if op.semaphore is not None else op
+                for op in self._operations
+            ]
+            return
+        numbers = np.full(1 + max((old.number for old in new), default=-1), -1, np.int64)
+        numbers[[old.number for old in new]] = [one.number for one in new.values()]
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, OPERATION_COLUMNS).copy()
+        named = rows[:, 4] >= 0
+        rows[named, 4] = numbers[rows[named, 4]]
         self._rows = array("q", rows.tobytes())
 
     def finish(self) -> None:

@@ -12,7 +12,7 @@ from .fifo import FIRST_SLOT, Cut
 from .operation import Chunk, Chunks, Semaphore
 from .source import ProgramError, SourceLine, line_of_caller
 
-__all__ = ["Connection", "Connections", "Message"]
+__all__ = ["ChunkMessage", "Connection", "Connections"]
 
 
 class _MessageProgram(Protocol):
@@ -77,7 +77,11 @@ class _Free(NamedTuple):
     """Where a receiver frees a slot: before this operation of a block, in a phase."""
 
     block: _MessageBlock
+<<<<<<< HEAD
     at: int
+=======
+    before: int
+>>>>>>> main
     phase: int
     line: SourceLine | None
 
@@ -106,7 +110,7 @@ class Connection:
         self._stored = self._read = 0  # their chunks
         self._frees: list[_Free] = []
         self._lacking: SourceLine | None = None  # where a slot is used again for the first time
-        self._open: Message | None = None
+        self._open: ChunkMessage | None = None
 
     def send(
         self,
@@ -131,7 +135,7 @@ class Connection:
         if self._program.cut.step_ps:
             block.spend(self._program.cut.step_ps)
 
-    def message(self, block: _MessageBlock) -> Message:
+    def message(self, block: _MessageBlock) -> ChunkMessage:
         """Send several chunks as one message: one signal for all, and one fence.
 
         Examples
@@ -152,7 +156,11 @@ class Connection:
         self._wait_for_slot(block)
         if self._slots and self._program.protocol != "Simple":
             block.compute()
+<<<<<<< HEAD
         self._open = Message(self, block, line_of_caller(), self._program.slice_number)
+=======
+        self._open = ChunkMessage(self, block, line_of_caller())
+>>>>>>> main
         return self._open
 
     def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
@@ -165,10 +173,7 @@ class Connection:
 
     def _wait_for_slot(self, block: _MessageBlock) -> None:
         if self._slots and self._sent >= self._slots:
-            if self._freed is None:
-                self._freed = self._program.semaphore(self._source)
-                self._program.frees.add(self._freed)
-            block.wait(self._freed)
+            block.wait(self._free_slots())
             self._lacking = self._lacking or line_of_caller()
 
     def announce(self, block: _MessageBlock, *, behind: int = 0) -> None:
@@ -200,7 +205,19 @@ class Connection:
         The last messages' slots are not used again: nobody waits for them, and nothing is signalled.
         """
         if self._slots:
+            self._free_slots()
             self._frees.append(_Free(block, block.count, block.current, line_of_caller()))
+
+    @property
+    def needless(self) -> list[Semaphore]:
+        """The semaphore that frees slots, where nobody waits for one."""
+        return [self._freed] if self._freed is not None and self._sent <= self._slots else []
+
+    def _free_slots(self) -> Semaphore:
+        if self._freed is None:
+            self._freed = self._program.semaphore(self._source)
+            self._program.frees.add(self._freed)
+        return self._freed
 
     def settle(self) -> list[tuple[_MessageBlock, tuple[int, int, SourceLine | None, Semaphore]]]:
         """Return the signals that free slots, now that all messages are known.
@@ -220,10 +237,14 @@ class Connection:
                 where=self._where,
                 hint="call free(block) of the connection when a message has been read",
             )
-        if self._freed is None:
+        if self._freed is None or not needed:
             return []
         return [
+<<<<<<< HEAD
             (free.block, (free.at, free.phase, free.line, self._freed)) for free in self._frees[:needed]
+=======
+            (free.block, (free.before, free.phase, free.line, self._freed)) for free in self._frees[:needed]
+>>>>>>> main
         ]
 
     @property
@@ -293,7 +314,7 @@ def _count(like: Chunk | Chunks | None) -> int:
     return len(like.indices) if isinstance(like, Chunks) else 1
 
 
-class Message:
+class ChunkMessage:
     """One message of several chunks, while it is written: see :meth:`Connection.message`.
 
     Attributes
@@ -416,3 +437,8 @@ class Connections:
                 of.setdefault(id(block), (block, []))[1].append(free)
         for block, frees in of.values():
             block.add_frees(frees)
+
+    @property
+    def needless(self) -> list[Semaphore]:
+        """The semaphores that free slots for which nobody waits."""
+        return [semaphore for wire in self._made.values() for semaphore in wire.needless]

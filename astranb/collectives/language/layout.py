@@ -17,7 +17,7 @@ __all__ = ["ChunkLayout"]
 _NONE = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChunkLayout:
     """The chunks of inputs and outputs, listed one by one, and what outputs must hold at the end.
 

@@ -82,6 +82,11 @@ def test_random_contracts() -> None:
     judged(range(200), timings=0, of=sample_contract)
 
 
+@pytest.mark.slow
+def test_three_thousand_random_contracts() -> None:
+    judged(range(200, 3_000), timings=0, of=sample_contract)
+
+
 @pytest.mark.parametrize("kind,name,protocol,ranks", SHIPPED)
 def test_shipped_algorithms_have_no_fault_in_any_order(
     kind: str, name: str, protocol: str, ranks: int
