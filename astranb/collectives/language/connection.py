@@ -77,11 +77,7 @@ class _Free(NamedTuple):
     """Where a receiver frees a slot: before this operation of a block, in a phase."""
 
     block: _MessageBlock
-<<<<<<< HEAD
-    at: int
-=======
     before: int
->>>>>>> main
     phase: int
     line: SourceLine | None
 
@@ -241,7 +237,7 @@ class Connection:
             return []
         return [
 <<<<<<< HEAD
-            (free.block, (free.at, free.phase, free.line, self._freed)) for free in self._frees[:needed]
+            (free.block, (free.before, free.phase, free.line, self._freed)) for free in self._frees[:needed]
 =======
             (free.block, (free.before, free.phase, free.line, self._freed)) for free in self._frees[:needed]
 >>>>>>> main
