@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +41,7 @@ def open_engine(
     what: Any,
     fidelity: str | None = None,
     *,
-    gpu: str | Path | Preset | None = None,
+    gpu: str | Path | Preset | Mapping[str, Any] | None = None,
     network: Options | None = None,
     launch: str = "none",
     record: bool = True,
@@ -62,21 +63,22 @@ def open_engine(
     if subject in _PLACED:
         from astranb.gpu import Preset
 
-        name = gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None
+        named = gpu.get("preset") if isinstance(gpu, Mapping) else gpu
+        name = named.name if isinstance(named, Preset) else str(named) if named else None
         what = what.on(_network(infra, name), name, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
         from astranb.engine.cacheline import CacheLineEngine
         from astranb.engine.cacheline.assumptions import presets_of
-        from astranb.gpu import Preset, preset
         from astranb.net import Network as Options
         from astranb.net import compile_fabric
 
         machine, work = _by_cache_lines(infra, what)
-        given = gpu if gpu is None or isinstance(gpu, Preset) else preset(gpu)
+        given, numbers = _gpu_of(gpu)
         machine = machine.completed(given.name if given else None)
         fabric = compile_fabric(machine.expand())
         presets, notes = presets_of(machine, fabric, given)
+        presets = [one.but(**numbers) for one in presets] if numbers else presets
         return CacheLineEngine.built(
             machine,
             work,
@@ -131,6 +133,18 @@ def _starts_ps(start: Start | None, ranks: int) -> list[int]:
     from astranb.workload.jobs import starts_ps
 
     return starts_ps(start, ranks)
+
+
+def _gpu_of(gpu: str | Path | Preset | Mapping[str, Any] | None) -> tuple[Preset | None, dict[str, Any]]:
+    """Return the kind of GPU, if one is given, and the numbers that replace those of the preset.
+
+    A mapping has the numbers by name, and may have a ``preset``.
+    """
+    from astranb.gpu import Preset, preset
+
+    numbers = dict(gpu) if isinstance(gpu, Mapping) else {}
+    named = numbers.pop("preset", None) if isinstance(gpu, Mapping) else gpu
+    return (named if named is None or isinstance(named, Preset) else preset(named)), numbers
 
 
 def _by_cache_lines(

@@ -125,7 +125,11 @@ _GROUPS: Final = (
                 "FILE.py:CONTRACT",
                 {**_for(COLLECTIVE), **_EXCHANGE},
             ),
-            _option("--size", "bytes in a rank's larger buffer, as 1MiB (a contract has its own)", _for(COLLECTIVE)),
+            _option(
+                "--size",
+                "bytes in a rank's larger buffer, as 1MiB (a contract has its own)",
+                _for(COLLECTIVE),
+            ),
             _option(
                 "--algorithm",
                 "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
