@@ -167,7 +167,8 @@ def _verify(args: argparse.Namespace) -> Report:
         )
         if count:
             exit_code = max(exit_code, 3 if faults[0].kind == "deadlock" and exit_code != 4 else 4)
-        right = "; ".join(filter(None, (_RIGHT if wanted.checked else _UNCHECKED, proof.rounding_text)))
+        right = _UNCHECKED if wanted.name == "custom" else _RIGHT
+        right += f"; {proof.rounding_text}" if proof.rounding_text else ""
         found = f"{count:,} fault{'s' if count > 1 else ''}" if count else right
         lines.append(f"{wanted.title} ({ranks} ranks): {found}")
         lines += [f"  {fault.severity}, {fault.kind}: {fault.message}" for fault in faults]
@@ -209,7 +210,7 @@ def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> A
     from astranb.collectives import Collective
 
     algorithm, collective = algorithm_of(args.algorithm), collective_of(args.collective)
-    count = ranks or getattr(collective, "ranks", None) or getattr(algorithm, "ranks", 4)
+    count: int = ranks or getattr(collective, "ranks", None) or getattr(algorithm, "ranks", 4)
     size = None if is_contract(args.collective) else "1MiB"
     options = given(args, "protocol") | params_of(args)
     return Collective.of(collective, size, algorithm, channels=channels, **options).program(count)

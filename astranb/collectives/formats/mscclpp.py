@@ -707,6 +707,10 @@ class _BlockWriter:
                 channel = self.writer.channel[semaphore, self.number, waiter]
                 ids += [_position(self.channels, channel)] * op.value
         if ids:
+            if op.behind:
+                self.writer.notes[
+                    "a thread block waits for its stores where it posted a signal behind them"
+                ] = None
             name = "rlxsignal" if op.relaxed else "signal"
             self.ops.append({"name": name, "channel_ids": ids, "channel_type": "memory"})
 

@@ -578,6 +578,9 @@ class FormatWriter:
         first = block.operations[0] if block.operations else None
         if block.unit != "sm":
             raise self.error("copy engines cannot be written", "use thread blocks", first)
+        if block.thread_block is not None:
+            what = "roles of a thread block cannot be written"
+            raise self.error(what, "use a thread block for each", first)
         for op in block.operations:
             if op.kind == "waitcnt":
                 raise self.error("waitcnt cannot be written", "use a signal that is not relaxed", op)

@@ -15,7 +15,6 @@ from .operation import (
     KIND_NUMBERS,
     OPERATION_COLUMNS,
     Chunk,
-    Chunks,
     Semaphore,
     pack_place,
     unpack_place,
@@ -79,8 +78,6 @@ def chunks_of(ends: Any, rank: int, place: int) -> list[Chunk] | None:
 def _flat(found: Any) -> list[Chunk]:
     if isinstance(found, Chunk):
         return [found]
-    if isinstance(found, Chunks):
-        return list(found)
     return [chunk for one in found for chunk in _flat(one)]
 
 
@@ -271,9 +268,9 @@ class Inlined:
             number, sender = divmod(index % FIRST_SLOT, self._inside.ranks)
             message = buffers[index // FIRST_SLOT] + number * program.ranks + ranks[sender]
             new = np.where(index < FIRST_SLOT, new, message)
-            for name, number in _BUFFERS.items():
-                mine = buffer == number
-                place[mine], new[mine] = self._places.find(number, rank[mine], index[mine]).T
+            for name, of_name in _BUFFERS.items():
+                mine = buffer == of_name
+                place[mine], new[mine] = self._places.find(of_name, rank[mine], index[mine]).T
                 if (place[mine] == _UNNAMED).any():
                     missing = self._group[int(rank[mine][place[mine] == _UNNAMED][0])]
                     what = "source" if name == "input" else "target"

@@ -265,7 +265,7 @@ class Program:
         return self._wires[-1]
 
     def add_buffer(self, slots: int) -> int:
-        """Give messages between ranks a buffer of some slots, in the current channel; return its first index."""
+        """Give messages a buffer of some slots, in the current channel; return its first index."""
         used = self._buffers.setdefault(self.channel, set())
         for number, there in enumerate(self.slots):
             if there == slots and number not in used:
@@ -282,6 +282,20 @@ class Program:
             wires.settle()
         for block in list(self.blocks):
             block.finish()
+        self._leave_out({semaphore for wires in self._wires for semaphore in wires.needless})
+
+    def _leave_out(self, needless: set[Semaphore]) -> None:
+        """Leave out semaphores that no operation names; those after them take their numbers."""
+        if not needless:
+            return
+        kept = [semaphore for semaphore in self.semaphores if semaphore not in needless]
+        new = {old: Semaphore(old.rank, number) for number, old in enumerate(kept)}
+        for block in self.blocks:
+            block.rename_semaphores(new)
+        self.semaphores = list(new.values())
+        self.frees = {new[old] for old in self.frees if old in new}
+        self.credits = {new[old]: count for old, count in self.credits.items()}
+        self.shared = {new[old]: block for old, block in self.shared.items()}
 
     def call(
         self,
@@ -343,11 +357,11 @@ class Program:
         >>> def by_halves(p):
         ...     halves = [[0, 1], [2, 3]]
         ...     p.call("reduce_scatter", "ring", ranks=halves,
-        ...            source=lambda r: p.input(r)[:], target=lambda r: p.scratch(r)[0:2])
+        ...            source=p.input, target=lambda r: p.scratch(r)[0:2])
         ...     p.call("all_reduce", "ring", ranks=[[0, 2], [1, 3]],
         ...            source=lambda r: p.scratch(r)[0:2], target=lambda r: p.scratch(r)[2:4])
         ...     p.call("all_gather", "ring", ranks=halves,
-        ...            source=lambda r: p.scratch(r)[2:4], target=lambda r: p.output(r)[:])
+        ...            source=lambda r: p.scratch(r)[2:4], target=p.output)
         >>> verify(Collective.of("all_reduce", "64 KiB", by_halves).program(4), "all_reduce")
         []
         """
@@ -376,7 +390,8 @@ class Program:
         >>> verify(Collective.of("all_reduce", "1 MiB", both).program(4), "all_reduce")
         []
         """
-        self._calls.split(shares, collective or self.name.partition("/")[0])
+        base = self.layout.base if self.layout is not None else ""
+        self._calls.split(shares, collective or base or self.name.partition("/")[0])
 
     def callee(self, name: str, ranks: Sequence[int], chunks: tuple[int, int], root: int) -> Program:
         """Return a program of some of the ranks, for an algorithm that is called for the current channel."""

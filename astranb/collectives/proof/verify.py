@@ -289,7 +289,9 @@ class _Proof:
                 owner = ranks.get(op.semaphore.number)
                 shared = program.shared.get(op.semaphore)
                 if shared is not None and block.thread_block is not shared:
-                    message = f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                    message = (
+                        f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                    )
                 elif owner is None:
                     message = f"semaphore {op.semaphore.number} does not exist"
                 elif op.kind == "wait" and owner != block.rank:
@@ -452,6 +454,7 @@ class _Proof:
         """Derive what every operation stores and, in ``held``, what every chunk holds at the end."""
         stored: dict[Place, _Data] = {}
         add = np.maximum if self.reduction.repeatable else np.add
+        rounds = self.reduction.rounds
         for b, i in run.done:
             block = run.blocks[b]
             if block.operations[i].kind == "tile":
@@ -476,7 +479,8 @@ class _Proof:
                 chunks.add((held.chunk, held.channel))
             assert times is not None  # noqa: S101 - there are sources
             what = chunks.pop() if len(chunks) == 1 else (MIXED, MIXED)
-            rounded += int(self.reduction.roundings(len(run.reads[b][i])))
+            if rounds:
+                rounded += int(self.reduction.roundings(len(run.reads[b][i])))
             stored[b, i] = data = _Data(times, *what, (block, i), rounded)
             for target in run.writes[b][i]:
                 self.held[target] = data

@@ -169,9 +169,11 @@ def _kind_of_files(args: argparse.Namespace) -> str:
 def _require(args: argparse.Namespace, kind: str) -> None:
     """Check that nothing is missing."""
     if kind in (COLLECTIVE, EXCHANGE):
-        needed = ("infra", "collective", "size") if kind == COLLECTIVE else ("infra",)
+        needed = ["infra"]
         if is_contract(args.collective):
-            needed = ("infra", "algorithm")
+            needed.append("algorithm")
+        elif kind == COLLECTIVE:
+            needed += ["collective", "size"]
         missing = [flag_of(name) for name in needed if getattr(args, name) is None]
         if missing:
             what = f"the following arguments are required: {', '.join(missing)}"

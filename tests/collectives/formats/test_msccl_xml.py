@@ -166,7 +166,7 @@ def test_there_and_back(algorithm, ranks, tmp_path):
     collective, name = algorithm.collective, algorithm.name
     program = Collective.of(collective, "8KiB", name, channels=2 if ranks == 4 else 1).program(ranks)
     if (
-        name in ("allpairs_fifo", "switch", "nvls", "engine")
+        name in ("allpairs_fifo", "switch", "switch_ring", "nvls", "engine")
         or collective == "barrier"
         or loads_from_others(program)
     ):
