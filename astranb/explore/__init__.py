@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from ._served import Iteration as Iteration
     from ._served import Served as Served
     from ._serving import serve as serve
+    from ._skew import Skew as Skew
+    from ._skew import skew as skew
     from ._survive import survive as survive
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
@@ -72,6 +74,7 @@ __all__ = [
     "NoReturn",
     "PlanSearch",
     "Served",
+    "Skew",
     "StepAccount",
     "StepBill",
     "StepEstimate",
@@ -98,6 +101,7 @@ __all__ = [
     "read_log",
     "read_rates",
     "serve",
+    "skew",
     "suggest",
     "survive",
     "synthesize",
@@ -124,6 +128,7 @@ __getattr__, __dir__ = lazy(
         "NoReturn": "_no_return",
         "PlanSearch": "_plans",
         "Served": "_served",
+        "Skew": "_skew",
         "StepAccount": "_accounts",
         "StepBill": "_bill",
         "StepEstimate": "_estimate",
@@ -150,6 +155,7 @@ __getattr__, __dir__ = lazy(
         "read_log": "_logs",
         "read_rates": "_rates",
         "serve": "_serving",
+        "skew": "_skew",
         "suggest": "_plans",
         "survive": "_survive",
         "synthesize": "synthesis.synthesize",

@@ -38,7 +38,7 @@ with needs_extra("anb.export.figures"):
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["gantt", "heat_map", "latency_curve", "load", "roofline", "save", "show", "traffic"]
+__all__ = ["gantt", "heat_map", "latency_curve", "load", "roofline", "save", "show", "skew_curve", "traffic"]
 
 _MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle", "plus", "cross", "star")
 _DASHES = ("solid", "dashed", "dotted", "dotdash")
@@ -98,22 +98,86 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
     for number, (key, rows) in enumerate(groups):
         rows = rows.sort_values("size_bytes")  # noqa: PLW2901 - the same rows
         data = {
-            "size": rows["size_bytes"].astype(float).tolist(),
-            "us": [float(ps) / 1e6 for ps in rows["time_ps"]],
+            "x": rows["size_bytes"].astype(float).tolist(),
+            "y": [float(ps) / 1e6 for ps in rows["time_ps"]],
             "label": [format_bytes(int(size)) for size in rows["size_bytes"]],
             "took": [format_time(int(ps)) for ps in rows["time_ps"]],
         }
         words = plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
-        colour = colours.lines[number % len(colours.lines)]
-        dash = _DASHES[number // len(colours.lines) % len(_DASHES)]
-        same = {"source": data, "color": colour, "legend_label": words, "name": words}
-        drawn.line("size", "us", line_dash=dash, line_width=2, **same)
-        drawn.scatter("size", "us", marker=_MARKERS[number % len(_MARKERS)], size=8, **same)
+        _curve(drawn, data, words, number, colours)
     sizes = sorted({int(size) for size in table["size_bytes"]})
     every = max(1, -(-len(sizes) // 12))
     drawn.xaxis.ticker = FixedTicker(ticks=sizes[::every])
     drawn.xaxis.major_label_overrides = {size: format_bytes(size) for size in sizes}
     drawn.add_tools(HoverTool(tooltips=[("", "$name"), ("size", "@label"), ("time", "@took")]))
+    drawn.add_layout(drawn.legend[0], "right")
+    return styled(drawn, colours)
+
+
+def _curve(drawn: Any, data: dict[str, list[Any]], words: str, number: int, colours: Colours) -> None:
+    """Draw a line with a mark at each point of ``x`` and ``y``; it has a look of its own."""
+    colour = colours.lines[number % len(colours.lines)]
+    dash = _DASHES[number // len(colours.lines) % len(_DASHES)]
+    same = {"source": data, "color": colour, "legend_label": words, "name": words}
+    drawn.line("x", "y", line_dash=dash, line_width=2, **same)
+    drawn.scatter("x", "y", marker=_MARKERS[number % len(_MARKERS)], size=8, **same)
+
+
+def skew_curve(frame: pd.DataFrame, *, title: str = "", dark: bool = False) -> Any:
+    """Draw the mean time over the spread of the starts, a line for each collective.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As :meth:`astranb.explore.Skew.summary` gives it.
+    title : str
+    dark : bool
+        Colours for a dark background.
+
+    Returns
+    -------
+    bokeh.plotting.figure
+        With the confidence intervals of the means.
+
+    Raises
+    ------
+    InputError
+        A column is missing.
+
+    Examples
+    --------
+    >>> import astranb as anb
+    >>> ring = anb.collectives.all_reduce("4 KiB", "ring")
+    >>> found = anb.explore.skew("switch:gpus=2", ring, spreads=["0 ns", "2 us"], runs=2)
+    >>> skew_curve(found.summary()).xaxis[0].axis_label
+    'spread of the starts (µs)'
+    """
+    for name in ("collective", "spread_ps", "time_ps", "low_ps", "high_ps", "slowdown"):
+        if name not in frame:
+            raise InputError(f"no column {name!r}", where="skew_curve", hint=near(name, frame.columns))
+    colours = Colours.of(dark)
+    drawn = new_figure(f"Time over the spread of the starts{f': {title}' if title else ''}")
+    drawn.xaxis.axis_label = "spread of the starts (µs)"
+    drawn.yaxis.axis_label = "time (µs)"
+    drawn.y_range.start = 0
+    for number, (name, group) in enumerate(frame.groupby("collective", sort=False)):
+        rows = group.sort_values("spread_ps")
+        us = {
+            column: (rows[column] / 1e6).tolist() for column in ("spread_ps", "time_ps", "low_ps", "high_ps")
+        }
+        data = {
+            "x": us["spread_ps"],
+            "y": us["time_ps"],
+            "took": [format_time(int(ps)) for ps in rows["time_ps"]],
+            "slower": [f"{times:.2f}" for times in rows["slowdown"]],
+        }
+        drawn.varea(
+            us["spread_ps"], us["low_ps"], us["high_ps"],
+            color=colours.lines[number % len(colours.lines)], alpha=0.15,
+        )  # fmt: skip
+        _curve(drawn, data, plain(str(name)), number, colours)
+    shown = [("", "$name"), ("mean time", "@took"), ("times together", "@slower")]
+    drawn.add_tools(HoverTool(tooltips=shown))
     drawn.add_layout(drawn.legend[0], "right")
     return styled(drawn, colours)
 

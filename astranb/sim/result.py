@@ -140,7 +140,7 @@ class Result(Displayed):
         >>> int(lines["path_ps"].sum()) == sim.result.time_ps
         True
         >>> lines.sort_values("path_ps").iloc[-1]["text"]
-        'block.put(p.input(r)[peer], p.scratch(peer)[r])'
+        'block.signal(gathered[peer])'
         """
         return self._frame(self._engine.by_line)
 

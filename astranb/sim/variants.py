@@ -115,7 +115,9 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
         raise InputError(f"channels must be a whole number or auto, got {channels!r}", where="channels")
     if present.contract is not None:
         if "size" in given:
-            raise InputError("a contract has the sizes of its chunks", where="size", hint="change the contract")
+            raise InputError(
+                "a contract has the sizes of its chunks", where="size", hint="change the contract"
+            )
         return dataclasses.replace(present, **{**given, "channels": None if channels == "auto" else channels})
     return Collective.of(
         present.name,

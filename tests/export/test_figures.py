@@ -81,9 +81,9 @@ def test_a_latency_curve_has_a_line_for_each_algorithm() -> None:
     shown = data_of(figures.latency_curve(tables), Scatter)
     ran = [table.dropna(subset=["time_ps"]) for table in tables]
     assert len(shown) == len(ran[0])
-    times = sorted(us for one in shown for us in one["us"])
+    times = sorted(us for one in shown for us in one["y"])
     assert times == sorted(ps / 1e6 for table in ran for ps in table["time_ps"])
-    assert all(one["size"] == [1024, 4096] for one in shown)
+    assert all(one["x"] == [1024, 4096] for one in shown)
     with pytest.raises(InputError, match="no column 'size_bytes'"):
         figures.latency_curve(tables[0].drop(columns="size_bytes"))
     with pytest.raises(InputError, match="no row"):

@@ -12,7 +12,7 @@ from .fifo import FIRST_SLOT, Cut
 from .operation import Chunk, Chunks, Semaphore
 from .source import ProgramError, SourceLine, line_of_caller
 
-__all__ = ["Connection", "Connections", "Message"]
+__all__ = ["ChunkMessage", "Connection", "Connections"]
 
 
 class _MessageProgram(Protocol):
@@ -75,7 +75,7 @@ class _Free(NamedTuple):
     """Where a receiver frees a slot: before this operation of a block, in a phase."""
 
     block: _MessageBlock
-    count: int
+    before: int
     phase: int
     line: SourceLine | None
 
@@ -104,7 +104,7 @@ class Connection:
         self._stored = self._read = 0  # their chunks
         self._frees: list[_Free] = []
         self._lacking: SourceLine | None = None  # where a slot is used again for the first time
-        self._open: Message | None = None
+        self._open: ChunkMessage | None = None
 
     def send(
         self,
@@ -129,7 +129,7 @@ class Connection:
         if self._program.cut.step_ps:
             block.spend(self._program.cut.step_ps)
 
-    def message(self, block: _MessageBlock) -> Message:
+    def message(self, block: _MessageBlock) -> ChunkMessage:
         """Send several chunks as one message: one signal for all, and one fence.
 
         Examples
@@ -150,7 +150,7 @@ class Connection:
         self._wait_for_slot(block)
         if self._slots and self._program.protocol != "Simple":
             block.compute()
-        self._open = Message(self, block, line_of_caller())
+        self._open = ChunkMessage(self, block, line_of_caller())
         return self._open
 
     def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
@@ -163,10 +163,7 @@ class Connection:
 
     def _wait_for_slot(self, block: _MessageBlock) -> None:
         if self._slots and self._sent >= self._slots:
-            if self._freed is None:
-                self._freed = self._program.semaphore(self._source)
-                self._program.frees.add(self._freed)
-            block.wait(self._freed)
+            block.wait(self._free_slots())
             self._lacking = self._lacking or line_of_caller()
 
     def announce(self, block: _MessageBlock, *, behind: int = 0) -> None:
@@ -198,7 +195,19 @@ class Connection:
         The last messages' slots are not used again: nobody waits for them, and nothing is signalled.
         """
         if self._slots:
+            self._free_slots()
             self._frees.append(_Free(block, block.count, block.current, line_of_caller()))
+
+    @property
+    def needless(self) -> list[Semaphore]:
+        """The semaphore that frees slots, where nobody waits for one."""
+        return [self._freed] if self._freed is not None and self._sent <= self._slots else []
+
+    def _free_slots(self) -> Semaphore:
+        if self._freed is None:
+            self._freed = self._program.semaphore(self._source)
+            self._program.frees.add(self._freed)
+        return self._freed
 
     def settle(self) -> list[tuple[_MessageBlock, tuple[int, int, SourceLine | None, Semaphore]]]:
         """Return the signals that free slots, now that all messages are known.
@@ -218,10 +227,10 @@ class Connection:
                 where=self._where,
                 hint="call free(block) of the connection when a message has been read",
             )
-        if self._freed is None:
+        if self._freed is None or not needed:
             return []
         return [
-            (free.block, (free.count, free.phase, free.line, self._freed)) for free in self._frees[:needed]
+            (free.block, (free.before, free.phase, free.line, self._freed)) for free in self._frees[:needed]
         ]
 
     @property
@@ -277,9 +286,7 @@ class Connection:
                 hint="use fewer slices or ranks",
             )
         # All slices of a channel go through its buffer.
-        return Chunk(
-            self._target, "scratch", wires.buffer + number, program.channel * program.cut.of_channel
-        )
+        return Chunk(self._target, "scratch", wires.buffer + number, program.channel * program.cut.of_channel)
 
     def _slot(self, message: int, chunks: int, like: Chunk | Chunks | None) -> Chunk | Chunks:
         first = self._part(message, chunks, 0)
@@ -294,7 +301,7 @@ def _count(like: Chunk | Chunks | None) -> int:
     return len(like.indices) if isinstance(like, Chunks) else 1
 
 
-class Message:
+class ChunkMessage:
     """One message of several chunks, while it is written: see :meth:`Connection.message`.
 
     Attributes
@@ -326,9 +333,7 @@ class Message:
         """Add a chunk, or each chunk of a slice of a buffer."""
         self.reduce((source,))
 
-    def reduce(
-        self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()
-    ) -> None:
+    def reduce(self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()) -> None:
         """Add the sum of several chunks, and store it to the chunks in ``also`` as well."""
         if self.closed:
             raise InputError("the message is closed", where="message", hint="put before it is closed")
@@ -407,3 +412,8 @@ class Connections:
                 of.setdefault(id(block), (block, []))[1].append(free)
         for block, frees in of.values():
             block.add_frees(frees)
+
+    @property
+    def needless(self) -> list[Semaphore]:
+        """The semaphores that free slots for which nobody waits."""
+        return [semaphore for wire in self._made.values() for semaphore in wire.needless]

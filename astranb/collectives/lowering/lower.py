@@ -194,7 +194,9 @@ def lower(
     blocks["engine"] = units
     listed = [program.blocks[b] for b in order]
     blocks["warps"] = [block.warp_count or -(-block.lines_ahead // unroll) for block in listed]
-    blocks["role"] = [0 if block.thread_block is None else block.thread_block.roles.index(block) for block in listed]
+    blocks["role"] = [
+        0 if block.thread_block is None else block.thread_block.roles.index(block) for block in listed
+    ]
     shares = np.array([block.per_sm for block in listed], np.int64)
     blocks["held"] = np.where(shares > 0, t.ROOM // np.maximum(1, shares), np.where(held > 0, held, t.SHARE))
     blocks["held"][blocks["role"] > 0] = 0  # the first role holds the place of all

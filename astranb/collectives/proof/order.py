@@ -494,7 +494,8 @@ class _Ordering:
                     if not clock.facts >> bit & 1
                 )
                 facts |= (lack < value) << bit
-        found = Clock(*(_reached(known, weights, value) for known in (read, visible, posted)), facts)
+        reached = [_reached(known, weights, value) for known in (read, visible, posted)]
+        found = Clock(reached[0], reached[1], reached[2], facts)
         before = self.waited.get(wait)
         self.waited[wait] = found
         self.settled &= before is not None and before.same(found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from astranb.collectives.language.collective import COLLECTIVES
+from astranb.collectives.language.parameters import ParameterValue, bind_parameters, check_values
 from astranb.collectives.language.program import Program
 from astranb.collectives.language.source import ProgramError, text_name
 from astranb.collectives.language.text import FORBIDDEN, compiled, line_of
@@ -69,6 +71,8 @@ def check_text(
     per_node: int | None = None,
     name: str = "program",
     seconds: float = _SECONDS,
+    params: Mapping[str, ParameterValue] | None = None,
+    names: Mapping[str, Any] | None = None,
 ) -> list[Problem]:
     """Return every fault in the text of a program, with its line.
 
@@ -91,6 +95,10 @@ def check_text(
         The algorithm's name.
     seconds : float
         The time limit.
+    params : mapping of str to bool, int, float or str, optional
+        Values of the function's parameters.
+    names : mapping of str to object, optional
+        Variables that the text may use, as for :func:`text_algorithm`.
 
     Returns
     -------
@@ -119,6 +127,8 @@ def check_text(
     file = text_name(name, 0)
     if collective in COLLECTIVES and COLLECTIVES[collective].silent:
         channels = 1  # as for ``barrier``
+    values = dict(params or {})
+    check_values(values)
     # A function without effect is the algorithm while the parameters are checked.
     wanted = Collective.of(collective, size, lambda _: None, channels=channels, root=root, protocol=protocol)
     if len(text) > _MOST_CHARACTERS:
@@ -128,8 +138,8 @@ def check_text(
 
     def look() -> list[Problem]:
         nonlocal first
-        write, first = compiled(text, file, name)
-        program = _written(wanted, write, ranks, per_node)
+        write, first = compiled(text, file, name, names)
+        program = _written(wanted, write, values, ranks, per_node)
         faults = verify(program, collective, root=root, most=_MOST_FAULTS)
         prefix = f"{program.name}: "
         return [
@@ -151,17 +161,21 @@ def check_text(
 
 
 def _written(
-    wanted: Collective, write: Callable[[Program], None], ranks: int, per_node: int | None
+    wanted: Collective,
+    write: Callable[..., None],
+    values: Mapping[str, ParameterValue],
+    ranks: int,
+    per_node: int | None,
 ) -> Program:
     """Build the program of a text; raise an error when it grows too large."""
+    bound = bind_parameters(write, values)
 
     def bounded(program: Program) -> None:
         program.most_operations = _MOST_OPERATIONS
-        write(program)
+        bound(program)
 
     bounded.__name__ = write.__name__
-    collective = Collective(wanted.name, wanted.size, bounded, wanted.channels, wanted.root, wanted.protocol)
-    program = collective.program(ranks, per_node)
+    program = replace(wanted, algorithm=bounded).program(ranks, per_node)
     if not program.blocks:
         raise InputError("the program adds no thread block", hint="block = p.block(0), or me.block()")
     return program

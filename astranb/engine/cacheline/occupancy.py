@@ -140,7 +140,6 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     row.taken = np.count_nonzero(sms["resident"][units])
     now = max(0, int(machine.clock[0].now_ps))
     again, begin = _with_roles(blocks, moved), _with_roles(blocks, queue[: len(placed)])
-    blocks["sm"][again] = -1
     _follow(blocks)
     taken_back = set(again.tolist())
     events = [event for event in events_of(machine) if event[1] != t.LAUNCH or event[2] not in taken_back]

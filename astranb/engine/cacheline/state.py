@@ -88,7 +88,7 @@ class CacheLineState:
         machine: CacheLineMachine,
         assumed: Sequence[str] = (),
         edits: Sequence[Edit] = (),
-        late_ps: Sequence[int] = (),
+        late_ps: Sequence[int] | np.ndarray = (),
     ) -> None:
         self.infra, self.work, self.fabric, self.program = infra, work, fabric, program
         self.chosen, self.presets, self.network, self.launch = list(chosen), list(presets), network, launch

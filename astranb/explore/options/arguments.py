@@ -9,7 +9,18 @@ from typing import Any, NoReturn
 
 from astranb.core.errors import InputError, near
 
-__all__ = ["Parser", "algorithm_of", "collective_of", "flag_of", "function_of", "given", "is_contract", "positive", "whole"]
+__all__ = [
+    "Parser",
+    "algorithm_of",
+    "collective_of",
+    "flag_of",
+    "function_of",
+    "given",
+    "is_contract",
+    "params_of",
+    "positive",
+    "whole",
+]
 
 
 class Parser(argparse.ArgumentParser):
@@ -126,3 +137,12 @@ def algorithm_of(text: str | None) -> Any:
     if text is None or ".py:" not in text:
         return text
     return function_of(text)
+
+
+def params_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return ``params=`` of a collective, from ``--param NAME=VALUE``; nothing where there are none."""
+    if not args.param:
+        return {}
+    from astranb.collectives.language.parameters import parameters_given
+
+    return {"params": parameters_given(args.param, "--param")}

@@ -15,10 +15,12 @@ const LEAST = 0.0005; // a smaller share is no number
  * The margin of times, and its legend.
  * @param {Store} store
  * @param {() => Iterable<[string, HTMLElement]>} cells of the lines, by "part:line"
+ * @param {(key: string) => void} reveal called once with the line that takes longest
  */
-export function createLineTimes(store, cells) {
+export function createLineTimes(store, cells, reveal) {
   const legend = make("div", { class: "anb-heat-legend", role: "note", "aria-label": "Time by line" });
   const progress = make("span", { class: "anb-hint", role: "status", "aria-live": "polite" });
+  let told = false; // `reveal` has been called
   let searching = false; // the critical path of a long run is wanted
   /** @type {Answer<"line_times"> | null} */
   let times = null;
@@ -28,6 +30,11 @@ export function createLineTimes(store, cells) {
       times = error ? null : reply;
       show();
       if (error) return;
+      const longest = reply.rows.toSorted((a, b) => b.path_ps - a.path_ps || b.block_ps - a.block_ps)[0];
+      if (!told && longest && !reply.working) {
+        told = true;
+        reveal(`${longest.part}:${longest.line}`);
+      }
       settle(progress, reply.working ? `critical path: ${Math.round(100 * (reply.progress ?? 0))}%` : "");
       if (reply.working) {
         asker.again();
@@ -44,16 +51,16 @@ export function createLineTimes(store, cells) {
 
   /** Draw what is known beside every line. */
   function show() {
-    const found = times;
-    const rows = new Map(found?.rows.map((row) => [`${row.part}:${row.line}`, row]));
-    const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.block_ps / Math.max(1, found?.block_ps ?? 1)));
-    const longest = Math.max(1e-9, ...[...rows.values()].map((row) => row.path_ps / Math.max(1, found?.time_ps ?? 1)));
+    const about = times;
+    const rows = new Map(about?.rows.map((row) => [`${row.part}:${row.line}`, row]));
+    const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.block_ps / Math.max(1, about?.block_ps ?? 1)));
+    const longest = Math.max(1e-9, ...[...rows.values()].map((row) => row.path_ps / Math.max(1, about?.time_ps ?? 1)));
     for (const [key, cell] of cells()) {
       const row = rows.get(key);
-      if (found && row) fill(cell, row, found, most, longest);
+      if (about && row) fill(cell, row, about, most, longest);
       else if (cell.childElementCount) empty(cell);
     }
-    explain(found);
+    explain(about);
   }
   /** @param {HTMLElement} cell */
   function empty(cell) {
@@ -86,22 +93,26 @@ export function createLineTimes(store, cells) {
     cell.setAttribute("aria-label", cell.title);
     cell.setAttribute("role", "img");
   }
-  /** @param {Answer<"line_times"> | null} found */
-  function explain(found) {
-    legend.hidden = !found;
-    if (!found) return;
-    const names = [...new Set(found.rows.flatMap(({ states }) => Object.keys(states).filter((name) => states[name] > 0)))];
-    const keys = names.map((name) => makeBarKey(timeColour(name) ?? "#999999", name));
+  /** @param {Answer<"line_times"> | null} about */
+  function explain(about) {
+    legend.hidden = !about;
+    if (!about) return;
+    const spent = Object.keys(about.rows[0]?.states ?? {}).filter((name) => about.rows.some(({ states }) => states[name] > 0));
+    const keys = spent.map((name) => makeBarKey(timeColour(name) ?? "#999999", name));
     const search = makeLink("find the critical path", () => {
       searching = true;
       want();
-    }, { title: `replays ${formatCount(found.events)} events` });
-    const outside = `${formatShare(found.outside.block_ps / Math.max(1, found.block_ps))} of the thread blocks' time is outside of all lines`;
+    }, { title: `replays ${formatCount(about.events)} events` });
+    const outside = formatShare(about.outside.block_ps / Math.max(1, about.block_ps));
+    legend.title = [
+      "Beside each line: above, the time of all thread blocks at it, by what they did; below, its part of the critical path.",
+      `The number is its share ${about.path ? "of the critical path" : "of the time of all thread blocks"}; bars are as long as the longest.`,
+      `${outside} of the thread blocks' time is at no line: before the first operation, or after the last.`,
+    ].join("\n");
     refill(
-      legend,
-      make("span", { class: "anb-hint", title: outside, text: "time by line:" }), ...keys,
-      ...(found.path ? [makeBarKey(LIMIT_COLOUR, "critical path, %", 5)] : [make("span", { class: "anb-hint", text: "% of thread blocks" })]),
-      ...(found.path || found.working || !found.events ? [] : [search]),
+      legend, ...keys,
+      ...(about.path ? [makeBarKey(LIMIT_COLOUR, "critical path", 5)] : []),
+      ...(about.path || about.working || !about.events ? [] : [search]),
       progress,
     );
   }
@@ -112,7 +123,7 @@ export function createLineTimes(store, cells) {
     show,
     forget() {
       asker.forget();
-      searching = false;
+      told = searching = false;
       times = null;
     },
     destroy: asker.destroy,

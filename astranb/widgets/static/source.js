@@ -23,7 +23,10 @@ export function createSource(store) {
   const about = make("span", { class: "anb-source-about", role: "status", "aria-live": "polite" });
   const code = make("div", { class: "anb-code", role: "list", "aria-label": "Program", tabindex: "0" });
   const listed = make("div", { class: "anb-source-list" });
-  const times = createLineTimes(store, () => [...rows].map(([key, row]) => [key, row.heat]));
+  const times = createLineTimes(store, () => [...rows].map(([key, row]) => [key, row.heat]), (key) => {
+    const row = rows.get(key);
+    if (row && !code.scrollTop && !code.querySelector(".anb-picked")) scrollTo(row.element);
+  });
   const element = make(
     "section", { class: "anb-source", "aria-label": "Source" },
     make("div", { class: "anb-row" }, next, about, createMoment(store, () => asker.reply?.at_ps)), times.legend, code, listed,
@@ -158,6 +161,7 @@ export function createSource(store) {
       if (own.length && !first) first = row.element;
     }
     marked = new Set(at.keys());
+    code.classList.toggle("anb-quiet", !at.size);
     const target = aim();
     next.disabled = !target;
     next.textContent = target ? `Next line of ${name(target)}` : "Next line";
