@@ -152,11 +152,7 @@ class Connection:
         self._wait_for_slot(block)
         if self._slots and self._program.protocol != "Simple":
             block.compute()
-<<<<<<< HEAD
-        self._open = Message(self, block, line_of_caller(), self._program.slice_number)
-=======
-        self._open = ChunkMessage(self, block, line_of_caller())
->>>>>>> main
+        self._open = ChunkMessage(self, block, line_of_caller(), self._program.slice_number)
         return self._open
 
     def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
@@ -236,11 +232,7 @@ class Connection:
         if self._freed is None or not needed:
             return []
         return [
-<<<<<<< HEAD
             (free.block, (free.before, free.phase, free.line, self._freed)) for free in self._frees[:needed]
-=======
-            (free.block, (free.before, free.phase, free.line, self._freed)) for free in self._frees[:needed]
->>>>>>> main
         ]
 
     @property
