@@ -95,10 +95,11 @@ def load_ipython_extension(shell: Any) -> None:
         """Verify the program in this cell, and give it a name that ``algorithm=`` takes.
 
         %%collective [NAME] [--infra dgx-h100] [--size 64KiB] [--collective all_reduce]
-                     [--protocol Simple] [--channels N] [--root R] [--show]
+                     [--protocol Simple] [--channels N] [--root R] [--param NAME=VALUE] [--show]
 
         The cell defines a function over a Program, or is the body of such a function, with the
-        program as `p`. With --show it opens in an editor that verifies it as you type, and
+        program as `p`. --param gives a parameter of the function its value. The cell sees copies of
+        the notebook's plain variables, and its functions. With --show it opens in an editor that verifies it as you type, and
         simulates it.
         """
         from .widgets.magic import run_cell  # views are loaded when the magic is used

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from astranb.core.errors import InputError
-from astranb.explore.options.arguments import algorithm_of, collective_of, given, is_contract
+from astranb.explore.options.arguments import (
+    algorithm_of,
+    collective_of,
+    flag_of,
+    given,
+    is_contract,
+    params_of,
+)
 
 from . import synthesis
 from .arguments import add_command, add_output, add_verbs
@@ -37,6 +44,7 @@ def add_commands(commands: Any) -> None:
     write.add_argument("--ranks", type=int, required=True, metavar="N", help="number of ranks")
     write.add_argument("--channels", type=int, metavar="N", help="sets of thread blocks (default: 1)")
     write.add_argument("--protocol", help=_PROTOCOL)
+    _add_param(write)
     add_output(write, "FILE.json (MSCCL++) or FILE.xml (MSCCL)", required=True)
 
     show = add_command(verbs, "show", "print the operations of each thread block", _show)
@@ -47,6 +55,7 @@ def add_commands(commands: Any) -> None:
     )
     show.add_argument("--rank", type=int, metavar="R", help="only this rank")
     show.add_argument("--protocol", help=_PROTOCOL)
+    _add_param(show)
 
     verify = add_command(verbs, "verify", "prove algorithms correct at any timing", _verify)
     verify.add_argument("collective", help=f"{_COLLECTIVE}, or all")
@@ -56,18 +65,28 @@ def add_commands(commands: Any) -> None:
     verify.add_argument(
         "--ranks", type=int, metavar="N", help="number of ranks (default: that of the file, else 8)"
     )
+    verify.add_argument(
+        "--infra", help="infrastructure whose GPUs, nodes and links it is verified for (instead of --ranks)"
+    )
     verify.add_argument("--per-node", type=int, metavar="N", help="consecutive ranks that share a node")
     verify.add_argument(
         "--channels", type=int, metavar="N", help="sets of thread blocks (default: 2, of a file 1)"
     )
     verify.add_argument("--protocol", help="Simple, LL or LL128 (default: all that the algorithm supports)")
+    _add_param(verify)
     verify.add_argument("--root", type=int, metavar="R", help="root rank (default: 0)")
     verify.add_argument("--size", help="bytes in a rank's larger buffer (default: 1MiB)")
     verify.add_argument(
-        "--gpu", default="h100-sxm", help="preset whose SMs hold the thread blocks (default: h100-sxm)"
+        "--gpu", help="preset whose SMs hold the thread blocks (default: that of --infra, else h100-sxm)"
     )
     verify.add_argument("--picture", metavar="FILE.svg", help="draw a deadlock's cycle of waits")
     synthesis.add_command(verbs)
+
+
+def _add_param(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--param", action="append", metavar="NAME=VALUE", help="a parameter of the function, as slices=16"
+    )
 
 
 def _list(args: argparse.Namespace) -> Report:
@@ -114,16 +133,27 @@ def _verify(args: argparse.Namespace) -> Report:
     from astranb.collectives import draw_waits, prove
     from astranb.core.files import whole_file
     from astranb.gpu import preset
+    from astranb.infragraph import resolve
 
     rows, lines, exit_code = [], [], 0
-    slots = preset(args.gpu).slots
+    slots = preset(args.gpu or "h100-sxm").slots if args.gpu or args.infra is None else None
     algorithm = algorithm_of(args.algorithm)
     plan = hasattr(algorithm, "fitted")
     collective = collective_of(args.collective)
+    if args.infra is not None:
+        for name in ("ranks", "per_node"):
+            if getattr(args, name) is not None:
+                what = f"--infra and {flag_of(name)} exclude each other"
+                raise InputError(what, where="verify", hint="leave one of them out")
+        args.ranks = len(resolve(args.infra).expand().gpus)
     ranks = args.ranks or getattr(collective, "ranks", None) or (algorithm.ranks if plan else 8)
     channels = args.channels or (1 if plan else 2)
     for wanted in _to_verify(args, collective, algorithm, ranks, channels):
-        proof = prove(wanted.program(ranks, args.per_node), wanted.name, root=wanted.root, slots=slots)
+        if args.infra is not None:
+            proof = prove(wanted, args.infra, slots=slots)
+        else:
+            program = wanted.program(ranks, args.per_node)
+            proof = prove(program, wanted.name, root=wanted.root, slots=slots)
         faults = proof.flaws
         count = sum(fault.count for fault in faults if fault.severity == "error")
         rows.append(
@@ -137,7 +167,8 @@ def _verify(args: argparse.Namespace) -> Report:
         )
         if count:
             exit_code = max(exit_code, 3 if faults[0].kind == "deadlock" and exit_code != 4 else 4)
-        right = "; ".join(filter(None, (_RIGHT if wanted.checked else _UNCHECKED, proof.rounding_text)))
+        right = _UNCHECKED if wanted.name == "custom" else _RIGHT
+        right += f"; {proof.rounding_text}" if proof.rounding_text else ""
         found = f"{count:,} fault{'s' if count > 1 else ''}" if count else right
         lines.append(f"{wanted.title} ({ranks} ranks): {found}")
         lines += [f"  {fault.severity}, {fault.kind}: {fault.message}" for fault in faults]
@@ -156,7 +187,7 @@ def _to_verify(
 
     chosen: list[tuple[Any, Any, dict[str, Any]]]
     if args.algorithm is not None or collective is not args.collective:
-        chosen = [(collective, algorithm, given(args, "protocol"))]
+        chosen = [(collective, algorithm, given(args, "protocol") | params_of(args))]
     else:
         known = algorithms(None if args.collective == "all" else args.collective)
         power_of_two = ranks & (ranks - 1) == 0
@@ -179,7 +210,7 @@ def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> A
     from astranb.collectives import Collective
 
     algorithm, collective = algorithm_of(args.algorithm), collective_of(args.collective)
-    count = ranks or getattr(collective, "ranks", None) or getattr(algorithm, "ranks", 4)
+    count = ranks or getattr(collective, "ranks", 0) or int(getattr(algorithm, "ranks", 4))
     size = None if is_contract(args.collective) else "1MiB"
-    options = given(args, "protocol")
+    options = given(args, "protocol") | params_of(args)
     return Collective.of(collective, size, algorithm, channels=channels, **options).program(count)

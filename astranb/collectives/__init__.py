@@ -16,6 +16,7 @@ from .formats.mscclpp import read_mscclpp, write_mscclpp
 from .formats.plan import Plan
 from .join import Joined, JoinedOperation, Section, join, new_operations
 from .language.collective import COLLECTIVES
+from .language.compose import AlgorithmCall
 from .language.contract import Contract
 from .language.listing import list_operations
 from .language.program import (
@@ -51,6 +52,7 @@ __all__ = [
     "NOTHING",
     "PROTOCOLS",
     "Algorithm",
+    "AlgorithmCall",
     "Block",
     "Buffer",
     "Chunk",

@@ -259,7 +259,7 @@ def post_next(m: Machine, block: int) -> None:
     time of a system-wide fence.
     """
     op = m.blocks[block].post
-    if op < 0 or m.blocks[block].posting or m.ops[op].started_ps < 0 or m.blocks[block].posted == t.POSTED:
+    if op < 0 or m.blocks[block].posting or m.ops[op].started_ps < 0 or m.blocks[block].posted >= t.POSTED:
         return
     for before in range(op - m.ops[op].before, op):
         if m.ops[before].kind == t.MOVE and m.ops[before].ended_ps < 0:
@@ -278,6 +278,8 @@ def posted(m: Machine, block: int) -> int:
         if m.ops[later].kind == t.NOTIFY and m.ops[later].before > 0:
             m.blocks[block].post = later
             break
+    if m.semaphores[m.ops[op].semaphore].line != t.IN_SHARED:
+        m.blocks[block].posted += 1
     post_next(m, block)
     m.ops[op].issued_ps = m.clock[0].now_ps
     return int(op)

@@ -159,7 +159,6 @@ def leave(m: Machine, block: int) -> int:
     gpu = m.blocks[block].gpu
     request = prepare(m, t.SIGNAL, gpu, m.blocks[block].first_warp, -1, op, m.ops[op].first_target, 0, 0)
     depart(m, request, m.blocks[block].sm, 0)
-    m.blocks[block].posted += 1
     return op
 
 

@@ -75,7 +75,7 @@ NIC: Final = 2
 IN_SHARED: Final = -1
 """The line of a semaphore that is in the shared memory of a thread block: its roles wait without polls."""
 WAKE_SLOTS: Final = 11
-"""Issue slots, of two clocks each, until a role goes on that waits for such a semaphore (see ``gpu/block.py``)."""
+"""Issue slots, of two clocks each, until a role goes on that waits for one (see ``gpu/block.py``)."""
 
 POSTED: Final = 16
 """Signals behind stores of a block that are under way at once, at most."""
@@ -273,7 +273,10 @@ BLOCK = np.dtype(
         ("post", "i8"),  # its next signal behind stores that has not left, -1: none
         ("posting", "i8"),  # 1: and its stores are acknowledged
         ("posted", "i8"),  # such signals that have left, under way
-        ("role", "i8"),  # a role of a thread block: rows back to its first one, which holds the place on the SM
+        (
+            "role",
+            "i8",
+        ),  # a role of a thread block: rows back to its first one, which holds the place on the SM
         ("roles", "i8"),  # of a first one (each block is one): roles that have not ended
         ("next_pending", "i8"),  # in the GPU's FIFO
     ]

@@ -17,6 +17,7 @@ from astranb.infragraph import NodeGraph, NodeKind, family
 
 from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
 from .nearest import Incoming, Outgoing, costs_to, routes_to
+from .rank_links import RankLinks
 from .shape import Shape
 
 __all__ = ["Fabric", "NextHops", "Routes", "compile_fabric"]
@@ -188,7 +189,13 @@ class Fabric:
         if per_node < len(self.gpus) and len(nics):
             far = self.routes([(0, per_node)])[0][0, per_node]
             rdma = bool(np.isin(self.links["dst"][far[0]], nics).any())
-        return Shape(per_node, meshed, rdma)
+        return Shape(per_node, meshed, rdma, RankLinks(self.gpus.tolist(), self._joined_with))
+
+    def _joined_with(self, node: int) -> list[int]:
+        """Return the nodes to which a link leads from a node that is not down."""
+        return [
+            to for to, lanes, _ in self._out.get(node, ()) if any(lane not in self.closed for lane in lanes)
+        ]
 
     def without(self, lanes: Iterable[int]) -> Fabric:
         """Give the same lanes, of which some carry nothing: routes avoid them."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from astranb.collectives import Collective, Problem, check_text, text_algorithm
+from astranb.collectives import Collective, Contract, Problem, check_text, text_algorithm
+from astranb.collectives.language.parameters import AlgorithmParameter, ParameterValue
+from astranb.collectives.language.text import text_parameters
 from astranb.core.errors import InputError
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, compile_fabric
@@ -59,6 +62,9 @@ class Draft:
     channels: int | None = None
     protocol: str = "Simple"
     root: int = 0
+    params: dict[str, ParameterValue] = field(default_factory=dict)
+    names: Mapping[str, Any] | None = None
+    """Variables of the notebook that the text may use."""
     made: Synthesis | None = None
     """What runs instead of the text: a synthesised algorithm that is too long to be written as one."""
 
@@ -73,6 +79,24 @@ class Draft:
         if self.made is not None:
             return self.made.network.ranks
         return self.ranks if self.ranks <= MOST_RANKS else 8
+
+    @property
+    def promise(self) -> str | Contract:
+        """The collective, or the contract of the notebook that has this name."""
+        contract = (self.names or {}).get(self.collective)
+        return contract if isinstance(contract, Contract) else self.collective
+
+    @property
+    def parameters(self) -> tuple[AlgorithmParameter, ...]:
+        """The parameters of the text's function that have plain values; it is not executed."""
+        return (text_parameters(self.text, self.name) or ()) if self.made is None else ()
+
+    def forget(self) -> None:
+        """Forget the values of parameters that the text's function no longer has."""
+        known = text_parameters(self.text, self.name)
+        if known is not None:
+            names = [one.name for one in known]
+            self.params = {name: value for name, value in self.params.items() if name in names}
 
     @property
     def _fabric(self) -> Fabric:
@@ -92,13 +116,13 @@ class Draft:
         per_node = self._fabric.per_node
         if self.made is not None:
             return self._fit(self.made)
-        what = (self.size, self.collective, self.channels, self.protocol, self.root)
+        what = (self.size, self.collective, self.channels, self.protocol, self.root, str(self.params))
         key = (self.text, self.name, self.infra, *what)
-        if key == self.right:
+        if key == self.right and self.names is None:  # variables may have other values now
             return []
         found = check_text(
             self.text,
-            collective=self.collective,
+            collective=self.promise,
             ranks=self.checked_ranks,
             size=self.size,
             channels=self.channels,
@@ -107,6 +131,8 @@ class Draft:
             per_node=per_node if per_node <= self.checked_ranks else None,
             name=self.name,
             seconds=seconds,
+            params=self.params,
+            names=self.names,
         )
         self.right = None if found else key
         return found
@@ -130,14 +156,18 @@ class Draft:
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:
             raise Unfit(self.name, errors, self.text)
-        algorithm = text_algorithm(self.text, self.name) if self.made is None else self.made.algorithm
+        if self.made is None:
+            algorithm, params = text_algorithm(self.text, self.name, self.names), self.params
+        else:
+            algorithm, params = self.made.algorithm, {}
         what = Collective.of(
-            self.collective,
-            self.size,
+            self.promise,
+            None if isinstance(self.promise, Contract) else self.size,
             algorithm,
             channels=self.channels,
             root=self.root,
             protocol=self.protocol,
+            params=params,
         )
         return Simulation(self.infra, what, **options)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,14 @@ import ipywidgets
 import traitlets
 
 from astranb.collectives import COLLECTIVES, PROTOCOLS, Problem
-from astranb.core.errors import AstranbError, InputError
+from astranb.collectives.language.parameters import ParameterValue, check_values
+from astranb.core.errors import AstranbError, InputError, near
 from astranb.infragraph import Infra, blueprints
 from astranb.sim import Simulation
 
 from .assets import EDITOR, STYLES
 from .draft import Draft
+from .parameter_control import control
 from .session import Owner
 from .synthesizing import Press, picture
 from .workbench import Workbench
@@ -55,6 +57,7 @@ class _Page(anywidget.AnyWidget):
     text = traitlets.Unicode("").tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
+    parameters = traitlets.List().tag(sync=True)  # of the text's function, each as a control shows it
     # Of a synthesis: its state, what is done, lines about what was found, whether the text is locked.
     synthesis = traitlets.Dict({"state": "none"}).tag(sync=True)
     schedule = traitlets.Dict().tag(sync=True)  # as a picture
@@ -80,6 +83,11 @@ class Editor(ipywidgets.VBox):
     channels : int, optional
     protocol : str
     root : int
+    params : mapping of str to bool, int, float or str, optional
+        Values of the function's parameters; the page has a control for each (:meth:`tune`).
+    names : mapping of str to object, optional
+        Variables that the text may use, as ``globals()``: copies of plain values, the notebook's functions,
+        and modules to compute with.
 
     Attributes
     ----------
@@ -121,10 +129,13 @@ class Editor(ipywidgets.VBox):
         channels: int | None = None,
         protocol: str = "Simple",
         root: int = 0,
+        params: Mapping[str, ParameterValue] | None = None,
+        names: Mapping[str, Any] | None = None,
     ) -> None:
         self._draft = Draft(
-            EXAMPLE if text is None else text, name, infra, size, collective, channels, protocol, root
-        )
+            EXAMPLE if text is None else text, name, infra, size, collective, channels, protocol, root,
+            dict(params or {}), names,
+        )  # fmt: skip
         self._draft.check()  # errors that are not the text's are raised at once
         self.problems: list[Problem] = []
         self.good = ""
@@ -157,8 +168,11 @@ class Editor(ipywidgets.VBox):
 
     def check(self) -> list[Problem]:
         """Find the problems of the text, each at its line; also :attr:`problems`."""
-        self._draft.text = self.text
+        if self._draft.text != self.text:
+            self._draft.text = self.text
+            self._draft.forget()
         self.problems = self._draft.check()
+        self._page.parameters = [control(one, self._draft.params) for one in self._draft.parameters]
         if not any(problem.severity == "error" for problem in self.problems):
             self.good = self.text
         return self.problems
@@ -186,6 +200,33 @@ class Editor(ipywidgets.VBox):
                 setattr(self._draft, name, value)
             raise
         self._page.chosen = {**self._page.chosen, **what}
+
+    def tune(self, **values: ParameterValue) -> list[Problem]:
+        r"""Give parameters of the text's function other values, and verify it with them.
+
+        Raises
+        ------
+        InputError
+            It has no such parameter, or it does not allow the value.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> editor = anb.Editor("def f(p, *, chunks=8):\n    p.chunks(chunks)", infra="switch:gpus=4")
+        >>> [problem.text for problem in editor.tune(chunks=6)]
+        ['InputError: the program adds no thread block']
+        """
+        check_values(values)
+        known = {one.name: one for one in self._draft.parameters}
+        for name, value in values.items():
+            if name not in known:
+                hint = near(name, known) if known else "the function has none"
+                raise InputError(f"unknown parameter {name!r}", where="tune", hint=hint)
+            if known[name].choices and value not in known[name].choices:
+                hint = f"use {' or '.join(map(repr, known[name].choices))}"
+                raise InputError(f"{name} is {value!r}", where="tune", hint=hint)
+        self._draft.params = {**self._draft.params, **values}
+        return self.check()
 
     def simulate(self) -> Simulation:
         """Make a simulation of the text, and show it below with the source beside it.
@@ -336,6 +377,8 @@ class Editor(ipywidgets.VBox):
             self._write(str(content["text"]))
         elif kind == "choose":
             self.choose(**{str(k): str(v) for k, v in content["what"].items()})
+        elif kind == "tune":
+            self.tune(**content["what"])
         elif kind == "simulate":
             self.text = str(content["text"])
             self.simulate()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from functools import partial
 from typing import Any, NoReturn
 
 from astranb.collectives import text_algorithm
+from astranb.collectives.language.parameters import parameters_given, title_of
 from astranb.core.errors import InputError
 
 from .draft import Draft, Unfit, listing
@@ -27,6 +29,7 @@ def _parser() -> _Parser:
         parser.add_argument(f"--{name}", default=getattr(Draft, name))
     for name in ("channels", "root"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Draft, name))
+    parser.add_argument("--param", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--show", action="store_true")
     return parser
 
@@ -53,6 +56,7 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
         raise InputError(str(error), where="%%collective") from error
     options = vars(_parser().parse_args(words))
     show = options.pop("show")
+    options |= {"params": parameters_given(options.pop("param"), "%%collective"), "names": shell.user_ns}
     if not options["name"].isidentifier():
         what = f"{options['name']!r} is not a Python name"
         raise InputError(what, where="%%collective", hint="use one such as two_shot")
@@ -60,7 +64,8 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     problems = draft.check()
     errors = [problem for problem in problems if problem.severity == "error"]
     if not errors:
-        shell.user_ns[draft.name] = text_algorithm(cell, draft.name)
+        write = text_algorithm(cell, draft.name, shell.user_ns)
+        shell.user_ns[draft.name] = partial(write, **draft.params) if draft.params else write
     if show:
         editor = Editor(cell, **options)
         if not errors:
@@ -69,5 +74,7 @@ def run_cell(shell: Any, line: str, cell: str) -> Any:
     if errors:
         raise Unfit(draft.name, problems, cell)
     print(*listing(draft.name, problems, cell), sep="\n", end="\n" if problems else "")
-    print(f"{draft.name}: a correct {draft.collective} on {draft.checked_ranks} ranks")
+    print(
+        f"{draft.name}{title_of(draft.params)}: a correct {draft.collective} on {draft.checked_ranks} ranks"
+    )
     return None

@@ -13,6 +13,7 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.widgets.draft import Unfit
 from astranb.widgets.feed import unpack
+from astranb.widgets.magic import run_cell
 from astranb.widgets.session import background_of
 
 SMALL: dict[str, Any] = {"infra": "switch:gpus=4", "size": "4 KiB"}
@@ -278,3 +279,123 @@ def test_in_ipython_the_magic_is_there_when_astranb_is_imported() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout.strip().endswith("there"), done.stdout + done.stderr
     assert "not there" not in done.stdout
+
+
+TUNED = """\
+from typing import Literal
+
+def pipeline(p, *, slices=4, order: Literal["near", "far"] = "near", share=0.5, last=False, note="a"):
+    p.chunks(slices)
+    arrived = [me.semaphore() for me in p.everyone]
+    root = p.rank(0)
+    others = root.others if order == "near" else root.others[::-1]
+    block = root.block()
+    for chunk in range(len(root.input)):
+        block.copy(root.input[chunk], *(you.output[chunk] for you in p.everyone))
+    for you in others:
+        block.signal(arrived[you.number])
+        you.block().wait(arrived[you.number])
+"""
+
+
+def test_each_parameter_has_a_control_that_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = anb.Editor(TUNED, collective="broadcast", name="pipeline", params={"share": 0.33}, **SMALL)
+    wire = Wire(editor, monkeypatch)
+    controls = {one["name"]: one for one in editor._page.parameters}
+    assert [one["kind"] for one in controls.values()] == ["slider", "choice", "slider", "switch", "text"]
+    assert controls["slices"]["values"] == [1, 2, 4, 8, 16, 32]
+    assert 0.33 in controls["share"]["values"]  # what was given is among what is offered
+    assert controls["order"]["values"] == ["near", "far"]
+    answer = wire.say(type="tune", what={"slices": 16}, seq=1)
+    assert (answer["problems"], answer.get("error")) == ([], None)
+    assert next(one for one in editor._page.parameters if one["name"] == "slices")["value"] == 16
+    sim = editor.simulate()
+    assert sim.engine.work.title == "broadcast/pipeline(share=0.33, slices=16)"
+    for what, words in (
+        ({"slice": 2}, "did you mean 'slices'"),
+        ({"order": "middle"}, "use 'near' or 'far'"),
+    ):
+        assert words in wire.say(type="tune", what=what, seq=2)["error"]
+    wire.say(type="tune", what={"slices": 0}, seq=3)
+    assert "chunks must be at least 1" in editor.problems[0].text
+
+
+def test_a_parameter_that_the_text_no_longer_has_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = anb.Editor(TUNED, collective="broadcast", params={"slices": 8}, **SMALL)
+    wire = Wire(editor, monkeypatch)
+    assert wire.say(type="check", text=TUNED.replace("slices", "parts"), seq=1)["problems"] == []
+    assert [one["name"] for one in editor._page.parameters][0] == "parts"
+    assert editor._page.parameters[0]["value"] == 4
+
+
+class Notebook:
+    """What the magic needs of a notebook."""
+
+    def __init__(self, **names: Any) -> None:
+        self.user_ns: dict[str, Any] = names
+
+
+def test_a_cell_sees_the_notebooks_variables_and_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = [4]
+    shell = Notebook(counts=counts, __name__="__main__")
+    cell = TUNED.replace("p.chunks(slices)", "counts.append(1)\n    p.chunks(slices * counts[0])")
+    line = "pipeline --collective broadcast --infra switch:gpus=4 --size 4KiB --param slices=2"
+    run_cell(shell, line, cell)
+    assert "pipeline(slices=2): a correct broadcast on 4 ranks" in capsys.readouterr().out
+    assert counts == [4]  # the cell has a copy
+    made = anb.collectives.broadcast("4 KiB", shell.user_ns["pipeline"])
+    assert made.params == {"slices": 2}
+    assert made.program(4).input_chunks == 8
+    with pytest.raises(Unfit, match="pipeline has no parameter 'slice'; did you mean 'slices'"):
+        run_cell(shell, line.replace("slices=2", "slice=2"), cell)
+    with pytest.raises(InputError, match="'slices' is no parameter; write slices=16"):
+        run_cell(shell, line.replace("slices=2", "slices"), cell)
+
+
+def test_a_cell_meets_a_contract_of_the_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+    swap = anb.collectives.Contract(
+        name="swap",
+        inputs=lambda r: 1000 + 8 * r,
+        outputs=lambda r, n: 1000 + 8 * (n - 1 - r),
+        post=lambda r, k, n: {(n - 1 - r, 0)},
+    )
+    body = """wires = p.connections()
+for me in p.everyone:
+    block, there = me.block(), p.rank(p.ranks - 1 - me.number)
+    wires[me, there].send(block, me.input[0])
+    block.copy(wires[there, me].receive(block), me.output[0])
+"""
+    line = "mirrored --collective swap --infra switch:gpus=4"
+    run_cell(Notebook(swap=swap), line, body)
+    assert "mirrored: a correct swap on 4 ranks" in capsys.readouterr().out
+    with pytest.raises(Unfit, match=r"output\[1\] of rank 0 does not exist; the buffer has 1 chunk"):
+        run_cell(Notebook(swap=swap), line, body.replace("me.output[0]", "me.output[1]"))
+    with pytest.raises(InputError, match="unknown collective 'swap'"):
+        run_cell(Notebook(), line, body)
+
+
+def test_the_body_of_a_function_has_parameters_as_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    body = """came = [me.semaphore() for me in p.everyone]
+for me in p.everyone:
+    block, there = me.block(), p.rank((me.number + by) % 4)
+    block.put(me.input[0], there.output[0])
+    block.signal(came[there.number])
+    block.wait(came[me.number])
+"""
+    line = "shift --collective custom --infra switch:gpus=4 --size 4KiB --channels 1"
+    run_cell(Notebook(), f"{line} --param by=2", body)
+    assert "shift(by=2)" in capsys.readouterr().out
+    run_cell(Notebook(by=1), line, body)
+    with pytest.raises(Unfit, match="the text does not use 'far'"):
+        run_cell(Notebook(by=1), f"{line} --param far=2", body)
+    with pytest.raises(Unfit, match="name 'by' is not defined"):
+        run_cell(Notebook(), line, body)
+
+
+def test_a_cell_sees_no_variable_that_could_do_harm() -> None:
+    import os
+    from pathlib import Path
+
+    for name, value in (("os", os), ("Path", Path), ("file", Path("a")), ("open", open)):
+        with pytest.raises(Unfit, match=f"name '{name}' is not defined"):
+            run_cell(Notebook(**{name: value}), "--infra switch:gpus=4", f"{name}\np.block(0)")

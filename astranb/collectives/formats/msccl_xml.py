@@ -8,7 +8,7 @@ MSCCL defines what a step does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,17 @@ from astranb.core.document import contents
 from astranb.core.files import whole_file
 from astranb.core.xml import Tag, xml_document
 
+from .msccl_steps import (
+    NO_TARGET,
+    NOWHERE,
+    BlockSteps,
+    Message,
+    Place,
+    Step,
+    Thread,
+    Wire,
+    group,
+)
 from .plan import (
     MOST_CHUNKS,
     Flag,
@@ -291,11 +302,7 @@ class _XmlReader:
 _KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")
 _MOST_STEPS = 256  # MSCCL_MAX_NUM_STEPS in MSCCL's src/include/msccl.h
 
-# From a block to a block; under Simple also for each semaphore, so that messages arrive in the
-# order in which they are waited for.
-_Wire = tuple[int, int, Semaphore | None]
-_Place = tuple[str, int]  # a buffer and an index
-_NOWHERE: _Place = ("i", -1)
+_Sent = tuple[Thread, Message]
 
 
 def write_msccl_xml(program: Program, path: str | Path, collective: str | None = None) -> list[str]:
@@ -322,15 +329,14 @@ def write_msccl_xml(program: Program, path: str | Path, collective: str | None =
     text = writer.document(collective or program.name.partition("/")[0])
     with whole_file(Path(path)) as file:
         file.write(text.encode())
-    return writer.notes
+    return list(writer.notes)
 
 
 class _XmlWriter(FormatWriter):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         program = self.program
-        self.notes: list[str] = []
-        self.threads: list[list[_Thread]] = [[] for _ in range(program.ranks)]
+        self.threads: list[list[Thread]] = [[] for _ in range(program.ranks)]
         self.scratch: list[dict[object, int]] = [{} for _ in range(program.ranks)]
         self.read: dict[Chunk, int] = {}
         self.reader: dict[Chunk, int] = {}  # the block that reads packets first receives them
@@ -342,29 +348,68 @@ class _XmlWriter(FormatWriter):
                     self.read[chunk] = self.read.get(chunk, 0) + 1
                     if chunk.buffer == "packets":
                         self.reader.setdefault(chunk, number)
+        self._number_scratch()
         self.pairing = pair(program)
-        self.messages: dict[_Wire, deque[list[Chunk]]] = {}
-        self.wires: dict[tuple[int, Chunk, int], _Wire] = {}  # by block, chunk and operation
-        self.packets: dict[Chunk, _Wire] = {}
+        self.messages: dict[Wire, deque[list[Chunk]]] = {}
+        self.wires: dict[tuple[int, Chunk, int], Wire] = {}  # by block, chunk and operation
+        self.packets: dict[Chunk, Wire] = {}
         self.received: set[Chunk] = set()
-        self.steps: list[_BlockSteps] = []
+        self.parts: dict[tuple[int, Chunk, int], Message] = {}  # of which message a store is, as for wires
+        self.arrived: dict[Wire, int] = {}  # messages that have been received
+        self.steps: list[BlockSteps] = []
         # At each signal to a block of the same rank, the steps before it.
-        self.local: dict[tuple[int, Semaphore], deque[list[_Item]]] = {}
+        self.local: dict[tuple[int, Semaphore], deque[list[Step]]] = {}
         for number, block in enumerate(program.blocks):
             self._find_messages(number, block)
         self._number_channels()
-        self.got: list[tuple[_Wire, Chunk] | None] = [None] * len(program.blocks)  # received, not yet written
+        # Received, but not yet written: a move of the data may become part of the same step.
+        self.got: list[deque[_Received]] = [deque() for _ in program.blocks]
         self._write_blocks()
+        group([thread for threads in self.threads for thread in threads], self._ends())
+        self._describe()
+
+    def _describe(self) -> None:
+        """Note what the format adds to the program."""
+        before = sum(bool(block.operations) for block in self.program.blocks)
+        threads = [thread for threads in self.threads for thread in threads if thread.steps]
+        waits = sum(item.after is not None for thread in threads for item in thread.steps)
+        if len(threads) > before or waits:
+            more = f", with {waits} waits for one another" if waits else ""
+            self.notes[
+                f"{before} thread blocks become {len(threads)}{more}: "
+                "in MSCCL one sends to one rank at most and receives from one"
+            ] = None
+        copied = sum(
+            item.count
+            for thread in threads
+            for item in thread.steps
+            if item.kind in ("r", "rcs") and item.received is not None and item.received[0][2] is not None
+        )
+        if copied:
+            what = f"{copied} chunks arrive in buffers of MSCCL's connections, and a thread block copies them"
+            self.notes[f"{what} from there: the program stores them where they are needed"] = None
+
+    def _number_scratch(self) -> None:
+        """Number scratch in its own order: neighbours stay neighbours, which one step can move."""
+        used: list[set[tuple[str, int, int]]] = [set() for _ in self.scratch]
+        for block in self.program.blocks:
+            for op in block.operations:
+                for chunk in (*op.sources, *op.targets):
+                    if chunk.buffer in ("scratch", "packets"):
+                        used[chunk.rank].add((chunk.buffer, chunk.index, chunk.channel))
+        for numbers, chunks in zip(self.scratch, used, strict=True):
+            numbers.update({chunk: number for number, chunk in enumerate(sorted(chunks))})
 
     def _check(self, block: Block, op: Operation) -> None:
         if op.in_switch:
-            raise self.error("MSCCL has no switch operations", "write it as .json")
-        if op.kind in ("compute", "spend"):
-            raise self.error("MSCCL has no computation", "write it as .json")
+            raise self.error("MSCCL has no switch operations", "write it as .json", op)
+        if op.kind == "compute":
+            raise self.error("MSCCL has no computation", "write it as .json", op)
         if any(chunk.rank != block.rank for chunk in op.sources):
             raise self.error(
                 f"rank {block.rank} reads from another rank, which MSCCL cannot",
                 "put instead, or write it as .json",
+                op,
             )
 
     def _find_messages(self, number: int, block: Block) -> None:
@@ -375,36 +420,42 @@ class _XmlWriter(FormatWriter):
                 if chunk.rank == block.rank or chunk.buffer != "packets":
                     continue
                 if chunk not in self.reader:
-                    raise self.error(f"no block reads {chunk}", "leave it out")
-                wire: _Wire = number, self.reader[chunk], None
+                    raise self.error(f"no block reads {chunk}", "leave it out", op)
+                wire: Wire = number, self.reader[chunk], None
                 self.wires[number, chunk, place] = self.packets[chunk] = wire
+                self.parts[number, chunk, place] = wire, 0  # packets have no signals that could be saved
                 self.messages.setdefault(wire, deque()).append([chunk])
             if op.kind != "signal" or op.semaphore is None:
                 continue
             waiters = self.pairing.waiters.get(op.semaphore, [])
             if len(waiters) != 1:
-                raise self.error(f"{len(waiters)} blocks wait for one semaphore of rank {op.semaphore.rank}")
+                what = f"{len(waiters)} blocks wait for one semaphore of rank {op.semaphore.rank}"
+                raise self.error(what, "give each a semaphore of its own", op)
             if op.semaphore.rank == block.rank:
                 continue
             if not stores[place] or op.value != 1:
                 raise self.error(
                     f"rank {block.rank} signals rank {op.semaphore.rank} without data, which MSCCL cannot",
                     "write it as .json",
+                    op,
                 )
             wire = number, waiters[0], op.semaphore
             self.messages.setdefault(wire, deque()).append([chunk for chunk, _ in stores[place]])
             for chunk, where in stores[place]:
                 self.wires[number, chunk, where] = wire
+                self.parts[number, chunk, where] = wire, len(self.messages[wire]) - 1
         if rest:
-            raise self.error(f"no signal follows the store of rank {block.rank} to {rest[0][0]}")
+            chunk, place = rest[0]
+            what = f"no signal follows the store of rank {block.rank} to {chunk}"
+            raise self.error(what, "signal the rank after it", block.operations[place])
 
     def _number_channels(self) -> None:
         """Give each wire a channel and each block its threads; a thread sends and receives if possible."""
         used: dict[tuple[int, int], int] = {}
-        self.channel: dict[_Wire, int] = {}
+        self.channel: dict[Wire, int] = {}
         blocks = self.program.blocks
-        self.sending: dict[_Wire, _Thread] = {}
-        self.receiving: dict[_Wire, _Thread] = {}
+        self.sending: dict[Wire, Thread] = {}
+        self.receiving: dict[Wire, Thread] = {}
         for wire in sorted(self.messages, key=lambda w: (w[0], w[1], w[2].number if w[2] else -1)):
             ends = blocks[wire[0]].rank, blocks[wire[1]].rank
             self.channel[wire] = used.get(ends, 0)
@@ -413,23 +464,47 @@ class _XmlWriter(FormatWriter):
             threads = self.threads[block.rank]
             first = len(threads)
             receives = [wire for wire in self.channel if wire[1] == number]
-            for wire in [wire for wire in self.channel if wire[0] == number]:
-                thread = _Thread(len(threads), send=blocks[wire[1]].rank, channel=self.channel[wire])
+            sends = [wire for wire in self.channel if wire[0] == number]
+            passed = self._passed_on(number, block)
+            for wire in sends:
+                thread = Thread(
+                    block.rank, len(threads), send=blocks[wire[1]].rank, channel=self.channel[wire]
+                )
                 threads.append(thread)
                 self.sending[wire] = thread
-                match = next((other for other in receives if self.channel[other] == thread.channel), None)
-                if match is not None:
-                    receives.remove(match)
-                    self.receiving[match] = thread
-                    thread.receive = blocks[match[0]].rank
+            by_use = ((passed.get((into, out), 0), into, out) for out in sends for into in receives)
+            for _, into, out in sorted(by_use, key=lambda found: -found[0]):
+                thread = self.sending[out]
+                if into not in self.receiving and thread.receive < 0 and self.channel[into] == thread.channel:
+                    self.receiving[into] = thread
+                    thread.receive = blocks[into[0]].rank
             for wire in receives:
-                self.receiving[wire] = _Thread(
-                    len(threads), receive=blocks[wire[0]].rank, channel=self.channel[wire]
-                )
-                threads.append(self.receiving[wire])
+                if wire not in self.receiving:
+                    self.receiving[wire] = Thread(
+                        block.rank, len(threads), receive=blocks[wire[0]].rank, channel=self.channel[wire]
+                    )
+                    threads.append(self.receiving[wire])
             if len(threads) == first:
-                threads.append(_Thread(first))
-            self.steps.append(_BlockSteps(threads[first]))
+                threads.append(Thread(block.rank, first))
+            self.steps.append(BlockSteps(threads[first]))
+
+    def _passed_on(self, number: int, block: Block) -> dict[tuple[Wire, Wire], int]:
+        """Count the chunks of each wire that a block sends on along another: one step can do both."""
+        came = {
+            chunk: wire
+            for wire, messages in self.messages.items()
+            if wire[1] == number
+            for message in messages
+            for chunk in message
+        }
+        found: dict[tuple[Wire, Wire], int] = {}
+        for place, op in enumerate(block.operations):
+            for target in op.targets if op.kind == "move" else ():
+                out = self.wires.get((number, target, place))
+                for source in op.sources if out is not None else ():
+                    if source in came and out is not None:
+                        found[came[source], out] = found.get((came[source], out), 0) + 1
+        return found
 
     def _write_blocks(self) -> None:
         """Write the blocks, each as far as possible without local signals of others."""
@@ -439,26 +514,52 @@ class _XmlWriter(FormatWriter):
         while moved:
             moved = False
             for number, block in enumerate(blocks):
-                while at[number] < len(block.operations) and self._operation(number, block, at[number]):
-                    at[number] += 1
+                while at[number] < len(block.operations):
+                    written = self._operations(number, block, at[number])
+                    if not written:
+                        break
+                    at[number] += written
                     moved = True
         for number, block in enumerate(blocks):
             if at[number] < len(block.operations):
-                raise self.error(f"rank {block.rank} waits for itself")
+                raise self.error(f"rank {block.rank} waits for itself", "", block.operations[at[number]])
             self._written(number)
         for (_, waiter, _), left in self.messages.items():
             if left:
                 raise self.error(f"rank {blocks[waiter].rank} never waits for {left[0][0]}")
 
-    def _operation(self, number: int, block: Block, place: int) -> bool:
-        """Write one operation; return False if it must wait for another block of the rank."""
-        op = block.operations[place]
-        if op.kind == "move":
-            for chunk in op.sources:
-                wire = self.packets.get(chunk)
-                while wire is not None and wire[1] == number and chunk not in self.received:
+    def _operations(self, number: int, block: Block, place: int) -> int:
+        """Write an operation, or moves of neighbouring chunks; return how many.
+
+        That is none if it must wait for another block of the rank.
+        """
+        if block.operations[place].kind != "move":
+            return int(self._synchronized(number, block, place))
+        run = list(_neighbouring_moves(block.operations[place:]))
+        planned: list[list[_Planned]] = []
+        for at, op in enumerate(run, place):
+            due = [chunk for chunk in op.sources if self._due(number, chunk) is not None]
+            got = self.got[number]
+            if at > place and (due or (got and got[0].chunk not in op.sources)):
+                break  # the steps of the moves before it need not wait for what it receives
+            for chunk in due:
+                while (wire := self._due(number, chunk)) is not None:
                     self._receive(number, wire)
-            self._move(number, block, op, place)
+            planned.append(self._planned(number, block, op, at))
+        alike = all([one.kind for one in each] == [one.kind for one in planned[0]] for each in planned)
+        for steps in zip(*planned, strict=True) if alike else planned:
+            for one in steps:
+                self.steps[number].add(*one)
+        return len(planned)
+
+    def _due(self, number: int, chunk: Chunk) -> Wire | None:
+        """Return the wire on which a block is still to receive a chunk of packets."""
+        wire = self.packets.get(chunk)
+        return wire if wire is not None and wire[1] == number and chunk not in self.received else None
+
+    def _synchronized(self, number: int, block: Block, place: int) -> bool:
+        """Write a signal or wait; return False if it must wait for another block of the rank."""
+        op = block.operations[place]
         if op.semaphore is None or op.semaphore.rank != block.rank:
             return True  # to another rank the store is the message
         if op.kind == "signal":
@@ -482,80 +583,100 @@ class _XmlWriter(FormatWriter):
                     self.steps[number].follow(items)
         return True
 
-    def _receive(self, number: int, wire: _Wire) -> None:
+    def _receive(self, number: int, wire: Wire) -> None:
         """Receive the next message on a wire."""
+        message = wire, 0 if wire[2] is None else self.arrived.get(wire, 0)
+        self.arrived[wire] = self.arrived.get(wire, 0) + 1
         for chunk in self.messages[wire].popleft():
-            self._written(number)
             self.received.add(chunk)
-            self.got[number] = wire, chunk
+            self.got[number].append(_Received(chunk, self.receiving[wire], message))
 
-    def _written(self, number: int) -> None:
-        """Write the last receive of a block unless a move was joined to it."""
-        got, self.got[number] = self.got[number], None
-        if got is not None:
-            self.steps[number].add("r", self.receiving[got[0]], target=self._place(got[1]))
-
-    def _move(self, number: int, block: Block, op: Operation, place: int) -> None:
-        here = [self._place(chunk) for chunk in op.targets if chunk.rank == block.rank]
-        there = [self.sending[self.wires[number, c, place]] for c in op.targets if c.rank != block.rank]
-        if self._joined(number, op, here, there):
-            return
-        self._written(number)
-        steps = self.steps[number]
-        sources = [self._place(chunk) for chunk in op.sources]
-        done = sources[0]
-        if len(sources) > 1:
-            numbers = self.scratch[block.rank]
-            again = next((target for target in here if target in sources), None)
-            done = again or (here[0] if here else ("s", numbers.setdefault(object(), len(numbers))))
-            if again is None:
-                steps.add("cpy", source=sources.pop(0), target=done)
-            else:
-                sources.remove(done)
-            for source in sources:
-                steps.add("re", source=source, target=done)
-        for target in here:
-            if target != done:
-                steps.add("cpy", source=done, target=target)
-        for thread in there:
-            steps.add("s", thread, source=done)
-
-    def _joined(self, number: int, op: Operation, here: list[_Place], there: list[_Thread]) -> bool:
-        """Write a receive and the move of its data as one step, if MSCCL has one; else return False."""
+    def _written(self, number: int, before: Iterable[Chunk] = ()) -> None:
+        """Write the receives of a block to which no move was joined: all, or those before some chunks."""
         got = self.got[number]
-        if got is None:
-            return False
-        wire, chunk = got
-        thread = self.receiving[wire]
-        others = [self._place(source) for source in op.sources if source != chunk]
-        if len(others) != len(op.sources) - 1 or max(len(others), len(here), len(there)) > 1:
-            return False
-        if there and there[0] is not thread:
-            return False
+        stops = {one.chunk for one in got}.intersection(before)
+        while got and got[0].chunk not in stops:
+            one = got.popleft()
+            self.steps[number].add("r", one.thread, target=self._place(one.chunk), received=one.message)
+
+    def _planned(self, number: int, block: Block, op: Operation, place: int) -> list[_Planned]:
+        """Return the steps of a move; one of them may receive what has come."""
+        here = [self._place(chunk) for chunk in op.targets if chunk.rank == block.rank]
+        there = [
+            (self.sending[self.wires[number, c, place]], self.parts[number, c, place])
+            for c in op.targets
+            if c.rank != block.rank
+        ]
+        self._written(number, op.sources)
+        return self._joined(number, op, here, there) or self._apart(number, block, op, here, there)
+
+    def _apart(
+        self, number: int, block: Block, op: Operation, here: list[Place], there: list[_Sent]
+    ) -> list[_Planned]:
+        """Return the steps of a move of what is there."""
+        self._written(number)
+        sources = [self._place(chunk) for chunk in op.sources]
+        thread = there[0][0] if there else None
+        done, steps = self._sum(block.rank, thread, sources, here)
+        steps += [_Planned("cpy", None, done, target) for target in here if target != done]
+        return steps + [_Planned("s", out, done, sent=message) for out, message in there]
+
+    def _sum(
+        self, rank: int, thread: Thread | None, sources: list[Place], here: list[Place]
+    ) -> tuple[Place, list[_Planned]]:
+        """Return the place of a sum, and the steps that make it, one source after the other."""
+        if len(sources) == 1:
+            return sources[0], []
+        numbers = self.scratch[rank]
+        done = next((target for target in here if target in sources), None)
+        steps = []
+        rest = list(sources)
+        if done is None:
+            done = here[0] if here else ("s", numbers.setdefault(object(), len(numbers)))
+            steps.append(_Planned("cpy", thread, rest.pop(0), done))
+        else:
+            rest.remove(done)
+        return done, steps + [_Planned("re", thread, source, done) for source in rest]
+
+    def _joined(self, number: int, op: Operation, here: list[Place], there: list[_Sent]) -> list[_Planned]:
+        """Return the steps of a move of which one receives its data; none if MSCCL has no such step."""
+        if not self.got[number]:
+            return []
+        chunk, thread, received = self.got[number][0]
+        sources = [self._place(source) for source in op.sources if source != chunk]
+        if len(sources) != len(op.sources) - 1 or max(len(here), len(there)) > 1:
+            return []
+        if there and there[0][0] is not thread:
+            return []
         # Only scratch that no other operation reads may be left out.
         passing = chunk.buffer in ("scratch", "packets") and self.read[chunk] == 1
-        if (others or here) and not passing:
-            return False
-        self.got[number] = None
+        if (sources or here) and not passing:
+            return []
+        if any(one.chunk in op.sources for one in list(self.got[number])[1:]):
+            return []  # the sum of the others must be there before
+        self.got[number].popleft()
         target = here[0] if here else self._place(chunk)
-        if others:
-            kind = "rr" + ("c" if here else "") + ("s" if there else "")
-            self.steps[number].add(kind, thread, others[0], here[0] if here else others[0])
-        else:
-            self.steps[number].add("rcs" if there else "r", thread, target=target)
-        return True
+        sent = there[0][1] if there else None
+        if not sources:
+            return [_Planned("rcs" if there else "r", thread, NOWHERE, target, received, sent)]
+        kind = "rr" + ("c" if here else "") + ("s" if there else "")
+        done, steps = self._sum(thread.rank, thread, sources, here)
+        return [*steps, _Planned(kind, thread, done, here[0] if here else done, received, sent)]
 
-    def _place(self, chunk: Chunk) -> _Place:
+    def _ends(self) -> list[tuple[Thread, Thread]]:
+        """Return the threads at both ends of each connection."""
+        return [(self.sending[wire], self.receiving[wire]) for wire in self.channel]
+
+    def _place(self, chunk: Chunk) -> Place:
         if chunk.buffer in ("scratch", "packets"):
-            numbers = self.scratch[chunk.rank]
-            return "s", numbers.setdefault((chunk.buffer, chunk.index, chunk.channel), len(numbers))
+            return "s", self.scratch[chunk.rank][chunk.buffer, chunk.index, chunk.channel]
         return self.letters[chunk.buffer], self.index(chunk)
 
     def document(self, collective: str) -> str:
         """Return the whole file."""
         program = self.program
         if collective not in _KNOWN:
-            self.notes.append(f"MSCCL has no collective {collective}")
+            self.notes[f"MSCCL has no collective {collective}"] = None
         name = collective if collective == "reduce_scatter" else collective.replace("_", "")
         channels = max(self.channel.values(), default=0) + 1
         from xml.sax.saxutils import quoteattr  # brings urllib along: only a writer pays for it
@@ -574,113 +695,57 @@ class _XmlWriter(FormatWriter):
                 lines += [f"      {item}" for item in thread.steps]
                 lines.append("    </tb>")
                 if len(thread.steps) > _MOST_STEPS:
-                    self.notes.append(
+                    self.notes[
                         f"MSCCL takes at most {_MOST_STEPS} steps in a thread block, "
                         f"number {thread.number} of rank {rank} has {len(thread.steps)}"
-                    )
+                    ] = None
             lines.append("  </gpu>")
         return "\n".join([*lines, "</algo>", ""])
 
 
-@dataclass(slots=True)
-class _Thread:
-    """A thread block of the file: it sends to one peer at most, and receives from one at most."""
-
-    number: int
-    send: int = -1
-    receive: int = -1
-    channel: int = 0
-    steps: list[_Item] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Item:
-    """A step, and the step of another thread block that it waits for."""
+class _Planned(NamedTuple):
+    """A step of the file, as :meth:`BlockSteps.add` takes it."""
 
     kind: str
-    thread: _Thread
-    number: int
-    source: _Place = _NOWHERE
-    target: _Place = ("o", -1)
-    after: _Item | None = None
-    awaited: bool = False
+    thread: Thread | None
+    source: Place = NOWHERE
+    target: Place = NO_TARGET
+    received: Message | None = None
+    sent: Message | None = None
 
-    def __str__(self) -> str:
-        """Format it as the element of the file."""
-        after = (self.after.thread.number, self.after.number) if self.after else (-1, -1)
-        return (
-            f'<step s="{self.number}" type="{self.kind}" '
-            f'srcbuf="{self.source[0]}" srcoff="{self.source[1]}" '
-            f'dstbuf="{self.target[0]}" dstoff="{self.target[1]}" cnt="{int(self.kind != "nop")}" '
-            f'depid="{after[0]}" deps="{after[1]}" hasdep="{int(self.awaited)}"/>'
+
+class _Received(NamedTuple):
+    """A chunk that a message has brought, not yet a step of the file."""
+
+    chunk: Chunk
+    thread: Thread
+    message: Message
+
+
+def _neighbouring_moves(operations: Sequence[Operation]) -> Iterator[Operation]:
+    """Yield a move and those after it that do the same with the next chunk each, in any order of theirs."""
+    written: set[Chunk] = set()
+    read: set[Chunk] = set()
+    before: Operation | None = None
+    for op in operations:
+        if op.kind != "move" or (before is not None and not _follows(before, op)):
+            return
+        if written.intersection(op.sources) or (read | written).intersection(op.targets):
+            return
+        written.update(op.targets)
+        read.update(op.sources)
+        before = op
+        yield op
+
+
+def _follows(before: Operation, op: Operation) -> bool:
+    """Whether a move has the next chunk of each chunk of the move before it."""
+    chunks, others = (*before.sources, *before.targets), (*op.sources, *op.targets)
+    return (
+        len(before.sources) == len(op.sources)
+        and len(chunks) == len(others)
+        and all(
+            one.rank == other.rank and one.buffer == other.buffer and one != other
+            for one, other in zip(chunks, others, strict=True)
         )
-
-
-class _BlockSteps:
-    """What one block of a program does, step by step.
-
-    _BlockSteps in different thread blocks of the file wait for one another only where one reads
-    or overwrites what the other has stored, or overwrites what it has read.
-    """
-
-    def __init__(self, first: _Thread) -> None:
-        self._first = first
-        self._writer: dict[_Place, _Item] = {}
-        self._readers: dict[_Place, list[_Item]] = {}
-        self._barrier: _Item | None = None  # all later steps follow this one
-        # By two thread blocks, the last step of the second that the first has waited for.
-        self._known: dict[tuple[int, int], int] = {}
-        self._last: dict[int, _Item] = {}
-
-    def add(
-        self, kind: str, thread: _Thread | None = None, source: _Place = _NOWHERE, target: _Place = ("o", -1)
-    ) -> None:
-        """Add a step to the thread block of its peer or, without one, to the writer of its source."""
-        if thread is None:
-            thread = self._writer[source].thread if source in self._writer else self._first
-        reads = [source] if kind in ("s", "rrs", "rrc", "rrcs", "cpy", "re") else []
-        writes = [target] if kind in ("r", "rcs", "rrc", "rrcs", "cpy", "re") else []
-        if kind == "re":
-            reads.append(target)
-        before = [self._barrier] if self._barrier is not None else []
-        before += [self._writer[place] for place in (*reads, *writes) if place in self._writer]
-        for place in writes:
-            before += self._readers.pop(place, [])
-        item = self._append(kind, thread, source, target, before)
-        for place in reads:
-            self._readers.setdefault(place, []).append(item)
-        for place in writes:
-            self._writer[place] = item
-
-    def done(self) -> list[_Item]:
-        """Return the last step in each thread block: all steps have ended when these have."""
-        return list(self._last.values())
-
-    def follow(self, items: Iterable[_Item]) -> None:
-        """Let all later steps follow steps of other blocks."""
-        before = [self._barrier] if self._barrier is not None else []
-        before += items
-        if before:
-            self._barrier = self._append("nop", self._first, _NOWHERE, ("o", -1), before)
-
-    def _append(
-        self, kind: str, thread: _Thread, source: _Place, target: _Place, before: list[_Item]
-    ) -> _Item:
-        furthest: dict[int, _Item] = {}
-        for item in before:
-            other = item.thread.number
-            known = self._known.get((thread.number, other), -1)
-            if item.thread is not thread and item.number > max(
-                known, furthest[other].number if other in furthest else -1
-            ):
-                furthest[other] = item
-        waits = list(furthest.values())
-        for item in waits:
-            item.awaited = True
-            self._known[thread.number, item.thread.number] = item.number
-        for item in waits[:-1]:
-            thread.steps.append(_Item("nop", thread, len(thread.steps), after=item))
-        item = _Item(kind, thread, len(thread.steps), source, target, waits[-1] if waits else None)
-        thread.steps.append(item)
-        self._last[thread.number] = item
-        return item
+    )

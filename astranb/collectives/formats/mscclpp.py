@@ -566,7 +566,6 @@ class _JsonWriter(FormatWriter):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         program = self.program
-        self.notes: dict[str, None] = {}
         self.ranks = [_Rank(rank) for rank in range(program.ranks)]
         self.pairing = pair(program)
         self.packets = False
@@ -634,6 +633,8 @@ class _JsonWriter(FormatWriter):
                 raise self.error(
                     f"no block waits for a semaphore of rank {semaphore.rank}", "leave out its signals"
                 )
+            if len(signallers) * len(waiters) > 1:
+                self.notes["a semaphore of several thread blocks becomes one for each pair of them"] = None
             if all(blocks[number].rank == semaphore.rank for number in signallers):
                 for waiter in waiters:
                     self.local[semaphore, waiter] = self.ranks[semaphore.rank].semaphores
@@ -678,10 +679,10 @@ class _BlockWriter:
             elif op.kind == "fence":
                 # Over memory channels, a flush waits for the block's own stores only.
                 self.ops.append({"name": "flush", "channel_ids": [], "channel_type": "memory"})
-            elif op.value <= _MOST_NOPS:
+            elif op.kind == "compute" and op.value <= _MOST_NOPS:
                 self.ops += [{"name": "nop"}] * op.value
-            else:
-                raise self.writer.error(f"MSCCL++ cannot compute {op.value} instructions")
+            elif op.kind == "compute":
+                raise self.writer.error(f"MSCCL++ cannot compute {op.value} instructions", "", op)
         for what, count in (("operations", len(self.ops)), ("channels", len(self.channels))):
             if count > _MOST[what]:
                 self.writer.notes[
@@ -706,6 +707,10 @@ class _BlockWriter:
                 channel = self.writer.channel[semaphore, self.number, waiter]
                 ids += [_position(self.channels, channel)] * op.value
         if ids:
+            if op.behind:
+                self.writer.notes[
+                    "a thread block waits for its stores where it posted a signal behind them"
+                ] = None
             name = "rlxsignal" if op.relaxed else "signal"
             self.ops.append({"name": name, "channel_ids": ids, "channel_type": "memory"})
 
@@ -760,29 +765,32 @@ class _BlockWriter:
             raise self.writer.error(
                 "a sum that a switch returns but does not store cannot be written",
                 "use switch_reduce_store",
+                op,
             )
         if op.in_switch == SWITCH_READS | SWITCH_WRITES:
-            sources, name = [self._behind(op.sources)], "glres"
+            sources, name = [self._behind(op, op.sources)], "glres"
         else:
             sources, name = [self._operand(op.sources[0])], "gstore"
             if "buffer_id" in sources[0]:
-                raise self.writer.error(f"a switch cannot store {op.sources[0]} from here", "copy it first")
+                raise self.writer.error(
+                    f"a switch cannot store {op.sources[0]} from here", "copy it first", op
+                )
             name += "pkt" if op.sources[0].buffer == "packets" else ""
         self.ops.append(
             {
                 "name": name,
                 "src_buff": sources,
-                "dst_buff": [self._behind(op.targets)],
+                "dst_buff": [self._behind(op, op.targets)],
                 "channel_type": "switch",
             }
         )
 
-    def _behind(self, chunks: tuple[Chunk, ...]) -> Json:
+    def _behind(self, op: Operation, chunks: tuple[Chunk, ...]) -> Json:
         """Return the same chunk of several ranks as an operand of a switch."""
         places = {(chunk.buffer, self._index(chunk)) for chunk in chunks}
         if len(places) > 1:
             raise self.writer.error(
-                "a switch cannot access different chunks", "use the same chunk of every rank"
+                "a switch cannot access different chunks", "use the same chunk of every rank", op
             )
         self.writer.packets = self.writer.packets or chunks[0].buffer == "packets"
         group = self.writer.letters[chunks[0].buffer], tuple(chunk.rank for chunk in chunks)
@@ -796,10 +804,10 @@ class _BlockWriter:
         here, packed, there, posted = self._sorted(op.targets)
         if unreadable:
             raise self.writer.error(
-                f"rank {self.block.rank} reads packets of another rank", "put them to it instead"
+                f"rank {self.block.rank} reads packets of another rank", "put them to it instead", op
             )
         if remote and packets:
-            raise self.writer.error("a sum of packets and another rank's chunk", "use two moves")
+            raise self.writer.error("a sum of packets and another rank's chunk", "use two moves", op)
         if packets and not mine and len(packets) == 1 and not here and not there and not packed:
             self._emit("rppkt", packets, posted)
             return

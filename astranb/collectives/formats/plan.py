@@ -11,9 +11,19 @@ from math import gcd, lcm
 from typing import Any, Final, NamedTuple
 
 from astranb.collectives.language.collective import COLLECTIVES
-from astranb.collectives.language.program import PROTOCOLS, Block, Chunk, Origin, Program, Semaphore
+from astranb.collectives.language.program import (
+    PROTOCOLS,
+    Block,
+    Chunk,
+    Operation,
+    Origin,
+    Program,
+    Semaphore,
+)
+from astranb.collectives.language.source import ProgramError
 from astranb.collectives.proof.order import execute
 from astranb.core.errors import InputError, near
+from astranb.core.units import format_time
 
 __all__ = [
     "MOST_CHUNKS",
@@ -515,32 +525,67 @@ def _unrolled(
 
 
 class FormatWriter:
-    """What the writers of the formats share."""
+    """What the writers of the formats share.
+
+    Attributes
+    ----------
+    notes : dict of str to None
+        What differs from the program, in order.
+    """
 
     letters: Final = {"input": "i", "output": "o", "scratch": "s", "packets": "s"}
 
     def __init__(self, program: Program) -> None:
-        self.program = program = _without_slots(program)
-        self.inputs = program.input_chunks * program.width
-        self.outputs = program.output_chunks * program.width
+        self.notes: dict[str, None] = {}
+        self.program = program
         layout = program.layout
         if layout is not None and not layout.equal:
             what = "chunks of different sizes, or that share memory, cannot be written"
             raise self.error(what, "a file has equal chunks on all ranks")
+        self._left_out(program)
+        self.program = program = _without_slots(program)
+        self.inputs = program.input_chunks * program.width
+        self.outputs = program.output_chunks * program.width
 
-    def error(self, what: str, hint: str = "") -> InputError:
-        """Return an error of the program."""
-        return InputError(what, where=f"program {self.program.name!r}", hint=hint)
+    def _left_out(self, program: Program) -> None:
+        """Note what no file says."""
+        waits = spent_ps = 0
+        for block in program.blocks:
+            for op in block.operations:
+                waits += op.kind == "wait" and op.semaphore in program.frees
+                spent_ps += op.value if op.kind == "spend" else 0
+        if waits:
+            self.notes[f"every message has memory of its own: {waits} waits for free slots are left out"] = (
+                None
+            )
+        if spent_ps:
+            what = f"{format_time(spent_ps)} that thread blocks spend on messages, together"
+            self.notes[f"{what}, are left out: a file has no times"] = None
+        if len(set(program.weights)) > 1:
+            self.notes["slices of different sizes become equal ones: a file has no shares"] = None
+        if any(block.warp_count for block in program.blocks):
+            self.notes[
+                "thread blocks have as many warps as the other system gives them, not the program's"
+            ] = None
+
+    def error(self, what: str, hint: str = "", op: Operation | None = None) -> InputError:
+        """Return an error of the program, with the line that wrote an operation."""
+        line = None if op is None else op.line
+        return ProgramError(what, line, where=f"program {self.program.name!r}", hint=hint)
 
     def check(self, block: Block) -> None:
         """Refuse a copy engine, and what no format has."""
+        first = block.operations[0] if block.operations else None
         if block.unit != "sm":
-            raise self.error("copy engines cannot be written", "use thread blocks")
+            raise self.error("copy engines cannot be written", "use thread blocks", first)
+        if block.thread_block is not None:
+            what = "roles of a thread block cannot be written"
+            raise self.error(what, "use a thread block for each", first)
         for op in block.operations:
             if op.kind == "waitcnt":
-                raise self.error("waitcnt cannot be written", "use a signal that is not relaxed")
+                raise self.error("waitcnt cannot be written", "use a signal that is not relaxed", op)
             if op.kind == "tile":
-                raise self.error("products cannot be written", "write the collective alone")
+                raise self.error("products cannot be written", "write the collective alone", op)
 
     def index(self, chunk: Chunk) -> int:
         """Return the index of a chunk of an input or output: each slice is a chunk of the file."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -229,9 +230,7 @@ class Block:
         self._add("move", len(sources), len(targets), chunks, flags=in_switch << 1)
         return None
 
-    def signal(
-        self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False, behind: int = 0
-    ) -> None:
+    def signal(self, semaphore: Semaphore, value: int = 1, *, relaxed: bool = False, behind: int = 0) -> None:
         """Add to a semaphore once everything that this block has stored is acknowledged.
 
         Parameters
@@ -263,8 +262,9 @@ class Block:
     ) -> None:
         """Copy a chunk of this rank to another one, then raise a semaphore there; the block goes on.
 
-        The semaphore rises when these stores are acknowledged, and those of every ``put_signal`` of this block
-        before it. It says nothing of other moves before it: those need a signal that is not posted, or a fence.
+        The semaphore rises when these stores are acknowledged, and those of every ``put_signal`` of this
+        block before it. It says nothing of other moves before it: those need a signal that is not posted,
+        or a fence.
 
         Parameters
         ----------
@@ -428,7 +428,9 @@ class Block:
                 raise InputError(f"{what}: {used}", where=self._where, hint="give each warp one role")
         if self.count:
             hint = "let a role do them"
-            raise InputError("a block with roles that has operations of its own", where=self._where, hint=hint)
+            raise InputError(
+                "a block with roles that has operations of its own", where=self._where, hint=hint
+            )
         role = self.program.role(self, last - first)
         self._taken.append(range(first, last))
         self.roles.append(role)
@@ -481,8 +483,10 @@ class Block:
         found, at = 0, self.count
         while at > 0 and found < most:
             at -= 1
-            found = self.moves_since(at) if self._operations is not None else found + (
-                self._rows[at * OPERATION_COLUMNS] == KIND_NUMBERS["move"]
+            found = (
+                self.moves_since(at)
+                if self._operations is not None
+                else found + (self._rows[at * OPERATION_COLUMNS] == KIND_NUMBERS["move"])
             )
         return found
 
@@ -499,6 +503,22 @@ class Block:
         added = [(kind, phase, 0, 0, of.number, 1, relaxed, number(line)) for _, phase, line, of in frees]
         rows = np.insert(rows, [free[0] for free in frees], added, axis=0)
         self.program.count(len(frees))
+        self._rows = array("q", rows.tobytes())
+
+    def rename_semaphores(self, new: Mapping[Semaphore, Semaphore]) -> None:
+        """Name other semaphores instead of those that the operations name."""
+        self.waited = {new[old]: value for old, value in self.waited.items()}
+        if self._operations is not None:
+            self._operations = [
+                replace(op, semaphore=new[op.semaphore]) if op.semaphore is not None else op
+                for op in self._operations
+            ]
+            return
+        numbers = np.full(1 + max((old.number for old in new), default=-1), -1, np.int64)
+        numbers[[old.number for old in new]] = [one.number for one in new.values()]
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, OPERATION_COLUMNS).copy()
+        named = rows[:, 4] >= 0
+        rows[named, 4] = numbers[rows[named, 4]]
         self._rows = array("q", rows.tobytes())
 
     def finish(self) -> None:

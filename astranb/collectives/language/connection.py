@@ -12,7 +12,7 @@ from .fifo import FIRST_SLOT, Cut
 from .operation import Chunk, Chunks, Semaphore
 from .source import ProgramError, SourceLine, line_of_caller
 
-__all__ = ["Connection", "Connections", "Message"]
+__all__ = ["ChunkMessage", "Connection", "Connections"]
 
 
 class _MessageProgram(Protocol):
@@ -34,6 +34,8 @@ class _MessageProgram(Protocol):
     def semaphore(self, rank: int) -> Semaphore: ...
 
     def add_buffer(self, slots: int) -> int: ...
+
+    def is_first_wired(self) -> bool: ...
 
     @property
     def slice_number(self) -> int: ...
@@ -75,7 +77,7 @@ class _Free(NamedTuple):
     """Where a receiver frees a slot: before this operation of a block, in a phase."""
 
     block: _MessageBlock
-    count: int
+    before: int
     phase: int
     line: SourceLine | None
 
@@ -104,7 +106,7 @@ class Connection:
         self._stored = self._read = 0  # their chunks
         self._frees: list[_Free] = []
         self._lacking: SourceLine | None = None  # where a slot is used again for the first time
-        self._open: Message | None = None
+        self._open: ChunkMessage | None = None
 
     def send(
         self,
@@ -129,7 +131,7 @@ class Connection:
         if self._program.cut.step_ps:
             block.spend(self._program.cut.step_ps)
 
-    def message(self, block: _MessageBlock) -> Message:
+    def message(self, block: _MessageBlock) -> ChunkMessage:
         """Send several chunks as one message: one signal for all, and one fence.
 
         Examples
@@ -150,7 +152,7 @@ class Connection:
         self._wait_for_slot(block)
         if self._slots and self._program.protocol != "Simple":
             block.compute()
-        self._open = Message(self, block, line_of_caller())
+        self._open = ChunkMessage(self, block, line_of_caller(), self._program.slice_number)
         return self._open
 
     def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
@@ -163,10 +165,7 @@ class Connection:
 
     def _wait_for_slot(self, block: _MessageBlock) -> None:
         if self._slots and self._sent >= self._slots:
-            if self._freed is None:
-                self._freed = self._program.semaphore(self._source)
-                self._program.frees.add(self._freed)
-            block.wait(self._freed)
+            block.wait(self._free_slots())
             self._lacking = self._lacking or line_of_caller()
 
     def announce(self, block: _MessageBlock, *, behind: int = 0) -> None:
@@ -198,7 +197,19 @@ class Connection:
         The last messages' slots are not used again: nobody waits for them, and nothing is signalled.
         """
         if self._slots:
+            self._free_slots()
             self._frees.append(_Free(block, block.count, block.current, line_of_caller()))
+
+    @property
+    def needless(self) -> list[Semaphore]:
+        """The semaphore that frees slots, where nobody waits for one."""
+        return [self._freed] if self._freed is not None and self._sent <= self._slots else []
+
+    def _free_slots(self) -> Semaphore:
+        if self._freed is None:
+            self._freed = self._program.semaphore(self._source)
+            self._program.frees.add(self._freed)
+        return self._freed
 
     def settle(self) -> list[tuple[_MessageBlock, tuple[int, int, SourceLine | None, Semaphore]]]:
         """Return the signals that free slots, now that all messages are known.
@@ -218,10 +229,10 @@ class Connection:
                 where=self._where,
                 hint="call free(block) of the connection when a message has been read",
             )
-        if self._freed is None:
+        if self._freed is None or not needed:
             return []
         return [
-            (free.block, (free.count, free.phase, free.line, self._freed)) for free in self._frees[:needed]
+            (free.block, (free.before, free.phase, free.line, self._freed)) for free in self._frees[:needed]
         ]
 
     @property
@@ -251,18 +262,17 @@ class Connection:
         """Return where the next chunk of the open message is stored."""
         assert self._open is not None  # noqa: S101 - it calls this
         part = self._open.chunks
-        place = self._part(self._sent, self._stored - part, part)
+        place = self._part(self._sent, self._stored - part, part, self._open.slice_number)
         self._stored += 1
         return place
 
-    def _part(self, message: int, chunks: int, part: int) -> Chunk:
+    def _part(self, message: int, chunks: int, part: int, of: int | None = None) -> Chunk:
         """Return the place of a chunk of a message; messages before it had so many chunks."""
         program, wires = self._program, self._wires
         if not self._slots:
-            index = chunks if wires.apart else message * wires.chunks
-            return Chunk(
-                self._target, "scratch", (index + part) * program.ranks + self._source, program.slice_number
-            )
+            number = (chunks if wires.apart else message * wires.chunks) + part
+            index = wires.first + number * program.ranks + self._source
+            return Chunk(self._target, "scratch", index, program.slice_number if of is None else of)
         if part >= wires.chunks:
             raise InputError(
                 f"a message of more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
@@ -277,9 +287,7 @@ class Connection:
                 hint="use fewer slices or ranks",
             )
         # All slices of a channel go through its buffer.
-        return Chunk(
-            self._target, "scratch", wires.buffer + number, program.channel * program.cut.of_channel
-        )
+        return Chunk(self._target, "scratch", wires.buffer + number, program.channel * program.cut.of_channel)
 
     def _slot(self, message: int, chunks: int, like: Chunk | Chunks | None) -> Chunk | Chunks:
         first = self._part(message, chunks, 0)
@@ -294,7 +302,7 @@ def _count(like: Chunk | Chunks | None) -> int:
     return len(like.indices) if isinstance(like, Chunks) else 1
 
 
-class Message:
+class ChunkMessage:
     """One message of several chunks, while it is written: see :meth:`Connection.message`.
 
     Attributes
@@ -305,11 +313,15 @@ class Message:
         Whether it has been announced.
     line : SourceLine, optional
         Where it was begun.
+    slice_number : int
+        The slice of each chunk that was worked on then.
     """
 
-    def __init__(self, wire: Connection, block: _MessageBlock, line: SourceLine | None) -> None:
+    def __init__(
+        self, wire: Connection, block: _MessageBlock, line: SourceLine | None, slice_number: int
+    ) -> None:
         self._wire, self._block, self._first = wire, block, block.count
-        self.chunks, self.closed, self.line = 0, False, line
+        self.chunks, self.closed, self.line, self.slice_number = 0, False, line, slice_number
 
     def __enter__(self) -> Self:
         """Begin it."""
@@ -326,9 +338,7 @@ class Message:
         """Add a chunk, or each chunk of a slice of a buffer."""
         self.reduce((source,))
 
-    def reduce(
-        self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()
-    ) -> None:
+    def reduce(self, sources: Sequence[Chunk | Chunks], *, also: tuple[Chunk | Chunks, ...] = ()) -> None:
         """Add the sum of several chunks, and store it to the chunks in ``also`` as well."""
         if self.closed:
             raise InputError("the message is closed", where="message", hint="put before it is closed")
@@ -383,6 +393,7 @@ class Connections:
         self.depth = depth or program.cut.slots // program.cut.together
         self.chunks = chunks if depth else program.cut.together
         self._buffer: int | None = None
+        self._first = 0 if program.is_first_wired() else -1  # at the beginning of scratch
         self._made: dict[tuple[int, int], Connection] = {}
 
     @property
@@ -391,6 +402,13 @@ class Connections:
         if self._buffer is None:
             self._buffer = self.program.add_buffer(self.depth * self.chunks)
         return self._buffer
+
+    @property
+    def first(self) -> int:
+        """First index, in scratch, of the messages that have places of their own."""
+        if self._first < 0:
+            self._first = self.program.add_buffer(FIRST_SLOT)
+        return self._first
 
     def __getitem__(self, ends: tuple[_NumberedRank | int, _NumberedRank | int]) -> Connection:
         """Return the connection from one rank to another."""
@@ -407,3 +425,8 @@ class Connections:
                 of.setdefault(id(block), (block, []))[1].append(free)
         for block, frees in of.values():
             block.add_frees(frees)
+
+    @property
+    def needless(self) -> list[Semaphore]:
+        """The semaphores that free slots for which nobody waits."""
+        return [semaphore for wire in self._made.values() for semaphore in wire.needless]

@@ -24,7 +24,7 @@ _Sizes: TypeAlias = Callable[..., Any]
 _MOST_CHUNKS: Final = 2**24  # of all ranks: more do not fit into memory with what they must hold
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contract:
     """What a collective of one's own promises, for any algorithm: ``Collective.of(contract, algorithm=f)``.
 
@@ -93,7 +93,7 @@ class Contract:
     busbw: float | Callable[[int], float] | None = None
     base: str = ""
     root: int = 0
-    _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what no contract can be."""
@@ -129,8 +129,10 @@ class Contract:
         return f"contract {self.name!r}"
 
     @classmethod
-    def like(cls, collective: str, size: int | str, *, root: int = 0, name: str = "", **options: Any) -> Contract:
-        """Return the contract of a collective that astranb has, to change something: numbers, operator, memory.
+    def like(
+        cls, collective: str, size: int | str, *, root: int = 0, name: str = "", **options: Any
+    ) -> Contract:
+        """Return the contract of a collective that astranb has, to change its numbers, operator or memory.
 
         Its algorithms can be used by name: ``Collective.of(contract, algorithm="ring")``.
 
@@ -168,7 +170,9 @@ class Contract:
             each, rest = divmod(whole, max(counts))
             if rest:
                 hint = f"use a multiple of {max(counts)} B"
-                raise InputError(f"{whole:,} B of {collective} on {ranks} ranks do not divide", where="size", hint=hint)
+                raise InputError(
+                    f"{whole:,} B of {collective} on {ranks} ranks do not divide", where="size", hint=hint
+                )
             return [each] * counts[side]
 
         def post(rank: int, chunk: int, ranks: int) -> set[tuple[int, int]]:
@@ -222,9 +226,10 @@ class _Layouts:
         contract = self.contract
         self.inputs, self.outputs = (self._chunks(side) for side in ("input", "output"))
         if not self.outputs.shape[1]:
-            self._refuse(contract.outputs, "no rank has an output", hint="outputs(r) returns sizes of chunks")
+            self._refuse(None, "no rank has an output", hint="outputs(r) returns sizes of chunks")
         self.starts = np.searchsorted(self.inputs[0], np.arange(self.ranks + 1)).tolist()
-        held, first = [], [0]
+        held: list[tuple[int, list[int]]] = []
+        first = [0]
         for name, function in _named(contract.post).items():
             held += self._posts(name, function)
         order = sorted(held)  # by rank and chunk: those of several buffers one after another
@@ -319,7 +324,8 @@ class _Layouts:
             if self.inputs[2, column] != size:
                 self._refuse(
                     function,
-                    f"{output} has {size:,} B, and {text}, which it must hold, has {self.inputs[2, column]:,} B",
+                    f"{output} has {size:,} B, and {text}, which it must hold, has "
+                    f"{self.inputs[2, column]:,} B",
                     hint="make both sizes equal",
                 )
             columns.add(column)
@@ -406,9 +412,8 @@ class _Layouts:
             raise ProgramError(what, _line_of(function), where=self.contract._where) from error  # noqa: SLF001
 
     def _refuse(self, function: Any, what: str, *, hint: str) -> NoReturn:
-        if isinstance(function, Mapping):
-            function = next(iter(function.values()), None)
-        raise ProgramError(what, _line_of(function), where=self.contract._where, hint=hint)  # noqa: SLF001
+        written = function if callable(function) else next(iter(_named(self.contract.outputs).values()))
+        raise ProgramError(what, _line_of(written), where=self.contract._where, hint=hint)  # noqa: SLF001
 
 
 def _named(given: _Sizes | Mapping[str, _Sizes]) -> Mapping[str, _Sizes]:

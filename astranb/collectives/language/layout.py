@@ -17,7 +17,7 @@ __all__ = ["ChunkLayout"]
 _NONE = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ChunkLayout:
     """The chunks of inputs and outputs, listed one by one, and what outputs must hold at the end.
 
@@ -65,7 +65,9 @@ class ChunkLayout:
         """Return it, or raise an error if it cannot be: a saved simulation may hold anything."""
         tables = {"inputs": self.inputs, "outputs": self.outputs, "first": self.first, "held": self.held}
         for name, table in {**tables, "places": self.places}.items():
-            require(table.dtype == np.int64 and table.ndim == (2 if "puts" in name else 1), f"contract.{name}")
+            require(
+                table.dtype == np.int64 and table.ndim == (2 if "puts" in name else 1), f"contract.{name}"
+            )
         require(type(self.ranks) is int and type(self.whole) is bool, "contract.ranks")
         require(isinstance(self.base, str), "contract.base")
         require(self.busbw is None or isinstance(self.busbw, int | float), "contract.busbw")

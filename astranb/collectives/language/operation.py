@@ -196,7 +196,7 @@ def pack_flags(relaxed: Any, in_switch: Any, behind: Any) -> Any:
 
 
 def unpack_flags(flags: Any) -> tuple[Any, Any, Any]:
-    """Return whether a signal is relaxed, ``in_switch`` and ``behind``, which :func:`pack_flags` has packed."""
+    """Return what :func:`pack_flags` has packed: whether a signal is relaxed, ``in_switch``, ``behind``."""
     return flags & 1 == 1, flags >> 1 & 3, flags >> 3
 
 

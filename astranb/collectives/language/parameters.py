@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -19,6 +19,7 @@ __all__ = [
     "algorithm_name",
     "bind_parameters",
     "check_values",
+    "parameters_given",
     "parameters_of",
     "title_of",
     "unwrapped",
@@ -139,6 +140,39 @@ def check_values(values: Any) -> None:
                 where="params",
                 hint="give a number, True, False or a short text",
             )
+
+
+def parameters_given(texts: Iterable[str], where: str) -> dict[str, ParameterValue]:
+    """Read parameters as they are typed: ``slices=16``.
+
+    Whole numbers, other numbers, ``True`` and ``False`` are those values; anything else is a text.
+
+    Examples
+    --------
+    >>> parameters_given(["slices=16", "share=0.5", "order=near"], "--param")
+    {'slices': 16, 'share': 0.5, 'order': 'near'}
+    """
+    found: dict[str, ParameterValue] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"{text[:40]!r} is no parameter", where=where, hint="write slices=16")
+        if name in found:
+            raise InputError(f"{name} is given twice", where=where, hint="leave one of them out")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> ParameterValue:
+    words: dict[str, ParameterValue] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def unwrapped(write: Any, values: Mapping[str, Any] | None) -> tuple[Any, dict[str, Any]]:

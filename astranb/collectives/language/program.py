@@ -159,6 +159,7 @@ class Program:
         self.slots: list[int] = []
         self._buffers: dict[int, set[int]] = {}
         self._wires: list[Connections] = []
+        self._wired: set[int] = set()  # channels with connections
         self.shared: dict[Semaphore, Block] = {}
         self._part = 0
         self._asked_chunks: int | None = None
@@ -195,6 +196,22 @@ class Program:
     def per_node(self) -> int:
         """Consecutive ranks that share a node."""
         return self.shape.per_node
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Ranks in each dimension: of a torus or mesh, else nodes and the ranks of each; else all ranks.
+
+        Consecutive ranks are neighbours in the last dimension. See :attr:`Rank.coordinates`.
+        """
+        return self.shape.dimensions(self.ranks)
+
+    def distance(self, a: Rank | int, b: Rank | int) -> int:
+        """Return how many links a message between two ranks crosses at least.
+
+        Without an infrastructure: none to itself, 1 within a node, 2 between nodes.
+        """
+        first, then = (one if isinstance(one, int) else one.number for one in (a, b))
+        return self.shape.distance(self._rank(first), self._rank(then))
 
     @property
     def width(self) -> int:
@@ -248,8 +265,14 @@ class Program:
         self._wires.append(Connections(self, depth, chunks, posted=posted))
         return self._wires[-1]
 
+    def is_first_wired(self) -> bool:
+        """Whether the current channel has had no connections before; from now on it has."""
+        first = self.channel not in self._wired
+        self._wired.add(self.channel)
+        return first
+
     def add_buffer(self, slots: int) -> int:
-        """Give messages between ranks a buffer of some slots, in the current channel; return its first index."""
+        """Give messages a buffer of some slots, in the current channel; return its first index."""
         used = self._buffers.setdefault(self.channel, set())
         for number, there in enumerate(self.slots):
             if there == slots and number not in used:
@@ -266,6 +289,20 @@ class Program:
             wires.settle()
         for block in list(self.blocks):
             block.finish()
+        self._leave_out({semaphore for wires in self._wires for semaphore in wires.needless})
+
+    def _leave_out(self, needless: set[Semaphore]) -> None:
+        """Leave out semaphores that no operation names; those after them take their numbers."""
+        if not needless:
+            return
+        kept = [semaphore for semaphore in self.semaphores if semaphore not in needless]
+        new = {old: Semaphore(old.rank, number) for number, old in enumerate(kept)}
+        for block in self.blocks:
+            block.rename_semaphores(new)
+        self.semaphores = list(new.values())
+        self.frees = {new[old] for old in self.frees if old in new}
+        self.credits = {new[old]: count for old, count in self.credits.items()}
+        self.shared = {new[old]: block for old, block in self.shared.items()}
 
     def call(
         self,
@@ -327,11 +364,11 @@ class Program:
         >>> def by_halves(p):
         ...     halves = [[0, 1], [2, 3]]
         ...     p.call("reduce_scatter", "ring", ranks=halves,
-        ...            source=lambda r: p.input(r)[:], target=lambda r: p.scratch(r)[0:2])
+        ...            source=p.input, target=lambda r: p.scratch(r)[0:2])
         ...     p.call("all_reduce", "ring", ranks=[[0, 2], [1, 3]],
         ...            source=lambda r: p.scratch(r)[0:2], target=lambda r: p.scratch(r)[2:4])
         ...     p.call("all_gather", "ring", ranks=halves,
-        ...            source=lambda r: p.scratch(r)[2:4], target=lambda r: p.output(r)[:])
+        ...            source=lambda r: p.scratch(r)[2:4], target=p.output)
         >>> verify(Collective.of("all_reduce", "64 KiB", by_halves).program(4), "all_reduce")
         []
         """
@@ -360,7 +397,8 @@ class Program:
         >>> verify(Collective.of("all_reduce", "1 MiB", both).program(4), "all_reduce")
         []
         """
-        self._calls.split(shares, collective or self.name.partition("/")[0])
+        base = self.layout.base if self.layout is not None else ""
+        self._calls.split(shares, collective or base or self.name.partition("/")[0])
 
     def callee(self, name: str, ranks: Sequence[int], chunks: tuple[int, int], root: int) -> Program:
         """Return a program of some of the ranks, for an algorithm that is called for the current channel."""
@@ -548,10 +586,43 @@ class Program:
         return Buffer(self, self._rank(rank), "panels", None, channel=0)
 
     def cut_into(self, count: int) -> Iterator[int]:
-        """Cut every chunk into slices of a program of one channel; what follows is about one of them."""
-        if self.channels > 1 or self.cut.of_channel not in (1, count):
-            what = f"{count} slices of chunks that {self.channels * self.cut.of_channel} parts share"
-            raise InputError(what, where=f"program {self.name!r}", hint="run it with one channel")
+        """Cut every chunk into slices, and go through them: what is written in the loop is about one of them.
+
+        Each channel's part of a chunk is cut into as many. A loop writes the operations of every slice: a
+        slice costs a row of the machine's tables for each of them.
+
+        Raises
+        ------
+        InputError
+            Chunks are cut into another number of slices already, by the algorithm or in another channel.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Collective, verify
+        >>> def pipeline(p, *, slices=4):
+        ...     blocks, came = [me.block() for me in p.everyone], [me.semaphore() for me in p.everyone]
+        ...     for _ in p.cut_into(slices):
+        ...         for me, block in zip(p.everyone, blocks):
+        ...             if me.number:
+        ...                 block.wait(came[me.number])
+        ...             source = me.output if me.number else me.input
+        ...             target = [me.right.output[:]] if me.right.number else []
+        ...             own = [] if me.number else [me.output[:]]
+        ...             if own or target:
+        ...                 block.copy(source[:], *own, *target)
+        ...             if target:
+        ...                 block.signal(came[me.right.number])
+        >>> verify(Collective.of("broadcast", "1 MiB", pipeline, chunks=1, channels=2), "switch:gpus=4")
+        []
+        """
+        if not isinstance(count, int) or count < 1 or self.cut.of_channel not in (1, count):
+            cut = self.cut.of_channel
+            raise ProgramError(
+                f"{count} slices of chunks" + (f" that are cut into {cut} already" if cut > 1 else ""),
+                line_of_caller(),
+                where=f"program {self.name!r}",
+                hint=f"use {cut if cut > 1 else 'at least 1'}, in all channels",
+            )
         self.cut = Cut(rounds=count)
         yield from self.slices()
 
@@ -680,6 +751,65 @@ class Rank:
     def others(self) -> list[Rank]:
         """All other ranks, in the order of :meth:`Program.others`."""
         return [Rank(self.program, number) for number in self.program.others(self.number)]
+
+    @property
+    def place(self) -> int:
+        """Its position in its box, from 0."""
+        return self.number % self.program.per_node
+
+    @property
+    def box(self) -> list[Rank]:
+        """The ranks of its box (its server or node), itself included."""
+        first = self.number - self.place
+        last = min(self.program.ranks, first + self.program.per_node)
+        return [Rank(self.program, number) for number in range(first, last)]
+
+    @property
+    def rail(self) -> list[Rank]:
+        """The ranks with its place in every box, itself included."""
+        places = range(self.place, self.program.ranks, self.program.per_node)
+        return [Rank(self.program, number) for number in places]
+
+    @property
+    def neighbours(self) -> list[Rank]:
+        """The ranks that a link of their own joins with it, in ascending order.
+
+        On a torus they are the next ones in each dimension. Where switches join all GPUs, they are those
+        that the fewest links join with it: the others of its box.
+        """
+        found = self.program.shape.neighbours(self.number, self.program.ranks)
+        return [Rank(self.program, number) for number in found]
+
+    @property
+    def coordinates(self) -> tuple[int, ...]:
+        """Its position in each of the :attr:`Program.dimensions`."""
+        found, rest = [], self.number
+        for size in reversed(self.program.dimensions):
+            rest, place = divmod(rest, size)
+            found.append(place)
+        return tuple(reversed(found))
+
+    def along(self, dimension: int, by: int = 1) -> Rank:
+        """Return the rank that is so many further in one dimension; the first one follows the last.
+
+        Examples
+        --------
+        >>> from astranb.net.shape import Shape
+        >>> p = Program("x", ranks=8, channels=1, input_chunks=1, output_chunks=1, shape=Shape(4))
+        >>> me = p.rank(3)
+        >>> me.coordinates, me.along(1).number, me.along(0).number, me.along(0, -1).coordinates
+        ((0, 3), 0, 7, (1, 3))
+        """
+        sizes, places = self.program.dimensions, list(self.coordinates)
+        if not 0 <= dimension < len(sizes):
+            what = f"there is no dimension {dimension}"
+            hint = f"dimensions are 0 to {len(sizes) - 1}"
+            raise ProgramError(what, line_of_caller(), where=f"program {self.program.name!r}", hint=hint)
+        places[dimension] = (places[dimension] + by) % sizes[dimension]
+        number = 0
+        for size, place in zip(sizes, places, strict=True):
+            number = number * size + place
+        return Rank(self.program, number)
 
     def block(self, warps: int = 0) -> Block:
         """Add a thread block; see :meth:`Program.block`."""

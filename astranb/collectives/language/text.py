@@ -1,6 +1,7 @@
 """Algorithms as text: compiled with a restricted set of names, within the user's own kernel.
 
-Only what users write in their own notebook is executed; nothing that is read from a file is.
+Only what users write in their own notebook is executed; nothing that is read from a file is. What a
+text sees of the notebook's variables is a copy (:func:`visible`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import functools
 import linecache
 import types
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from astranb.core.errors import AstranbError, InputError, near
 
+from .parameters import AlgorithmParameter
 from .program import Program
 from .source import ProgramError, SourceLine, text_name
 
-__all__ = ["FORBIDDEN", "compiled", "line_of", "text_algorithm"]
+__all__ = ["FORBIDDEN", "compiled", "line_of", "text_algorithm", "text_parameters", "visible"]
 
 _NUMBERS = count(1)  # of texts that became algorithms: each keeps its lines for tracebacks and views
 
@@ -33,7 +38,9 @@ FORBIDDEN = ("__import__", "breakpoint", "compile", "eval", "exec", "exit", "hel
 """Built-in names that a program cannot use."""
 
 
-def text_algorithm(text: str, name: str = "program") -> Callable[[Program], None]:
+def text_algorithm(
+    text: str, name: str = "program", names: Mapping[str, Any] | None = None
+) -> Callable[..., None]:
     """Compile a text to an algorithm, a value of ``algorithm=``.
 
     The text defines a function over a :class:`Program` (the one called ``name``, else the last
@@ -47,6 +54,8 @@ def text_algorithm(text: str, name: str = "program") -> Callable[[Program], None
     text : str
     name : str
         The algorithm's name, for titles.
+    names : mapping of str to object, optional
+        Variables that it may use, as ``globals()``: see :func:`visible`.
 
     Raises
     ------
@@ -65,7 +74,7 @@ def text_algorithm(text: str, name: str = "program") -> Callable[[Program], None
     """
     file = text_name(name, next(_NUMBERS))
     try:
-        write, _ = compiled(text, file, name)
+        write, _ = compiled(text, file, name, names)
     except AstranbError:
         raise
     except SyntaxError as error:
@@ -78,36 +87,133 @@ def text_algorithm(text: str, name: str = "program") -> Callable[[Program], None
     return write
 
 
-def compiled(text: str, file: str, name: str) -> tuple[Callable[[Program], None], int]:
-    """Compile a text to a function; return it and the line at which it begins."""
-    tree = ast.parse(text, file)
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    code = compile(tree, file, "exec")
-    if not functions:
+def compiled(
+    text: str, file: str, name: str, names: Mapping[str, Any] | None = None
+) -> tuple[Callable[..., None], int]:
+    """Compile a text to a function; return it and the line at which it begins.
 
-        def body(p: Program) -> None:
-            exec(code, {**_names(), "p": p})  # noqa: S102 - the user's own text: see the module
+    The body of a function takes any parameter that it uses, as a variable.
+    """
+    tree = ast.parse(text, file)
+    chosen = _chosen(tree, name)
+    code = compile(tree, file, "exec")
+    scope = {**visible(tree, names or {}), **_names()}
+    if chosen is None:
+
+        def body(p: Program, **values: Any) -> None:
+            unused = [one for one in values if one not in _used(tree)]
+            if unused:
+                raise InputError(f"the text does not use {unused[0]!r}", hint=near(unused[0], _used(tree)))
+            exec(code, {**scope, **values, "p": p})  # noqa: S102 - the user's own text: see the module
 
         body.__name__ = name
         first = tree.body[0].lineno if tree.body else 1
         return body, first
-    chosen = next((f for f in functions if f.name == name), functions[-1])
-    scope = _names()
     exec(code, scope)  # noqa: S102 - as above
     write = scope[chosen.name]
     if not callable(write):
         raise InputError(f"{chosen.name} is no longer a function")
 
     @functools.wraps(write)
-    def algorithm(p: Program) -> None:
-        write(p)
+    def algorithm(p: Program, **values: Any) -> None:
+        write(p, **values)
 
     algorithm.__name__ = name
     return algorithm, chosen.lineno
 
 
+def _chosen(tree: ast.Module, name: str) -> ast.FunctionDef | None:
+    """Return the function that is the algorithm: the one of this name, else the last one."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return next((f for f in functions if f.name == name), functions[-1] if functions else None)
+
+
+def text_parameters(text: str, name: str = "program") -> tuple[AlgorithmParameter, ...] | None:
+    """Return the parameters of a text's function whose defaults are plain values, without executing it.
+
+    None where there is no function: the text is a body, or half a program.
+
+    Examples
+    --------
+    >>> text_parameters("def f(p, *, slices=8): ...")
+    (AlgorithmParameter(name='slices', default=8, choices=()),)
+    """
+    try:
+        chosen = _chosen(ast.parse(text), name)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if chosen is None:
+        return None
+    of = chosen.args
+    positional = [*of.posonlyargs, *of.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(of.defaults)) + list(of.defaults)
+    pairs = [*zip(positional, defaults, strict=True), *zip(of.kwonlyargs, of.kw_defaults, strict=True)]
+    found = []
+    for argument, default in pairs:
+        try:
+            value = ast.literal_eval(default) if default is not None else None
+            choices = _literal(argument.annotation)
+        except (ValueError, TypeError):
+            continue
+        if default is not None and isinstance(value, bool | int | float | str):
+            found.append(AlgorithmParameter(argument.arg, value, choices))
+    return tuple(found)
+
+
+def _literal(annotation: ast.expr | None) -> tuple[Any, ...]:
+    """Return the values of an annotation like ``Literal["near", "far"]``."""
+    if not isinstance(annotation, ast.Subscript):
+        return ()
+    kind = annotation.value
+    if (kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")) != "Literal":
+        return ()
+    values = ast.literal_eval(annotation.slice)
+    return values if isinstance(values, tuple) else (values,)
+
+
+def visible(tree: ast.AST, names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of a notebook that a text uses and may see.
+
+    These are plain values, lists, dicts, sets and arrays of them (as copies), the notebook's own functions
+    and classes, and modules to compute with and what is imported from them. A text cannot change them.
+    """
+    found = {}
+    for name in _used(tree):
+        if name in names and not name.startswith("_") and name not in FORBIDDEN:
+            value = names[name]
+            if _shareable(value):
+                found[name] = value
+            elif _plain(value):
+                found[name] = deepcopy(value)
+    return found
+
+
+def _used(tree: ast.AST) -> list[str]:
+    return [*dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))]
+
+
+def _shareable(value: Any) -> bool:
+    """Whether a text may use the notebook's own object: a module to compute with, a function or a class."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in _MODULES
+    own = getattr(value, "__module__", None)
+    if not isinstance(value, types.FunctionType | types.BuiltinFunctionType | type) or not own:
+        return False
+    return own == "__main__" or str(own).partition(".")[0] in _MODULES
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_plain, value))
+    if isinstance(value, dict):
+        return all(map(_plain, value)) and all(map(_plain, value.values()))
+    if isinstance(value, np.ndarray):
+        return not value.dtype.hasobject
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes | range | np.generic)
+
+
 def _names() -> dict[str, Any]:
-    """Return the names that a text can use."""
+    """Return the names that every text can use."""
     allowed = {key: value for key, value in vars(builtins).items() if key not in FORBIDDEN}
     return {"__builtins__": {**allowed, "__import__": _import, "print": _print}, "__name__": "program"}
 

@@ -209,7 +209,7 @@ def swing_peer(place: int, step: int, count: int, *, mirrored: bool = False) -> 
     >>> [swing_peer(0, step, 16) for step in range(4)]
     [1, 15, 3, 11]
     """
-    distance = (1 - (-2) ** (step + 1)) // 3
+    distance = (1 - int((-2) ** (step + 1))) // 3
     return (place + (distance if (place % 2 == 0) != mirrored else -distance)) % count
 
 

@@ -8,11 +8,10 @@ stays on its rail.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from astranb.collectives.language.fifo import Cut
-from astranb.collectives.language.program import Buffer, Chunk, Chunks, Program
+from astranb.collectives.language.program import Chunk, Chunks, Program
 from astranb.core.errors import InputError
 
 from .registry import algorithm
@@ -57,15 +56,10 @@ def all_reduce_hierarchical(p: Program) -> None:
     def results(r: int) -> Chunks:
         return p.output(r)[r % width * nodes : (r % width + 1) * nodes]
 
-    def all_of(buffer: Callable[[int], Buffer]) -> Callable[[int], Chunks]:
-        return lambda r: buffer(r)[:]
-
     for _ in p.slices():
-        one = p.call("reduce_scatter", "get", ranks=boxes, source=all_of(p.input), target=sums, stage=scatter)
+        one = p.call("reduce_scatter", "get", ranks=boxes, source=p.input, target=sums, stage=scatter)
         two = p.call("all_reduce", by_nic, ranks=rails, source=sums, target=results, stage=between, after=one)
-        p.call(
-            "all_gather", "put", ranks=boxes, source=results, target=all_of(p.output), stage=gather, after=two
-        )
+        p.call("all_gather", "put", ranks=boxes, source=results, target=p.output, stage=gather, after=two)
 
 
 @algorithm("all_gather", "hierarchical", "all-gather along each rail, then in each node")

@@ -288,14 +288,17 @@ def _contribution_text(
     """Describe how contents differ from those of a layout, contribution by contribution."""
     found = []
     other = chunk not in (MIXED, wanted_chunk)
-    missing = [layout.name(wanted_chunk, k) for k in np.flatnonzero((wanted > 0) & ((times == 0) | other))]
+    missing = [
+        layout.name(wanted_chunk, k) for k in np.flatnonzero((wanted > 0) & ((times == 0) | other)).tolist()
+    ]
     there = chunk if other else wanted_chunk
-    extra = [layout.name(there, k) for k in np.flatnonzero((times > 0) & ((wanted == 0) | other))]
+    extra = [layout.name(there, k) for k in np.flatnonzero((times > 0) & ((wanted == 0) | other)).tolist()]
     if missing:
         found.append(f"{', '.join(missing)} is missing")
     if not other:
         found += [
-            f"{layout.name(wanted_chunk, k)} is there {times[k]} times" for k in np.flatnonzero(times > 1)
+            f"{layout.name(wanted_chunk, k)} is there {times[k]} times"
+            for k in np.flatnonzero(times > 1).tolist()
         ]
     if chunk == MIXED:
         found.append("parts were read while they were being written, or different chunks were added")

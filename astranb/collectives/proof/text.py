@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from astranb.collectives.language.collective import COLLECTIVES
+from astranb.collectives.language.contract import Contract
+from astranb.collectives.language.parameters import ParameterValue, bind_parameters, check_values
 from astranb.collectives.language.program import Program
 from astranb.collectives.language.source import ProgramError, text_name
 from astranb.collectives.language.text import FORBIDDEN, compiled, line_of
@@ -60,15 +63,17 @@ class Problem:
 def check_text(
     text: str,
     *,
-    collective: str = "all_reduce",
+    collective: str | Contract = "all_reduce",
     ranks: int = 8,
-    size: int | str = "64 KiB",
+    size: int | str | None = "64 KiB",
     channels: int | None = None,
     root: int = 0,
     protocol: str = "Simple",
     per_node: int | None = None,
     name: str = "program",
     seconds: float = _SECONDS,
+    params: Mapping[str, ParameterValue] | None = None,
+    names: Mapping[str, Any] | None = None,
 ) -> list[Problem]:
     """Return every fault in the text of a program, with its line.
 
@@ -82,7 +87,7 @@ def check_text(
     ----------
     text : str
     collective, size, channels, root, protocol
-        As for :func:`all_reduce`.
+        As for :meth:`Collective.of`; a :class:`Contract` has a size of its own.
     ranks : int
         The number of ranks to check it for.
     per_node : int, optional
@@ -91,6 +96,10 @@ def check_text(
         The algorithm's name.
     seconds : float
         The time limit.
+    params : mapping of str to bool, int, float or str, optional
+        Values of the function's parameters.
+    names : mapping of str to object, optional
+        Variables that the text may use, as for :func:`text_algorithm`.
 
     Returns
     -------
@@ -117,8 +126,12 @@ def check_text(
     line 1: error: rank 0 block 0 operation 0 [wait semaphore 0 (1)] waits for 1, all signals together add 0
     """
     file = text_name(name, 0)
-    if collective in COLLECTIVES and COLLECTIVES[collective].silent:
+    if isinstance(collective, Contract):
+        size = None
+    elif collective in COLLECTIVES and COLLECTIVES[collective].silent:
         channels = 1  # as for ``barrier``
+    values = dict(params or {})
+    check_values(values)
     # A function without effect is the algorithm while the parameters are checked.
     wanted = Collective.of(collective, size, lambda _: None, channels=channels, root=root, protocol=protocol)
     if len(text) > _MOST_CHARACTERS:
@@ -128,9 +141,9 @@ def check_text(
 
     def look() -> list[Problem]:
         nonlocal first
-        write, first = compiled(text, file, name)
-        program = _written(wanted, write, ranks, per_node)
-        faults = verify(program, collective, root=root, most=_MOST_FAULTS)
+        write, first = compiled(text, file, name, names)
+        program = _written(wanted, write, values, ranks, per_node)
+        faults = verify(program, wanted.name, root=root, most=_MOST_FAULTS)
         prefix = f"{program.name}: "
         return [
             Problem(lines[0], 1, fault.severity, fault.message.removeprefix(prefix), also=tuple(lines[1:]))
@@ -151,17 +164,21 @@ def check_text(
 
 
 def _written(
-    wanted: Collective, write: Callable[[Program], None], ranks: int, per_node: int | None
+    wanted: Collective,
+    write: Callable[..., None],
+    values: Mapping[str, ParameterValue],
+    ranks: int,
+    per_node: int | None,
 ) -> Program:
     """Build the program of a text; raise an error when it grows too large."""
+    bound = bind_parameters(write, values)
 
     def bounded(program: Program) -> None:
         program.most_operations = _MOST_OPERATIONS
-        write(program)
+        bound(program)
 
     bounded.__name__ = write.__name__
-    collective = Collective(wanted.name, wanted.size, bounded, wanted.channels, wanted.root, wanted.protocol)
-    program = collective.program(ranks, per_node)
+    program = replace(wanted, algorithm=bounded).program(ranks, per_node)
     if not program.blocks:
         raise InputError("the program adds no thread block", hint="block = p.block(0), or me.block()")
     return program

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -27,7 +28,13 @@ from astranb.collectives.language.collective import COLLECTIVES, promised
 from astranb.collectives.language.program import Block, Chunk, Program, Semaphore
 from astranb.collectives.language.reduction import Reduction
 from astranb.collectives.language.source import ProgramError
+from astranb.collectives.library.registry import Collective
 from astranb.collectives.lowering.lower import Extents, check_packets
+from astranb.core.errors import InputError
+from astranb.gpu import preset
+from astranb.gpu.named import named_gpus
+from astranb.infragraph import Infra, resolve
+from astranb.net import compile_fabric
 
 from .check import MIXED, NOTHING, fault_text
 from .fault import Faults, Flaw, Namer
@@ -64,21 +71,29 @@ _Add: TypeAlias = Callable[[str, Callable[[], Flaw]], None]
 
 
 def verify(
-    program: Program, kind: str, *, root: int = 0, slots: tuple[int, int] | None = None, most: int = 20
+    program: Program | Collective,
+    kind: str | Infra | Path,
+    *,
+    root: int = 0,
+    slots: tuple[int, int] | None = None,
+    most: int = 20,
 ) -> list[Flaw]:
-    """Find the faults of a program.
+    """Find the faults of a program, or of a collective on an infrastructure.
 
     Parameters
     ----------
-    program : Program
-        As ``Collective.program(ranks)`` returns it.
-    kind : str
-        The collective that it implements.
+    program : Program or Collective
+        As ``Collective.program(ranks)`` returns it; or a collective, whose program is made for the
+        infrastructure's ranks, nodes and links, and verified for what its GPUs hold at once.
+    kind : str or Infra or Path
+        The collective that the program implements; or the infrastructure of a collective: a blueprint's
+        name, a file, or an :class:`Infra`.
     root : int
-        The root of a rooted collective.
+        The root of a rooted collective; a :class:`Collective` has its own.
     slots : tuple of (int, int), optional
         How many thread blocks and how many copy engines of a rank work at once (see
-        :attr:`Preset.slots <astranb.gpu.Preset.slots>`); by default as many as the program has.
+        :attr:`Preset.slots <astranb.gpu.Preset.slots>`); by default as many as the program has, or as the
+        infrastructure's GPUs hold.
     most : int
         How many errors are listed; one more stands for the others.
 
@@ -91,6 +106,8 @@ def verify(
     --------
     >>> from astranb.collectives import Collective
     >>> verify(Collective.of("all_reduce", 4096, "ring").program(4), "all_reduce")
+    []
+    >>> verify(Collective.of("all_reduce", 4096, "hierarchical"), "single-tier:servers=2")
     []
     """
     return prove(program, kind, root=root, slots=slots, most=most).flaws
@@ -116,15 +133,43 @@ class Proof:
 
 
 def prove(
-    program: Program, kind: str, *, root: int = 0, slots: tuple[int, int] | None = None, most: int = 20
+    program: Program | Collective,
+    kind: str | Infra | Path,
+    *,
+    root: int = 0,
+    slots: tuple[int, int] | None = None,
+    most: int = 20,
 ) -> Proof:
-    """Find the faults of a program, and how often its results are rounded; parameters as for :func:`verify`."""
+    """Find faults, and how often results are rounded; parameters as for :func:`verify`."""
+    if isinstance(program, Collective):
+        one, root = program, program.root
+        program, held = program_on(one, kind)
+        kind, slots = one.name, slots or held
+    elif not isinstance(kind, str):
+        raise InputError("a program is of a collective", where="kind", hint="give its name, or a Collective")
     proof = _Proof(program, kind, root, Slots(*slots) if slots else None, most)
     proof.check()
     flaws, reduction = proof.faults.listed(), proof.reduction
     if not reduction.rounds or any(flaw.severity == "error" for flaw in flaws):
         return Proof(flaws)
     return Proof(flaws, proof.roundings, reduction.text(proof.roundings))
+
+
+def program_on(collective: Collective, infra: str | Infra | Path) -> tuple[Program, tuple[int, int]]:
+    """Return a collective's program on an infrastructure, and what its GPUs hold at once.
+
+    That is thread blocks and copy engines, of the GPU that holds the fewest.
+
+    Raises
+    ------
+    InputError
+        There is no such infrastructure, or the algorithm cannot run on it.
+    """
+    found = resolve(infra)
+    fabric = compile_fabric(found.expand())
+    held = [preset(name).slots for name in dict.fromkeys(named_gpus(found)[0])]
+    program = collective.program(len(fabric.gpus), fabric.shape)
+    return program, min(held)
 
 
 class _Proof:
@@ -210,9 +255,8 @@ class _Proof:
             self.uneven = error  # reported if there is no other fault
             return
         self.empty = {chunk for chunk, (_, size) in sizes.items() if size == 0}
-        for chunk in _outputs(program, range(program.ranks)):
-            if extents.of_chunk(chunk)[1] == 0:
-                self.empty.add(chunk)
+        outputs = extents.of_each(_outputs(program, range(program.ranks)))
+        self.empty |= {chunk for chunk, (_, size) in outputs.items() if size == 0}
         self.memory.leave_out(self.empty)
 
     def _bounds(self) -> None:
@@ -244,7 +288,9 @@ class _Proof:
                 owner = ranks.get(op.semaphore.number)
                 shared = program.shared.get(op.semaphore)
                 if shared is not None and block.thread_block is not shared:
-                    message = f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                    message = (
+                        f"semaphore {op.semaphore.number} is in the shared memory of another thread block"
+                    )
                 elif owner is None:
                     message = f"semaphore {op.semaphore.number} does not exist"
                 elif op.kind == "wait" and owner != block.rank:
@@ -407,6 +453,7 @@ class _Proof:
         """Derive what every operation stores and, in ``held``, what every chunk holds at the end."""
         stored: dict[Place, _Data] = {}
         add = np.maximum if self.reduction.repeatable else np.add
+        rounds = self.reduction.rounds
         for b, i in run.done:
             block = run.blocks[b]
             if block.operations[i].kind == "tile":
@@ -431,7 +478,8 @@ class _Proof:
                 chunks.add((held.chunk, held.channel))
             assert times is not None  # noqa: S101 - there are sources
             what = chunks.pop() if len(chunks) == 1 else (MIXED, MIXED)
-            rounded += int(self.reduction.roundings(len(run.reads[b][i])))
+            if rounds:
+                rounded += int(self.reduction.roundings(len(run.reads[b][i])))
             stored[b, i] = data = _Data(times, *what, (block, i), rounded)
             for target in run.writes[b][i]:
                 self.held[target] = data

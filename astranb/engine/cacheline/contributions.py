@@ -130,7 +130,15 @@ def roundings(engine: CacheLineState) -> tuple[int, str] | None:
 
 def sums(engine: CacheLineState) -> bool:
     """Whether ranks hold copies of the same chunks, so that the fullest one can be sought."""
-    return engine.program.layout is None and engine.work.name in ("all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter")
+    layout = engine.program.layout
+    name = engine.work.name if layout is None else layout.base
+    return name in (
+        "all_reduce",
+        "reduce_scatter",
+        "reduce",
+        "broadcast",
+        "scatter",
+    )
 
 
 def contributions(engine: CacheLineState, buffer: str | None = None) -> Contributions:

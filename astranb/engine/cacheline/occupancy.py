@@ -106,7 +106,8 @@ def _with_roles(blocks: Records, first: np.ndarray) -> np.ndarray:
     """Return rows of first roles, each followed by the other roles of its thread block."""
     roles = blocks["roles"][first]
     ends = np.cumsum(roles)
-    return np.repeat(first, roles) + np.arange(int(roles.sum())) - np.repeat(ends - roles, roles)
+    rows: np.ndarray = np.repeat(first, roles) + np.arange(int(roles.sum())) - np.repeat(ends - roles, roles)
+    return rows
 
 
 def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
@@ -140,7 +141,6 @@ def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:
     row.taken = np.count_nonzero(sms["resident"][units])
     now = max(0, int(machine.clock[0].now_ps))
     again, begin = _with_roles(blocks, moved), _with_roles(blocks, queue[: len(placed)])
-    blocks["sm"][again] = -1
     _follow(blocks)
     taken_back = set(again.tolist())
     events = [event for event in events_of(machine) if event[1] != t.LAUNCH or event[2] not in taken_back]

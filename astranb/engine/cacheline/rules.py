@@ -94,7 +94,8 @@ RULES: Final[Rules] = {
         fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY,
         engine=fixed(between(0, t.NIC)),
         held=fixed(between(t.SHARE, t.ROOM)), urgent=fixed(FLAG), next_pending=maybe("blocks"),
-        post=maybe("ops"), posting=FLAG, posted=between(0, t.POSTED), role=fixed(until("blocks")), roles=COUNT,
+        post=maybe("ops"), posting=FLAG, posted=between(0, t.POSTED),
+        role=fixed(until("blocks")), roles=COUNT,
     ),
     "warps": {
         "block": fixed(row("blocks")),
@@ -635,7 +636,9 @@ class _MachineInUse:
         stores = own & np.isin(kind, (t.STORE, t.SIGNAL))
         unacked = np.bincount(block[stores], minlength=len(self.blocks))
         behind = (kind == t.SIGNAL) & (ops["before"][op] > 0)
-        require(np.bincount(block[behind], minlength=len(self.blocks)) == self.blocks["posted"], "blocks.posted")
+        require(
+            np.bincount(block[behind], minlength=len(self.blocks)) == self.blocks["posted"], "blocks.posted"
+        )
         require(unacked + self.held == self.blocks["unacked"], "blocks.unacked")
         self.fetches = np.bincount(one["warp"][fetched], minlength=len(self.warps))
         self.loads = np.bincount(one["job"][own & loads], minlength=len(self.jobs))

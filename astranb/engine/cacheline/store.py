@@ -193,9 +193,10 @@ def _layout(document: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> Chun
         return None
     words = dict(document["contract"])
     del words["own"]
-    tables = {name: data[f"contract/{name}"] for name in _CONTRACT}
-    tables["place"] = tables.pop("places")
-    return ChunkLayout(**{**words, "reduction": Reduction(**words["reduction"])}, **tables).checked()
+    words["reduction"] = Reduction(**words["reduction"])
+    words |= {name: data[f"contract/{name}"] for name in _CONTRACT}
+    words["place"] = words.pop("places")
+    return ChunkLayout(**words).checked()
 
 
 def _source(document: Mapping[str, Any], data: Mapping[str, np.ndarray], ops: int) -> ProgramSource:

@@ -133,11 +133,12 @@ def trace_crossing(
 @kernel
 def trace_shared(m: Machine, r: Recording, place: int, op: int) -> None:
     """Complete the row of an event that raises a semaphore in shared memory."""
-    if m.ops[op].kind == NOTIFY and m.semaphores[m.ops[op].semaphore].line == IN_SHARED:
-        if m.ops[op].issued_ps == m.clock[0].now_ps and m.ops[op].block == r.trace[place].block:
-            r.trace[place].op = op
-            r.trace[place].semaphore = m.ops[op].semaphore
-            r.trace[place].value = m.semaphores[m.ops[op].semaphore].value
+    if m.ops[op].kind != NOTIFY or m.semaphores[m.ops[op].semaphore].line != IN_SHARED:
+        return
+    if m.ops[op].issued_ps == m.clock[0].now_ps and m.ops[op].block == r.trace[place].block:
+        r.trace[place].op = op
+        r.trace[place].semaphore = m.ops[op].semaphore
+        r.trace[place].value = m.semaphores[m.ops[op].semaphore].value
 
 
 @kernel(inline=False)

@@ -14,7 +14,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.file_formats import is_task_graph
 from astranb.engine.fidelity import fidelity_of
 
-from .arguments import algorithm_of, collective_of, flag_of, given, is_contract
+from .arguments import algorithm_of, collective_of, flag_of, given, is_contract, params_of
 from .model import expanded_memory_of, memory_limit_of, workload_of
 from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
@@ -169,9 +169,11 @@ def _kind_of_files(args: argparse.Namespace) -> str:
 def _require(args: argparse.Namespace, kind: str) -> None:
     """Check that nothing is missing."""
     if kind in (COLLECTIVE, EXCHANGE):
-        needed = ("infra", "collective", "size") if kind == COLLECTIVE else ("infra",)
+        needed = ["infra"]
         if is_contract(args.collective):
-            needed = ("infra", "algorithm")
+            needed.append("algorithm")
+        elif kind == COLLECTIVE:
+            needed += ["collective", "size"]
         missing = [flag_of(name) for name in needed if getattr(args, name) is None]
         if missing:
             what = f"the following arguments are required: {', '.join(missing)}"
@@ -226,7 +228,7 @@ def _collective(args: argparse.Namespace) -> _Inputs:
     infra = _infra_of(args)
     choice = _library_choice(args, infra)
     if choice is None:
-        parts = given(args, "channels", "protocol") | rooted
+        parts = given(args, "channels", "protocol") | rooted | params_of(args)
         what = collective_of(args.collective)
         collective = Collective.of(what, args.size, algorithm_of(args.algorithm), **parts)
     else:
@@ -265,7 +267,7 @@ def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | N
     """
     from astranb.collectives import library_choice
 
-    chosen = [name for name in ("algorithm", "protocol") if getattr(args, name) is not None]
+    chosen = [name for name in ("algorithm", "protocol", "param") if getattr(args, name) is not None]
     if args.library is not None:
         if chosen:
             what = f"--library and --{chosen[0]} exclude each other"
@@ -435,9 +437,12 @@ def _system_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
     """Return the infrastructure, without its failed links."""
-    from astranb.infragraph import resolve
+    from astranb.infragraph import Infra, resolve
 
-    return resolve(str(args.infra or default)).without(*(getattr(args, "down", None) or ()))
+    given = args.infra or default
+    return resolve(given if isinstance(given, Infra) else str(given)).without(
+        *(getattr(args, "down", None) or ())
+    )
 
 
 def _failures(args: argparse.Namespace) -> LinkFailures | None:

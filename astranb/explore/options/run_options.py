@@ -125,7 +125,11 @@ _GROUPS: Final = (
                 "FILE.py:CONTRACT",
                 {**_for(COLLECTIVE), **_EXCHANGE},
             ),
-            _option("--size", "bytes in a rank's larger buffer, as 1MiB (a contract has its own)", _for(COLLECTIVE)),
+            _option(
+                "--size",
+                "bytes in a rank's larger buffer, as 1MiB (a contract has its own)",
+                _for(COLLECTIVE),
+            ),
             _option(
                 "--algorithm",
                 "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
@@ -144,6 +148,13 @@ _GROUPS: Final = (
                 "--protocol",
                 "Simple, LL or LL128 (default: Simple); without it and --algorithm, the library's",
                 _COLLECTIVE_LINES,
+            ),
+            _option(
+                "--param",
+                "value of a parameter of the algorithm's function, as slices=16; repeatable",
+                _COLLECTIVE_LINES,
+                metavar="NAME=VALUE",
+                action="append",
             ),
             _option(
                 "--root",

@@ -11,7 +11,8 @@ import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 /** @typedef {Record<Field, string> & { name: string }} Chosen */
 /** @typedef {"collective" | "size" | "infra" | "protocol"} Field */
 /** @typedef {{ state: "none" | "working" | "done" | "failed", what?: string, part?: number | null, error?: string, lines?: string[], locked?: boolean, previous?: boolean }} Synthesis */
-/** @typedef {{ text: string, chosen: Chosen, choices: { collective: string[], protocol: string[], infra: [string, string][] }, synthesis: Synthesis, schedule: Schedule | Record<string, never> }} Traits */
+/** @typedef {{ name: string, kind: "slider" | "switch" | "choice" | "text", value: any, values: any[] }} Parameter */
+/** @typedef {{ text: string, parameters: Parameter[], chosen: Chosen, choices: { collective: string[], protocol: string[], infra: [string, string][] }, synthesis: Synthesis, schedule: Schedule | Record<string, never> }} Traits */
 
 const QUIET_MS = 300; // after the last key
 const INDENT = "    ";
@@ -63,10 +64,12 @@ function render({ model, el }) {
   lists += 1;
   const places = make("datalist", { id: `anb-places-${lists}` }, ...known.map(([place, about]) => make("option", { value: place, text: about })));
   fields.infra.setAttribute("list", places.id);
+  const parameters = make("div", { class: "anb-row anb-parameters", role: "group", "aria-label": "Parameters" });
   const title = make("h3", { class: "anb-title", text: chosen.name });
   root.append(
     make("div", { class: "anb-row" }, title, fields.collective, fields.size, fields.infra, places, fields.protocol),
     make("div", { class: "anb-paper" }, gutter, make("div", { class: "anb-sheet" }, bands, text)),
+    parameters,
     make("div", { class: "anb-row" }, run, synthesise, stop, previous, restore, bar, doing, status),
     report,
     schedule.element,
@@ -82,6 +85,8 @@ function render({ model, el }) {
   let problems = [];
   let good = "";
   let timer = 0;
+  /** @type {ReturnType<typeof parameterControl>[]} */
+  let controls = [];
   let leaving = false; // Esc was pressed: Tab goes on to the next control
   text.value = sent;
   restore.hidden = true; // until something is known
@@ -116,6 +121,11 @@ function render({ model, el }) {
   /** @param {Field} name @param {string} value */
   function choose(name, value) {
     ask({ type: "choose", what: { [name]: value } });
+  }
+  /** @param {string} name @param {any} value */
+  function tune(name, value) {
+    status.textContent = "…";
+    ask({ type: "tune", what: { [name]: value } });
   }
   /** @param {string} whole */
   function replace(whole) {
@@ -275,6 +285,18 @@ function render({ model, el }) {
     text.readOnly = Boolean(now.locked);
     paint(); // it may have fewer rows now
   }
+  /** A control for each parameter of the function; they stay while only values change, so that a slider can be dragged. */
+  function parametersSet() {
+    const now = model.get("parameters");
+    parameters.hidden = !now.length;
+    const shape = JSON.stringify(now.map(({ name, kind, values }) => [name, kind, values]));
+    if (parameters.dataset.shape !== shape) {
+      parameters.dataset.shape = shape;
+      controls = now.map((one) => parameterControl(one, tune));
+      parameters.replaceChildren(...controls.map((control) => control.element));
+    }
+    now.forEach((one, k) => controls[k].show(one.value));
+  }
   const scheduleSet = () => schedule.draw(model.get("schedule"));
   text.addEventListener("input", typed);
   text.addEventListener("scroll", follow);
@@ -282,8 +304,10 @@ function render({ model, el }) {
   model.on("msg:custom", received);
   model.on("change:text", textSet);
   model.on("change:chosen", chosenSet);
+  model.on("change:parameters", parametersSet);
   model.on("change:synthesis", synthesisSet);
   model.on("change:schedule", scheduleSet);
+  parametersSet();
   synthesisSet();
   scheduleSet();
   check();
@@ -292,9 +316,61 @@ function render({ model, el }) {
     model.off("msg:custom", received);
     model.off("change:text", textSet);
     model.off("change:chosen", chosenSet);
+    model.off("change:parameters", parametersSet);
     model.off("change:synthesis", synthesisSet);
     model.off("change:schedule", scheduleSet);
     root.remove();
+  };
+}
+
+/** The control of one parameter. @param {Parameter} one @param {(name: string, value: any) => void} tune */
+function parameterControl({ name, kind, values }, tune) {
+  const label = { "aria-label": name };
+  const number = make("span", { class: "anb-parameter-value", "aria-hidden": "true" });
+  if (kind === "slider") {
+    const range = make("input", { type: "range", min: "0", max: String(values.length - 1), step: "1", ...label });
+    const say = () => {
+      number.textContent = String(values[range.valueAsNumber]);
+      range.setAttribute("aria-valuetext", number.textContent);
+    };
+    range.addEventListener("input", say);
+    range.addEventListener("change", () => tune(name, values[range.valueAsNumber]));
+    return {
+      element: make("label", { class: "anb-parameter" }, make("span", { text: name }), range, number),
+      show: (/** @type {any} */ value) => {
+        if (range.matches(":active")) return; // it is being dragged
+        range.value = String(Math.max(0, values.indexOf(value)));
+        say();
+      },
+    };
+  }
+  if (kind === "switch") {
+    const box = make("input", { type: "checkbox", ...label });
+    box.addEventListener("change", () => tune(name, box.checked));
+    return {
+      element: make("label", { class: "anb-parameter" }, box, make("span", { text: name })),
+      show: (/** @type {any} */ value) => {
+        box.checked = Boolean(value);
+      },
+    };
+  }
+  if (kind === "choice") {
+    const select = make("select", { class: "anb-steps", ...label }, ...makeOptions(values.map(String)));
+    select.addEventListener("change", () => tune(name, values[select.selectedIndex]));
+    return {
+      element: make("label", { class: "anb-parameter" }, make("span", { text: name }), select),
+      show: (/** @type {any} */ value) => {
+        select.selectedIndex = values.indexOf(value);
+      },
+    };
+  }
+  const input = make("input", { type: "text", class: "anb-path", spellcheck: "false", style: "flex: 0 1 80px", ...label });
+  input.addEventListener("change", () => tune(name, input.value));
+  return {
+    element: make("label", { class: "anb-parameter" }, make("span", { text: name }), input),
+    show: (/** @type {any} */ value) => {
+      if (document.activeElement !== input) input.value = String(value);
+    },
   };
 }
 

@@ -24,17 +24,17 @@ def random_contract(rng: random.Random, *, most_chunks: int = 3, ranks: int | No
         for chunk, size in enumerate(listed):
             known.setdefault(size, []).append((rank, chunk))
     outputs: list[list[tuple[int, set[tuple[int, int]]]]] = [[] for _ in range(n)]
-    for listed in outputs:
+    for mine in outputs:
         for _ in range(rng.randint(0, most_chunks)):
             size = rng.choice(list(known))
             held = rng.sample(known[size], rng.randint(1, min(3, len(known[size]))))
-            listed.append((size, set(held)))
+            mine.append((size, set(held)))
     if not any(outputs):
         outputs[0].append((sizes[0][0], {(0, 0)}))
     place: dict[tuple[int, int], int] = {}
-    for rank, listed in enumerate(outputs) if rng.random() < 0.3 else ():
+    for rank, promised in enumerate(outputs) if rng.random() < 0.3 else ():
         free = list(enumerate(sizes[rank]))
-        for k, (size, _) in enumerate(listed):
+        for k, (size, _) in enumerate(promised):
             fitting = [chunk for chunk, of in free if of == size > 0]
             if fitting and rng.random() < 0.7:
                 place[rank, k] = rng.choice(fitting)

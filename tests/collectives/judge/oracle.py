@@ -1,14 +1,15 @@
 """A model checker for small programs: every order in which loads and stores can happen, one after the other.
 
-It is written from what the language and the machine document, without the verifier. A thread block
-starts its operations in order. Reading a chunk begins and ends; so does writing one, at any time after
-the operation has read. A read during which the chunk changes is torn, and so is what two writes of
-different data leave that overlap. Moves that do not depend on each other are one loop: the next one starts
-before the one before it has read everything. Signals, waits and the end of a block come after all reads of
-the block, and after all its stores where there is a fence. A signal behind moves is only posted then: it
-leaves, and adds to its semaphore, when these moves have been written and those that the block has posted
-before it have left; the block ends when all have. Messages of one slot of a buffer are in the same memory.
-The roles of a thread block begin together, and their place is free when all of them have ended. A rank's outputs are checked when its own
+It is written from what the language and the machine document, without the verifier. A thread block starts
+its operations in order. Reading a chunk begins and ends; so does writing one, at any time after the
+operation has read. A read during which the chunk changes is torn, and so is what two writes of different
+data leave that overlap. Moves that do not depend on each other are one loop: the next one starts before the
+one before it has read everything. Signals, waits and the end of a block come after all reads of the block,
+and after all its stores where there is a fence. A signal behind moves is only posted then: it leaves, and
+adds to its semaphore, when these moves have been written and those that the block has posted before it have
+left; the block ends when all have. Messages of one slot of a buffer are in the same memory. The roles of a
+thread block begin together, and their place is free when all of them have ended.
+A rank's outputs are checked when its own
 blocks have ended, and again when all have. Then all launch a second time, with new inputs: semaphores keep
 their values, and what the first launch left in memory is there. Besides, strictly: nothing is read that was
 never written, nothing changes while it is read or written, unless the data is the same, and nothing

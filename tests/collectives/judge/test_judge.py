@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from astranb.collectives import ALGORITHMS, Collective, Program
 from .contracts import sample_contract
 from .mutation import score, shipped
 from .oracle import Finding, TooMany, find_fault
-from .programs import MUTATIONS, mutant, random_program
+from .programs import ASYNC_MUTATIONS, MUTATIONS, async_program, mutant, random_program, wired_program
 from .sketch import Sketch
 from .timings import Judge
 from .verdict import judge, sample
@@ -32,7 +33,12 @@ def judged(seeds: range, timings: int, of: Callable[[int], Sketch] = sample) -> 
     """Judge random programs; all verdicts must agree."""
     count: Counter[str] = Counter()
     for seed in seeds:
-        verdict = judge(of(seed), seed, timings=timings)
+        sketch = of(seed)
+        operations = [op for lines in sketch.blocks for op in lines.operations]
+        count["posted"] += any(op.behind for op in operations)
+        count["roles"] += any(lines.role_of >= 0 for lines in sketch.blocks)
+        count["slots"] += bool(sketch.buffers)
+        verdict = judge(sketch, seed, timings=timings)
         assert verdict.agreed, f"program {seed}\n{verdict}"
         count["wrong" if verdict.flaws else "right"] += 1
         count["shown by " + verdict.shown.partition(":")[0]] += bool(verdict.shown)
@@ -50,6 +56,22 @@ def test_random_programs() -> None:
     judged(range(300), timings=3)
 
 
+@pytest.mark.parametrize(
+    "of,seeds",
+    [
+        ("posted", range(250)),
+        ("wired", range(250)),
+        pytest.param("posted", range(250, 5_000), marks=pytest.mark.slow),
+        pytest.param("wired", range(250, 5_000), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_random_programs_that_do_not_wait_for_their_stores(of: str, seeds: range) -> None:
+    count = judged(seeds, timings=2, of=partial(sample, kind=of))
+    assert count["posted"] > len(seeds) // 2
+    assert count["roles" if of == "posted" else "slots"] > len(seeds) // 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(300, 10_300, 1_000))
 def test_ten_thousand_random_programs(first: int) -> None:
@@ -58,6 +80,11 @@ def test_ten_thousand_random_programs(first: int) -> None:
 
 def test_random_contracts() -> None:
     judged(range(200), timings=0, of=sample_contract)
+
+
+@pytest.mark.slow
+def test_three_thousand_random_contracts() -> None:
+    judged(range(200, 3_000), timings=0, of=sample_contract)
 
 
 @pytest.mark.parametrize("kind,name,protocol,ranks", SHIPPED)
@@ -84,9 +111,9 @@ def test_the_reduction_leaves_out_nothing_that_matters(seeds: range) -> None:
     decided = faults = 0
     for seed in seeds:
         rng = random.Random(seed)
-        sketch = random_program(seed)
+        sketch = (async_program if seed % 2 else random_program)(seed)
         while rng.random() < 0.6:
-            sketch = mutant(sketch, rng)
+            sketch = mutant(sketch, rng, mutations=ASYNC_MUTATIONS if seed % 2 else MUTATIONS)
         if sum(len(lines.operations) for lines in sketch.blocks) > 7:
             continue
         program = sketch.program()
@@ -109,17 +136,20 @@ def test_the_reduction_leaves_out_nothing_that_matters(seeds: range) -> None:
     assert faults > len(seeds) // 30
 
 
-def exchange(*, wait: bool = True, relaxed: bool = False, twice: bool = False) -> Sketch:
+def exchange(*, wait: bool = True, relaxed: bool = False, twice: bool = False, behind: int = 0) -> Sketch:
     """Two ranks put their chunk to each other and wait for the other one's."""
 
     def write(p: Program) -> None:
         arrived = [p.semaphore(rank) for rank in range(2)]
         for me in p.everyone:
             block, you = me.block(), me.right
-            block.copy(me.input[0], me.output[me.number])
+            if behind < 2:
+                block.copy(me.input[0], me.output[me.number])
             block.put(me.input[0], you.output[me.number])
+            if behind > 1:  # the last move is not the one that counts
+                block.copy(me.input[0], me.output[me.number])
             for _ in range(1 + twice):
-                block.signal(arrived[you.number], relaxed=relaxed)
+                block.signal(arrived[you.number], relaxed=relaxed, behind=behind and 1)
             if wait:
                 block.wait(arrived[me.number])
 
@@ -132,6 +162,8 @@ def exchange(*, wait: bool = True, relaxed: bool = False, twice: bool = False) -
         (exchange(wait=False), "result", 1),
         (exchange(relaxed=True), "result", 1),
         (exchange(twice=True), "result", 2),
+        (exchange(twice=True, behind=1), "result", 2),
+        (exchange(behind=2), "result", 1),
     ],
 )
 def test_the_oracle_finds_what_only_some_orders_show(sketch: Sketch, kind: str, launch: int) -> None:
@@ -139,6 +171,7 @@ def test_the_oracle_finds_what_only_some_orders_show(sketch: Sketch, kind: str, 
     assert isinstance(found, Finding)
     assert (found.kind, found.launch) == (kind, launch)
     assert find_fault(exchange().program(), "all_gather") is None
+    assert find_fault(exchange(behind=1).program(), "all_gather") is None
 
 
 def test_some_timing_shows_most_faults() -> None:
@@ -158,12 +191,13 @@ def test_some_timing_shows_most_faults() -> None:
     assert shown > 0.7 * wrong > 10
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("name", ASYNC_MUTATIONS)
 def test_each_kind_of_damage_is_found_somewhere(name: str) -> None:
     """A mutation that never breaks a program would judge nothing."""
     rng = random.Random(name)
-    for seed in range(40):
-        sketch = mutant(random_program(seed), rng, name)
+    for seed in range(60):
+        make = random_program if name in MUTATIONS else rng.choice((async_program, wired_program))
+        sketch = mutant(make(seed), rng, name, ASYNC_MUTATIONS)
         if name in sketch.label and find_fault(sketch.program(), sketch.kind, root=sketch.root):
             return
     pytest.fail(f"{name} breaks nothing")

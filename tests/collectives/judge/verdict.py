@@ -10,11 +10,11 @@ from astranb.collectives import Chunk, Flaw, verify
 from astranb.core.errors import InputError
 
 from .oracle import TooMany, find_fault
-from .programs import mutant, random_program
+from .programs import ASYNC_MUTATIONS, MUTATIONS, async_program, mutant, random_program, wired_program
 from .sketch import Sketch
 from .timings import Judge, empty_chunks
 
-__all__ = ["ARGUED", "Verdict", "judge", "sample"]
+__all__ = ["ARGUED", "KINDS", "Verdict", "judge", "sample"]
 
 ARGUED = {
     "packets twice": "packets are stored twice with the same data: their flags announce the first store only",
@@ -49,12 +49,22 @@ class Verdict:
         return f"{self.sketch}\nverify: {said}\nshown: {self.shown or 'nothing'} {self.argued}"
 
 
-def sample(seed: int) -> Sketch:
+KINDS = {
+    "fenced": (random_program, MUTATIONS),
+    "posted": (async_program, ASYNC_MUTATIONS),
+    "wired": (wired_program, ASYNC_MUTATIONS),
+}
+"""Random programs, and how they are damaged: without signals behind stores, with them and with roles, and
+with messages through slots."""
+
+
+def sample(seed: int, kind: str = "fenced") -> Sketch:
     """Return the random program of a number, damaged up to twice."""
     rng = random.Random(seed)
-    sketch = random_program(seed)
+    make, mutations = KINDS[kind]
+    sketch = make(seed)
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
-        sketch = mutant(sketch, rng)
+        sketch = mutant(sketch, rng, mutations=mutations)
     return sketch
 
 

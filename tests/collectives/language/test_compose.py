@@ -19,8 +19,8 @@ def _whole(p, collective, algorithm, **options):
         collective,
         algorithm,
         ranks=range(p.ranks),
-        source=lambda r: p.input(r)[:],
-        target=lambda r: p.output(r)[:],
+        source=p.input,
+        target=p.output,
         **options,
     )
 
@@ -52,9 +52,9 @@ def test_any_algorithms_within_and_between_nodes_make_an_all_reduce(
         def results(r):
             return p.output(r)[r % width * nodes : (r % width + 1) * nodes]
 
-        p.call("reduce_scatter", inner, ranks=boxes, source=lambda r: p.input(r)[:], target=sums)
+        p.call("reduce_scatter", inner, ranks=boxes, source=p.input, target=sums)
         p.call("all_reduce", outer, ranks=rails, source=sums, target=results)
-        p.call("all_gather", gather, ranks=boxes, source=results, target=lambda r: p.output(r)[:])
+        p.call("all_gather", gather, ranks=boxes, source=results, target=p.output)
 
     assert _faults(levels, width * nodes, shape=Shape(width, rdma=rdma), channels=channels) == []
 
@@ -115,7 +115,7 @@ def test_slices_of_three_stages_are_a_pipeline():
         for _ in p.cut_into(4):
             one = p.call(
                 "reduce_scatter", "ring", ranks=boxes, stage="one",
-                source=lambda r: p.input(r)[:], target=lambda r: p.scratch(r)[0:2],
+                source=p.input, target=lambda r: p.scratch(r)[0:2],
             )  # fmt: skip
             two = p.call(
                 "all_reduce", "ring", ranks=[[0, 2], [1, 3]], stage="two", after=one,
@@ -123,7 +123,7 @@ def test_slices_of_three_stages_are_a_pipeline():
             )  # fmt: skip
             p.call(
                 "all_gather", "ring", ranks=boxes, stage="three", after=two,
-                source=lambda r: p.scratch(r)[2:4], target=lambda r: p.output(r)[:],
+                source=lambda r: p.scratch(r)[2:4], target=p.output,
             )  # fmt: skip
 
     program = Collective.of("all_reduce", "64 KiB", rails, channels=1).program(4)
@@ -154,7 +154,7 @@ def test_without_waiting_it_is_refused():
             block.copy(me.input[:], me.scratch[0 : p.ranks])
         p.call(
             "all_reduce", "ring", ranks=range(p.ranks),
-            source=lambda r: p.scratch(r)[0 : p.ranks], target=lambda r: p.output(r)[:],
+            source=lambda r: p.scratch(r)[0 : p.ranks], target=p.output,
         )  # fmt: skip
 
     assert {flaw.kind for flaw in _faults(write, 4, channels=1)} & {"race", "order"}
@@ -164,11 +164,11 @@ def test_a_rooted_collective_needs_sources_of_the_root_only():
     def write(p):
         p.call(
             "reduce", "chain", ranks=[2, 0, 1, 3], root=1,
-            source=lambda r: p.input(r)[:], target=lambda r: p.output(r)[:] if r == 1 else None,
+            source=p.input, target=lambda r: p.output(r) if r == 1 else None,
         )  # fmt: skip
         p.call(
             "broadcast", "chain", ranks=[0, 1, 2, 3], root=1,
-            source={1: [p.output(1)[k] for k in range(4)]}, target=lambda r: p.output(r)[:],
+            source={1: [p.output(1)[k] for k in range(4)]}, target=p.output,
         )  # fmt: skip
 
     assert _faults(write, 4) == []
@@ -214,8 +214,8 @@ def test_the_line_of_a_call_is_the_users():
                 "all_reduce",
                 "ring",
                 ranks=[0, 1, 2],
-                source=lambda r: p.input(r)[:],
-                target=lambda r: p.output(r)[:],
+                source=p.input,
+                target=p.output,
             ),
             "the source of rank 0 has 4 chunks; give 3, or a multiple of 3",
         ),
@@ -245,7 +245,7 @@ def test_the_line_of_a_call_is_the_users():
                 "ring",
                 ranks=[0, 1],
                 source=lambda r: p.input(r)[0],
-                target=lambda r: p.output(r)[:],
+                target=p.output,
             ),
             "1 and 2 chunks stand for one",
         ),
