@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from astranb.collectives import Collective
     from astranb.engine.cacheline import Graph
     from astranb.engine.protocol import Engine
-    from astranb.gpu import Preset
+    from astranb.gpu.chosen import GpuChoice
     from astranb.infragraph import Infra
     from astranb.net import Network as Options
     from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
@@ -41,7 +40,7 @@ def open_engine(
     what: Any,
     fidelity: str | None = None,
     *,
-    gpu: str | Path | Preset | Mapping[str, Any] | None = None,
+    gpu: GpuChoice | None = None,
     network: Options | None = None,
     launch: str = "none",
     record: bool = True,
@@ -61,24 +60,23 @@ def open_engine(
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
     chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
     if subject in _PLACED:
-        from astranb.gpu import Preset
+        from astranb.gpu.chosen import chosen_preset
 
-        named = gpu.get("preset") if isinstance(gpu, Mapping) else gpu
-        name = named.name if isinstance(named, Preset) else str(named) if named else None
+        name = given.name if (given := chosen_preset(gpu)[0]) else None
         what = what.on(_network(infra, name), name, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
         from astranb.engine.cacheline import CacheLineEngine
         from astranb.engine.cacheline.assumptions import presets_of
+        from astranb.gpu.chosen import chosen_preset
         from astranb.net import Network as Options
         from astranb.net import compile_fabric
 
         machine, work = _by_cache_lines(infra, what)
-        given, numbers = _gpu_of(gpu)
+        given = chosen_preset(gpu)[0]
         machine = machine.completed(given.name if given else None)
         fabric = compile_fabric(machine.expand())
-        presets, notes = presets_of(machine, fabric, given)
-        presets = [one.but(**numbers) for one in presets] if numbers else presets
+        presets, notes = presets_of(machine, fabric, gpu)
         return CacheLineEngine.built(
             machine,
             work,
@@ -133,18 +131,6 @@ def _starts_ps(start: Start | None, ranks: int) -> list[int]:
     from astranb.workload.jobs import starts_ps
 
     return starts_ps(start, ranks)
-
-
-def _gpu_of(gpu: str | Path | Preset | Mapping[str, Any] | None) -> tuple[Preset | None, dict[str, Any]]:
-    """Return the kind of GPU, if one is given, and the numbers that replace those of the preset.
-
-    A mapping has the numbers by name, and may have a ``preset``.
-    """
-    from astranb.gpu import Preset, preset
-
-    numbers = dict(gpu) if isinstance(gpu, Mapping) else {}
-    named = numbers.pop("preset", None) if isinstance(gpu, Mapping) else gpu
-    return (named if named is None or isinstance(named, Preset) else preset(named)), numbers
 
 
 def _by_cache_lines(

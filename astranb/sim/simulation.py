@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from astranb.engine.cacheline import Aggregate, CacheLineEngine, Contributions
     from astranb.engine.critical_path import CriticalPath
     from astranb.engine.protocol import Engine
-    from astranb.gpu import Preset
+    from astranb.gpu.chosen import GpuChoice
     from astranb.workload.jobs import ClusterJob, Start
 
 __all__ = ["CHECKPOINT_BYTES", "Simulation"]
@@ -72,8 +72,8 @@ class Simulation(Displayed):
         for one another on links. ``"analytical"``: whole messages that do not wait. Where not given,
         by cache lines for a collective, analytical for a workload.
     gpu : str or Path or Preset or mapping, optional
-        The kind of GPU; where not given, what the infrastructure says or its name suggests. A mapping, as
-        ``{"unroll": 8}`` or ``{"preset": "h100-sxm", "unroll": 8}``, replaces numbers of the preset.
+        The kind of GPU; where not given, what the infrastructure says or its name suggests. Numbers of that
+        one are given as ``{"unroll": 8}``, of another one as ``{"preset": "h200-sxm", "unroll": 8}``.
     network : Network, optional
         By cache lines, how messages share the fabric: arbitration, buffers, switching, multipath, faults.
     launch : str
@@ -114,7 +114,7 @@ class Simulation(Displayed):
         *,
         jobs: Sequence[ClusterJob] | None = None,
         fidelity: str | None = None,
-        gpu: str | Path | Preset | Mapping[str, Any] | None = None,
+        gpu: GpuChoice | None = None,
         network: Network | None = None,
         launch: str = "none",
         start: Start | None = None,
