@@ -132,7 +132,7 @@ def algorithm_of(text: Any) -> Any:
     """
     if callable(text):
         return text
-    if text is not None and text.lower().endswith((".json", ".xml")):
+    if text is not None and text.lower().endswith((".json", ".xml", ".csv")):
         from astranb.collectives import read_algorithm
 
         return read_algorithm(text)
