@@ -29,6 +29,7 @@ from .explaining import explaining
 from .hostile import hostile
 from .kernels import kernels
 from .large import large
+from .prototyping import prototyping
 from .suggestions import suggestions
 from .sweeps import sweeps
 from .synthesis import synthesis
@@ -227,13 +228,14 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "sweeps": lambda row, _: sweeps(row),
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,
+    "prototyping": prototyping,
     "traffic": traffic,
     "large": large,
     "hostile": lambda row, _: hostile(row),
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "sweeps")
+_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "prototyping", "sweeps")
 
 
 if __name__ == "__main__":

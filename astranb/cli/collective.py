@@ -210,7 +210,7 @@ def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> A
     from astranb.collectives import Collective
 
     algorithm, collective = algorithm_of(args.algorithm), collective_of(args.collective)
-    count: int = ranks or getattr(collective, "ranks", None) or getattr(algorithm, "ranks", 4)
+    count = ranks or getattr(collective, "ranks", 0) or int(getattr(algorithm, "ranks", 4))
     size = None if is_contract(args.collective) else "1MiB"
     options = given(args, "protocol") | params_of(args)
     return Collective.of(collective, size, algorithm, channels=channels, **options).program(count)

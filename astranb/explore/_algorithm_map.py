@@ -14,7 +14,7 @@ from astranb.core.errors import InputError, near
 from astranb.core.progress import bar
 from astranb.core.text_table import aligned
 from astranb.core.units import format_bytes, format_time, size_bytes
-from astranb.gpu import Preset
+from astranb.gpu.chosen import GpuChoice
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
 
@@ -167,7 +167,7 @@ def algorithm_map(
     sizes: Sequence[int | str] = _SIZES,
     ranks: Sequence[int] = (),
     protocols: Sequence[str] = PROTOCOLS,
-    gpu: str | Path | Preset | None = None,
+    gpu: GpuChoice | None = None,
     channels: int | None = None,
     root: int = 0,
     network: Network | None = None,

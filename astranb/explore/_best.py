@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from astranb.collectives import PROTOCOLS, library_choice
 from astranb.core.errors import InputError
-from astranb.gpu import Preset
+from astranb.gpu.chosen import GpuChoice
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
 
@@ -30,7 +30,7 @@ def best_algorithm(
     size: int | str,
     *,
     algorithms: Sequence[str | Writer] | None = None,
-    gpu: str | Path | Preset | None = None,
+    gpu: GpuChoice | None = None,
     channels: int | None = None,
     root: int = 0,
     network: Network | None = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from astranb.collectives import Collective
@@ -15,7 +14,7 @@ from astranb.collectives.library.registry import find
 from astranb.core.errors import AstranbError, InputError, near
 from astranb.core.progress import bar
 from astranb.core.units import format_time
-from astranb.gpu import Preset
+from astranb.gpu.chosen import GpuChoice
 from astranb.infragraph import Infra
 from astranb.net import Network
 from astranb.sim import Simulation
@@ -96,7 +95,7 @@ def race(
     where: Infra,
     trials: Sequence[Trial],
     *,
-    gpu: str | Path | Preset | None = None,
+    gpu: GpuChoice | None = None,
     network: Network | None = None,
     launch: str = "none",
     most_events: int,

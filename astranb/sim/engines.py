@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from astranb.collectives import Collective
     from astranb.engine.cacheline import Graph
     from astranb.engine.protocol import Engine
-    from astranb.gpu import Preset
+    from astranb.gpu.chosen import GpuChoice
     from astranb.infragraph import Infra
     from astranb.net import Network as Options
     from astranb.workload.astrasim1 import HierarchicalNetwork, LayerWorkload
@@ -40,7 +40,7 @@ def open_engine(
     what: Any,
     fidelity: str | None = None,
     *,
-    gpu: str | Path | Preset | None = None,
+    gpu: GpuChoice | None = None,
     network: Options | None = None,
     launch: str = "none",
     record: bool = True,
@@ -60,23 +60,23 @@ def open_engine(
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
     chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
     if subject in _PLACED:
-        from astranb.gpu import Preset
+        from astranb.gpu.chosen import chosen_preset
 
-        name = gpu.name if isinstance(gpu, Preset) else str(gpu) if gpu else None
+        name = given.name if (given := chosen_preset(gpu)[0]) else None
         what = what.on(_network(infra, name), name, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
         from astranb.engine.cacheline import CacheLineEngine
         from astranb.engine.cacheline.assumptions import presets_of
-        from astranb.gpu import Preset, preset
+        from astranb.gpu.chosen import chosen_preset
         from astranb.net import Network as Options
         from astranb.net import compile_fabric
 
         machine, work = _by_cache_lines(infra, what)
-        given = gpu if gpu is None or isinstance(gpu, Preset) else preset(gpu)
+        given = chosen_preset(gpu)[0]
         machine = machine.completed(given.name if given else None)
         fabric = compile_fabric(machine.expand())
-        presets, notes = presets_of(machine, fabric, given)
+        presets, notes = presets_of(machine, fabric, gpu)
         return CacheLineEngine.built(
             machine,
             work,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from astranb.engine.cacheline import Aggregate, CacheLineEngine, Contributions
     from astranb.engine.critical_path import CriticalPath
     from astranb.engine.protocol import Engine
-    from astranb.gpu import Preset
+    from astranb.gpu.chosen import GpuChoice
     from astranb.workload.jobs import ClusterJob, Start
 
 __all__ = ["CHECKPOINT_BYTES", "Simulation"]
@@ -71,8 +71,9 @@ class Simulation(Displayed):
         ``"cacheline"``: every line of every load and store. ``"congestion"``: whole messages that wait
         for one another on links. ``"analytical"``: whole messages that do not wait. Where not given,
         by cache lines for a collective, analytical for a workload.
-    gpu : str or Path or Preset, optional
-        The kind of GPU; where not given, what the infrastructure says or its name suggests.
+    gpu : str or Path or Preset or mapping, optional
+        The kind of GPU; where not given, what the infrastructure says or its name suggests. Numbers of that
+        one are given as ``{"unroll": 8}``, of another one as ``{"preset": "h200-sxm", "unroll": 8}``.
     network : Network, optional
         By cache lines, how messages share the fabric: arbitration, buffers, switching, multipath, faults.
     launch : str
@@ -113,7 +114,7 @@ class Simulation(Displayed):
         *,
         jobs: Sequence[ClusterJob] | None = None,
         fidelity: str | None = None,
-        gpu: str | Path | Preset | None = None,
+        gpu: GpuChoice | None = None,
         network: Network | None = None,
         launch: str = "none",
         start: Start | None = None,

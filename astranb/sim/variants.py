@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError, near
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from astranb.collectives import Collective
     from astranb.engine.cacheline import CacheLineEngine, Graph
     from astranb.gpu import Preset
+    from astranb.gpu.chosen import GpuChoice
     from astranb.workload.jobs import Start
 
 __all__ = ["options", "parameters", "rebuilt"]
@@ -67,7 +67,7 @@ def rebuilt(
     engine: CacheLineEngine,
     *,
     collective: Collective | None = None,
-    gpu: str | Path | Preset | Mapping[str, int] | None = None,
+    gpu: GpuChoice | None = None,
     network: Network | Mapping[str, Any] | None = None,
     launch: str | None = None,
     start: Start | None = None,
@@ -142,14 +142,11 @@ def _network(present: Network, given: Network | Mapping[str, Any] | None) -> Net
     return dataclasses.replace(present, **given)
 
 
-def _presets(present: list[Preset], given: str | Path | Preset | Mapping[str, int] | None) -> list[Preset]:
-    from astranb.gpu import Preset, preset
+def _presets(present: list[Preset], given: GpuChoice | None) -> list[Preset]:
+    from astranb.gpu.chosen import chosen_preset, with_numbers
 
-    if given is None:
-        return present
-    if isinstance(given, Mapping):
-        return [one.but(**given) for one in present]
-    return [given if isinstance(given, Preset) else preset(given)] * len(present)
+    one, numbers = chosen_preset(given)
+    return with_numbers(present if one is None else [one] * len(present), numbers)
 
 
 def options(changes: dict[str, Any]) -> dict[str, Any]:

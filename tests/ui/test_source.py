@@ -27,6 +27,61 @@ def start(page: Page, lab: Lab, *cells: str) -> None:
         run_cell(page, number)
 
 
+PIPELINE = """\
+from typing import Literal
+
+def pipeline(p, *, slices=4, order: Literal["near", "far"] = "near", share=0.5, all_wait=False):
+    p.chunks(slices)
+    root, arrived = p.rank(0), [me.semaphore() for me in p.everyone]
+    others = root.others if order == "near" else root.others[::-1]
+    block = root.block()
+    for chunk in range(len(root.input)):
+        block.copy(root.input[chunk], *(you.output[chunk] for you in p.everyone))
+    for you in others:
+        block.signal(arrived[you.number])
+        you.block().wait(arrived[you.number])
+"""
+
+
+def test_parameters_are_changed_by_controls(page: Page, lab: Lab) -> None:
+    start(
+        page,
+        lab,
+        f"import astranb as anb\ntext = {PIPELINE!r}\n"
+        "editor = anb.Editor(text, infra='switch:gpus=4', collective='broadcast', name='pipeline')\neditor",
+    )
+    page.set_viewport_size({"width": 1280, "height": 720})
+    editor = page.locator(".anb-editor")
+    status = editor.get_by_role("status")
+    expect(status).to_contain_text("correct for 4 ranks")
+    controls = editor.get_by_role("group", name="Parameters")
+    slices = controls.get_by_role("slider", name="slices")
+    expect(slices).to_have_attribute("aria-valuetext", "4")
+    slices.focus()
+    page.keyboard.press("ArrowRight")
+    expect(slices).to_have_attribute("aria-valuetext", "8")
+    controls.get_by_label("order").select_option("far")
+    controls.get_by_role("checkbox", name="all_wait").check()
+    becomes(page, "editor._draft.params == {'slices': 8, 'order': 'far', 'all_wait': True}")
+    expect(status).to_contain_text("correct for 4 ranks")
+    editor.scroll_into_view_if_needed()
+    for theme in THEMES:
+        set_theme(page, theme)
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        screenshot(page, f"editor-parameters-{theme.split()[-1].lower()}")
+        row = controls.bounding_box()
+        assert row is not None
+        assert row["x"] + row["width"] <= 1280
+    editor.get_by_role("button", name="Simulate").click()
+    expect(page.locator(WATCHED)).to_have_attribute("data-events", "0")
+    assert evaluate(page, "editor.sim.engine.work.title").startswith("broadcast/pipeline(slices=8")
+
+    # A parameter that is renamed in the text has a control of its new name.
+    evaluate(page, "setattr(editor, 'text', text.replace('slices', 'blocks'))")
+    expect(controls.get_by_role("slider", name="blocks")).to_have_attribute("aria-valuetext", "4")
+    expect(status).to_contain_text("correct for 4 ranks")
+
+
 def test_a_program_is_written_mended_simulated_and_stepped(page: Page, lab: Lab) -> None:
     start(page, lab, EDITOR)
     editor = page.locator(".anb-editor")

@@ -294,7 +294,10 @@ def test_each_parameter_has_a_control_that_changes_it(monkeypatch: pytest.Monkey
     assert next(one for one in editor._page.parameters if one["name"] == "slices")["value"] == 16
     sim = editor.simulate()
     assert sim.engine.work.title == "broadcast/pipeline(share=0.33, slices=16)"
-    for what, words in (({"slice": 2}, "did you mean 'slices'"), ({"order": "middle"}, "use 'near' or 'far'")):
+    for what, words in (
+        ({"slice": 2}, "did you mean 'slices'"),
+        ({"order": "middle"}, "use 'near' or 'far'"),
+    ):
         assert words in wire.say(type="tune", what=what, seq=2)["error"]
     wire.say(type="tune", what={"slices": 0}, seq=3)
     assert "chunks must be at least 1" in editor.problems[0].text
@@ -330,6 +333,28 @@ def test_a_cell_sees_the_notebooks_variables_and_parameters(capsys: pytest.Captu
         run_cell(shell, line.replace("slices=2", "slice=2"), cell)
     with pytest.raises(InputError, match="'slices' is no parameter; write slices=16"):
         run_cell(shell, line.replace("slices=2", "slices"), cell)
+
+
+def test_a_cell_meets_a_contract_of_the_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+    swap = anb.collectives.Contract(
+        name="swap",
+        inputs=lambda r: 1000 + 8 * r,
+        outputs=lambda r, n: 1000 + 8 * (n - 1 - r),
+        post=lambda r, k, n: {(n - 1 - r, 0)},
+    )
+    body = """wires = p.connections()
+for me in p.everyone:
+    block, there = me.block(), p.rank(p.ranks - 1 - me.number)
+    wires[me, there].send(block, me.input[0])
+    block.copy(wires[there, me].receive(block), me.output[0])
+"""
+    line = "mirrored --collective swap --infra switch:gpus=4"
+    run_cell(Notebook(swap=swap), line, body)
+    assert "mirrored: a correct swap on 4 ranks" in capsys.readouterr().out
+    with pytest.raises(Unfit, match=r"output\[1\] of rank 0 does not exist; the buffer has 1 chunk"):
+        run_cell(Notebook(swap=swap), line, body.replace("me.output[0]", "me.output[1]"))
+    with pytest.raises(InputError, match="unknown collective 'swap'"):
+        run_cell(Notebook(), line, body)
 
 
 def test_the_body_of_a_function_has_parameters_as_variables(capsys: pytest.CaptureFixture[str]) -> None:

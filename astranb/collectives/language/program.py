@@ -159,6 +159,7 @@ class Program:
         self.slots: list[int] = []
         self._buffers: dict[int, set[int]] = {}
         self._wires: list[Connections] = []
+        self._wired: set[int] = set()  # channels with connections
         self.shared: dict[Semaphore, Block] = {}
         self._part = 0
         self._asked_chunks: int | None = None
@@ -263,6 +264,12 @@ class Program:
         """
         self._wires.append(Connections(self, depth, chunks, posted=posted))
         return self._wires[-1]
+
+    def is_first_wired(self) -> bool:
+        """Whether the current channel has had no connections before; from now on it has."""
+        first = self.channel not in self._wired
+        self._wired.add(self.channel)
+        return first
 
     def add_buffer(self, slots: int) -> int:
         """Give messages a buffer of some slots, in the current channel; return its first index."""
@@ -579,10 +586,43 @@ class Program:
         return Buffer(self, self._rank(rank), "panels", None, channel=0)
 
     def cut_into(self, count: int) -> Iterator[int]:
-        """Cut every chunk into slices of a program of one channel; what follows is about one of them."""
-        if self.channels > 1 or self.cut.of_channel not in (1, count):
-            what = f"{count} slices of chunks that {self.channels * self.cut.of_channel} parts share"
-            raise InputError(what, where=f"program {self.name!r}", hint="run it with one channel")
+        """Cut every chunk into slices, and go through them: what is written in the loop is about one of them.
+
+        Each channel's part of a chunk is cut into as many. A loop writes the operations of every slice: a
+        slice costs a row of the machine's tables for each of them.
+
+        Raises
+        ------
+        InputError
+            Chunks are cut into another number of slices already, by the algorithm or in another channel.
+
+        Examples
+        --------
+        >>> from astranb.collectives import Collective, verify
+        >>> def pipeline(p, *, slices=4):
+        ...     blocks, came = [me.block() for me in p.everyone], [me.semaphore() for me in p.everyone]
+        ...     for _ in p.cut_into(slices):
+        ...         for me, block in zip(p.everyone, blocks):
+        ...             if me.number:
+        ...                 block.wait(came[me.number])
+        ...             source = me.output if me.number else me.input
+        ...             target = [me.right.output[:]] if me.right.number else []
+        ...             own = [] if me.number else [me.output[:]]
+        ...             if own or target:
+        ...                 block.copy(source[:], *own, *target)
+        ...             if target:
+        ...                 block.signal(came[me.right.number])
+        >>> verify(Collective.of("broadcast", "1 MiB", pipeline, chunks=1, channels=2), "switch:gpus=4")
+        []
+        """
+        if not isinstance(count, int) or count < 1 or self.cut.of_channel not in (1, count):
+            cut = self.cut.of_channel
+            raise ProgramError(
+                f"{count} slices of chunks" + (f" that are cut into {cut} already" if cut > 1 else ""),
+                line_of_caller(),
+                where=f"program {self.name!r}",
+                hint=f"use {cut if cut > 1 else 'at least 1'}, in all channels",
+            )
         self.cut = Cut(rounds=count)
         yield from self.slices()
 

@@ -16,9 +16,11 @@ of its loop: such facts are kept in sets beside the clocks.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -379,7 +381,11 @@ class _Ordering:
             _loops(*of, in_step=in_step) for of in zip(run.blocks, run.sources, run.targets, strict=True)
         ]
         self.signals = _signals(run)
-        self.in_turn = {number for number, signals in self.signals.items() if self._in_turn(signals)}
+        self.in_turn = {  # what the signals have added up to each of them
+            number: list(accumulate(weight for _, weight in signals))
+            for number, signals in self.signals.items()
+            if self._in_turn(signals)
+        }
         writers: dict[int, set[Place]] = defaultdict(set)
         for b, i in run.done if run.memory.packets else ():
             for n in run.writes[b][i]:
@@ -472,13 +478,11 @@ class _Ordering:
         Something is known if the signals that do not show it cannot reach the value.
         """
         signals = self.signals[semaphore]
-        clocks = [self.given.get(place, self.everything) for place, _ in signals]
         if semaphore in self.in_turn:  # each shows what those before it show
-            total = 0
-            for clock, (_, weight) in zip(clocks, signals, strict=True):
-                total += weight
-                if total >= value:
-                    return clock
+            last = bisect_left(self.in_turn[semaphore], value)
+            if last < len(signals):
+                return self.given.get(signals[last][0], self.everything)
+        clocks = [self.given.get(place, self.everything) for place, _ in signals]
         weights = np.array([weight for _, weight in signals])
         read, visible, posted = (np.array([clock[k] for clock in clocks]) for k in (0, 1, 2))
         facts = 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from astranb.core.errors import InputError
 from astranb.gpu import Preset, named_gpus, preset
+from astranb.gpu.chosen import GpuChoice, chosen_preset, with_numbers
 from astranb.infragraph import Infra
 from astranb.net import Fabric
 
@@ -13,14 +12,15 @@ __all__ = ["presets_of"]
 
 
 def presets_of(
-    infra: Infra, fabric: Fabric, gpu: str | Path | Preset | None
+    infra: Infra, fabric: Fabric, gpu: GpuChoice | None
 ) -> tuple[list[Preset], list[str]]:
     """The preset of every rank: given, named by the infrastructure, suggested by its names, or assumed."""
     count = len(fabric.gpus)
-    if gpu is not None:
-        return [gpu if isinstance(gpu, Preset) else preset(gpu)] * count, []
+    given, numbers = chosen_preset(gpu)
+    if given is not None:
+        return with_numbers([given] * count, numbers), []
     names, notes = named_gpus(infra)
-    presets = [preset(name) for name in names]
+    presets = with_numbers([preset(name) for name in names], numbers)
     for number in ("line_bytes", "bulk_lines", "engine_lines", "nic_lines", "nic_post_ps"):
         found = sorted({getattr(p, number) for p in presets})
         if len(found) > 1:

@@ -113,23 +113,25 @@ def is_contract(text: str | None) -> bool:
     return text is not None and ".py:" in text
 
 
-def collective_of(text: str) -> Any:
+def collective_of(text: Any) -> Any:
     """Return what ``--collective`` names: a name, or a contract.
 
-    ``FILE.py:CONTRACT`` executes the Python file.
+    ``FILE.py:CONTRACT`` executes the Python file. A contract of this process is returned as it is.
     """
-    if not is_contract(text):
+    if not isinstance(text, str) or not is_contract(text):
         return text
     from astranb.collectives import Contract
 
     return _defined(text, "contract", lambda value: isinstance(value, Contract))
 
 
-def algorithm_of(text: str | None) -> Any:
+def algorithm_of(text: Any) -> Any:
     """Return what ``--algorithm`` names: a name, the content of a file, or a function.
 
-    ``FILE.py:FUNCTION`` executes the Python file.
+    ``FILE.py:FUNCTION`` executes the Python file. A function of this process is returned as it is.
     """
+    if callable(text):
+        return text
     if text is not None and text.lower().endswith((".json", ".xml")):
         from astranb.collectives import read_algorithm
 

@@ -326,7 +326,7 @@ function render({ model, el }) {
 /** The control of one parameter. @param {Parameter} one @param {(name: string, value: any) => void} tune */
 function parameterControl({ name, kind, values }, tune) {
   const label = { "aria-label": name };
-  const number = make("output", { class: "anb-source-about" });
+  const number = make("span", { class: "anb-parameter-value", "aria-hidden": "true" });
   if (kind === "slider") {
     const range = make("input", { type: "range", min: "0", max: String(values.length - 1), step: "1", ...label });
     const say = () => {

@@ -170,3 +170,45 @@ def test_a_saved_run_keeps_chunks_and_parameters(tmp_path):
     again.run()
     sim.run()
     assert again.state_hash() == sim.state_hash()
+
+
+def _sliced(p, *, slices=4):
+    """Slices follow one another down a chain, in every channel."""
+    blocks, came = [me.block() for me in p.everyone], [me.semaphore() for me in p.everyone]
+    for _ in p.cut_into(slices):
+        for me, block in zip(p.everyone, blocks, strict=True):
+            if me.number:
+                block.wait(came[me.number])
+            source = me.output if me.number else me.input
+            targets = [] if me.number else [me.output[0]]
+            if me.right.number:
+                targets.append(me.right.output[0])
+            if targets:
+                block.copy(source[0], *targets)
+            if me.right.number:
+                block.signal(came[me.right.number])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", ["1 MiB", "100001 B"])
+def test_channels_are_cut_into_slices(channels, size):
+    wanted = Collective.of("broadcast", size, _sliced, channels=channels, chunks=1, params={"slices": 8})
+    program = wanted.program(4)
+    assert program.width == 8 * channels
+    assert verify(program, "broadcast") == []
+    one, several = (
+        run(_sliced, "broadcast", size=size, channels=channels, chunks=1, params={"slices": slices})
+        for slices in (1, 8)
+    )
+    assert several < one or size != "1 MiB"  # of a small chunk, a slice is hardly worth its semaphore
+
+
+def test_all_channels_are_cut_into_as_many_slices():
+    def unequal(p):
+        for _ in p.cut_into(2 + p.channel):
+            p.block(0).put(p.input(0)[0], p.output(1)[0])
+
+    with pytest.raises(InputError, match=r"line \d+: 3 slices of chunks that are cut into 2 already; use 2"):
+        Collective.of("custom", "1 MiB", unequal, channels=2).program(2)
+    with pytest.raises(InputError, match="0 slices of chunks; use at least 1"):
+        Collective.of("custom", "1 MiB", _sliced, params={"slices": 0}).program(2)

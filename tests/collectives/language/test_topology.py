@@ -154,7 +154,7 @@ def test_the_command_verifies_on_an_infrastructure_with_parameters(tmp_path, cap
     command = ["collective", "verify", "barrier", "--algorithm", f"{file}:rails", "--channels", "1"]
     code, out, err = outcome([*command, "--infra", TWO_BOXES, "--param", "rounds=2"])
     assert (code, out.splitlines()[0]) == (
-        0, "barrier/rails(rounds=2) (16 ranks): no deadlock, no race; the result is not checked",
+        0, "barrier/rails(rounds=2) (16 ranks): correct: no deadlock, no race, the promised result",
     ), err  # fmt: skip
     code, _, err = outcome([*command, "--infra", TWO_BOXES, "--param", "round=2"])
     assert (code, "has no parameter 'round'; did you mean 'rounds'" in err) == (2, True)
