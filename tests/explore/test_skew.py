@@ -51,7 +51,7 @@ def test_each_run_is_that_of_its_starts(fidelity):
     assert len(frame) == 3 * 3 * 3
     for row in frame.itertuples():
         which = found.names.index(row.collective)
-        start = drawn_starts("uniform", row.spread_ps, 4, 7, row.run)
+        start = drawn_starts("uniform", int(str(row.spread_ps)), 4, 7, int(str(row.run)))
         sim = anb.Simulation("switch:gpus=4", SEVERAL[which], fidelity=fidelity, start=start)
         sim.run()
         assert (row.time_ps, row.latest_ps) == (sim.result.time_ps, max(start))
