@@ -159,7 +159,6 @@ class Program:
         self.slots: list[int] = []
         self._buffers: dict[int, set[int]] = {}
         self._wires: list[Connections] = []
-        self._wired: set[int] = set()  # channels with connections
         self.shared: dict[Semaphore, Block] = {}
         self._part = 0
         self._asked_chunks: int | None = None
@@ -262,14 +261,9 @@ class Program:
         posted : bool
             Whether the signal of a message goes behind its stores, while the sender goes on.
         """
-        self._wires.append(Connections(self, depth, chunks, posted=posted))
+        first = all(wires.channel != self.channel for wires in self._wires)
+        self._wires.append(Connections(self, depth, chunks, posted=posted, first=first))
         return self._wires[-1]
-
-    def is_first_wired(self) -> bool:
-        """Whether the current channel has had no connections before; from now on it has."""
-        first = self.channel not in self._wired
-        self._wired.add(self.channel)
-        return first
 
     def add_buffer(self, slots: int) -> int:
         """Give messages a buffer of some slots, in the current channel; return its first index."""
@@ -454,21 +448,6 @@ class Program:
         block = Block(self, self._rank(rank), self.channel, kernel=self._kernel, warps=warps)
         self.blocks.append(block)
         return block
-
-    def role(self, block: Block, warps: int) -> Block:
-        """Add a role of a thread block (see :meth:`Block.warps`)."""
-        place = next(
-            k
-            for k in range(len(self.blocks) - 1, -1, -1)
-            if self.blocks[k] is block or (block.roles and self.blocks[k] is block.roles[-1])
-        )
-        role = Block(self, block.rank, block.channel, kernel=block.kernel, warps=warps)
-        role.thread_block, role.current = block, block.current
-        if block.roles:
-            self.blocks.insert(place + 1, role)
-        else:
-            self.blocks[place] = role
-        return role
 
     def engine(self, rank: int) -> Block:
         """Add a list of descriptors for a copy engine (DMA) of a rank: it moves data in large requests.
