@@ -36,7 +36,9 @@ def add_commands(commands: Any) -> None:
     add_command(verbs, "list", "list all collectives and their algorithms", _list)
 
     read = add_command(verbs, "import", "summarise an algorithm's file, or refuse it", _import)
-    read.add_argument("file", help="MSCCL++ execution plan (.json) or MSCCL algorithm (.xml)")
+    read.add_argument(
+        "file", help="MSCCL++ execution plan (.json), MSCCL algorithm (.xml) or schedule of TACOS (.csv)"
+    )
 
     write = add_command(verbs, "export", "write an algorithm to a file", _export)
     write.add_argument("collective", help=_COLLECTIVE)

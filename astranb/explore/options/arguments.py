@@ -108,9 +108,9 @@ def _defined(text: str, what: str, fits: Callable[[Any], bool]) -> Any:
     return defined[name]
 
 
-def is_contract(text: str | None) -> bool:
-    """Whether ``--collective`` names a contract of a file, ``FILE.py:CONTRACT``, instead of a collective."""
-    return text is not None and ".py:" in text
+def is_contract(collective: Any) -> bool:
+    """Whether it is a contract, or names one of a file (``FILE.py:CONTRACT``), instead of a collective."""
+    return collective is not None and (not isinstance(collective, str) or ".py:" in collective)
 
 
 def collective_of(text: Any) -> Any:
@@ -132,7 +132,7 @@ def algorithm_of(text: Any) -> Any:
     """
     if callable(text):
         return text
-    if text is not None and text.lower().endswith((".json", ".xml")):
+    if text is not None and text.lower().endswith((".json", ".xml", ".csv")):
         from astranb.collectives import read_algorithm
 
         return read_algorithm(text)
