@@ -102,7 +102,7 @@ def latency_curve(
     groups = table.groupby(keys, sort=False) if keys else [("", table)]
     for number, (key, rows) in enumerate(groups):
         rows = rows.sort_values(x)  # noqa: PLW2901 - the same rows
-        data = {
+        data: dict[str, list[Any]] = {
             "x": rows[x].astype(float).tolist(),
             "y": [float(ps) / 1e6 for ps in rows["time_ps"]],
             "label": [written(int(size)) for size in rows[x]],
