@@ -34,7 +34,7 @@ def sweep(
     collective: str | Contract,
     algorithm: str | Callable[..., None] | None = None,
     *,
-    sizes: Values = ("1 MiB",),
+    sizes: Values | None = None,
     params: Mapping[str, Values] | None = None,
     channels: Values = (),
     protocols: Sequence[str] = (),
@@ -57,7 +57,7 @@ def sweep(
     algorithm : str or callable, optional
         A name, a file of an algorithm, or a function over a program; by default that of the collective.
     sizes : sequence of int or str
-        Bytes of the larger buffer of a rank.
+        Bytes of the larger buffer of a rank; by default 1 MiB. A contract has its own.
     params : mapping of str to sequence
         Values of the function's parameters, by name. Those that are left out have their defaults.
     channels : sequence of int
@@ -126,7 +126,7 @@ def sweep(
         gpu = numbers.pop("preset", None)
     if gpu is not None:
         run["gpu"] = str(gpu)
-    axes: dict[str, Values] = {"size": [one if isinstance(one, str) else f"{one} B" for one in sizes]}
+    axes: dict[str, Values] = {"size": _sizes(collective, sizes)}
     axes |= {f"params.{name}": values for name, values in _checked(algorithm, params or {}).items()}
     axes |= {"channels": channels, "protocol": protocols}
     axes |= {f"gpu.{name}": values for name, values in _of_gpu(numbers).items()}
@@ -139,11 +139,22 @@ def sweep(
         SearchSpec(),
         [SweepStage()],
     )
-    for one in axes["size"]:
-        size_bytes(one)
-    if not axes["size"]:
-        raise InputError("no sizes", where="sizes", hint="give at least one, as '1 MiB'")
     return Sweep(spec).run(workers=workers)
+
+
+def _sizes(collective: str | Contract, sizes: Values | None) -> list[str]:
+    """Return the sizes as texts, checked; none for a contract, which has its own."""
+    if not isinstance(collective, str):
+        if sizes is not None:
+            what = f"contract {collective.name!r} has its own size"
+            raise InputError(what, where="sizes", hint="leave sizes out")
+        return []
+    found = ["1 MiB"] if sizes is None else [one if isinstance(one, str) else f"{one} B" for one in sizes]
+    for one in found:
+        size_bytes(one)
+    if not found:
+        raise InputError("no sizes", where="sizes", hint="give at least one, as '1 MiB'")
+    return found
 
 
 def _checked(algorithm: Any, params: Mapping[str, Any]) -> dict[str, Values]:

@@ -14,6 +14,7 @@ from astranb.core.errors import InputError
 from astranb.widgets.draft import Unfit
 from astranb.widgets.feed import unpack
 from astranb.widgets.magic import run_cell
+from astranb.widgets.session import background_of
 
 SMALL: dict[str, Any] = {"infra": "switch:gpus=4", "size": "4 KiB"}
 EVIL = '<img src=x onerror="alert(1)">'
@@ -163,6 +164,22 @@ def test_the_workbench_is_told_text_lines_and_data(editor: anb.Editor) -> None:
     sim.run()
     columns = unpack("where", answers_of(feed)["where"](feed, {"at_ps": 1})[1])
     assert columns["op"].tolist() == [0] * 4, "at the cursor, not now"
+    ask = answers_of(feed)["line_times"]
+    now, _ = ask(feed, {"at_ps": None, "path": False})
+    assert (now["path"], "working" in now, {row["path_ps"] for row in now["rows"]}) == (False, False, {-1})
+    background_of(feed.session).finish()
+    now, _ = ask(feed, {"at_ps": None})
+    if now.get("working"):
+        background_of(feed.session).finish()
+        now, _ = ask(feed, {"at_ps": None})
+    frame = sim.result.by_line()
+    inside = frame[frame["line"] > 0]
+    assert [row["path_ps"] for row in now["rows"]] == inside["path_ps"].tolist()
+    assert [row["block_ps"] for row in now["rows"]] == inside["block_ps"].tolist()
+    assert all(sum(row["states"].values()) == row["block_ps"] for row in now["rows"])
+    assert sum(row["path_ps"] for row in now["rows"]) + now["outside"]["path_ps"] == sim.result.time_ps
+    then, _ = ask(feed, {"at_ps": sim.now_ps // 2, "path": False})
+    assert sum(row["block_ps"] for row in then["rows"]) < sum(row["block_ps"] for row in now["rows"])
     meta, buffers = answers_of(feed)["chunks"](feed, {"at_ps": None, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: 0+1+2+3 of 4, final"
     columns = unpack("chunks", buffers)

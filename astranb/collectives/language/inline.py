@@ -289,9 +289,9 @@ class Inlined:
             number, sender = divmod(index % FIRST_SLOT, self._inside.ranks)
             message = buffers[index // FIRST_SLOT] + number * program.ranks + ranks[sender]
             new = np.where(index < FIRST_SLOT, new, message)
-            for name, of in _BUFFERS.items():
-                mine = buffer == of
-                place[mine], new[mine] = self._places.find(of, rank[mine], index[mine]).T
+            for name, kind in _BUFFERS.items():
+                mine = buffer == kind
+                place[mine], new[mine] = self._places.find(kind, rank[mine], index[mine]).T
                 if (place[mine] == _UNNAMED).any():
                     missing = self._group[int(rank[mine][place[mine] == _UNNAMED][0])]
                     what = "source" if name == "input" else "target"

@@ -108,9 +108,9 @@ def _defined(text: str, what: str, fits: Callable[[Any], bool]) -> Any:
     return defined[name]
 
 
-def is_contract(text: str | None) -> bool:
-    """Whether ``--collective`` names a contract of a file, ``FILE.py:CONTRACT``, instead of a collective."""
-    return text is not None and ".py:" in text
+def is_contract(collective: Any) -> bool:
+    """Whether it is a contract, or names one of a file (``FILE.py:CONTRACT``), instead of a collective."""
+    return collective is not None and (not isinstance(collective, str) or ".py:" in collective)
 
 
 def collective_of(text: Any) -> Any:

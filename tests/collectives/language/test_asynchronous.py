@@ -155,6 +155,7 @@ def test_what_cannot_be_posted(wrong, says):
         (lambda b: (b.compute(), b.warps(0, 8)), "has operations of its own"),
         (lambda b: (b.warps(0, 8), b.compute()), "whose warps have roles; let one of its roles do it"),
         (lambda b: b.sync(b.warps(0, 8)), "name two or more of its roles"),
+        (lambda b: b.warps(0, 8).product(128, 128, 64, (), b), "a role cannot compute a product"),
         (lambda b: b.sync(b.warps(0, 8), b), "name two or more of its roles"),
     ],
 )
