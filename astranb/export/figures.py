@@ -181,7 +181,7 @@ def skew_curve(frame: pd.DataFrame, *, title: str = "", dark: bool = False) -> A
             color=colours.lines[number % len(colours.lines)], alpha=0.15,
         )  # fmt: skip
         _curve(drawn, data, plain(str(label)), number, colours)
-    shown = [("", "$label"), ("mean time", "@took"), ("times together", "@slower")]
+    shown = [("", "$name"), ("mean time", "@took"), ("times together", "@slower")]
     drawn.add_tools(HoverTool(tooltips=shown))
     drawn.add_layout(drawn.legend[0], "right")
     return styled(drawn, colours)
