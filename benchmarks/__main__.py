@@ -29,6 +29,7 @@ from .explaining import explaining
 from .hostile import hostile
 from .kernels import kernels
 from .large import large
+from .prototyping import prototyping
 from .suggestions import suggestions
 from .sweeps import sweeps
 from .synthesis import synthesis
@@ -228,6 +229,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "sweeps": lambda row, _: sweeps(row),
     "timelines": lambda row, _: lod(row),
     "kernels": kernels,
+    "prototyping": prototyping,
     "traffic": traffic,
     "large": large,
     "hostile": lambda row, _: hostile(row),
@@ -235,7 +237,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "sweeps", "writing")
+_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "prototyping", "sweeps", "writing")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from typing import Final
 import pandas as pd
 
 import astranb as anb
-from astranb.collectives import Collective, Program
+from astranb.collectives import Collective, Program, lower
+from astranb.collectives.language.listing import in_order
 from astranb.core.units import size_bytes
 from scripts.algorithm_pictures import style
 
@@ -58,30 +59,51 @@ def timed(collective: str) -> pd.DataFrame:
     return found.frame()[_COLUMNS].dropna(subset=["time_ps"])
 
 
-def hops(program: Program) -> int:
-    """Return how many signals and loads between ranks follow one another, at most."""
-    depth, at = [0] * len(program.blocks), [0] * len(program.blocks)
-    loads = [False] * len(program.blocks)  # those that follow one another are under way at once
-    came: dict[object, list[int]] = defaultdict(list)
+def hops(program: Program, size: int, *, load: int = 1, fence: int = 0) -> int:
+    """Return how many signals, packets and loads between ranks follow one another, at most.
+
+    ``load`` and ``fence`` say what a load counts, and the wait of a signal for stores before it: with 2 for
+    each, the result is how often a line crosses the network, one after another.
+    """
+    order = in_order(program)
+    kind = program.name.partition("/")[0]
+    lines = iter(lower(program, kind=kind, size=size).ops["lines"].tolist())
+    moved = [[next(lines) > 0 for _ in program.blocks[b].operations] for b in order]
+    at, began, moves = ([0] * len(order) for _ in range(3))
+    stores = [False] * len(order)  # not acknowledged yet
+    came: dict[object, list[int]] = defaultdict(list)  # by semaphore, or chunk of packets
     moving = True
     while moving:
         moving = False
-        for b, block in enumerate(program.blocks):
+        for b, number in enumerate(order):
+            block = program.blocks[number]
             operations = block.operations
             while at[b] < len(operations):
                 operation = operations[at[b]]
+                packets = [chunk for chunk in operation.sources if chunk.buffer == "packets"]
+                signals = sorted(came[operation.semaphore])
+                if operation.kind == "wait" and len(signals) < operation.value:
+                    break
+                if any(chunk not in came for chunk in packets) and moved[b][at[b]]:
+                    break
                 if operation.kind == "wait":
-                    signals = sorted(came[operation.semaphore])
-                    if len(signals) < operation.value:
-                        break
-                    depth[b], loads[b] = max(depth[b], signals[operation.value - 1]), False
+                    began[b] = max(began[b], signals[operation.value - 1])
                 elif operation.kind == "signal" and operation.semaphore:
+                    if not operation.relaxed:
+                        began[b] = max(began[b], moves[b]) + fence * stores[b]
+                        stores[b] = False
                     away = operation.semaphore.rank != block.rank
-                    came[operation.semaphore] += [depth[b] + away] * operation.value
-                elif not loads[b] and any(chunk.rank != block.rank for chunk in operation.sources):
-                    depth[b], loads[b] = depth[b] + 1, True
+                    came[operation.semaphore] += [began[b] + away] * operation.value
+                elif moved[b][at[b]]:  # moves have no order among themselves: a loop over lines
+                    loaded = load * any(chunk.rank != block.rank for chunk in operation.sources)
+                    depth = max([began[b], *(came[chunk][0] for chunk in packets)]) + loaded
+                    moves[b] = max(moves[b], depth)
+                    for chunk in operation.targets:
+                        stores[b] |= chunk.rank != block.rank
+                        if chunk.buffer == "packets":
+                            came[chunk] = [depth + (chunk.rank != block.rank)]
                 at[b], moving = at[b] + 1, True
-    return max(depth)
+    return max(*began, *moves)
 
 
 def bytes_sent(program: Program) -> float:
@@ -104,11 +126,14 @@ def bytes_sent(program: Program) -> float:
     return max(sent)
 
 
-def hop_us(protocol: str) -> float:
-    """Simulate one hop on the machine of the bounds: a line to the next rank, and its signal."""
-    sim = anb.Simulation(MACHINES[0], Collective.of("send_recv", "128 B", "put", protocol=protocol))
+def crossing_us() -> float:
+    """Simulate how long a line takes to another GPU of the machine of the bounds."""
+    sim = anb.Simulation(MACHINES[0], Collective.of("send_recv", "128 B", "put"))
     sim.run()
-    return float(sim.result.time_ps / 1e6)
+    flights = sim.result.to_dataframe("flights")
+    data = flights[flights["kind"] == "store data"]
+    first = data[data["op"] == data["op"].iloc[0]]  # over each link of its route
+    return float((first["end_ps"].max() - first["start_ps"].min()) / 1e6)
 
 
 def bandwidth_gbps() -> float:
@@ -118,31 +143,30 @@ def bandwidth_gbps() -> float:
     return float(sim.engine.machine.links[0]["bandwidth_Bps"]) / 1e9 * line / (line + header)
 
 
-def bound(collective: str, algorithm: str, alpha: dict[str, float], bandwidth: float) -> None:
-    """Write a table: for each size the bound by hops and bytes beside the simulated time."""
-    program = Collective.of(collective, "1 MiB", algorithm, channels=2).program(_RANKS)
-    steps, sent = hops(program), bytes_sent(program)
-    packets = "LL" in anb.collectives.ALGORITHMS[collective, algorithm].protocols
+def bound(collective: str, algorithm: str, crossing: float, bandwidth: float) -> None:
+    """Write a table: for each size the bounds by latency and by bytes beside the simulated time."""
+    able = "LL" in anb.collectives.ALGORITHMS[collective, algorithm].protocols
     file = FOLDER / "data" / f"bound_{collective}_{algorithm}.csv"
     with file.open("w", encoding="utf-8", newline="") as to:
         table = csv.writer(to, lineterminator="\n")
-        table.writerow(
-            ["size", "hops", "bytes sent", "alpha x hops", "bytes / B", "bound", "simulated", "of it"]
-        )
+        heads = ["size", "crossings", "bytes sent", "latency", "bytes / B", "bound", "simulated", "of it"]
+        table.writerow(heads)
         for size in SIZES:
-            protocol = "LL" if packets and size == SIZES[0] else "Simple"
+            packets = able and size == SIZES[0]
+            protocol = "LL" if packets else "Simple"
             work = Collective.of(collective, size, algorithm, protocol=protocol)
             sim = anb.Simulation(MACHINES[0], work, record=False)
             sim.run()
             real = sim.result.time_ps / 1e6
-            flags = 2 if protocol == "LL" else 1  # half of a line of LL are flags
-            latency = steps * alpha[protocol]
-            transfer = flags * sent * size_bytes(size) / bandwidth / 1e3
-            whole = latency + transfer
-            shown = [f"{value:.2f} µs" for value in (latency, transfer, whole, real)]
-            table.writerow(
-                [f"{size}, {protocol}", steps, f"{sent:.3g} x size", *shown, f"{whole / real:.0%}"]
-            )
+            program = sim.engine.work.program(_RANKS, sim.engine.fabric.shape)
+            sent = bytes_sent(Collective.of(collective, size, algorithm, channels=2).program(_RANKS))
+            steps = hops(program, size_bytes(size), load=2, fence=2)
+            latency = steps * crossing
+            # Half of a line of LL are flags.
+            transfer = (2 if packets else 1) * sent * size_bytes(size) / bandwidth / 1e3
+            shown = [f"{value:.2f} µs" for value in (latency, transfer, max(latency, transfer), real)]
+            share = f"{max(latency, transfer) / real:.0%}"
+            table.writerow([f"{size}, {protocol}", steps, f"{sent:.3g} x size", *shown, share])
 
 
 def main(*, draw_only: bool) -> None:
@@ -161,11 +185,11 @@ def main(*, draw_only: bool) -> None:
             text = drawn.replace("</title>", f"</title>{style()}", 1)
             (FOLDER / "pictures" / f"{name}.svg").write_text(text + "\n", encoding="utf-8")
     if not draw_only:
-        alpha, bandwidth = {protocol: hop_us(protocol) for protocol in ("Simple", "LL")}, bandwidth_gbps()
-        print({protocol: f"{of:.2f} µs" for protocol, of in alpha.items()}, f"{bandwidth:.1f} GB/s")
+        crossing, bandwidth = crossing_us(), bandwidth_gbps()
+        print(f"{crossing:.2f} µs, {bandwidth:.1f} GB/s")
         for collective, algorithms in COMPARED.items():
             for algorithm in algorithms:
-                bound(collective, algorithm, alpha, bandwidth)
+                bound(collective, algorithm, crossing, bandwidth)
 
 
 if __name__ == "__main__":

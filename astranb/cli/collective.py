@@ -36,7 +36,9 @@ def add_commands(commands: Any) -> None:
     add_command(verbs, "list", "list all collectives and their algorithms", _list)
 
     read = add_command(verbs, "import", "summarise an algorithm's file, or refuse it", _import)
-    read.add_argument("file", help="MSCCL++ execution plan (.json) or MSCCL algorithm (.xml)")
+    read.add_argument(
+        "file", help="MSCCL++ execution plan (.json), MSCCL algorithm (.xml) or schedule of TACOS (.csv)"
+    )
 
     write = add_command(verbs, "export", "write an algorithm to a file", _export)
     write.add_argument("collective", help=_COLLECTIVE)
@@ -210,7 +212,7 @@ def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> A
     from astranb.collectives import Collective
 
     algorithm, collective = algorithm_of(args.algorithm), collective_of(args.collective)
-    count: int = ranks or getattr(collective, "ranks", None) or getattr(algorithm, "ranks", 4)
+    count = ranks or getattr(collective, "ranks", 0) or int(getattr(algorithm, "ranks", 4))
     size = None if is_contract(args.collective) else "1MiB"
     options = given(args, "protocol") | params_of(args)
     return Collective.of(collective, size, algorithm, channels=channels, **options).program(count)

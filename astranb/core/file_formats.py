@@ -170,6 +170,7 @@ _FORMATS: Final = (
         rb"\A\s*(?:\{\s*)?(?:[#%-][^\n]*\n\s*)*"
         rb"(?:\"?(?:name|description)\"?\s*:[^\n]*\n\s*){0,2}\"?(?:infrastructure|devices|instances)\"?\s*:",
     ),
+    _format("TACOS", "a schedule of TACOS", "give it as --algorithm", rb"\A\s*NPUs Count\s*,"),
     _format("MSCCL", "an MSCCL algorithm", "give it as --algorithm", _XML + rb"<algo\b"),
     _format(
         "NCCL topology",

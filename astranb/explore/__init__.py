@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ._estimate import estimate_step as estimate_step
     from ._fit import compare_to_measured as compare_to_measured
     from ._fit import preset_from as preset_from
+    from ._function_sweep import sweep as sweep
     from ._job_network import JobNetwork as JobNetwork
     from ._job_network import job_network as job_network
     from ._log_fit import FittedNumber as FittedNumber
@@ -104,6 +105,7 @@ __all__ = [
     "skew",
     "suggest",
     "survive",
+    "sweep",
     "synthesize",
 ]
 
@@ -158,6 +160,7 @@ __getattr__, __dir__ = lazy(
         "skew": "_skew",
         "suggest": "_plans",
         "survive": "_survive",
+        "sweep": "_function_sweep",
         "synthesize": "synthesis.synthesize",
     },
 )

@@ -48,7 +48,9 @@ _MOST_BINS = 512
 _loaded = False
 
 
-def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = "", dark: bool = False) -> Any:
+def latency_curve(
+    frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = "", x: str = "size_bytes", dark: bool = False
+) -> Any:
     """Draw time over size, both logarithmic, with one line for each algorithm and protocol.
 
     Parameters
@@ -58,6 +60,8 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
         them for one size each; rows without a time are left out.
     by : str
         The column whose values get a line each; by default ``algorithm`` and ``protocol``.
+    x : str
+        Another column of positive numbers instead of the size.
     dark : bool
         Colours for a dark background.
 
@@ -83,33 +87,34 @@ def latency_curve(frames: pd.DataFrame | Sequence[pd.DataFrame], *, by: str = ""
 
     table = frames if isinstance(frames, pd.DataFrame) else pd.concat(list(frames), ignore_index=True)
     keys = [by] if by else [name for name in ("algorithm", "protocol") if name in table]
-    for name in ("size_bytes", "time_ps", *keys):
+    for name in (x, "time_ps", *keys):
         if name not in table:
             raise InputError(f"no column {name!r}", where="latency_curve", hint=near(name, table.columns))
-    table = table.dropna(subset=["size_bytes", "time_ps"])
-    table = table[(table["size_bytes"] > 0) & (table["time_ps"] > 0)]
+    table = table.dropna(subset=[x, "time_ps"])
+    table = table[(table[x] > 0) & (table["time_ps"] > 0)]
+    what, written = ("size", format_bytes) if x == "size_bytes" else (x, str)
     if table.empty:
-        raise InputError("no row has a size and a time", where="latency_curve")
+        raise InputError(f"no row has a {what} and a time", where="latency_curve")
     colours = Colours.of(dark)
-    drawn = new_figure("Time over size", x_axis_type="log", y_axis_type="log")
-    drawn.xaxis.axis_label = "bytes of the larger buffer of a rank"
+    drawn = new_figure(f"Time over {what}", x_axis_type="log", y_axis_type="log")
+    drawn.xaxis.axis_label = "bytes of the larger buffer of a rank" if x == "size_bytes" else plain(x)
     drawn.yaxis.axis_label = "time (µs)"
     groups = table.groupby(keys, sort=False) if keys else [("", table)]
     for number, (key, rows) in enumerate(groups):
-        rows = rows.sort_values("size_bytes")  # noqa: PLW2901 - the same rows
+        rows = rows.sort_values(x)  # noqa: PLW2901 - the same rows
         data = {
-            "x": rows["size_bytes"].astype(float).tolist(),
+            "x": rows[x].astype(float).tolist(),
             "y": [float(ps) / 1e6 for ps in rows["time_ps"]],
-            "label": [format_bytes(int(size)) for size in rows["size_bytes"]],
+            "label": [written(int(size)) for size in rows[x]],
             "took": [format_time(int(ps)) for ps in rows["time_ps"]],
         }
         words = plain(", ".join(map(str, key)) if isinstance(key, tuple) else str(key)) or "time"
         _curve(drawn, data, words, number, colours)
-    sizes = sorted({int(size) for size in table["size_bytes"]})
+    sizes = sorted({int(size) for size in table[x]})
     every = max(1, -(-len(sizes) // 12))
     drawn.xaxis.ticker = FixedTicker(ticks=sizes[::every])
-    drawn.xaxis.major_label_overrides = {size: format_bytes(size) for size in sizes}
-    drawn.add_tools(HoverTool(tooltips=[("", "$name"), ("size", "@label"), ("time", "@took")]))
+    drawn.xaxis.major_label_overrides = {size: written(size) for size in sizes}
+    drawn.add_tools(HoverTool(tooltips=[("", "$name"), (what, "@label"), ("time", "@took")]))
     drawn.add_layout(drawn.legend[0], "right")
     return styled(drawn, colours)
 

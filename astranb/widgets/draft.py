@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from astranb.collectives import Collective, Problem, check_text, text_algorithm
+from astranb.collectives import Collective, Contract, Problem, check_text, text_algorithm
 from astranb.collectives.language.parameters import AlgorithmParameter, ParameterValue
 from astranb.collectives.language.text import text_parameters
 from astranb.core.errors import InputError
@@ -81,6 +81,12 @@ class Draft:
         return self.ranks if self.ranks <= MOST_RANKS else 8
 
     @property
+    def promise(self) -> str | Contract:
+        """The collective, or the contract of the notebook that has this name."""
+        contract = (self.names or {}).get(self.collective)
+        return contract if isinstance(contract, Contract) else self.collective
+
+    @property
     def parameters(self) -> tuple[AlgorithmParameter, ...]:
         """The parameters of the text's function that have plain values; it is not executed."""
         return (text_parameters(self.text, self.name) or ()) if self.made is None else ()
@@ -116,7 +122,7 @@ class Draft:
             return []
         found = check_text(
             self.text,
-            collective=self.collective,
+            collective=self.promise,
             ranks=self.checked_ranks,
             size=self.size,
             channels=self.channels,
@@ -155,8 +161,8 @@ class Draft:
         else:
             algorithm, params = self.made.algorithm, {}
         what = Collective.of(
-            self.collective,
-            self.size,
+            self.promise,
+            None if isinstance(self.promise, Contract) else self.size,
             algorithm,
             channels=self.channels,
             root=self.root,

@@ -34,6 +34,7 @@ SAMPLES: dict[str, str | bytes] = {
     "plan": '{"name": "p", "collective": "allreduce", "protocol": "LL", "inplace": true, "gpus": []}',
     "InfraGraph": "name: box\ndevices:\n- name: server\n",
     "MSCCL": '<!-- two\n ranks --><!-- by hand -->\n<algo name="a" ngpus="2"></algo>',
+    "TACOS": "NPUs Count,2\nLinks Count,2\nChunks Count,2\n",
     "NCCL topology": '<system version="1"><cpu numaid="0"/></system>',
     "lstopo": '<?xml version="1.0"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0"/>',
     "FlexFlow task graph": b"\x20\0\0\0\x1c\0\x30\0\x2c\0\x28\0" + bytes(60),
@@ -61,7 +62,7 @@ READERS = [
         {"layer table", *BINARY, *TASK_GRAPHS},
     ),
     (["run", "--network", "{network}", "--workload", "{layers}", "--system"], {"system 1.0"}),
-    (["collective", "import"], {"plan", "MSCCL"}),
+    (["collective", "import"], {"plan", "MSCCL", "TACOS"}),
     (
         ["chakra", "info"],
         {"gzip", "layer table", "SimAI workload", "Kineto trace", "execution trace", *TASK_GRAPHS},

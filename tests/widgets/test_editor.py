@@ -14,6 +14,7 @@ from astranb.core.errors import InputError
 from astranb.widgets.draft import Unfit
 from astranb.widgets.feed import unpack
 from astranb.widgets.magic import run_cell
+from astranb.widgets.session import background_of
 
 SMALL: dict[str, Any] = {"infra": "switch:gpus=4", "size": "4 KiB"}
 EVIL = '<img src=x onerror="alert(1)">'
@@ -163,6 +164,22 @@ def test_the_workbench_is_told_text_lines_and_data(editor: anb.Editor) -> None:
     sim.run()
     columns = unpack("where", answers_of(feed)["where"](feed, {"at_ps": 1})[1])
     assert columns["op"].tolist() == [0] * 4, "at the cursor, not now"
+    ask = answers_of(feed)["line_times"]
+    now, _ = ask(feed, {"at_ps": None, "path": False})
+    assert (now["path"], "working" in now, {row["path_ps"] for row in now["rows"]}) == (False, False, {-1})
+    background_of(feed.session).finish()
+    now, _ = ask(feed, {"at_ps": None})
+    if now.get("working"):
+        background_of(feed.session).finish()
+        now, _ = ask(feed, {"at_ps": None})
+    frame = sim.result.by_line()
+    inside = frame[frame["line"] > 0]
+    assert [row["path_ps"] for row in now["rows"]] == inside["path_ps"].tolist()
+    assert [row["block_ps"] for row in now["rows"]] == inside["block_ps"].tolist()
+    assert all(sum(row["states"].values()) == row["block_ps"] for row in now["rows"])
+    assert sum(row["path_ps"] for row in now["rows"]) + now["outside"]["path_ps"] == sim.result.time_ps
+    then, _ = ask(feed, {"at_ps": sim.now_ps // 2, "path": False})
+    assert sum(row["block_ps"] for row in then["rows"]) < sum(row["block_ps"] for row in now["rows"])
     meta, buffers = answers_of(feed)["chunks"](feed, {"at_ps": None, "buffer": "output"})
     assert meta["texts"][0] == "GPU0 output[0]: 0+1+2+3 of 4, final"
     columns = unpack("chunks", buffers)
@@ -294,7 +311,10 @@ def test_each_parameter_has_a_control_that_changes_it(monkeypatch: pytest.Monkey
     assert next(one for one in editor._page.parameters if one["name"] == "slices")["value"] == 16
     sim = editor.simulate()
     assert sim.engine.work.title == "broadcast/pipeline(share=0.33, slices=16)"
-    for what, words in (({"slice": 2}, "did you mean 'slices'"), ({"order": "middle"}, "use 'near' or 'far'")):
+    for what, words in (
+        ({"slice": 2}, "did you mean 'slices'"),
+        ({"order": "middle"}, "use 'near' or 'far'"),
+    ):
         assert words in wire.say(type="tune", what=what, seq=2)["error"]
     wire.say(type="tune", what={"slices": 0}, seq=3)
     assert "chunks must be at least 1" in editor.problems[0].text
@@ -330,6 +350,28 @@ def test_a_cell_sees_the_notebooks_variables_and_parameters(capsys: pytest.Captu
         run_cell(shell, line.replace("slices=2", "slice=2"), cell)
     with pytest.raises(InputError, match="'slices' is no parameter; write slices=16"):
         run_cell(shell, line.replace("slices=2", "slices"), cell)
+
+
+def test_a_cell_meets_a_contract_of_the_notebook(capsys: pytest.CaptureFixture[str]) -> None:
+    swap = anb.collectives.Contract(
+        name="swap",
+        inputs=lambda r: 1000 + 8 * r,
+        outputs=lambda r, n: 1000 + 8 * (n - 1 - r),
+        post=lambda r, k, n: {(n - 1 - r, 0)},
+    )
+    body = """wires = p.connections()
+for me in p.everyone:
+    block, there = me.block(), p.rank(p.ranks - 1 - me.number)
+    wires[me, there].send(block, me.input[0])
+    block.copy(wires[there, me].receive(block), me.output[0])
+"""
+    line = "mirrored --collective swap --infra switch:gpus=4"
+    run_cell(Notebook(swap=swap), line, body)
+    assert "mirrored: a correct swap on 4 ranks" in capsys.readouterr().out
+    with pytest.raises(Unfit, match=r"output\[1\] of rank 0 does not exist; the buffer has 1 chunk"):
+        run_cell(Notebook(swap=swap), line, body.replace("me.output[0]", "me.output[1]"))
+    with pytest.raises(InputError, match="unknown collective 'swap'"):
+        run_cell(Notebook(), line, body)
 
 
 def test_the_body_of_a_function_has_parameters_as_variables(capsys: pytest.CaptureFixture[str]) -> None:

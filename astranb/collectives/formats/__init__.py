@@ -1,4 +1,4 @@
-"""Files of algorithms: MSCCL++ execution plans and MSCCL algorithms, recognized by their contents."""
+"""Files of algorithms, recognized by their contents: MSCCL++ execution plans, MSCCL, schedules of TACOS."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from astranb.core.file_formats import names_format
 from .msccl_xml import read_msccl_xml, write_msccl_xml
 from .mscclpp import read_mscclpp, write_mscclpp
 from .plan import Plan
+from .tacos_csv import read_tacos
 
 __all__ = ["read_algorithm", "write_algorithm"]
 
 
-@names_format("plan", "MSCCL")
+@names_format("plan", "MSCCL", "TACOS")
 def read_algorithm(path: str | Path) -> Plan:
-    """Read an algorithm from a file: an MSCCL++ execution plan or an MSCCL algorithm.
+    """Read an algorithm from a file: an MSCCL++ execution plan, an MSCCL algorithm or a schedule of TACOS.
 
     Parameters
     ----------
     path : str or Path
-        JSON (MSCCL++) or XML (MSCCL), recognized by the contents.
+        JSON (MSCCL++), XML (MSCCL) or CSV (TACOS), recognized by the contents.
 
     Returns
     -------
@@ -33,7 +34,7 @@ def read_algorithm(path: str | Path) -> Plan:
     Raises
     ------
     InputError
-        The file cannot be read or is neither; the message names the element.
+        The file cannot be read or is none of them; the message names the element or line.
 
     Examples
     --------
@@ -56,15 +57,18 @@ def read_algorithm(path: str | Path) -> Plan:
     'all_gather'
     """
     data = contents(path)
-    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    begins = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = begins[:1]
+    if begins.startswith(b"NPUs Count"):
+        return read_tacos(path, data)
     if start == b"{":
         return read_mscclpp(path, data)
     if start == b"<":
         return read_msccl_xml(path, data)
     raise InputError(
-        "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML)",
+        "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML) nor a schedule of TACOS (CSV)",
         where=str(path),
-        hint="such a file begins with { or <",
+        hint="such a file begins with {, < or NPUs Count",
     )
 
 

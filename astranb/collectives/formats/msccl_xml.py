@@ -151,6 +151,9 @@ class _XmlReader:
 
     def _chunks(self, collective: str | None, gpus: list[Tag]) -> tuple[int, int]:
         whole = self.root.number("nchunksperloop", 1, MOST_CHUNKS)
+        if self.root.element.get("name") == "tacos" and whole % self.ranks:  # TACOS gives those of a rank
+            whole *= self.ranks
+            return whole // self.ranks, whole
         small = whole // self.ranks
         inputs = small if collective in ("all_gather", "gather") else whole
         outputs = small if collective in ("reduce_scatter", "scatter") else whole

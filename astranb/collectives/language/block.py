@@ -353,6 +353,9 @@ class Block:
         >>> [op.kind for op in block.operations]
         ['tile', 'move', 'move']
         """
+        if self.thread_block is not None:
+            hint = "let a whole thread block compute it"
+            raise InputError("a role cannot compute a product", where=self._where, hint=hint)
         tile = TileShape(rows, columns, k)
         if min(tile) < 1 or k % _STEP:
             hint = f"take positive numbers, and a multiple of {_STEP} for k"

@@ -35,6 +35,8 @@ class _MessageProgram(Protocol):
 
     def add_buffer(self, slots: int) -> int: ...
 
+    def is_first_wired(self) -> bool: ...
+
     @property
     def slice_number(self) -> int: ...
 
@@ -150,7 +152,7 @@ class Connection:
         self._wait_for_slot(block)
         if self._slots and self._program.protocol != "Simple":
             block.compute()
-        self._open = ChunkMessage(self, block, line_of_caller())
+        self._open = ChunkMessage(self, block, line_of_caller(), self._program.slice_number)
         return self._open
 
     def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
@@ -260,18 +262,17 @@ class Connection:
         """Return where the next chunk of the open message is stored."""
         assert self._open is not None  # noqa: S101 - it calls this
         part = self._open.chunks
-        place = self._part(self._sent, self._stored - part, part)
+        place = self._part(self._sent, self._stored - part, part, self._open.slice_number)
         self._stored += 1
         return place
 
-    def _part(self, message: int, chunks: int, part: int) -> Chunk:
+    def _part(self, message: int, chunks: int, part: int, of: int | None = None) -> Chunk:
         """Return the place of a chunk of a message; messages before it had so many chunks."""
         program, wires = self._program, self._wires
         if not self._slots:
-            index = chunks if wires.apart else message * wires.chunks
-            return Chunk(
-                self._target, "scratch", (index + part) * program.ranks + self._source, program.slice_number
-            )
+            number = (chunks if wires.apart else message * wires.chunks) + part
+            index = wires.first + number * program.ranks + self._source
+            return Chunk(self._target, "scratch", index, program.slice_number if of is None else of)
         if part >= wires.chunks:
             raise InputError(
                 f"a message of more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
@@ -312,11 +313,15 @@ class ChunkMessage:
         Whether it has been announced.
     line : SourceLine, optional
         Where it was begun.
+    slice_number : int
+        The slice of each chunk that was worked on then.
     """
 
-    def __init__(self, wire: Connection, block: _MessageBlock, line: SourceLine | None) -> None:
+    def __init__(
+        self, wire: Connection, block: _MessageBlock, line: SourceLine | None, slice_number: int
+    ) -> None:
         self._wire, self._block, self._first = wire, block, block.count
-        self.chunks, self.closed, self.line = 0, False, line
+        self.chunks, self.closed, self.line, self.slice_number = 0, False, line, slice_number
 
     def __enter__(self) -> Self:
         """Begin it."""
@@ -388,6 +393,7 @@ class Connections:
         self.depth = depth or program.cut.slots // program.cut.together
         self.chunks = chunks if depth else program.cut.together
         self._buffer: int | None = None
+        self._first = 0 if program.is_first_wired() else -1  # at the beginning of scratch
         self._made: dict[tuple[int, int], Connection] = {}
 
     @property
@@ -396,6 +402,13 @@ class Connections:
         if self._buffer is None:
             self._buffer = self.program.add_buffer(self.depth * self.chunks)
         return self._buffer
+
+    @property
+    def first(self) -> int:
+        """First index, in scratch, of the messages that have places of their own."""
+        if self._first < 0:
+            self._first = self.program.add_buffer(FIRST_SLOT)
+        return self._first
 
     def __getitem__(self, ends: tuple[_NumberedRank | int, _NumberedRank | int]) -> Connection:
         """Return the connection from one rank to another."""

@@ -9,12 +9,15 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from .block import Block
+from .buffer import Buffer
 from .fifo import FIRST_SENT, FIRST_SLOT
 from .operation import (
     BUFFER_NUMBERS,
+    BUFFERS,
     KIND_NUMBERS,
     OPERATION_COLUMNS,
     Chunk,
+    Chunks,
     Semaphore,
     pack_place,
     unpack_place,
@@ -64,21 +67,38 @@ class _InliningProgram(Protocol):
     def sent_before(self, rank: int, slice_number: int, count: int) -> int: ...
 
 
-def chunks_of(ends: Any, rank: int, place: int) -> list[Chunk] | None:
-    """Return the chunks that a call's ``source`` or ``target`` has for a rank; None if it has none."""
+def chunks_of(ends: Any, rank: int, place: int) -> np.ndarray | None:
+    """Return the chunks that a call's ``source`` or ``target`` has for a rank; None if it has none.
+
+    A chunk is a row of two: its place packed for channel 0, and its index.
+    """
     if callable(ends):
         found = ends(rank)
     elif isinstance(ends, Mapping):
         found = ends.get(rank)
     else:
         found = ends[place]
-    return None if found is None else _flat(found)
+    return None if found is None else np.concatenate([np.zeros((0, 2), np.int64), *_rows(found)])
 
 
-def _flat(found: Any) -> list[Chunk]:
+def _rows(found: Any) -> Iterator[np.ndarray]:
     if isinstance(found, Chunk):
-        return [found]
-    return [chunk for one in found for chunk in _flat(one)]
+        yield np.array([[pack_place(found.rank, 0, BUFFER_NUMBERS[found.buffer]), found.index]], np.int64)
+    elif isinstance(found, Chunks):
+        rows = np.empty((len(found.indices), 2), np.int64)
+        rows[:, 0] = pack_place(found.rank, 0, BUFFER_NUMBERS[found.buffer])
+        rows[:, 1] = found.indices
+        yield rows
+    elif isinstance(found, Buffer):
+        yield from _rows(found[:] if len(found) else ())
+    else:
+        for one in found:
+            yield from _rows(one)
+
+
+def _named(row: np.ndarray) -> Chunk:
+    rank, channel, buffer = unpack_place(int(row[0]))
+    return Chunk(rank, BUFFERS[buffer], int(row[1]), channel)
 
 
 class Places:
@@ -120,16 +140,18 @@ class Places:
             for r, chunks in zip(group, lists, strict=True):
                 if chunks is None:
                     continue
-                wrong = next((chunk for chunk in chunks if chunk.rank != r), None)
-                if wrong is not None:
+                wrong = np.flatnonzero(unpack_place(chunks[:, 0])[0] != r)
+                if len(wrong):
                     hint = f"{what}(rank) returns chunks of that rank"
-                    raise refuse(f"the {what} of rank {r} is {wrong}", hint)
-                if not chunks or len(chunks) % (need or len(chunks)):
+                    raise refuse(f"the {what} of rank {r} is {_named(chunks[wrong[0]])}", hint)
+                if not len(chunks) or len(chunks) % (need or len(chunks)):
                     hint = f"give {need}, or a multiple of {need}"
                     raise refuse(f"the {what} of rank {r} has {len(chunks)} chunks", hint)
-                if buffer == "output" and len(set(chunks)) < len(chunks):
-                    twice = Counter(chunks).most_common(1)[0][0]
-                    raise refuse(f"{twice} is a target twice", "name every target once")
+                if buffer == "output":
+                    once, times = np.unique(chunks, axis=0, return_counts=True)
+                    if len(once) < len(chunks):
+                        twice = _named(once[times > 1][0])
+                        raise refuse(f"{twice} is a target twice", "name every target once")
             lengths = {len(chunks) for chunks in lists if chunks is not None}
             if len(lengths) != 1:
                 found = " and ".join(map(str, sorted(lengths))) or "no"
@@ -145,23 +167,22 @@ class Places:
             _BUFFERS[buffer]: self._table(lists, count)
             for (buffer, lists), count in zip(given.items(), counts, strict=True)
         }
-        self.in_place = bool({*_all(given["input"])} & {*_all(given["output"])})
+        self.in_place = any(
+            one is not None and two is not None and bool(np.isin(one[:, 0], two[:, 0]).any())
+            for one, two in zip(given["input"], given["output"], strict=True)
+        )
 
-    def _table(self, lists: Sequence[list[Chunk] | None], count: int) -> np.ndarray:
+    def _table(self, lists: Sequence[np.ndarray | None], count: int) -> np.ndarray:
         table = np.full((len(lists), count * self.each, 2), _UNNAMED, np.int64)
         for row, chunks in zip(table, lists, strict=True):
-            for at, chunk in enumerate(chunks or ()):
-                row[at] = pack_place(chunk.rank, 0, BUFFER_NUMBERS[chunk.buffer]), chunk.index
+            if chunks is not None:
+                row[:] = chunks
         return table
 
     def find(self, buffer: int, rank: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Return packed places (of channel 0) and indices of the caller's chunks; negative: there is none."""
         found: np.ndarray = self._tables[buffer][rank, index]
         return found
-
-
-def _all(lists: Sequence[list[Chunk] | None]) -> Iterator[Chunk]:
-    return (chunk for chunks in lists for chunk in chunks or ())
 
 
 class Inlined:
@@ -268,9 +289,9 @@ class Inlined:
             number, sender = divmod(index % FIRST_SLOT, self._inside.ranks)
             message = buffers[index // FIRST_SLOT] + number * program.ranks + ranks[sender]
             new = np.where(index < FIRST_SLOT, new, message)
-            for name, of_name in _BUFFERS.items():
-                mine = buffer == of_name
-                place[mine], new[mine] = self._places.find(of_name, rank[mine], index[mine]).T
+            for name, kind in _BUFFERS.items():
+                mine = buffer == kind
+                place[mine], new[mine] = self._places.find(kind, rank[mine], index[mine]).T
                 if (place[mine] == _UNNAMED).any():
                     missing = self._group[int(rank[mine][place[mine] == _UNNAMED][0])]
                     what = "source" if name == "input" else "target"

@@ -159,6 +159,7 @@ class Program:
         self.slots: list[int] = []
         self._buffers: dict[int, set[int]] = {}
         self._wires: list[Connections] = []
+        self._wired: set[int] = set()  # channels with connections
         self.shared: dict[Semaphore, Block] = {}
         self._part = 0
         self._asked_chunks: int | None = None
@@ -263,6 +264,12 @@ class Program:
         """
         self._wires.append(Connections(self, depth, chunks, posted=posted))
         return self._wires[-1]
+
+    def is_first_wired(self) -> bool:
+        """Whether the current channel has had no connections before; from now on it has."""
+        first = self.channel not in self._wired
+        self._wired.add(self.channel)
+        return first
 
     def add_buffer(self, slots: int) -> int:
         """Give messages a buffer of some slots, in the current channel; return its first index."""

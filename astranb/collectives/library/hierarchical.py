@@ -47,8 +47,9 @@ def _boxes_and_rails(p: Program) -> tuple[list[range], list[range]]:
 def all_reduce_hierarchical(p: Program) -> None:
     (width, nodes), (boxes, rails) = _nodes(p), _boxes_and_rails(p)
     p.cut = Cut(slices=2 if (p.size or 0) >= _PIPELINED and nodes > 1 else 1)
-    # The thread blocks of three stages work on slices that follow one another; of one slice, the same blocks.
+    # Thread blocks of three stages work on slices that follow one another; on one slice, one block does all.
     scatter, between, gather = ("scatter", "between", "gather") if p.cut.slices > 1 else ("", "", "")
+    wide = "put" if p.cut.slices > 1 else "allpairs"
 
     def sums(r: int) -> Chunks:
         return p.scratch(r)[0:nodes]
@@ -59,7 +60,7 @@ def all_reduce_hierarchical(p: Program) -> None:
     for _ in p.slices():
         one = p.call("reduce_scatter", "get", ranks=boxes, source=p.input, target=sums, stage=scatter)
         two = p.call("all_reduce", by_nic, ranks=rails, source=sums, target=results, stage=between, after=one)
-        p.call("all_gather", "put", ranks=boxes, source=results, target=p.output, stage=gather, after=two)
+        p.call("all_gather", wide, ranks=boxes, source=results, target=p.output, stage=gather, after=two)
 
 
 @algorithm("all_gather", "hierarchical", "all-gather along each rail, then in each node")

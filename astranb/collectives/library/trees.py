@@ -171,6 +171,7 @@ def all_reduce_chain(p: Program) -> None:
     "slices follow one another down a chain that starts at the root, straight into the outputs",
     protocols=PROTOCOLS,
     stepwise=True,
+    any_chunks=True,
 )
 def broadcast_chain(p: Program) -> None:
     ready = [p.semaphore(r) for r in range(p.ranks)]
@@ -183,6 +184,7 @@ def broadcast_chain(p: Program) -> None:
     "two binary trees, each for every other chunk, below the root",
     protocols=PROTOCOLS,
     stepwise=True,
+    any_chunks=True,
 )
 def broadcast_double_tree(p: Program) -> None:
     for which, tree in enumerate(below(p.root, double_tree(p.ranks - 1))):
@@ -190,7 +192,13 @@ def broadcast_double_tree(p: Program) -> None:
         hand_down(p, tree, range(which, p.output_chunks, 2), ready)
 
 
-@algorithm("reduce", "chain", "partial sums of chunk after chunk go up a chain to the root", stepwise=True)
+@algorithm(
+    "reduce",
+    "chain",
+    "partial sums of chunk after chunk go up a chain to the root",
+    stepwise=True,
+    any_chunks=True,
+)
 def reduce_chain(p: Program) -> None:
     reduce_up(p, chain(p.ring(p.root)), range(p.output_chunks))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import gcd
@@ -270,14 +270,10 @@ class Extents:
             sizes = np.concatenate([layout.inputs[2], layout.outputs[2]])
             least, most = int(sizes.min(initial=sizes.max(initial=0))), int(sizes.max(initial=0))
             cut = 1 if layout.whole else self.program.width
-            return 0 < least == most and (cut == 1 or most % (cut * self.line_bytes) == 0)
+            return not self.program.weights and 0 < least == most and (cut == 1 or most % (cut * self.line_bytes) == 0)
         slices = self.parts * self.program.width
         each = -(-self.chunk_lines // self.program.width)
         return not self.program.weights and self.size == slices * each * self.line_bytes
-
-    def place(self, chunk: Chunk) -> int:
-        """Return the part of the collective's data that an input or output chunk is."""
-        return int(self._part(chunk.buffer, chunk.rank, chunk.index))
 
     def _part(self, buffer: str, rank: Any, index: Any) -> Any:
         """Return the part of the data that chunks of one buffer are: integers, or arrays of them."""
@@ -308,13 +304,12 @@ class Extents:
         lines = max(0, min(end - first, most))
         return lines, min(lines * self.line_bytes, max(0, self.size - first * self.line_bytes))
 
-    def of_chunk(self, chunk: Chunk) -> tuple[int, int]:
-        """Lines and bytes of an input or output chunk."""
-        if self.program.layout is None:
-            return self.of_part(self.place(chunk), chunk.channel)
-        row = np.array([[chunk.rank], [BUFFERS.index(chunk.buffer)], [chunk.index], [chunk.channel]])
-        lines, size = self.of_chunks(row)
-        return int(lines[0]), int(size[0])
+    def of_each(self, chunks: Iterable[Chunk]) -> dict[Chunk, tuple[int, int]]:
+        """Lines and bytes of input and output chunks."""
+        listed = list(dict.fromkeys(chunks))
+        rows = [(c.rank, BUFFERS.index(c.buffer), c.index, c.channel) for c in listed]
+        lines, size = self.of_chunks(np.array(rows, np.int64).reshape(-1, 4).T)
+        return dict(zip(listed, zip(lines.tolist(), size.tolist(), strict=True), strict=True))
 
     def of_chunks(self, chunks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lines and bytes of input and output chunks: rows of rank, buffer, index and channel."""
@@ -351,7 +346,7 @@ class Extents:
     def _fixed(self, chunk: Chunk, size: int) -> tuple[int, int]:
         """Return the lines and bytes of a chunk that a product reads or stores."""
         if chunk.buffer in ("input", "output"):
-            found = self.of_chunk(chunk)
+            found = self.of_each([chunk])[chunk]
             if found[1] != size:
                 raise ProgramError(
                     f"{chunk} has {found[1]:,} B, a product reads or stores {size:,} B there",
@@ -371,9 +366,8 @@ class Extents:
         """Determine the extent of every chunk that occurs; scratch has that of what is stored there."""
         known = {chunk: self._fixed(chunk, size) for chunk, size in self.program.fixed.items()}
         moves = [op for op in operations if op.kind == "move"]
-        for chunk in chain.from_iterable((*op.sources, *op.targets) for op in moves):
-            if chunk.buffer in ("input", "output") and chunk not in known:
-                known[chunk] = self.of_chunk(chunk)
+        moved = chain.from_iterable((*op.sources, *op.targets) for op in moves)
+        known = self.of_each(c for c in moved if c.buffer in ("input", "output")) | known
         open_moves = moves
         while open_moves:
             still_open = []
@@ -464,7 +458,9 @@ def _one_by_one(
     """Determine the extents operation by operation, with the error for the first that does not fit."""
     known = extents.settle([op for b in c.order for op in program.blocks[b].operations])
     rows = (Chunk(rank, BUFFERS[buffer], index, ch) for rank, buffer, index, ch in chunks.T.tolist())
-    found = [known.get(c) or extents.of_chunk(c) for c in rows]
+    listed = list(rows)
+    known |= extents.of_each(c for c in listed if c not in known)
+    found = [known[c] for c in listed]
     lines, size = np.array(found, np.int64).reshape(-1, 2).T
     return lines, size
 

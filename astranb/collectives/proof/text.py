@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from astranb.collectives.language.collective import COLLECTIVES
+from astranb.collectives.language.contract import Contract
 from astranb.collectives.language.parameters import ParameterValue, bind_parameters, check_values
 from astranb.collectives.language.program import Program
 from astranb.collectives.language.source import ProgramError, text_name
@@ -62,9 +63,9 @@ class Problem:
 def check_text(
     text: str,
     *,
-    collective: str = "all_reduce",
+    collective: str | Contract = "all_reduce",
     ranks: int = 8,
-    size: int | str = "64 KiB",
+    size: int | str | None = "64 KiB",
     channels: int | None = None,
     root: int = 0,
     protocol: str = "Simple",
@@ -86,7 +87,7 @@ def check_text(
     ----------
     text : str
     collective, size, channels, root, protocol
-        As for :func:`all_reduce`.
+        As for :meth:`Collective.of`; a :class:`Contract` has a size of its own.
     ranks : int
         The number of ranks to check it for.
     per_node : int, optional
@@ -125,7 +126,9 @@ def check_text(
     line 1: error: rank 0 block 0 operation 0 [wait semaphore 0 (1)] waits for 1, all signals together add 0
     """
     file = text_name(name, 0)
-    if collective in COLLECTIVES and COLLECTIVES[collective].silent:
+    if isinstance(collective, Contract):
+        size = None
+    elif collective in COLLECTIVES and COLLECTIVES[collective].silent:
         channels = 1  # as for ``barrier``
     values = dict(params or {})
     check_values(values)
@@ -140,7 +143,7 @@ def check_text(
         nonlocal first
         write, first = compiled(text, file, name, names)
         program = _written(wanted, write, values, ranks, per_node)
-        faults = verify(program, collective, root=root, most=_MOST_FAULTS)
+        faults = verify(program, wanted.name, root=root, most=_MOST_FAULTS)
         prefix = f"{program.name}: "
         return [
             Problem(lines[0], 1, fault.severity, fault.message.removeprefix(prefix), also=tuple(lines[1:]))

@@ -255,9 +255,8 @@ class _Proof:
             self.uneven = error  # reported if there is no other fault
             return
         self.empty = {chunk for chunk, (_, size) in sizes.items() if size == 0}
-        for chunk in _outputs(program, range(program.ranks)):
-            if extents.of_chunk(chunk)[1] == 0:
-                self.empty.add(chunk)
+        outputs = extents.of_each(_outputs(program, range(program.ranks)))
+        self.empty |= {chunk for chunk, (_, size) in outputs.items() if size == 0}
         self.memory.leave_out(self.empty)
 
     def _bounds(self) -> None:

@@ -257,15 +257,20 @@ class Walker:
         return self._before_request(at) if came is None else came
 
     def _before_post(self, at: Any) -> Any:
-        """A signal behind stores follows the last acknowledgement, the one before it, or its block."""
+        """A signal behind stores follows the last acknowledgement, the one before it, or its block.
+
+        Where as many are posted as may be, it follows the acknowledgement of an earlier one.
+        """
         ops, op, event, block = self._machine.ops, int(at["op"]), int(at["event"]), int(at["block"])
-        found = [
-            self._trace.last(event, kind=t.POST, block=block),
-            self._trace.last(event, resumes=block, time_ps=int(ops["started_ps"][op])),
-        ]
         moves = range(op - int(ops["before"][op]), op)
-        found += [self._trace.last(event, kind=t.RETURN, what=t.STORE, op=move) for move in moves]
-        before = max((one for one in found if one is not None), key=lambda one: int(one["event"]))
+        begun_ps = int(at["time_ps"]) - int(self._machine.gpus["fence_ps"][self._gpu(at)[1]])
+        before = self._trace.last(
+            event,
+            {"kind": t.POST, "block": block},
+            {"kind": t.RETURN, "what": t.SIGNAL, "block": block, "time_ps": begun_ps},
+            {"resumes": block, "time_ps": int(ops["started_ps"][op])},
+            *({"kind": t.RETURN, "what": t.STORE, "op": move} for move in moves),
+        )
         self._put(before["time_ps"], at["time_ps"], at, "fence", self._gpu(at))
         return before
 
@@ -273,14 +278,10 @@ class Walker:
         """A role goes on when another one has raised the semaphore in shared memory high enough."""
         op, event = int(at["op"]), int(at["event"])
         ops, needed = self._machine.ops, int(self._machine.ops["value"][op])
-        came = None
-        for kind in (t.ISSUE, t.POST):
-            raised = {"kind": kind, "semaphore": int(ops["semaphore"][op])}
-            one = self._trace.last(event, **raised)
-            while one is not None and one["value"] - ops["value"][one["op"]] >= needed:
-                one = self._trace.last(int(one["event"]), **raised)
-            if one is not None and one["value"] >= needed:
-                came = one
+        raised, kinds = int(ops["semaphore"][op]), ({"kind": t.ISSUE}, {"kind": t.POST})
+        came = self._trace.last(event, *kinds, semaphore=raised)
+        while came is not None and came["value"] - ops["value"][came["op"]] >= needed:
+            came = self._trace.last(int(came["event"]), *kinds, semaphore=raised)
         assert came is not None  # noqa: S101 - it has been woken
         self._put(came["time_ps"], at["time_ps"], at, "signal", self._gpu(at))
         return came

@@ -106,7 +106,8 @@ def _with_roles(blocks: Records, first: np.ndarray) -> np.ndarray:
     """Return rows of first roles, each followed by the other roles of its thread block."""
     roles = blocks["roles"][first]
     ends = np.cumsum(roles)
-    return np.repeat(first, roles) + np.arange(int(roles.sum())) - np.repeat(ends - roles, roles)
+    rows: np.ndarray = np.repeat(first, roles) + np.arange(int(roles.sum())) - np.repeat(ends - roles, roles)
+    return rows
 
 
 def use_sms(machine: CacheLineMachine, gpu: int, count: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from astranb.core.jit import Records
+from astranb.gpu import tables as t
 
 from .machine import CacheLineMachine
 from .state import CacheLineState
@@ -56,7 +57,10 @@ def spans(
         begun = _reached(engine.machine, since)
         begun = begun[ops["started_ps"][begun] >= 0]
     block = ops["block"][begun]
-    issued = np.where(ops["issued_ps"][begun] >= 0, ops["issued_ps"][begun], engine.now_ps)
+    # A signal behind stores is issued later: its block has gone on at once.
+    posted = (ops["kind"][begun] == t.NOTIFY) & (ops["before"][begun] > 0)
+    left = np.where(posted, ops["started_ps"][begun], ops["issued_ps"][begun])
+    issued = np.where(left >= 0, left, engine.now_ps)
     # Warps run ahead into the next move; a block is at one operation at a time.
     era = ops["block"][begun].astype(np.int64) * (engine.now_ps + 1)
     issued = np.maximum.accumulate(issued + era) - era
@@ -71,7 +75,7 @@ def spans(
     following = np.where(np.append(same, False), np.append(started[1:], -1), -1) if len(begun) else started
     next_start = np.where(is_last, blocks["ended_ps"][block], following)
     open_end = np.where(next_start >= 0, next_start, engine.now_ps)
-    drained = (ops["issued_ps"][begun] >= 0) & (open_end > issued)
+    drained = (left >= 0) & (open_end > issued)
     draining = np.full(int(drained.sum()), 3)
     waits = _rows(
         engine.machine, begun[drained], block[drained], draining, issued[drained], open_end[drained]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from astranb.core.errors import InputError
@@ -11,9 +12,10 @@ from astranb.core.units import bandwidth_Bps, format_bandwidth, format_time, tim
 from astranb.engine.critical_path import CriticalPath
 from astranb.engine.edits import Edit
 from astranb.engine.what_if import Change, factor_of
+from astranb.gpu import tables as t
 
 from .critical_path import WAITS, LinePath, LineSegment
-from .edits import read_edit
+from .edits import parameters, read_edit
 from .paths import resolve
 from .state import CacheLineState
 
@@ -27,9 +29,15 @@ _FIELDS = {
     "l2": ("L2",),
     "hbm": ("HBM",),
     "issue": ("issue",),
+    "fence": ("fence",),
+    "atomic": ("L2",),
 }
 """What may be changed, and the causes whose time follows it."""
 _LINK = ("bandwidth", "latency")
+_RUN_ONLY = ("up", "sms")
+"""What changes too much for an estimate: it is run."""
+_REBUILT = ("launch", "start")
+"""What is settled when a run begins: another run has it otherwise."""
 
 
 class LineQuestion:
@@ -52,6 +60,11 @@ class LineQuestion:
         self.path, self.value = path.strip(), str(value)
         head, _, self.field = self.path.rpartition(".")
         fabric, machine = engine.fabric, engine.machine
+        self.edit: Edit | None = None
+        self.signals = machine.ops["kind"] == t.NOTIFY
+        if self.field in _REBUILT:
+            hint = f"run sim.rebuilt({self.field}=...) beside it, and ask compare(sim, other)"
+            raise InputError(f"{self.field!r} is settled at the start of a run", where=path, hint=hint)
         if head in ("*->*", "gpu[*]"):
             self.kind = "link" if head == "*->*" else "gpu"
             self.rows = tuple(range(len(fabric.links) if self.kind == "link" else len(machine.gpus)))
@@ -66,7 +79,12 @@ class LineQuestion:
             place = resolve(head or path, fabric, machine)
             self.kind, self.rows = place.kind, place.rows
             if self.kind not in ("link", "gpu") or self.field not in _FIELDS:
-                read_edit(0, self.path, "1 ns", fabric, machine)  # reports what is wrong
+                if self.field not in _RUN_ONLY:
+                    read_edit(0, self.path, "1 ns", fabric, machine)  # reports what is wrong
+                self.edit = replace(read_edit(0, self.path, self.value, fabric, machine), at_ps=0)
+                found = {one.path: one.value for one in parameters(place, machine)}
+                self.now = found[self.edit.path]
+                return
         self.column = "bandwidth_Bps" if self.field == "bandwidth" else f"{self.field}_ps"
         self.was = [int(n) for n in machine.tables[f"{self.kind}s"][self.column][list(self.rows)]]
         self.lanes = 1 if head == "*->*" or self.field != "bandwidth" else len(self.rows)
@@ -77,25 +95,32 @@ class LineQuestion:
     @property
     def words(self) -> str:
         """What it is now, for a person."""
+        if self.edit is not None:
+            return self.now
         low, high = (min(self.was), max(self.was)) if self.lanes == 1 else (sum(self.was),) * 2
         show = format_bandwidth if self.field == "bandwidth" else format_time
         return show(low) if low == high else f"{show(low)} to {show(high)}"
 
     def edits(self) -> Iterator[Edit]:
         """What carries the change out."""
+        if self.edit is not None:
+            yield self.edit
+            return
         for number in sorted(set(self.new)):
             rows = tuple(row for row, new in zip(self.rows, self.new, strict=True) if new == number)
             yield Edit(0, self.path, self.value, self.kind, self.column, rows, number)
 
     def about(self, path: CriticalPath) -> Change:
-        """The change with an estimate from the critical path."""
+        """The change with an estimate from the critical path, where there can be one."""
+        if self.edit is not None:
+            return Change(self.path, self.value, self.words, path.time_ps, 0)
         return estimate(cast("LinePath", path), self)
 
 
 def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
     """Give what would shorten the critical path most, everything twice as fast."""
     weights: dict[str, int] = defaultdict(int)
-    cause_of = {cause: field for field, causes in _FIELDS.items() for cause in causes}
+    cause_of = {cause: field for field, causes in _FIELDS.items() if field != "atomic" for cause in causes}
     for segment in path.line_segments:
         field = cause_of.get(segment.cause)
         if field is not None:
@@ -123,7 +148,7 @@ def estimate(path: LinePath, question: LineQuestion) -> Change:
     for segment, after in zip(path.line_segments, following, strict=True):
         length = float(segment.end_ps - segment.start_ps)
         row = _row(segment, path)
-        if row in change and _depends(question.field, segment.cause, after):
+        if row in change and _depends(question, segment, after):
             was, new = change[row]
             on_path += segment.end_ps - segment.start_ps
             if question.field == "bandwidth":
@@ -139,8 +164,11 @@ def estimate(path: LinePath, question: LineQuestion) -> Change:
     )
 
 
-def _depends(field: str, cause: str, after: str) -> bool:
+def _depends(question: LineQuestion, segment: LineSegment, after: str) -> bool:
     """Whether a segment has the time of a field in it."""
+    field, cause = question.field, segment.cause
+    if field == "atomic":
+        return cause == "L2" and bool(question.signals[segment.op])
     missed = cause == "L2" and after in ("HBM queue", "HBM")
     if field == "l2":  # a line that missed pays for the L2 when it returns from memory
         return cause == "HBM" or (cause == "L2" and not missed)

@@ -108,29 +108,31 @@ def _defined(text: str, what: str, fits: Callable[[Any], bool]) -> Any:
     return defined[name]
 
 
-def is_contract(text: str | None) -> bool:
-    """Whether ``--collective`` names a contract of a file, ``FILE.py:CONTRACT``, instead of a collective."""
-    return text is not None and ".py:" in text
+def is_contract(collective: Any) -> bool:
+    """Whether it is a contract, or names one of a file (``FILE.py:CONTRACT``), instead of a collective."""
+    return collective is not None and (not isinstance(collective, str) or ".py:" in collective)
 
 
-def collective_of(text: str) -> Any:
+def collective_of(text: Any) -> Any:
     """Return what ``--collective`` names: a name, or a contract.
 
-    ``FILE.py:CONTRACT`` executes the Python file.
+    ``FILE.py:CONTRACT`` executes the Python file. A contract of this process is returned as it is.
     """
-    if not is_contract(text):
+    if not isinstance(text, str) or not is_contract(text):
         return text
     from astranb.collectives import Contract
 
     return _defined(text, "contract", lambda value: isinstance(value, Contract))
 
 
-def algorithm_of(text: str | None) -> Any:
+def algorithm_of(text: Any) -> Any:
     """Return what ``--algorithm`` names: a name, the content of a file, or a function.
 
-    ``FILE.py:FUNCTION`` executes the Python file.
+    ``FILE.py:FUNCTION`` executes the Python file. A function of this process is returned as it is.
     """
-    if text is not None and text.lower().endswith((".json", ".xml")):
+    if callable(text):
+        return text
+    if text is not None and text.lower().endswith((".json", ".xml", ".csv")):
         from astranb.collectives import read_algorithm
 
         return read_algorithm(text)

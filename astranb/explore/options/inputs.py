@@ -437,9 +437,12 @@ def _system_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
     """Return the infrastructure, without its failed links."""
-    from astranb.infragraph import resolve
+    from astranb.infragraph import Infra, resolve
 
-    return resolve(str(args.infra or default)).without(*(getattr(args, "down", None) or ()))
+    given = args.infra or default
+    return resolve(given if isinstance(given, Infra) else str(given)).without(
+        *(getattr(args, "down", None) or ())
+    )
 
 
 def _failures(args: argparse.Namespace) -> LinkFailures | None:

@@ -132,7 +132,7 @@ _GROUPS: Final = (
             ),
             _option(
                 "--algorithm",
-                "name of 'astranb collective list', a file PLAN.json (MSCCL++) or ALGO.xml (MSCCL), "
+                "name of 'astranb collective list', a file PLAN.json (MSCCL++), ALGO.xml (MSCCL) or SCHEDULE.csv (TACOS), "
                 "or a function FILE.py:FUNCTION (default: as the library chooses)",
                 {**_for(COLLECTIVE), **_EXCHANGE},
             ),

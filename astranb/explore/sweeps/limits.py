@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from astranb.explore.options.run_options import line_of, option_names
 
-from .points import is_document_key
+from .points import PROVE, is_document_key, is_parameter, option_words
 
 __all__ = ["command_of", "shares_of"]
 
@@ -65,13 +65,17 @@ def command_of(words: Row) -> tuple[str, list[str]]:
     ("astranb run --infra=dgx-h100 '--size=1 MiB'", ['link[0].latency = 1 us'])
     """
     known = option_names()
-    typed = {name: value for name, value in words.items() if name in known and not is_document_key(name)}
-    rest = [f"{name} = {value}" for name, value in words.items() if name not in typed]
+    options = option_words(words)
+    typed = {name: value for name, value in options.items() if name in known and not is_document_key(name)}
+    said = {PROVE, *typed, *filter(is_parameter, words)}
+    rest = [f"{name} = {value}" for name, value in words.items() if name not in said]
     return shlex.join(["astranb", "run", *line_of(typed, _written)]), rest
 
 
 def _written(value: Any) -> str:
     """Return a value as it is typed: files relative to where we are, if they are below."""
+    if callable(value):
+        return f"FILE.py:{getattr(value, '__name__', 'FUNCTION')}"
     text = str(value)
     here = str(Path.cwd()) + "/"
     return text.removeprefix(here)

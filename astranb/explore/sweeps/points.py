@@ -25,17 +25,34 @@ from astranb.explore.options.inputs import Subject, simulation_of, step_of
 from astranb.explore.options.model import NETWORK_OPTIONS, sharing_steps
 from astranb.explore.options.run_options import FILE_WORDS, options_of
 
+from .expressions import number_of
+
 if TYPE_CHECKING:
     from astranb.sim import Simulation
 
-__all__ = ["DONE", "ESTIMATE", "FAILED", "SweepPoint", "is_document_key", "run_points", "simulation_of_words"]
+__all__ = [
+    "DONE",
+    "ESTIMATE",
+    "FAILED",
+    "PROVE",
+    "SweepPoint",
+    "is_document_key",
+    "is_parameter",
+    "option_words",
+    "run_points",
+    "simulation_of_words",
+]
 
 ESTIMATE: Final = "estimate"
 """The fidelity of a step that is laid out in time, not simulated."""
+PROVE: Final = "prove"
+"""Given where the program of a point is verified before it is run: see :func:`astranb.explore.sweep`."""
 DONE: Final = "done"
 FAILED: Final = "failed"
 Words = Mapping[str, Any]
 
+_PARAMETER: Final = "params."
+_OBJECTS: Final = ("infra", "collective", "algorithm")
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]")
 
 
@@ -63,6 +80,24 @@ def is_document_key(name: str) -> bool:
     """Whether a name is a key in a file of ``run``, as ``system.preferred-dataset-splits``."""
     head, dot, _ = name.partition(".")
     return bool(dot) and head in FILE_WORDS
+
+
+def is_parameter(name: str) -> bool:
+    """Whether a name is a parameter of an algorithm's function, as ``params.slices``."""
+    return name.startswith(_PARAMETER)
+
+
+def option_words(words: Words) -> dict[str, Any]:
+    """Return what is given as options of ``run``: parameters of an algorithm are ``--param``.
+
+    Examples
+    --------
+    >>> option_words({"size": "1 MiB", "params.slices": 8, "link[0].latency": "1 us"})
+    {'size': '1 MiB', 'param': ['slices=8']}
+    """
+    options = {name: value for name, value in words.items() if not _is_path(name) and name != PROVE}
+    params = [f"{name.removeprefix(_PARAMETER)}={words[name]}" for name in words if is_parameter(name)]
+    return {**options, "param": [*options.get("param", ()), *params]} if params else options
 
 
 def content_hash(words: Words) -> str:
@@ -140,20 +175,33 @@ def subject_of(words: Words, *, record: bool = False) -> Subject:
     with _options(words) as args:
         subject = simulation_of(args, record=record, inspected=record)
     for name, value in words.items():
-        if _is_path(name) and not is_document_key(name):
+        if _is_path(name) and not is_document_key(name) and not is_parameter(name):
             subject.sim.set(name, value)
     return subject
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value is an object of this process: a function, a contract or an infrastructure."""
+    return value is not None and not isinstance(value, str)
 
 
 @contextmanager
 def _options(words: Words) -> Iterator[argparse.Namespace]:
     """Give the options of a point; their files with other values exist in this context."""
-    options = {name: value for name, value in words.items() if not _is_path(name)}
+    options = option_words(words)
+    objects = {name: options.pop(name) for name in _OBJECTS if _is_object(options.get(name))}
+    numbers: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, value in words.items():
-            if is_document_key(name):
+            if name.startswith("gpu.") and not Path(str(options.get("gpu", ""))).is_file():
+                numbers[name.removeprefix("gpu.")] = number_of(value)
+            elif is_document_key(name):
                 _change(options, name, value, Path(folder))
-        yield options_of(options)
+        args = options_of({**options, **dict.fromkeys(objects, "an object")})
+        vars(args).update(objects)
+        if numbers:
+            args.gpu = numbers if args.gpu is None else {"preset": args.gpu, **numbers}
+        yield args
 
 
 def simulation_of_words(words: Words) -> Simulation:
@@ -211,20 +259,34 @@ def _row(digest: str, words: Words) -> dict[str, Any]:
     began = perf_counter()
     row: dict[str, Any] = {"hash": digest, "status": DONE, "error": ""}
     try:
-        row |= _figures(words)
+        row |= _figures(words, row)
     except Exception as error:  # noqa: BLE001 - a point must not end the sweep, whatever is wrong with it
         what = str(error) if isinstance(error, AstranbError) else f"{type(error).__name__}: {error}"
         row |= {"status": FAILED, "error": " ".join(what.split())[:500]}
     return {**row, "seconds": perf_counter() - began}
 
 
-def _figures(words: Words) -> dict[str, Any]:
-    """Run one point and return its figures."""
+def _figures(words: Words, row: dict[str, Any]) -> dict[str, Any]:
+    """Run one point and return its figures; what is known before it runs is put in its row first."""
     if words.get("fidelity") == ESTIMATE:
         return _estimated(words)
     subject = subject_of(words)
+    if words.get(PROVE):
+        row |= _proof(subject)
     subject.run()
     return figures_of(subject)
+
+
+def _proof(subject: Subject) -> dict[str, Any]:
+    """Verify the program of a collective: whether it is correct, and its first fault."""
+    from astranb.collectives import verify
+
+    what, infra = subject.inputs.what, subject.inputs.infra
+    if infra is None:
+        raise InputError("only collectives are proved", where=PROVE, hint="leave it out")
+    flaws = verify(what, infra)
+    errors = [flaw for flaw in flaws if flaw.severity == "error"]
+    return {"proved": not errors, "fault": " ".join(str(errors[0]).split())[:500] if errors else ""}
 
 
 def figures_of(subject: Subject) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 
 from .columns import axis_columns, figure_columns, figure_text, unit_of, written_value
+from .expressions import number_of
 from .limits import command_of, shares_of
 from .points import DONE, ESTIMATE, FAILED, SweepPoint, simulation_of_words
 from .sensitivity import AxisEffect, axis_effects, with_distances
@@ -32,7 +34,7 @@ INFEASIBLE = "infeasible"
 
 
 @dataclass(frozen=True)
-class SweepResult:
+class SweepResult(Displayed):
     """What a sweep has found.
 
     Attributes
@@ -163,6 +165,50 @@ class SweepResult:
                 break
             found = (stage.fidelity or "", here, min(stage.keep, len(ended)))
         return found
+
+    def figure(self, *, dark: bool = False) -> Any:
+        """Draw time over size, or over another axis of ascending numbers, with a line for each of the others.
+
+        :func:`astranb.export.figures.show` shows it in a notebook, ``save`` writes it to a file.
+
+        Parameters
+        ----------
+        dark : bool
+            Colours for a dark background.
+
+        Returns
+        -------
+        bokeh.plotting.figure
+
+        Raises
+        ------
+        InputError
+            No axis has several ascending numbers, or no point has ended.
+        """
+        from astranb.export.figures import latency_curve
+
+        across = next((axis for axis in self.spec.axes if axis.ordered), None)
+        if across is None:
+            hint = "give an axis several numbers, as sizes=['64 KiB', '1 MiB']"
+            raise InputError("no axis has several ascending numbers", where="figure", hint=hint)
+        x = "size_bytes" if across.name == "size" else across.name
+        columns = axis_columns(self.spec, [point.axes for point in self.points])
+        table = self.frame()
+        # With every other axis at its only value, the lines need no names.
+        others = [one for one in columns if one.name != across.name and len(one.labels) > 1]
+        table["of"] = [
+            ", ".join(f"{one.name} {one.label(point)}" for one in others) or self.spec.name
+            for point in range(len(self.points))
+        ]
+        table[x] = [number_of(row.get(across.name)) for row in self.rows]
+        done = table[table["status"] == DONE]
+        if done.empty:
+            raise InputError("no point has ended", where="figure", hint="see the column error of frame()")
+        return latency_curve(done, by="of", x=x, dark=dark)
+
+    def __str__(self) -> str:
+        """As :meth:`text`."""
+        return self.text()
 
     def counts(self) -> dict[str, int]:
         """Return how many points have each status."""

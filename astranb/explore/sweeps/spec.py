@@ -16,7 +16,7 @@ from astranb.explore.options.run_options import option_names
 
 from .axes import SweepAxis, read_axes
 from .expressions import Expression
-from .points import ESTIMATE, is_document_key
+from .points import ESTIMATE, is_document_key, is_parameter
 
 __all__ = ["Objective", "SearchSpec", "SweepSpec", "SweepStage", "read_spec"]
 
@@ -212,7 +212,7 @@ def _check_names(top: DocumentNode, run: Mapping[str, Any], axes: list[SweepAxis
             raise top.get("run").error(f"there is no option {name[:40]!r}", near(name, known))
     for axis in axes:
         for name in axis.sets:
-            if name in known or name in braces or is_document_key(name) or "[" in name:
+            if name in known or name in braces or "[" in name or is_document_key(name) or is_parameter(name):
                 continue
             hint = near(name, [*known, *braces])
             raise _axis_node(top, axis, name).error(f"unknown axis {name[:40]!r}", hint)

@@ -499,6 +499,29 @@ def test_the_numbers_of_a_collective_that_astranb_has():
     assert proofs["ring"].rounding_text == "outputs are rounded at most 7 times (bf16, accumulated in fp32)"
 
 
+def right_in_place(collective, name, in_place):
+    contract = Contract.like(collective, "16 KiB", in_place=in_place)
+    program = Collective.of(contract, algorithm=name, channels=1).program(4)
+    return not any(flaw.severity == "error" for flaw in verify(program, contract.name))
+
+
+def test_which_algorithms_are_right_in_place():
+    """As users of NCCL call them: with the same pointer, or with a pointer into the larger buffer."""
+    ways = {
+        "all_reduce": True,
+        "all_gather": lambda r, k: 0 if k == r else None,
+        "reduce_scatter": lambda r, k: r,
+        "all_to_all": True,
+    }
+    right = {
+        (a.collective, a.name): right_in_place(a.collective, a.name, ways[a.collective])
+        for a in anb.collectives.algorithms()
+        if a.collective in ways
+    }
+    wrong = {key for key, fine in right.items() if not fine}
+    assert wrong == {key for key in right if key[0] == "all_to_all"} | {("all_reduce", "allpairs_oneshot")}
+
+
 @pytest.mark.parametrize(
     "arguments,message",
     [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.collectives import Collective, Problem, check_text, text_algorithm, verify
+from astranb.collectives import Collective, Contract, Problem, check_text, text_algorithm, verify
 from astranb.core.errors import InputError
 from astranb.widgets.editor import EXAMPLE as TWO_SHOT
 
@@ -220,3 +220,26 @@ def test_an_error_while_it_runs_names_its_line_in_python_too():
     with pytest.raises(InputError, match="is read, but never written") as caught:
         anb.Simulation("switch:gpus=2", Collective.of("barrier", 1, algorithm, channels=1))
     assert "gap line 2" in str(caught.value)
+
+
+SHIFTED = """
+wires = p.connections()
+for me in p.everyone:
+    block = me.block()
+    wires[me, me.right].send(block, me.input[0])
+    block.copy(wires[me.left, me].receive(block), me.output[0])
+"""
+
+
+def test_a_text_is_checked_against_a_contract():
+    def shift(by):
+        return Contract(
+            inputs=lambda r, n: 512 * (r + 1),
+            outputs=lambda r, n: 512 * ((r - by) % n + 1),
+            post=lambda r, k, n: {((r - by) % n, 0)},
+        )
+
+    assert check_text(SHIFTED, collective=shift(1), ranks=4) == []
+    problems = check_text(SHIFTED, collective=shift(2), ranks=4)
+    assert "rank 2 input[0] is missing; rank 3 input[0] should not be in it" in str(problems[0])
+    assert problems[0].line == 6

@@ -28,6 +28,48 @@ def made(size="64 KiB", algorithm="allpairs", protocol="Simple", kind="all_reduc
     return anb.Simulation(infra, Collective.of(kind, size, algorithm, protocol=protocol), **rest)
 
 
+def made_of(kind, size, function, infra="dgx-h100", **rest):
+    """A run of a program that is given as a function."""
+    return anb.Simulation(infra, Collective.of(kind, size, function), **rest)
+
+
+def posting(p, *, slices=8):
+    """A chain whose signals are posted behind their stores, while the block goes on."""
+    p.chunks(slices)
+    came = {me.number: me.semaphore() for me in p.everyone}
+    for me in p.everyone:
+        block = me.block()
+        if me.number == 0:
+            block.copy(me.input[:], me.output[:])
+        for k in range(slices):
+            if me.number:
+                block.wait(came[me.number])
+            if me.number < p.ranks - 1:
+                after = p.rank(me.number + 1)
+                block.put_signal(
+                    (me.output if me.number else me.input)[k], after.output[k], came[after.number]
+                )
+
+
+def playing_roles(p):
+    """A chain in which some warps of each block move, and others signal."""
+    p.chunks(2)
+    came = {me.number: me.semaphore() for me in p.everyone}
+    for me in p.everyone:
+        block = me.block(warps=16)
+        mover, poster = block.warps(0, 12), block.warps(12, 16)
+        if me.number == 0:
+            mover.copy(me.input[:], me.output[:])
+        else:
+            mover.wait(came[me.number])
+        if me.number < p.ranks - 1:
+            after = p.rank(me.number + 1)
+            mover.put((me.output if me.number else me.input)[:], after.output[:])
+            mover.fence()
+            block.sync(mover, poster)
+            poster.signal(came[after.number])
+
+
 CASES = st.sampled_from(
     [(kind, name, p) for (kind, name), a in ALGORITHMS.items() for p in a.protocols if name != "hierarchical"]
 )

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import astranb as anb
-from astranb.collectives import Collective, verify
+from astranb.collectives import ALGORITHMS, Algorithm, Collective, verify
 from astranb.core.errors import Deadlock, InputError
+from astranb.engine.cacheline import Graph
 from astranb.engine.cacheline.rules import check
 from astranb.gpu import preset
 from astranb.gpu import tables as t
 from astranb.net import Network
+from astranb.workload.kernels import Product
 from tests.engine.cacheline.support import NETWORKS, check_path
 
 
@@ -266,6 +268,40 @@ def test_events_of_posted_signals_are_named():
     assert "a signal leaves behind the stores" in sim.narrate()
     with pytest.raises(InputError, match="did you mean 'post'"):
         sim.break_on("pots")
+
+
+def test_a_copy_engine_posts_too():
+    def write(p):
+        arrived = [p.semaphore(rank) for rank in range(p.ranks)]
+        for me in p.everyone:
+            engine, block = p.engine(me.number), me.block()
+            for you in me.others:
+                engine.put_signal(me.input[0], you.output[me.number], arrived[you.number])
+            block.copy(me.input[0], me.output[me.number])
+            block.wait(arrived[me.number], p.ranks - 1)
+
+    sim = made(write)
+    assert verify(Collective.of("all_gather", 4096, write, channels=1).program(3), "all_gather") == []
+    sim.run()
+    check_path(sim)
+    assert len(signals(sim)) == 6
+
+
+def test_roles_run_beside_kernels(monkeypatch):
+    """In a workload: the roles of a thread block begin when what is before them has ended."""
+    monkeypatch.setitem(ALGORITHMS, ("all_gather", "ring"), Algorithm("all_gather", "ring", "", relay))
+    collective = Collective.of("all_gather", "24 KiB", "ring", channels=1)
+    work = Graph.beside([Product(256, 256, 256)], collective, first="kernels", ranks=3)
+    sim = anb.Simulation("switch:gpus=3", work)
+    start = {name: np.array(table) for name, table in sim.engine.machine.tables.items()}
+    while not sim.finished:
+        sim.step(5_000)
+        check(sim.engine.machine.tables, start)
+    blocks = sim.engine.machine.blocks
+    roles = np.flatnonzero(blocks["role"] > 0)
+    assert len(roles) == len(blocks[blocks["warps"] == 12]) == 12  # three ranks, four channels
+    assert (blocks["sm"][roles] == blocks["sm"][roles - 1]).all()
+    assert (blocks["started_ps"][roles] == blocks["started_ps"][roles - 1]).all()
 
 
 @BOTH

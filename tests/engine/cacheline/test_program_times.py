@@ -10,7 +10,7 @@ from astranb.core.errors import InputError
 from astranb.engine.cacheline.program_times import OUTSIDE
 from astranb.engine.cacheline.time_classes import BLOCK_COLUMNS
 from astranb.gpu import tables as t
-from tests.engine.cacheline.support import CASES, made
+from tests.engine.cacheline.support import CASES, check_path, made, made_of, playing_roles, posting
 
 
 def check_conserved(sim):
@@ -45,10 +45,22 @@ def test_time_by_line_is_all_the_time(case, size, part):
         check_conserved(sim)
 
 
+@pytest.mark.parametrize("program", [posting, playing_roles])
+def test_signals_that_are_posted_and_roles_are_counted_once(program):
+    sim = made_of("broadcast", "16 KiB", program, record=False)
+    sim.run()
+    check_conserved(sim)
+    check_path(sim)
+    for part in (0.1, 0.3, 0.5, 0.7, 0.9):
+        past = sim.fork()
+        past.goto(int(sim.now_ps * part))
+        check_conserved(past)
+
+
 def test_a_block_in_a_fence_is_at_the_line_that_the_source_shows():
     """Of every line, the time spent there is the time for which ``where`` says that blocks are at it."""
     sim = made("8 KiB", "allpairs", record=False)
-    seen = {}
+    seen: dict[int, int] = {}
     before_ps = 0
     at = np.zeros(0, np.int64)
     while not sim.finished:
@@ -74,7 +86,7 @@ def test_the_path_is_divided_by_the_lines_of_its_segments():
     assert frame.iloc[-1]["line"] == 0
     path = sim.critical_path()
     source = sim.source
-    here = {}
+    here: dict[int, int] = {}
     for segment in path.line_segments:
         line = int(source.line[segment.op]) if segment.op >= 0 else 0
         here[line] = here.get(line, 0) + segment.end_ps - segment.start_ps

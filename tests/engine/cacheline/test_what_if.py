@@ -1,9 +1,11 @@
 """What would help: exact answers are runs, estimates keep their bound."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from astranb.core.errors import InputError
-from tests.engine.cacheline.support import LINK, made
+from astranb.core.errors import Deadlock, InputError
+from tests.engine.cacheline.support import CASES, LINK, made, made_of, posting
 
 
 def test_an_exact_answer_is_a_run_with_the_change(done):
@@ -57,6 +59,76 @@ def test_estimates_and_their_bound_hold(algorithm, protocol):
             assert change.estimate_ps == pytest.approx(change.exact_ps, rel=0.08), change
 
 
+FIELDS = (
+    "*->*.latency", "*->*.bandwidth", "gpu[*].noc", "gpu[*].l2", "gpu[*].hbm", "gpu[*].issue", "gpu[*].fence",
+    "gpu[*].atomic", "gpu[2].fence", f"{LINK}.latency", "gpu[1].hbm",
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    case=CASES,
+    size=st.integers(200, 12_000),
+    path=st.sampled_from(FIELDS),
+    factor=st.sampled_from(["x0.25", "x0.5", "x2", "x3"]),
+)
+def test_no_run_is_shorter_than_the_bound_of_its_estimate(case, size, path, factor):
+    kind, name, protocol = case
+    try:
+        sim = made(size, name, protocol, kind, record=False)
+    except InputError:
+        return  # it does not fit the infrastructure
+    sim.run()
+    try:
+        change = sim.what_if(path, factor)
+    except InputError as error:
+        assert "is 0 here" in str(error)  # noqa: PT017
+        return
+    assert change.at_least_ps <= change.exact_ps, change
+    assert change.at_least_ps <= change.estimate_ps, change
+
+
+@pytest.mark.parametrize("value", ["x0.5", "x2", "200 ns"])
+def test_fences_of_signals_that_are_posted_are_asked_about(value):
+    sim = made_of("broadcast", "16 KiB", posting, record=False)
+    sim.run()
+    change = sim.what_if("gpu[*].fence", value)
+    assert change.on_path_ps > 0
+    assert change.at_least_ps <= change.exact_ps
+    assert change.estimate_ps == pytest.approx(change.exact_ps, rel=0.1), change
+    one = sim.what_if("gpu[3].fence", value)
+    assert one.at_least_ps <= one.exact_ps
+    other = made_of("broadcast", "16 KiB", posting)
+    was = int(other.engine.machine.gpus["fence_ps"][3])
+    other.set("gpu[3].fence", f"{int(was * float(value[1:]))} ps" if value.startswith("x") else value)
+    other.run()
+    assert one.exact_ps == other.result.time_ps
+
+
+def test_everything_that_can_be_set_can_be_asked(done):
+    """Where there is no estimate there is a run; what is settled at the start is refused in a line."""
+    for object_ in ("gpu[3]", LINK):
+        for parameter in done.parameters(object_):
+            name = parameter.path.rpartition(".")[2]
+            value = {"sms": "8", "up": "yes"}.get(name, "x0.5")
+            try:
+                change = done.what_if(f"{object_}.{name}", value)
+            except InputError as error:
+                assert "is 0 here" in str(error)  # noqa: PT017
+                continue
+            other = made()
+            if name in ("sms", "up"):
+                assert change.estimate_ps is None
+                assert change.was == parameter.value
+                other.set(f"{object_}.{name}", value)
+                other.run()
+                assert change.exact_ps == other.result.time_ps
+            else:
+                assert change.estimate_ps is not None
+    with pytest.raises(Deadlock):
+        done.what_if(f"{LINK}.up", "no")
+
+
 def test_the_table_of_changes_is_sorted_and_says_what_is_an_estimate(done):
     table = done.what_if()
     times = [row.estimate_ps for row in table]
@@ -73,6 +145,10 @@ def test_the_table_of_changes_is_sorted_and_says_what_is_an_estimate(done):
     [
         ("gpu[*].latency", "x2", "cannot be changed"),
         ("gpu[1].sm.0.issue", "x2", "cannot be changed"),
+        ("gpu[1].poll", "x2", "cannot be changed"),
+        ("gpu[1].sms", "x2", "a number of SMs must be 1 to 132"),
+        ("launch", "none", "rebuilt.launch"),
+        ("gpu[3].start", "1 us", "rebuilt.start"),
         ("gpu[99].hbm", "x2", "99"),
         (f"{LINK}.bandwidth", "x0", "no factor"),
         (f"{LINK}.bandwidth", "0", "positive|cannot be 0|bandwidth"),
