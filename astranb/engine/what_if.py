@@ -44,7 +44,8 @@ class Change(Displayed):
     at_least_ps : int or None
         The run cannot become shorter than this: the same path with the change and without
         any wait for others. It holds while reads hit and miss the same caches, and messages
-        take the same routes.
+        take the same routes; packets (LL, LL128) may be found at another try, so that there it
+        is a guess: about one answer in fifty was shorter.
     exact_ps : int or None
         EXACT time with the change, of a run of its own; None where it has not been run.
     causes : tuple of (str, int, int)

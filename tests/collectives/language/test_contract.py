@@ -177,6 +177,9 @@ def test_the_parts_of_a_buffer_have_names():
             r"two outputs of rank 0 share the memory of input\[0\]",
         ),
         ({"dtype": "fp32", "inputs": lambda r: 4095}, "a chunk of 4,095 B has no whole number of fp32"),
+        ({"in_place": {3: 0}}, r"output\[3\], which in_place names, does not exist on any rank; .* 0 to 0"),
+        ({"busbw": lambda n: 1 / (n - 2)}, r"busbw\(2\): ZeroDivisionError"),
+        ({"busbw": lambda n: "half"}, r"busbw\(2\) returns 'half'"),
         ({"ranks": 3}, "it is for 3 ranks, not 2; use an infrastructure with 3 GPUs"),
     ],
 )
@@ -203,6 +206,7 @@ def test_what_cannot_be_met_is_refused_with_its_line(changes, message):
         ({"dtype": "fp32", "accumulate": "bf16"}, "fp32 cannot be accumulated in bf16"),
         ({"dtype": "bf16", "accumulate": "int32"}, "bf16 cannot be accumulated in int32"),
         ({"ranks": 0}, "ranks must be at least 1"),
+        ({"busbw": "half"}, "busbw must be a number, got 'half'"),
     ],
 )
 def test_what_no_contract_can_be_is_refused(changes, message):

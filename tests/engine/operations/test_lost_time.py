@@ -33,7 +33,7 @@ def test_lost_times_add_up_and_are_those_of_the_ranks(events, congestion):
         assert cause["idle"][rank] == row["idle_ps"]
     frame = sim.lost_time()
     assert frame["time_ps"].tolist() == [sim.result.time_ps] * 6
-    assert list(frame.columns[2:]) == [f"{name}_ps" for name in LOSSES]
+    assert list(frame.columns[2:]) == [f"{name.replace(' ', '_')}_ps" for name in LOSSES]
 
 
 def test_waiting_for_the_slow_rank_is_not_moving_data():
