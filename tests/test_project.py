@@ -43,7 +43,6 @@ TOP = {"__init__", "__main__"}
 
 LONGER_THAN_800_LINES = {
     "collectives/formats/mscclpp.py": "reads and writes one format",
-    "engine/cacheline/rules.py": "the rules of every table of one machine",
     "sim/simulation.py": "every verb of the one Simulation, with its documentation",
 }
 """Files of the package that may be longer, each with the reason."""
