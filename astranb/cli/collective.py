@@ -43,7 +43,11 @@ def add_commands(commands: Any) -> None:
     write = add_command(verbs, "export", "write an algorithm to a file", _export)
     write.add_argument("collective", help=_COLLECTIVE)
     write.add_argument("--algorithm", help=_ALGORITHM)
-    write.add_argument("--ranks", type=int, required=True, metavar="N", help="number of ranks")
+    write.add_argument("--ranks", type=int, metavar="N", help="number of ranks (or give --infra)")
+    write.add_argument(
+        "--infra", help="read it back, and simulate program and file here: what the file costs"
+    )
+    write.add_argument("--size", help="with --infra: bytes in a rank's larger buffer (default: 1MiB)")
     write.add_argument("--channels", type=int, metavar="N", help="sets of thread blocks (default: 1)")
     write.add_argument("--protocol", help=_PROTOCOL)
     _add_param(write)
@@ -110,8 +114,18 @@ def _import(args: argparse.Namespace) -> Report:
 
 
 def _export(args: argparse.Namespace) -> Report:
-    from astranb.collectives import write_algorithm
+    from astranb.collectives import Collective, write_algorithm
 
+    if args.infra is not None:
+        from astranb.explore import export_algorithm
+
+        parts = given(args, "channels", "protocol") | params_of(args)
+        what = collective_of(args.collective)
+        collective = Collective.of(what, args.size or "1MiB", algorithm_of(args.algorithm), **parts)
+        found = export_algorithm(args.infra, collective, args.output)
+        return Report(found.document(), str(found).splitlines())
+    if args.ranks is None:
+        raise InputError("give --ranks or --infra", where="collective export", hint="as --ranks 8")
     notes = list(write_algorithm(_program(args, args.ranks, channels=args.channels or 1), args.output))
     document = {"file": args.output, "notes": notes}
     return Report(document, notes=[f"{args.output}: {note}" for note in notes])

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from ._ensemble import ensemble as ensemble
     from ._estimate import StepEstimate as StepEstimate
     from ._estimate import estimate_step as estimate_step
+    from ._exported import Exported as Exported
+    from ._exported import export_algorithm as export_algorithm
     from ._fit import compare_to_measured as compare_to_measured
     from ._fit import preset_from as preset_from
-    from ._function_sweep import sweep as sweep
     from ._job_network import JobNetwork as JobNetwork
     from ._job_network import job_network as job_network
     from ._log_fit import FittedNumber as FittedNumber
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from ._skew import Skew as Skew
     from ._skew import skew as skew
     from ._survive import survive as survive
+    from .sweeps.function_sweep import sweep as sweep
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
     from .synthesis.condition import Condition as Condition
@@ -65,6 +67,7 @@ __all__ = [
     "Condition",
     "Diagnosis",
     "Ensemble",
+    "Exported",
     "FittedNumber",
     "Interval",
     "Iteration",
@@ -93,6 +96,7 @@ __all__ = [
     "diagnose",
     "ensemble",
     "estimate_step",
+    "export_algorithm",
     "fit_log",
     "job_network",
     "joined_logs",
@@ -120,6 +124,7 @@ __getattr__, __dir__ = lazy(
         "Condition": "synthesis.condition",
         "Diagnosis": "_diagnose",
         "Ensemble": "_ensemble",
+        "Exported": "_exported",
         "FittedNumber": "_log_fit",
         "Interval": "_ensemble",
         "JobNetwork": "_job_network",
@@ -148,6 +153,7 @@ __getattr__, __dir__ = lazy(
         "diagnose": "_diagnose",
         "ensemble": "_ensemble",
         "estimate_step": "_estimate",
+        "export_algorithm": "_exported",
         "fit_log": "_log_fit",
         "job_network": "_job_network",
         "joined_logs": "_logs",
@@ -160,7 +166,7 @@ __getattr__, __dir__ = lazy(
         "skew": "_skew",
         "suggest": "_plans",
         "survive": "_survive",
-        "sweep": "_function_sweep",
+        "sweep": "sweeps.function_sweep",
         "synthesize": "synthesis.synthesize",
     },
 )

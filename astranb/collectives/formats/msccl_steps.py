@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -47,6 +47,7 @@ class Step:
     received: Message | None = None
     sent: Message | None = None
     count: int = 1
+    order: int = 0  # among the steps of its block of the program
 
     def __str__(self) -> str:
         """Format it as the element of the file."""
@@ -69,6 +70,7 @@ class BlockSteps:
 
     def __init__(self, first: Thread) -> None:
         self._first = first
+        self._count = 0
         self._writer: dict[Place, Step] = {}
         self._readers: dict[Place, list[Step]] = {}
         self._barrier: Step | None = None  # all later steps follow this one
@@ -127,9 +129,11 @@ class BlockSteps:
         for item in waits:
             item.awaited = True
             self._known[thread.number, item.thread.number] = item.number
+        self._count += 1
         for item in waits[:-1]:
-            thread.steps.append(Step("nop", thread, len(thread.steps), after=item))
+            thread.steps.append(Step("nop", thread, len(thread.steps), after=item, order=self._count))
         item = Step(kind, thread, len(thread.steps), source, target, waits[-1] if waits else None)
+        item.order = self._count
         thread.steps.append(item)
         self._last[thread.number] = item
         return item
@@ -142,6 +146,8 @@ def group(threads: list[Thread], ends: Iterable[tuple[Thread, Thread]]) -> None:
     the other end of each connection, and those that they wait for, are joined alike: then the second can
     begin when the first can, and nobody waits for more than the program's own signal says.
     """
+    for thread in threads:
+        thread.steps = list(_wait_first(thread.steps))
     joined = {
         id(item): (before, item)
         for thread in threads
@@ -181,6 +187,48 @@ def group(threads: list[Thread], ends: Iterable[tuple[Thread, Thread]]) -> None:
         for item in thread.steps:
             if item.after is not None:
                 item.after = first.get(id(item.after), item.after)
+
+
+def _wait_first(steps: list[Step]) -> Iterator[Step]:
+    """Let the first step that sends a part of a message wait for what the others of the message wait for.
+
+    The program's thread block has all parts before it stores the first one, so nothing is lost. What comes
+    later than that in the program is waited for where it is.
+    """
+    at = 0
+    while at < len(steps):
+        last = at
+        while last < len(steps) and steps[last].kind == "nop" and not steps[last].awaited:
+            last += 1
+        first = steps[last] if last < len(steps) else None
+        message = first.sent if first is not None else None
+        if first is None or message is None or message[0][2] is None:
+            yield steps[at]
+            at += 1
+            continue
+        end = last
+        furthest: dict[int, Step] = {}
+        kept: list[Step] = []
+        while end < len(steps) and (
+            steps[end].sent == message or (steps[end].kind == "nop" and not steps[end].awaited)
+        ):
+            end += 1
+        while steps[end - 1].kind == "nop":
+            end -= 1
+        for item in steps[at:end]:
+            after = item.after
+            if after is not None and (after.order < first.order or item.order <= first.order):
+                known = furthest.get(after.thread.number)
+                if known is None or known.number < after.number:
+                    furthest[after.thread.number] = after
+                item.after = None
+            if item.kind != "nop" or item.after is not None:
+                kept.append(item)
+        *others, only = [*furthest.values()] if furthest else [None]
+        yield from (Step("nop", first.thread, 0, after=after) for after in others)
+        first.after = only
+        yield from kept
+        at = end
 
 
 def _neighbours(one: Step, other: Step) -> bool:

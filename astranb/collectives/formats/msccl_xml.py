@@ -382,6 +382,13 @@ class _XmlWriter(FormatWriter):
                 f"{before} thread blocks become {len(threads)}{more}: "
                 "in MSCCL one sends to one rank at most and receives from one"
             ] = None
+        sent = {item.sent for thread in threads for item in thread.steps if item.sent and item.sent[0][2]}
+        sends = sum(item.sent in sent for thread in threads for item in thread.steps)
+        if sends > len(sent):
+            self.notes[
+                f"{len(sent)} messages become {sends}, each with a handshake: "
+                "a step of MSCCL moves chunks that follow one another"
+            ] = None
         copied = sum(
             item.count
             for thread in threads
@@ -549,6 +556,8 @@ class _XmlWriter(FormatWriter):
                 while (wire := self._due(number, chunk)) is not None:
                     self._receive(number, wire)
             planned.append(self._planned(number, block, op, at))
+            if len(planned[-1]) > 1:
+                self.notes["some moves become several steps"] = None
         alike = all([one.kind for one in each] == [one.kind for one in planned[0]] for each in planned)
         for steps in zip(*planned, strict=True) if alike else planned:
             for one in steps:
@@ -662,6 +671,8 @@ class _XmlWriter(FormatWriter):
         sent = there[0][1] if there else None
         if not sources:
             return [_Planned("rcs" if there else "r", thread, NOWHERE, target, received, sent)]
+        if op.sources[0] != chunk:
+            self.notes["sums read what has come first"] = None
         kind = "rr" + ("c" if here else "") + ("s" if there else "")
         done, steps = self._sum(thread.rank, thread, sources, here)
         return [*steps, _Planned(kind, thread, done, here[0] if here else done, received, sent)]

@@ -826,6 +826,10 @@ class _BlockWriter:
             first = self._spare()
             self._emit("re", mine, [first])
             mine = [first]
+        if len(op.sources) > 1 and (
+            op.sources[0].buffer == "packets" or op.sources[0].rank != self.block.rank
+        ):
+            self.writer.notes["sums read the chunks of their own rank first"] = None
         # Chunks of this rank with remote ones or packets: add them, and store the sum.
         sources = [*mine, *remote, *packets]
         if len(sources) == 1 and not here:

@@ -61,10 +61,9 @@ class _BlockProgram(Protocol):
     def fix(self, chunk: Chunk, size: int) -> None: ...
 
     shared: dict[Semaphore, Block]
+    blocks: list[Block]
 
     def nic(self, rank: int, channel: int) -> Block: ...
-
-    def role(self, block: Block, warps: int) -> Block: ...
 
     def semaphore(self, rank: int) -> Semaphore: ...
 
@@ -434,7 +433,11 @@ class Block:
             raise InputError(
                 "a block with roles that has operations of its own", where=self._where, hint=hint
             )
-        role = self.program.role(self, last - first)
+        role = Block(self.program, self.rank, self.channel, kernel=self.kernel, warps=last - first)
+        role.thread_block, role.current = self, self.current
+        blocks, before = self.program.blocks, self.roles[-1] if self.roles else self
+        place = next(k for k in range(len(blocks) - 1, -1, -1) if blocks[k] is before)
+        blocks[place : place + 1] = [*self.roles[-1:], role]  # the first one takes the place of the block
         self._taken.append(range(first, last))
         self.roles.append(role)
         return role

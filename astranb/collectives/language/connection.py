@@ -35,8 +35,6 @@ class _MessageProgram(Protocol):
 
     def add_buffer(self, slots: int) -> int: ...
 
-    def is_first_wired(self) -> bool: ...
-
     @property
     def slice_number(self) -> int: ...
 
@@ -377,10 +375,18 @@ class Connections:
         Chunks that a message has at most, where there are slots.
     posted : bool
         Whether signals of messages go behind their stores, while the sender goes on.
+    first : bool
+        Whether they are the first connections of their channel.
     """
 
     def __init__(
-        self, program: _MessageProgram, depth: int = 0, chunks: int = 1, *, posted: bool = False
+        self,
+        program: _MessageProgram,
+        depth: int = 0,
+        chunks: int = 1,
+        *,
+        posted: bool = False,
+        first: bool = True,
     ) -> None:
         if depth < 0 or chunks < 1:
             raise InputError(
@@ -393,7 +399,8 @@ class Connections:
         self.depth = depth or program.cut.slots // program.cut.together
         self.chunks = chunks if depth else program.cut.together
         self._buffer: int | None = None
-        self._first = 0 if program.is_first_wired() else -1  # at the beginning of scratch
+        self.channel = program.channel
+        self._first = 0 if first else -1  # at the beginning of scratch
         self._made: dict[tuple[int, int], Connection] = {}
 
     @property

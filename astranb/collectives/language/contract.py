@@ -117,6 +117,8 @@ class Contract:
                 where=self._where,
                 hint="give post a function for each name of outputs",
             )
+        if not (self.busbw is None or callable(self.busbw) or isinstance(self.busbw, int | float)):
+            raise InputError(f"busbw must be a number, got {self.busbw!r:.80}", where=self._where)
         if self.ranks is not None and (type(self.ranks) is not int or self.ranks < 1):
             raise InputError(f"ranks must be at least 1, got {self.ranks!r:.80}", where=self._where)
         self._reduction()
@@ -237,7 +239,6 @@ class _Layouts:
         for _, of_output in order:
             contributions += of_output
             first.append(len(contributions))
-        busbw = contract.busbw(self.ranks) if callable(contract.busbw) else contract.busbw
         return ChunkLayout(
             self.inputs,
             self.outputs,
@@ -246,7 +247,7 @@ class _Layouts:
             self.ranks,
             self._places(),
             contract._reduction(),  # noqa: SLF001 - of the same module
-            busbw=None if busbw is None else float(busbw),
+            busbw=self._busbw(contract.busbw),
             base=contract.base,
             buffers={key: spans for key, spans in self.buffers.items() if key[1]},
         )
@@ -373,6 +374,10 @@ class _Layouts:
         if given is False:
             return place
         counts = np.diff(self.starts).tolist()
+        absent = [k for k in given if k not in self.outputs[1]] if isinstance(given, Mapping) else []
+        if absent:
+            what = f"output[{absent[0]}], which in_place names, does not exist on any rank"
+            self._refuse(None, what, hint=f"chunks of outputs are 0 to {self.outputs[1].max()}")
         taken: set[int] = set()
         for column, (rank, k, size) in enumerate(self.outputs.T.tolist()):
             if given is True:
@@ -396,6 +401,15 @@ class _Layouts:
             taken.add(to)
             place[column] = to
         return place
+
+    def _busbw(self, given: float | Callable[[int], float] | None) -> float | None:
+        if not callable(given):
+            return given
+        factor = self._ask(given, f"busbw({self.ranks})", self.ranks)
+        if not isinstance(factor, int | float):
+            what = f"busbw({self.ranks}) returns {factor!r:.60}"
+            self._refuse(given, what, hint="return the factor from algbw to busbw")
+        return float(factor)
 
     def _ask(self, function: _Sizes, call: str, *values: int) -> Any:
         """Call a function, with the number of ranks if it has one parameter more."""

@@ -86,7 +86,7 @@ class Reduction:
 
     @property
     def rounds(self) -> bool:
-        """Whether results are rounded, as far as known: sums, products and averages of floating-point numbers."""
+        """Whether results are rounded: sums, products and averages of floating-point numbers."""
         return self.dtype in _FLOATS and not self.repeatable
 
     @property

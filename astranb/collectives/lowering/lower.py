@@ -270,7 +270,8 @@ class Extents:
             sizes = np.concatenate([layout.inputs[2], layout.outputs[2]])
             least, most = int(sizes.min(initial=sizes.max(initial=0))), int(sizes.max(initial=0))
             cut = 1 if layout.whole else self.program.width
-            return not self.program.weights and 0 < least == most and (cut == 1 or most % (cut * self.line_bytes) == 0)
+            whole = cut == 1 or most % (cut * self.line_bytes) == 0
+            return not self.program.weights and 0 < least == most and whole
         slices = self.parts * self.program.width
         each = -(-self.chunk_lines // self.program.width)
         return not self.program.weights and self.size == slices * each * self.line_bytes

@@ -11,9 +11,7 @@ from astranb.net import Fabric
 __all__ = ["presets_of"]
 
 
-def presets_of(
-    infra: Infra, fabric: Fabric, gpu: GpuChoice | None
-) -> tuple[list[Preset], list[str]]:
+def presets_of(infra: Infra, fabric: Fabric, gpu: GpuChoice | None) -> tuple[list[Preset], list[str]]:
     """The preset of every rank: given, named by the infrastructure, suggested by its names, or assumed."""
     count = len(fabric.gpus)
     given, numbers = chosen_preset(gpu)

@@ -132,8 +132,8 @@ _GROUPS: Final = (
             ),
             _option(
                 "--algorithm",
-                "name of 'astranb collective list', a file PLAN.json (MSCCL++), ALGO.xml (MSCCL) or SCHEDULE.csv (TACOS), "
-                "or a function FILE.py:FUNCTION (default: as the library chooses)",
+                "name of 'astranb collective list', a file PLAN.json (MSCCL++), ALGO.xml (MSCCL) or "
+                "SCHEDULE.csv (TACOS), or a function FILE.py:FUNCTION (default: as the library chooses)",
                 {**_for(COLLECTIVE), **_EXCHANGE},
             ),
             _shared(

@@ -77,8 +77,13 @@ def test_a_function_with_one_parameter_more_gets_the_number_of_ranks():
 
 
 def test_a_contract_asks_its_functions_once_for_each_number_of_ranks():
-    asked = []
-    contract = one(inputs=lambda r: asked.append(r) or 8, outputs=lambda r: 8)
+    asked: list[int] = []
+
+    def inputs(r):
+        asked.append(r)
+        return 8
+
+    contract = one(inputs=inputs, outputs=lambda r: 8)
     assert contract.on(3) is contract.on(3)
     assert asked == [0, 1, 2]
 
@@ -177,6 +182,9 @@ def test_the_parts_of_a_buffer_have_names():
             r"two outputs of rank 0 share the memory of input\[0\]",
         ),
         ({"dtype": "fp32", "inputs": lambda r: 4095}, "a chunk of 4,095 B has no whole number of fp32"),
+        ({"in_place": {3: 0}}, r"output\[3\], which in_place names, does not exist on any rank; .* 0 to 0"),
+        ({"busbw": lambda n: 1 / (n - 2)}, r"busbw\(2\): ZeroDivisionError"),
+        ({"busbw": lambda n: "half"}, r"busbw\(2\) returns 'half'"),
         ({"ranks": 3}, "it is for 3 ranks, not 2; use an infrastructure with 3 GPUs"),
     ],
 )
@@ -203,6 +211,7 @@ def test_what_cannot_be_met_is_refused_with_its_line(changes, message):
         ({"dtype": "fp32", "accumulate": "bf16"}, "fp32 cannot be accumulated in bf16"),
         ({"dtype": "bf16", "accumulate": "int32"}, "bf16 cannot be accumulated in int32"),
         ({"ranks": 0}, "ranks must be at least 1"),
+        ({"busbw": "half"}, "busbw must be a number, got 'half'"),
     ],
 )
 def test_what_no_contract_can_be_is_refused(changes, message):
@@ -265,6 +274,7 @@ def test_bytes_on_the_links_are_those_of_the_chunks():
 def test_any_contract_is_met_by_sending_what_others_need(rng, channels, protocol):
     contract = random_contract(rng)
     collective = Collective.of(contract, algorithm=direct, channels=channels, protocol=protocol)
+    assert contract.ranks is not None
     assert verify(collective.program(contract.ranks), "random") == []
     run(contract, direct, contract.ranks, channels=channels, protocol=protocol)
 
@@ -274,6 +284,7 @@ def without_one(rng):
 
     def write(p: Program) -> None:
         direct(p)
+        assert p.layout is not None
         moves = [
             (block, i)
             for block in p.blocks
@@ -299,6 +310,7 @@ def without_one(rng):
 def test_a_contribution_that_is_left_out_is_found(seed):
     contract = random_contract(random.Random(seed))
     collective = Collective.of(contract, algorithm=without_one(random.Random(seed)), channels=1)
+    assert contract.ranks is not None
     layout = contract.on(contract.ranks)
     program = collective.program(contract.ranks)
     flaws = [flaw for flaw in verify(program, "random") if flaw.severity == "error"]

@@ -1,7 +1,5 @@
 """Time by line and by phase: nothing is lost, and nothing counted twice."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,7 +59,7 @@ def test_signals_that_are_posted_and_roles_are_counted_once(program):
 def test_a_block_in_a_fence_is_at_the_line_that_the_source_shows():
     """Of every line, the time spent there is the time for which ``where`` says that blocks are at it."""
     sim = made("8 KiB", "allpairs", record=False)
-    seen: dict[Any, int] = {}
+    seen: dict[int, int] = {}
     before_ps = 0
     at: list[int] = []
     while not sim.finished:
