@@ -34,7 +34,7 @@ _LANGUAGE = {
     __file__,
     *(
         str(_HERE / f"{name}.py")
-        for name in ("block", "buffer", "compose", "connection", "inline", "program", "work_queue")
+        for name in ("block", "buffer", "compose", "connection", "inline", "program", "rank", "work_queue")
     ),
     str(_HERE.parent / "formats" / "plan.py"),
 }
