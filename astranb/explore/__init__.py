@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ._exported import export_algorithm as export_algorithm
     from ._fit import compare_to_measured as compare_to_measured
     from ._fit import preset_from as preset_from
-    from ._function_sweep import sweep as sweep
     from ._job_network import JobNetwork as JobNetwork
     from ._job_network import job_network as job_network
     from ._log_fit import FittedNumber as FittedNumber
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from ._skew import Skew as Skew
     from ._skew import skew as skew
     from ._survive import survive as survive
+    from .sweeps.function_sweep import sweep as sweep
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
     from .synthesis.condition import Condition as Condition
@@ -166,7 +166,7 @@ __getattr__, __dir__ = lazy(
         "skew": "_skew",
         "suggest": "_plans",
         "survive": "_survive",
-        "sweep": "_function_sweep",
+        "sweep": "sweeps.function_sweep",
         "synthesize": "synthesis.synthesize",
     },
 )

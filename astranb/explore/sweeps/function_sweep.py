@@ -13,16 +13,16 @@ from astranb.core.units import size_bytes
 from astranb.gpu import preset
 from astranb.infragraph import Infra, resolve
 
-from .sweeps.axes import SweepAxis
-from .sweeps.expressions import Expression
-from .sweeps.points import PROVE
-from .sweeps.spec import Objective, SearchSpec, SweepSpec, SweepStage
-from .sweeps.sweep import Sweep
+from .axes import SweepAxis
+from .expressions import Expression
+from .points import PROVE
+from .spec import Objective, SearchSpec, SweepSpec, SweepStage
+from .sweep import Sweep
 
 if TYPE_CHECKING:
     from astranb.collectives import Contract
 
-    from .sweeps.result import SweepResult
+    from .result import SweepResult
 
 __all__ = ["sweep"]
 
