@@ -94,7 +94,8 @@ def best_algorithm(
     where = resolve(infra)
     asked = [Trial(one) for one in candidates(collective, size, algorithms, protocols, channels, root)]
     if library is not None:
-        choice = library_choice(where, collective, size, gpu=gpu, library=library)
+        named = gpu.get("preset") if isinstance(gpu, Mapping) else gpu
+        choice = library_choice(where, collective, size, gpu=named, library=library)
         asked.append(Trial(choice.to_run(root=root), library))
     rows = race(where, asked, gpu=gpu, network=network, launch=launch, most_events=most_events)
     best_ps = min((row["time_ps"] for row in rows if "time_ps" in row), default=None)
