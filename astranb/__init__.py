@@ -99,8 +99,8 @@ def load_ipython_extension(shell: Any) -> None:
 
         The cell defines a function over a Program, or is the body of such a function, with the
         program as `p`. --param gives a parameter of the function its value. The cell sees copies of
-        the notebook's plain variables, and its functions. With --show it opens in an editor that verifies it as you type, and
-        simulates it.
+        the notebook's plain variables, and its functions. With --show it opens in an editor that
+        verifies it as you type, and simulates it.
         """
         from .widgets.magic import run_cell  # views are loaded when the magic is used
 

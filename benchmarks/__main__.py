@@ -237,8 +237,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "prototyping", "sweeps")
-_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "sweeps", "writing")
+_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "prototyping", "sweeps", "writing")
 
 
 if __name__ == "__main__":

@@ -49,8 +49,9 @@ def writing(row: Any, _bare: float) -> None:
 
 
 def _collective(one: Algorithm) -> Collective:
-    silent = {"channels": 1} if one.collective == "barrier" else {}
-    return Collective.of(one.collective, 1 if silent else _SIZE, one.name, **silent)
+    if one.collective == "barrier":
+        return Collective.of(one.collective, 1, one.name, channels=1)
+    return Collective.of(one.collective, _SIZE, one.name)
 
 
 def _times(one: Algorithm) -> _Times:

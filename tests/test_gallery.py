@@ -47,7 +47,8 @@ def test_powers_of_two_need_the_fewest_hops(ranks):
         ("recursive_doubling", log2(ranks), log2(ranks)),
     ):
         program = Collective.of("all_reduce", "1 MiB", algorithm, channels=2).program(ranks)
-        assert (hops(program, 2**20), bytes_sent(program)) == (steps, pytest.approx(sent))
+        assert hops(program, 2**20) == steps
+        assert bytes_sent(program) == pytest.approx(sent)
 
 
 @pytest.mark.parametrize("ranks", [3, 4, 5, 8, 13, 16])

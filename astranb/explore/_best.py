@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from astranb.collectives import PROTOCOLS, library_choice
 from astranb.core.errors import InputError
-from astranb.gpu.chosen import GpuChoice
+from astranb.gpu.chosen import GpuChoice, chosen_preset
 from astranb.infragraph import Infra, resolve
 from astranb.net import Network
 
@@ -94,8 +94,7 @@ def best_algorithm(
     where = resolve(infra)
     asked = [Trial(one) for one in candidates(collective, size, algorithms, protocols, channels, root)]
     if library is not None:
-        named = gpu.get("preset") if isinstance(gpu, Mapping) else gpu
-        choice = library_choice(where, collective, size, gpu=named, library=library)
+        choice = library_choice(where, collective, size, gpu=chosen_preset(gpu)[0], library=library)
         asked.append(Trial(choice.to_run(root=root), library))
     rows = race(where, asked, gpu=gpu, network=network, launch=launch, most_events=most_events)
     best_ps = min((row["time_ps"] for row in rows if "time_ps" in row), default=None)

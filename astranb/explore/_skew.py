@@ -218,6 +218,9 @@ def skew(
     True
     """
     chosen = list(collective) if isinstance(collective, Sequence) else [collective]
+    if isinstance(collective, str):
+        hint = "make one, as astranb.collectives.all_reduce('1 MiB', 'ring')"
+        raise InputError(f"not a collective: {collective!r:.40}", where="skew", hint=hint)
     if distribution not in DISTRIBUTIONS:
         hint = near(distribution, DISTRIBUTIONS)
         raise InputError(f"unknown distribution {distribution!r:.40}", where="skew", hint=hint)

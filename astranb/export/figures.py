@@ -102,7 +102,7 @@ def latency_curve(
     groups = table.groupby(keys, sort=False) if keys else [("", table)]
     for number, (key, rows) in enumerate(groups):
         rows = rows.sort_values(x)  # noqa: PLW2901 - the same rows
-        data = {
+        data: dict[str, list[Any]] = {
             "x": rows[x].astype(float).tolist(),
             "y": [float(ps) / 1e6 for ps in rows["time_ps"]],
             "label": [written(int(size)) for size in rows[x]],
@@ -165,7 +165,7 @@ def skew_curve(frame: pd.DataFrame, *, title: str = "", dark: bool = False) -> A
     drawn.xaxis.axis_label = "spread of the starts (µs)"
     drawn.yaxis.axis_label = "time (µs)"
     drawn.y_range.start = 0
-    for number, (name, group) in enumerate(frame.groupby("collective", sort=False)):
+    for number, (label, group) in enumerate(frame.groupby("collective", sort=False)):
         rows = group.sort_values("spread_ps")
         us = {
             column: (rows[column] / 1e6).tolist() for column in ("spread_ps", "time_ps", "low_ps", "high_ps")
@@ -180,7 +180,7 @@ def skew_curve(frame: pd.DataFrame, *, title: str = "", dark: bool = False) -> A
             us["spread_ps"], us["low_ps"], us["high_ps"],
             color=colours.lines[number % len(colours.lines)], alpha=0.15,
         )  # fmt: skip
-        _curve(drawn, data, plain(str(name)), number, colours)
+        _curve(drawn, data, plain(str(label)), number, colours)
     shown = [("", "$name"), ("mean time", "@took"), ("times together", "@slower")]
     drawn.add_tools(HoverTool(tooltips=shown))
     drawn.add_layout(drawn.legend[0], "right")

@@ -42,8 +42,8 @@ def control(parameter: AlgorithmParameter, values: Mapping[str, Any]) -> dict[st
         low = 1 if default > 0 else -most if default < 0 else 0
         offered = [2**k for k in range(most.bit_length())] if powers else list(range(low, most + 1))
     else:
-        low, high = (0.0, 1.0) if 0 <= default <= 1 else sorted((0.0, 2 * default))
-        offered = [round(low + (high - low) * step / _STEPS, 6) for step in range(_STEPS + 1)]
+        first, last = (0.0, 1.0) if 0 <= default <= 1 else sorted((0.0, 2 * default))
+        offered = [round(first + (last - first) * step / _STEPS, 6) for step in range(_STEPS + 1)]
     if kind == "slider" and value not in offered:
         offered = sorted([*offered, value])
     return {"name": parameter.name, "kind": kind, "value": value, "values": offered}

@@ -49,12 +49,12 @@ def test_each_run_is_that_of_its_starts(fidelity):
     )
     frame = found.to_dataframe()
     assert len(frame) == 3 * 3 * 3
-    for row in frame.itertuples():
-        which = found.names.index(row.collective)
-        start = drawn_starts("uniform", row.spread_ps, 4, 7, row.run)
+    for row in frame.to_dict("records"):
+        which = found.names.index(row["collective"])
+        start = drawn_starts("uniform", int(row["spread_ps"]), 4, 7, int(row["run"]))
         sim = anb.Simulation("switch:gpus=4", SEVERAL[which], fidelity=fidelity, start=start)
         sim.run()
-        assert (row.time_ps, row.latest_ps) == (sim.result.time_ps, max(start))
+        assert (row["time_ps"], row["latest_ps"]) == (sim.result.time_ps, max(start))
     together = frame[frame["spread_ps"] == 0]
     assert (together["lost_ps"] == 0).all()
     summary = found.summary()

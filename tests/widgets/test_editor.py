@@ -324,7 +324,7 @@ def test_a_parameter_that_the_text_no_longer_has_is_forgotten(monkeypatch: pytes
     editor = anb.Editor(TUNED, collective="broadcast", params={"slices": 8}, **SMALL)
     wire = Wire(editor, monkeypatch)
     assert wire.say(type="check", text=TUNED.replace("slices", "parts"), seq=1)["problems"] == []
-    assert [one["name"] for one in editor._page.parameters][0] == "parts"
+    assert next(one["name"] for one in editor._page.parameters) == "parts"
     assert editor._page.parameters[0]["value"] == 4
 
 

@@ -94,8 +94,7 @@ RULES: Final[Rules] = {
         fenced=between(0, 2), kernel=_FIXED, launch_ps=fixed(COUNT), after=ANY,
         engine=fixed(between(0, t.NIC)),
         held=fixed(between(t.SHARE, t.ROOM)), urgent=fixed(FLAG), next_pending=maybe("blocks"),
-        post=maybe("ops"), posting=FLAG, posted=between(0, t.POSTED),
-        role=fixed(until("blocks")), roles=COUNT,
+        post=maybe("ops"), posting=FLAG, posted=COUNT, role=fixed(until("blocks")), roles=COUNT,
     ),
     "warps": {
         "block": fixed(row("blocks")),
@@ -316,12 +315,12 @@ def _check_program(tables: Mapping[str, Any]) -> None:
     last, begin = counted - ops["value"][counted], blocks["first_op"][ops["block"][counted]]
     require((last < counted) & (last + 1 - ops["before"][counted] >= begin), "ops.value")
     behind = np.flatnonzero((kind == t.NOTIFY) & (ops["before"] > 0))
-    begin = blocks["first_op"][ops["block"][behind]]
-    require((behind - ops["before"][behind] >= begin) & (ops["fence"][behind] == 0), "ops.before")
+    begun = blocks["first_op"][ops["block"][behind]] <= behind - ops["before"][behind]
+    require(begun & (ops["fence"][behind] == 0), "ops.before")
     first = np.arange(len(blocks)) - blocks["role"]
     own = (first >= 0) & (blocks["role"][first] == 0) & (blocks["gpu"][first] == blocks["gpu"])
-    follows = np.append(-1, blocks["role"][:-1]) == blocks["role"] - 1
-    require(own & ((blocks["role"] == 0) | follows), "blocks.role")
+    follows = (blocks["role"] == 0) | (np.append(-1, blocks["role"][:-1]) == blocks["role"] - 1)
+    require(own & follows, "blocks.role")
     times = kind == t.SPEND
     require((ops["left"][times] >= 0) & (ops["left"][times] < 1 << 61), "ops.left")
     direct = gpus["direct"] == 1
@@ -480,15 +479,15 @@ class _MachineInUse:
     def _check_posts(self) -> None:
         """Signals behind stores leave in their order: each that has begun has left, or is to leave."""
         blocks, ops = self.blocks, self.ops
-        behind = (ops["kind"] == t.NOTIFY) & (ops["before"] > 0)
-        held = behind & (ops["started_ps"] >= 0) & (ops["issued_ps"] < 0)
+        begun, left = ops["started_ps"] >= 0, ops["issued_ps"] >= 0
+        held = (ops["kind"] == t.NOTIFY) & (ops["before"] > 0) & begun & ~left
         first = np.full(len(blocks), len(ops))
         np.minimum.at(first, ops["block"][held], np.flatnonzero(held))
         require(blocks["post"] == np.where(first < len(ops), first, -1), "blocks.post")
         require((blocks["posting"] == 0) | (blocks["post"] >= 0), "blocks.posting")
         self.held = np.bincount(ops["block"][held], minlength=len(blocks))
-        roles = np.bincount(np.arange(len(blocks)) - blocks["role"], blocks["state"] != t.DONE, len(blocks))
-        require(roles == blocks["roles"], "blocks.roles")
+        left = np.bincount(np.arange(len(blocks)) - blocks["role"], blocks["state"] != t.DONE, len(blocks))
+        require(left == blocks["roles"], "blocks.roles")
 
     def _check_places(self) -> None:
         """Each block that may begin is on an SM or in the queue for one, and SMs have room for theirs."""
@@ -517,8 +516,8 @@ class _MachineInUse:
                     last = rows[int(urgent.sum()) - 1] if urgent.any() else -1
                     require(gpus[gpu]["urgent_tail"] == last, "gpus.urgent_tail")
             require((gpus[head] < 0) == (gpus[tail] < 0), f"gpus.{tail}")
-        first = blocks["role"] == 0
-        require(queued == ((blocks["sm"] < 0) & (blocks["after"] <= 0) & first), "blocks.after")
+        waits = (blocks["sm"] < 0) & (blocks["after"] <= 0) & (blocks["role"] == 0)
+        require(queued == waits, "blocks.after")
         require(blocks["sm"] == blocks["sm"][np.arange(len(blocks)) - blocks["role"]], "blocks.sm")
 
     def _check_requests(self, kind: np.ndarray, argument: np.ndarray) -> None:
@@ -634,11 +633,9 @@ class _MachineInUse:
         slots = np.bincount(self.blocks["sm"][block][own & ~again & ~fetched], minlength=len(self.sms))
         require(slots == self.sms["outstanding"], "sms.outstanding")
         stores = own & np.isin(kind, (t.STORE, t.SIGNAL))
-        unacked = np.bincount(block[stores], minlength=len(self.blocks))
         behind = (kind == t.SIGNAL) & (ops["before"][op] > 0)
-        require(
-            np.bincount(block[behind], minlength=len(self.blocks)) == self.blocks["posted"], "blocks.posted"
-        )
+        unacked, posted = (np.bincount(block[of], minlength=len(self.blocks)) for of in (stores, behind))
+        require(posted == self.blocks["posted"], "blocks.posted")
         require(unacked + self.held == self.blocks["unacked"], "blocks.unacked")
         self.fetches = np.bincount(one["warp"][fetched], minlength=len(self.warps))
         self.loads = np.bincount(one["job"][own & loads], minlength=len(self.jobs))

@@ -77,8 +77,13 @@ def test_a_function_with_one_parameter_more_gets_the_number_of_ranks():
 
 
 def test_a_contract_asks_its_functions_once_for_each_number_of_ranks():
-    asked = []
-    contract = one(inputs=lambda r: asked.append(r) or 8, outputs=lambda r: 8)
+    asked: list[int] = []
+
+    def inputs(r):
+        asked.append(r)
+        return 8
+
+    contract = one(inputs=inputs, outputs=lambda r: 8)
     assert contract.on(3) is contract.on(3)
     assert asked == [0, 1, 2]
 
@@ -269,6 +274,7 @@ def test_bytes_on_the_links_are_those_of_the_chunks():
 def test_any_contract_is_met_by_sending_what_others_need(rng, channels, protocol):
     contract = random_contract(rng)
     collective = Collective.of(contract, algorithm=direct, channels=channels, protocol=protocol)
+    assert contract.ranks is not None
     assert verify(collective.program(contract.ranks), "random") == []
     run(contract, direct, contract.ranks, channels=channels, protocol=protocol)
 
@@ -278,6 +284,7 @@ def without_one(rng):
 
     def write(p: Program) -> None:
         direct(p)
+        assert p.layout is not None
         moves = [
             (block, i)
             for block in p.blocks
@@ -303,6 +310,7 @@ def without_one(rng):
 def test_a_contribution_that_is_left_out_is_found(seed):
     contract = random_contract(random.Random(seed))
     collective = Collective.of(contract, algorithm=without_one(random.Random(seed)), channels=1)
+    assert contract.ranks is not None
     layout = contract.on(contract.ranks)
     program = collective.program(contract.ranks)
     flaws = [flaw for flaw in verify(program, "random") if flaw.severity == "error"]

@@ -1,6 +1,5 @@
 """Time by line and by phase: nothing is lost, and nothing counted twice."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,7 +61,7 @@ def test_a_block_in_a_fence_is_at_the_line_that_the_source_shows():
     sim = made("8 KiB", "allpairs", record=False)
     seen: dict[int, int] = {}
     before_ps = 0
-    at = np.zeros(0, np.int64)
+    at: list[int] = []
     while not sim.finished:
         sim.step(1, "cycle")
         for line in at:
