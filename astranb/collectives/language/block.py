@@ -511,8 +511,8 @@ class Block:
         self.program.count(len(frees))
         self._rows = array("q", rows.tobytes())
 
-    def rename_semaphores(self, new: Mapping[Semaphore, Semaphore]) -> None:
-        """Name other semaphores instead of those that the operations name."""
+    def rename_semaphores(self, new: Mapping[Semaphore, Semaphore], numbers: np.ndarray) -> None:
+        """Name other semaphores instead of those that the operations name; ``numbers`` has them by number."""
         self.waited = {new[old]: value for old, value in self.waited.items()}
         if self._operations is not None:
             self._operations = [
@@ -520,8 +520,6 @@ class Block:
                 for op in self._operations
             ]
             return
-        numbers = np.full(1 + max((old.number for old in new), default=-1), -1, np.int64)
-        numbers[[old.number for old in new]] = [one.number for one in new.values()]
         rows = np.frombuffer(self._rows, np.int64).reshape(-1, OPERATION_COLUMNS).copy()
         named = rows[:, 4] >= 0
         rows[named, 4] = numbers[rows[named, 4]]

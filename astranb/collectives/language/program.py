@@ -291,8 +291,10 @@ class Program:
             return
         kept = [semaphore for semaphore in self.semaphores if semaphore not in needless]
         new = {old: Semaphore(old.rank, number) for number, old in enumerate(kept)}
+        numbers = np.full(len(self.semaphores), -1, np.int64)
+        numbers[[old.number for old in new]] = [one.number for one in new.values()]
         for block in self.blocks:
-            block.rename_semaphores(new)
+            block.rename_semaphores(new, numbers)
         self.semaphores = list(new.values())
         self.frees = {new[old] for old in self.frees if old in new}
         self.credits = {new[old]: count for old, count in self.credits.items()}

@@ -16,7 +16,7 @@ no rank changes its input before all have ended.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,7 @@ from astranb.gpu.named import named_gpus
 from astranb.infragraph import Infra, resolve
 from astranb.net import compile_fabric
 
+from .alike import one_of_each
 from .check import MIXED, NOTHING, fault_text
 from .fault import Faults, Flaw, Namer
 from .order import Clock, Execution, Order, Place, ProgramMemory, Slots, execute, order_of
@@ -147,8 +148,14 @@ def prove(
         kind, slots = one.name, slots or held
     elif not isinstance(kind, str):
         raise InputError("a program is of a collective", where="kind", hint="give its name, or a Collective")
-    proof = _Proof(program, kind, root, Slots(*slots) if slots else None, most)
+    held_at_once = Slots(*slots) if slots else None
+    extents = Extents(program, kind, program.size, _LINE_BYTES) if program.size is not None else None
+    few, alike = one_of_each(program, extents, held_at_once)
+    proof = _Proof(few, kind, root, held_at_once, most, alike)
     proof.check()
+    if alike and proof.faults.listed():  # all channels have them: they are counted
+        proof = _Proof(program, kind, root, held_at_once, most)
+        proof.check()
     flaws, reduction = proof.faults.listed(), proof.reduction
     if not reduction.rounds or any(flaw.severity == "error" for flaw in flaws):
         return Proof(flaws)
@@ -173,8 +180,18 @@ def program_on(collective: Collective, infra: str | Infra | Path) -> tuple[Progr
 
 
 class _Proof:
-    def __init__(self, program: Program, kind: str, root: int, slots: Slots | None, most: int) -> None:
-        self.program, self.kind, self.root, self.slots = program, kind, root, slots
+    """The proof of a program, or of what it does in all slices of chunks but some (``alike``)."""
+
+    def __init__(
+        self,
+        program: Program,
+        kind: str,
+        root: int,
+        slots: Slots | None,
+        most: int,
+        alike: Collection[int] = (),
+    ) -> None:
+        self.program, self.kind, self.root, self.slots, self.alike = program, kind, root, slots, alike
         self.namer = Namer(program)
         self.faults = Faults(self.namer, most)
         self.empty: set[Chunk] = set()
@@ -508,7 +525,7 @@ class _Proof:
         if layout is None and (kind is None or kind.silent):
             return
         ranks = [self.root] if kind is not None and kind.root_only else range(program.ranks)
-        cells = [chunk for chunk in _outputs(program, ranks) if chunk not in self.empty]
+        cells = [c for c in _outputs(program, ranks) if c not in self.empty and c.channel not in self.alike]
         rank, index = (np.array([getattr(c, k) for c in cells], np.int64) for k in ("rank", "index"))
         if layout is not None:
             output = layout.find("output", rank, index)
