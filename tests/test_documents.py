@@ -25,6 +25,8 @@ RECIPES = sorted((DOCS / "contributing").glob("*.md"))
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_a_guide_does_what_it_says(page, tmp_path):
+    if page == README:  # its commands are for the root of a checkout
+        (tmp_path / "examples").symlink_to(ROOT / "examples")
     assert run_page(page, tmp_path) >= 1
 
 
