@@ -574,10 +574,11 @@ class FormatWriter:
         return ProgramError(what, line, where=f"program {self.program.name!r}", hint=hint)
 
     def check(self, block: Block) -> None:
-        """Refuse a copy engine, and what no format has."""
+        """Refuse copy engines, NICs, and what no format has."""
         first = block.operations[0] if block.operations else None
         if block.unit != "sm":
-            raise self.error("copy engines cannot be written", "use thread blocks", first)
+            what = "copy engines and NICs cannot be written to a file of MSCCL"
+            raise self.error(what, "use thread blocks, or write FILE.json, a plan of MSCCL++", first)
         if block.thread_block is not None:
             what = "roles of a thread block cannot be written"
             raise self.error(what, "use a thread block for each", first)
