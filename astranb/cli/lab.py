@@ -128,7 +128,7 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
 
 
 def _tour() -> Path:
-    """Find the tour: in the checkout, else in a copy of notebooks, lessons and examples that is the user's."""
+    """Find the tour: in the checkout, else in a copy of notebooks, lessons and examples for the user."""
     checkout = _PACKAGE.parent
     if (checkout / "pyproject.toml").is_file():
         return checkout / "notebooks" / "tour.ipynb"
