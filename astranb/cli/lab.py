@@ -128,7 +128,7 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
 
 
 def _tour() -> Path:
-    """Find the tour: in the checkout, else in a copy of all notebooks, lessons and examples that the user may edit."""
+    """Find the tour: in the checkout, else in a copy of notebooks, lessons and examples that is the user's."""
     checkout = _PACKAGE.parent
     if (checkout / "pyproject.toml").is_file():
         return checkout / "notebooks" / "tour.ipynb"
