@@ -302,12 +302,14 @@ class Plan:
 
     @staticmethod
     def _block(program: Program, planned: PlanBlock) -> Block:
-        """Add a thread block, a copy engine's list or, where it writes to another node, a NIC's."""
+        """Add a thread block, a copy engine's list or, where it reaches another node, a NIC's."""
         if planned.unit == "sm":
             return program.block(planned.rank)
-        ends = [chunk.rank for step in planned.steps for chunk in step.targets]
+        ends: list[Chunk | Flag] = []
+        for step in planned.steps:
+            ends += [*step.targets, *(step.flags if step.kind == "signal" else ())]
         node = planned.rank // program.per_node
-        if program.shape.rdma and any(rank // program.per_node != node for rank in ends):
+        if program.shape.rdma and any(end.rank // program.per_node != node for end in ends):
             return program.nic(planned.rank, program.channel)
         return program.engine(planned.rank)
 

@@ -71,9 +71,11 @@ class PortRequests:
                 if op.kind == "signal" and op.semaphore is not None:
                     by = self._raised.setdefault(op.semaphore, {})
                     by.setdefault(number, []).append((place, op.value))
-        self.notes[
-            "a thread of the CPU executes what MSCCL++ asks over port channels: no time is given for it"
-        ] = None
+        for note in (
+            "a thread of the CPU executes what MSCCL++ asks over port channels: no time is given for it",
+            "read back, semaphores lie elsewhere in memory, so other accesses meet: times change a little",
+        ):
+            self.notes[note] = None
         for number in lists:
             self._add(number, blocks[number])
         askers = [asker for asker, _ in self.used]
@@ -94,6 +96,8 @@ class PortRequests:
                 continue  # the thread block flushes instead
             self.at.setdefault(ring, []).append(PortRequest(number, op, route))
             self.used.setdefault((ring[0], number), {}).update(dict.fromkeys(route))
+            if block.unit == "engine" and self._leaves_node(op, block.rank):
+                self.notes["copy engines that reach another node become NICs"] = None
             if op.kind == "move":
                 for target, one in zip(op.targets, route, strict=True):
                     pending.add(target.rank)
@@ -107,6 +111,14 @@ class PortRequests:
                     "MSCCL++ orders a signal behind the puts over the same port channel only: one of the "
                     "program's announces others, too"
                 ] = None
+
+    def _leaves_node(self, op: Operation, rank: int) -> bool:
+        """Tell whether an operation reaches a rank that only NICs reach."""
+        width, shape = self.program.per_node, self.program.shape
+        ends = [target.rank for target in op.targets]
+        if op.semaphore is not None:
+            ends.append(op.semaphore.rank)
+        return shape.rdma and any(end // width != rank // width for end in ends)
 
     def _asked(self, block: Block) -> list[tuple[Operation, _Ring]]:
         """Return what a list does, each with the doorbell after which it begins."""

@@ -16,6 +16,8 @@ from tests.collectives.support import run
 NODES = "single-tier:servers=2,server=server,factor=1"
 CPU = "a thread of the CPU executes what MSCCL++ asks over port channels: no time is given for it"
 
+MEMORY = "read back, semaphores lie elsewhere in memory, so other accesses meet: times change a little"
+
 
 def names(file, rank=0, block=0):
     """The operations of a thread block of a file, with the channels of those over ports."""
@@ -66,7 +68,7 @@ def test_a_copy_engine_is_a_port_channel(tmp_path, ranks, size):
     file = tmp_path / "plan.json"
     found = export_algorithm(f"switch:gpus={ranks}", Collective.of("send_recv", size, "engine"), file)
     assert found.slower == pytest.approx(1, abs=1e-4)
-    assert found.notes == (CPU,)
+    assert found.notes == (CPU, MEMORY)
     assert names(file) == [("pws", "port"), ("wait", "port")]
     (channels,) = json.loads(file.read_text())["gpus"][0]["channels"]
     assert channels["channel_type"] == "port"
@@ -122,6 +124,19 @@ def test_hierarchical_over_two_nodes_is_right_when_read_back(tmp_path, per_node)
     write_algorithm(again, tmp_path / "again.json")
     third = read_algorithm(tmp_path / "again.json").summary()
     assert {**third, "name": ""} == {**plan.summary(), "name": ""}
+
+
+@pytest.mark.parametrize("name", ["get", "put"])
+def test_what_only_signals_another_node_does_it_by_a_nic(tmp_path, name):
+    found = export_algorithm(
+        NODES, Collective.of("all_gather", "16 KiB", name, channels=1), tmp_path / "plan.json"
+    )
+    assert found.slower == pytest.approx(1, abs=0.01)
+
+
+def test_a_copy_engine_that_reaches_another_node_becomes_a_nic(tmp_path):
+    found = export_algorithm(NODES, Collective.of("send_recv", "16 KiB", "engine"), tmp_path / "plan.json")
+    assert "copy engines that reach another node become NICs" in found.notes
 
 
 def test_signals_over_ports_and_memory_together(tmp_path):
