@@ -81,7 +81,8 @@ def main(notebooks: list[Path]) -> None:
         serve(Path(home), Path(root)) as lab,
         chromium() as browser,
     ):
-        shutil.copytree(REPOSITORY / "tutorials", lab.root / "tutorials", dirs_exist_ok=True)
+        for name_of_folder in ("tutorials", "examples"):
+            shutil.copytree(REPOSITORY / name_of_folder, lab.root / name_of_folder, dirs_exist_ok=True)
         for notebook in notebooks:
             name = notebook.resolve().relative_to(REPOSITORY)
             folder = FOLDER / notebook.stem

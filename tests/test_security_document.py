@@ -16,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import astranb as anb
@@ -24,6 +25,7 @@ from astranb.cli import main
 from astranb.core import packed
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
+from astranb.explore import AlgorithmMap
 from tests.documents import DOCS
 from tests.engine.operations.support import hostile, inputs_of
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
@@ -301,6 +303,12 @@ def hostile_runs():
     return simulations()
 
 
+def hostile_map():
+    names = {"infra": HOSTILE, "algorithm": HOSTILE, "protocol": "Simple"}
+    numbers = {"ranks": 2, "size_bytes": 1024, "time_ps": 1000}
+    return AlgorithmMap(HOSTILE, pd.DataFrame([names | numbers]))
+
+
 class Sentence(Displayed):
     """What every class does whose notebook output is its sentence."""
 
@@ -320,7 +328,7 @@ def test_names_from_files_are_text(hostile_runs, kind, tmp_path):
     assert any("onerror" in str(e) for e in json.loads((tmp_path / "a.json").read_text())["traceEvents"])
     shown = [sim, sim.step(), sim.result, sim.critical_path(), anb.compare(sim, sim), Sentence()]
     if kind == "lines":
-        shown += [sim.why(), sim.what_if(), sim.at("gpu[0]"), sim.engine.infra]
+        shown += [sim.why(), sim.what_if(), sim.at("gpu[0]"), sim.engine.infra, hostile_map()]
     for one in shown:
         harmless(one._repr_html_())
     for table in sim.result.tables:
@@ -336,7 +344,7 @@ def test_every_notebook_output_is_among_them():
         if isinstance(node, ast.ClassDef)
         and any(isinstance(one, ast.FunctionDef) and one.name == "_repr_html_" for one in node.body)
     }
-    assert found == {"Why", "WhatIf", "CriticalPath", "Infra", "ObjectView", "Displayed"}
+    assert found == {"Why", "WhatIf", "CriticalPath", "Infra", "ObjectView", "Displayed", "AlgorithmMap"}
 
 
 def test_names_in_pictures_of_files_are_text(tmp_path):

@@ -103,7 +103,7 @@ def _list(args: argparse.Namespace) -> Report:
     routed = [name for name, kind in COLLECTIVES.items() if kind.routed]
     found += [(name, kernels, summary) for name in routed for kernels, summary in EXCHANGES.items()]
     rows = [dict(zip(("collective", "algorithm", "summary"), row, strict=True)) for row in found]
-    return Report(rows, [f"{r['collective']:<15} {r['algorithm']:<17} {r['summary']}" for r in rows])
+    return Report(rows, [f"{r['collective']:<15} {r['algorithm']:<18} {r['summary']}" for r in rows])
 
 
 def _import(args: argparse.Namespace) -> Report:

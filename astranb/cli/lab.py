@@ -128,7 +128,7 @@ def _serve(options: list[str], root: Path | None, url: str) -> int:
 
 
 def _tour() -> Path:
-    """Find the tour: in the checkout, else in a copy of all notebooks and lessons that the user may edit."""
+    """Find the tour: in the checkout, else in a copy of notebooks, lessons and examples for the user."""
     checkout = _PACKAGE.parent
     if (checkout / "pyproject.toml").is_file():
         return checkout / "notebooks" / "tour.ipynb"
@@ -136,6 +136,7 @@ def _tour() -> Path:
     for packaged, into in (
         (_PACKAGE / "_notebooks", folder),
         (_PACKAGE / "_tutorials", folder / "tutorials"),
+        (_PACKAGE / "_examples", folder / "examples"),
     ):
         for file in sorted(packaged.rglob("*")):
             target = into / file.relative_to(packaged)

@@ -44,8 +44,9 @@ class Change(Displayed):
     at_least_ps : int or None
         The run cannot become shorter than this: the same path with the change and without
         any wait for others. It holds while reads hit and miss the same caches, and messages
-        take the same routes; packets (LL, LL128) may be found at another try, so that there it
-        is a guess: about one answer in fifty was shorter.
+        take the same routes. A packet (LL, LL128) that comes before its read and no longer after
+        it is found in L2, which saves a read of HBM: of 2,880 answers about packets, of up to 12
+        kB on eight GPUs, 5 were shorter for this, by up to 2.4%.
     exact_ps : int or None
         EXACT time with the change, of a run of its own; None where it has not been run.
     causes : tuple of (str, int, int)

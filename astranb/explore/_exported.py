@@ -102,7 +102,7 @@ def export_algorithm(
     >>> ring = anb.collectives.all_gather("64 KiB", "ring", channels=1)
     >>> with TemporaryDirectory() as folder:
     ...     found = anb.explore.export_algorithm("ring:gpus=4", ring, Path(folder, "ring.xml"))
-    >>> abs(found.slower - 1) < 0.01
+    >>> abs(found.slower - 1) < 0.05
     True
     """
     where = resolve(infra)

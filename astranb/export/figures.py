@@ -42,7 +42,7 @@ __all__ = ["gantt", "heat_map", "latency_curve", "load", "roofline", "save", "sh
 
 _MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle", "plus", "cross", "star")
 _DASHES = ("solid", "dashed", "dotted", "dotdash")
-_HATCHES = (" ", "x", "/", ".")  # of SPAN_STATES: never colour alone
+_HATCHES = (" ", "x", "/", ".", "-")  # of SPAN_STATES: never colour alone
 _MOST_SPANS = 20_000
 _MOST_BINS = 512
 _loaded = False
@@ -440,8 +440,8 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
     Returns
     -------
     bokeh.plotting.figure
-        Issue or data, signal, semaphore and fence differ in colour and hatching. Beyond 20,000
-        spans only the longest are drawn, as the title reports.
+        Issue or data, signal, semaphore, fence and a late start differ in colour and hatching. Beyond
+        20,000 spans only the longest are drawn, as the title reports.
     """
     engine = _engine_of(sim, "gantt")
     spans = engine.spans()
@@ -476,7 +476,7 @@ def gantt(sim: Simulation, *, dark: bool = False) -> Any:
             "bottom": place[mine] + 0.9,
             "block": [names[k] for k in place[mine]],
             "took": [format_time(int(ps)) for ps in end - start],
-            "phase": [phases[min(int(p), len(phases) - 1)] for p in spans["phase"][mine]],
+            "phase": [phases[int(p) if 0 <= p < len(phases) else -1] for p in spans["phase"][mine]],
         }
         drawn.quad(
             "left", "right", "top", "bottom", source=data, color=TIME_COLOURS[word], line_width=0,

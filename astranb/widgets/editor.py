@@ -214,7 +214,7 @@ class Editor(ipywidgets.VBox):
         >>> import astranb as anb
         >>> editor = anb.Editor("def f(p, *, chunks=8):\n    p.chunks(chunks)", infra="switch:gpus=4")
         >>> [problem.text for problem in editor.tune(chunks=6)]
-        ['InputError: the program adds no thread block']
+        ['the program adds no thread block']
         """
         check_values(values)
         known = {one.name: one for one in self._draft.parameters}

@@ -1,7 +1,5 @@
 """A sweep over sizes and parameters of a sliced ring: what slices and posted signals bring."""
 
-from bokeh.io import save
-
 import astranb as anb
 
 
@@ -31,4 +29,4 @@ def swept(infra="dgx-h100", sizes=("256 KiB", "1 MiB"), slices=(1, 2, 4)):
 if __name__ == "__main__":
     found = swept()
     print(found.frame()[["size", "params.slices", "params.posted", "proved", "time_ps"]])
-    save(found.figure(), "sweep.html", resources="inline", title="A sliced ring")
+    anb.export.figures.save(found.figure(), "sweep.html")

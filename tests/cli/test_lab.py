@@ -12,6 +12,7 @@ def test_an_installed_package_gives_copies_that_are_the_users(tmp_path, monkeypa
         "_notebooks/more/one.ipynb",
         "_tutorials/01.ipynb",
         "_tutorials/data/a.csv",
+        "_examples/b.py",
     ):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(name)
@@ -22,7 +23,8 @@ def test_an_installed_package_gives_copies_that_are_the_users(tmp_path, monkeypa
     tour.write_text("changed")
     assert lab._tour().read_text() == "changed"
     found = {f.relative_to(tour.parent).as_posix() for f in tour.parent.rglob("*") if f.is_file()}
-    assert found == {"tour.ipynb", "more/one.ipynb", "tutorials/01.ipynb", "tutorials/data/a.csv"}
+    lessons = {"tutorials/01.ipynb", "tutorials/data/a.csv"}
+    assert found == {"tour.ipynb", "more/one.ipynb", "examples/b.py", *lessons}
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])

@@ -56,6 +56,38 @@ def test_a_late_rank_is_the_cause_in_every_explanation(fidelity):
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("until", ["10 us", None])
+def test_a_trace_for_perfetto_shows_the_late_rank(fidelity, until, tmp_path):
+    sim = made(fidelity, LATE)
+    sim.run(until=until)
+    sim.result.to_perfetto(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    late = [event for event in events if event["ph"] == "X" and event["name"] == "started late"]
+    lanes = np.count_nonzero(sim.engine.machine.blocks["gpu"] == 3) if fidelity == "cacheline" else 1
+    assert len(late) == lanes
+    until_ps = 20_000_000 if until is None else sim.now_ps
+    for event in late:
+        assert event["pid"] == 4
+        assert (event["args"]["start_ps"], event["args"]["end_ps"]) == (0, until_ps)
+    tracks = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
+    assert {(event["pid"], event["tid"]) for event in late} <= tracks
+    others = [event for event in events if event["ph"] == "X" and event["pid"] == 4 and event not in late]
+    assert all(event["args"]["start_ps"] >= until_ps for event in others)
+
+
+def test_time_by_line_knows_the_late_rank():
+    sim = made("cacheline", LATE)
+    sim.run()
+    blocks = sim.engine.machine.blocks
+    frame = sim.result.by_line()
+    assert frame["block_ps"].sum() == len(blocks) * sim.result.time_ps
+    assert frame["started_late_ps"].tolist() == [
+        *[0] * (len(frame) - 1),
+        20_000_000 * np.count_nonzero(blocks["gpu"] == 3),
+    ]
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_a_late_start_is_saved_forked_and_replayed(fidelity, tmp_path):
     sim = made(fidelity, [0, "1 us", 0, "20 us", 0, 0, "300 ns", 0])
     sim.run()

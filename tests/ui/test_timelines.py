@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
@@ -112,6 +113,41 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     evaluate(page, "str(sim.run())")
     page.wait_for_function(f"document.querySelector('.anb-timeline').dataset.to > {whole}")
     drawn(bench)
+
+
+@pytest.mark.parametrize("fidelity", ["cacheline", "congestion"])
+def test_a_rank_that_starts_late_has_a_colour_and_a_key(page: Page, lab: Lab, fidelity: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    late = f"'64 KiB', 'ring'), fidelity={fidelity!r}, start={{3: '20 us'}})\n"
+    open_notebook(page, lab, [MAKE.replace("'256 KiB', 'ring'))\n", late).replace("'20 us')", ")"), SHOW])
+    run_cell(page, 0)
+    run_cell(page, 1)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    timeline = drawn(bench, "sms" if fidelity == "cacheline" else "operations")
+    key = timeline.locator(".anb-key").filter(has_text="started late")
+    expect(key).to_have_count(1)
+    expect(key.locator("i")).to_have_attribute("style", re.compile("#f0e442"))
+    # The lanes of rank 3, and of no other one, are in this colour: from the start, for as long as it is late.
+    painted = """(canvas, late) => {
+      const {width, height} = canvas;
+      const pixels = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, width, height).data.buffer);
+      const found = [];
+      for (let y = 0; y < height; y++)
+        for (let x = 0; x < width; x++) if (pixels[y * width + x] === 0xff42e4f0) found.push([x, y]);
+      const [xs, ys] = [0, 1].map(k => found.map(at => at[k]));
+      return [Math.min(...xs), Math.max(...xs), Math.max(...ys) - Math.min(...ys), width];
+    }"""
+    timeline.scroll_into_view_if_needed()
+    for theme in ("light", "dark"):
+        set_theme(page, theme)
+        first, last, high, width = timeline.locator("canvas").evaluate(painted)
+        share = 20_000_000 / evaluate(page, "sim.now_ps")
+        assert first == pytest.approx(GUTTER, abs=3)
+        assert (last - first) / (width - GUTTER) == pytest.approx(share, abs=0.05)
+        assert high < 40
+        screenshot(page, f"late-{fidelity}-{theme}")
+    set_theme(page, "light")
 
 
 def test_a_marked_interval_is_added_up(page: Page, lab: Lab) -> None:

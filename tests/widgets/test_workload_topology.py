@@ -311,10 +311,11 @@ def test_every_moment_of_a_rank_has_one_activity() -> None:
         sim.step(900)
         found = activity_of(sim.engine)
         rows, sums = sim.result.per_rank(), found.sums(8)
-        for row, (compute, communication, waiting, memory, bubble) in zip(rows, sums.tolist(), strict=True):
+        for row, parts in zip(rows, sums.tolist(), strict=True):
+            compute, communication, waiting, memory, late, bubble = parts
             assert compute == row["compute_ps"]
             assert communication + waiting == row["exposed_comm_ps"]
-            assert (memory, bubble) == (row["memory_ps"], row["idle_ps"])
+            assert (memory, late, bubble) == (row["memory_ps"], 0, row["idle_ps"])
         for rank in range(8):
             mine = found.rank == rank
             assert (found.start_ps[mine][1:] == found.end_ps[mine][:-1]).all()
@@ -416,7 +417,8 @@ def test_a_stage_of_a_pipeline_has_bubbles_and_does_not_wait_for_peers() -> None
     assert meta["drawn"] == "spans"
     receive = int(np.flatnonzero((spans["place"] // meta["tracks"] == 1) & (spans["number"] == 0))[0])
     assert (spans["ready"][receive], spans["waits"][receive]) == (50_000_000, BUBBLE)
-    assert (spans["bubble_at"].tolist(), spans["bubble_end"].tolist()) == ([1], [50_000_000])
+    assert (spans["idle_at"].tolist(), spans["idle_end"].tolist()) == ([1], [50_000_000])
+    assert spans["idle_state"].tolist() == [BUBBLE]
     _, columns = doing(feed, {})
     assert np.array_equal(unpack("doing", columns)["state"], found.state)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import product
 from math import lcm
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ from .plan import (
     protocol_name,
     unknown_collective,
 )
+from .port_requests import PortRequest, PortRequests, Route
 
 __all__ = ["read_mscclpp", "write_mscclpp"]
 
@@ -109,6 +111,7 @@ class _JsonBlock:
     channels: dict[str, list[int]]
     buffers: dict[str, list[tuple[int, str]]]
     engine: PlanBlock | None = None
+    rung: int = 0  # its steps when it rang the engine's doorbell last; 0: it has not, or in another loop
 
 
 def read_mscclpp(path: str | Path, data: bytes | None = None) -> Plan:
@@ -275,8 +278,10 @@ class _JsonReader:
             chunks = op.get("iter_context").get("num_chunks").number(0, most)
             self.plan.pipelines.append(Pipeline(unit, chunks))
             first, asked = len(steps), len(block.engine.steps) if block.engine else 0
+            block.rung = 0
             for one in op.get("ops").items():
                 self._operation(block, one, inside=True)
+            block.rung = 0
             for step in (*steps[first:], *(block.engine.steps[asked:] if block.engine else ())):
                 step.pipeline = len(self.plan.pipelines)
         else:
@@ -333,8 +338,12 @@ class _JsonReader:
         """Let the rank's copy engine execute steps, as a port channel's proxy does."""
         if block.engine is None:
             block.engine = PlanBlock(block.gpu.rank, "engine")
+        if block.rung and block.rung == len(block.planned.steps):
+            block.engine.steps += steps  # requests that follow one another are posted at once
+            return
         doorbell = Flag(block.gpu.rank, ("doorbell", len(self.plan.blocks)))
         block.planned.steps.append(PlanStep("signal", flags=(doorbell,)))
+        block.rung = len(block.planned.steps)
         block.engine.steps += [PlanStep("wait", flags=(doorbell,)), *steps]
 
     def _move(self, block: _JsonBlock, op: DocumentNode, name: str) -> None:
@@ -508,7 +517,8 @@ def write_mscclpp(program: Program, path: str | Path, collective: str | None = N
 
     A move without a matching operation becomes several: a sum that is stored only to other
     ranks is also stored to scratch (marked ``"unused"``, which :func:`read_mscclpp` removes and
-    MSCCL++ ignores); a copy to several other ranks becomes one for each.
+    MSCCL++ ignores); a copy to several other ranks becomes one for each. What copy engines and NICs
+    do, the thread block that rings for it asks for over port channels.
 
     Parameters
     ----------
@@ -536,14 +546,17 @@ class _Rank:
         self.number = number
         self.blocks: list[Json] = []
         self.remote: list[tuple[int, str]] = []
+        self.access: dict[tuple[int, str], dict[str, None]] = {}  # kinds of channels to each remote buffer
         self.switches: list[tuple[str, tuple[int, ...]]] = []
         self.semaphores = 0
         self.scratch: dict[tuple[str, int, int], int] = {}
         self.extra = 0
 
-    def document(self, writer: FormatWriter, channels: list[int]) -> Json:
+    def document(self, writer: FormatWriter, channels: dict[str, list[int]]) -> Json:
         """Return the rank's element of ``gpus``."""
-        listed: list[Json] = [{"channel_type": "memory", "connected_to": channels}] if channels else []
+        listed: list[Json] = [
+            {"channel_type": kind, "connected_to": peers} for kind, peers in channels.items() if peers
+        ]
         for buffer, ranks in self.switches:
             groups = [{"size": len(ranks), "ranks": list(ranks)}]
             listed.append({"channel_type": "switch", "buffer_type": buffer, "rank_groups": groups})
@@ -555,7 +568,7 @@ class _Rank:
             "threadblocks": self.blocks,
             "channels": listed,
             "remote_buffers": [
-                {"rank": rank, "type": buffer, "access_channel_types": ["memory"]}
+                {"rank": rank, "type": buffer, "access_channel_types": list(self.access[rank, buffer])}
                 for rank, buffer in self.remote
             ],
             "semaphores": [{"init_value": 0}] * self.semaphores,
@@ -569,14 +582,18 @@ class _JsonWriter(FormatWriter):
         self.ranks = [_Rank(rank) for rank in range(program.ranks)]
         self.pairing = pair(program)
         self.packets = False
+        self.requests = PortRequests(program, self.pairing, self.error)
         self._number_scratch()
         self._number_channels()
 
     def document(self, collective: str) -> Json:
         for number, block in enumerate(self.program.blocks):
+            if block.unit != "sm":
+                continue  # a thread block asks for it
             self.check(block)
             writer = _BlockWriter(self, number, block)
             self.ranks[block.rank].blocks.append(writer.document(len(self.ranks[block.rank].blocks)))
+        self.notes.update(self.requests.notes)
         if len(self.program.kernels) > 1:
             self.notes["its kernels become one kernel"] = None
         if self.packets and self.program.protocol != "LL":
@@ -618,43 +635,58 @@ class _JsonWriter(FormatWriter):
         The k-th channel of a rank to another and the k-th one back are the ends of one: the
         pair carries a semaphore in each direction.
         """
-        blocks, used = self.program.blocks, dict[tuple[int, int], int]()
+        blocks = self.program.blocks
         sources: dict[Semaphore, list[int]] = {}
         for number, block in enumerate(blocks):
             for op in block.operations:
                 if op.kind == "signal" and op.semaphore:
                     sources.setdefault(op.semaphore, []).append(number)
-        ends: dict[tuple[Semaphore, int, int], tuple[int, int, int]] = {}
+        routes: list[Route] = []
         self.local: dict[tuple[Semaphore, int], int] = {}
         for semaphore, signals in sources.items():
-            signallers = list(dict.fromkeys(signals))
             waiters = self.pairing.waiters.get(semaphore, [])
             if not waiters:
                 raise self.error(
                     f"no block waits for a semaphore of rank {semaphore.rank}", "leave out its signals"
                 )
+            waiters = [number for number in waiters if blocks[number].unit == "sm"]  # the others are rung for
+            signallers = [
+                number
+                for number in dict.fromkeys(signals)
+                if blocks[number].unit == "sm" or blocks[number].rank != semaphore.rank  # else it flushes
+            ]
             if len(signallers) * len(waiters) > 1:
                 self.notes["a semaphore of several thread blocks becomes one for each pair of them"] = None
             if all(blocks[number].rank == semaphore.rank for number in signallers):
-                for waiter in waiters:
+                for waiter in waiters if signallers else ():
                     self.local[semaphore, waiter] = self.ranks[semaphore.rank].semaphores
                     self.ranks[semaphore.rank].semaphores += 1
                 continue
-            for signaller in signallers:
-                for waiter in waiters:
-                    pair_ = blocks[signaller].rank, semaphore.rank
-                    ends[semaphore, signaller, waiter] = (*pair_, used.get(pair_, 0))
-                    used[pair_] = used.get(pair_, 0) + 1
-        self.connected: list[list[int]] = []
-        first: dict[tuple[int, int], int] = {}
-        for rank in range(self.program.ranks):
-            peers: list[int] = []
-            for peer in range(self.program.ranks):
-                first[rank, peer] = len(peers)
-                peers += [peer] * max(used.get((rank, peer), 0), used.get((peer, rank), 0))
-            self.connected.append(peers)
-        self.channel = {key: first[a, b] + k for key, (a, b, k) in ends.items()}  # at the end that signals
-        self.end = {key: first[b, a] + k for key, (a, b, k) in ends.items()}  # at the end that waits
+            routes += [Route(semaphore, signaller, waiter) for signaller in signallers for waiter in waiters]
+        asked = dict.fromkeys(route for one in self.requests.used.values() for route in one)
+        routes += [route for route in asked if route.semaphore is None]
+        self._place(routes)
+
+    def _place(self, routes: list[Route]) -> None:
+        """Number the channels at both ends."""
+        blocks, ranks = self.program.blocks, range(self.program.ranks)
+        used: dict[tuple[str, int, int], int] = {}
+        ends: dict[Route, tuple[str, int, int, int]] = {}
+        for route in routes:
+            kind = "memory" if blocks[route.signaller].unit == "sm" else "port"
+            peer = route.end if route.semaphore is None else route.semaphore.rank
+            way = kind, blocks[route.signaller].rank, peer
+            ends[route] = (*way, used.get(way, 0))
+            used[way] = used.get(way, 0) + 1
+        self.connected: list[dict[str, list[int]]] = [{"memory": [], "port": []} for _ in ranks]
+        first: dict[tuple[str, int, int], int] = {}
+        for kind, rank, peer in product(("memory", "port"), ranks, ranks):
+            peers = self.connected[rank][kind]
+            first[kind, rank, peer] = len(peers)
+            peers += [peer] * max(used.get((kind, rank, peer), 0), used.get((kind, peer, rank), 0))
+        # The kind of each channel, and its number at the end that signals and at the one that waits.
+        self.channel = {route: (kind, first[kind, a, b] + k) for route, (kind, a, b, k) in ends.items()}
+        self.end = {route: (kind, first[kind, b, a] + k) for route, (kind, a, b, k) in ends.items()}
 
 
 class _BlockWriter:
@@ -664,9 +696,10 @@ class _BlockWriter:
         self.writer, self.number, self.block = writer, number, block
         self.rank = writer.ranks[block.rank]
         self.ops: list[Json] = []
-        self.channels: list[int] = []
+        self.channels: dict[str, list[int]] = {"memory": [], "port": []}
         self.switches: list[int] = []
-        self.buffers: list[int] = []
+        self.buffers: dict[str, list[int]] = {"memory": [], "port": []}
+        self.asked: dict[int, list[int]] = {}  # of each list since the last flush: channels
 
     def document(self, number: int) -> Json:
         for place, op in enumerate(self.block.operations):
@@ -674,6 +707,7 @@ class _BlockWriter:
                 self._switch(op) if op.in_switch else self._move(op)
             elif op.kind == "signal":
                 self._signal(op)
+                self._ask(op, self.writer.requests.at.get((self.number, place), []))
             elif op.kind == "wait":
                 self._wait(op, self.writer.pairing.shares[self.number, place])
             elif op.kind == "fence":
@@ -683,34 +717,42 @@ class _BlockWriter:
                 self.ops += [{"name": "nop"}] * op.value
             elif op.kind == "compute":
                 raise self.writer.error(f"MSCCL++ cannot compute {op.value} instructions", "", op)
-        for what, count in (("operations", len(self.ops)), ("channels", len(self.channels))):
+        for what, count in (
+            ("operations", len(self.ops)),
+            ("channels", max(map(len, self.channels.values()))),
+        ):
             if count > _MOST[what]:
                 self.writer.notes[
                     f"MSCCL++ accepts at most {_MOST[what]} {what} in a thread block, "
                     f"number {number} of rank {self.block.rank} has {count}"
                 ] = None
-        listed = [{"channel_type": "memory", "channel_ids": self.channels}] if self.channels else []
+        listed = [{"channel_type": kind, "channel_ids": ids} for kind, ids in self.channels.items() if ids]
         if self.switches:
             listed.append({"channel_type": "switch", "channel_ids": self.switches})
-        refs = [{"access_channel_type": "memory", "remote_buffer_ids": self.buffers}] if self.buffers else []
+        refs = [
+            {"access_channel_type": kind, "remote_buffer_ids": ids}
+            for kind, ids in self.buffers.items()
+            if ids
+        ]
         return {"id": number, "ops": self.ops, "channels": listed, "remote_buffer_refs": refs}
 
     def _signal(self, op: Operation) -> None:
         semaphore = op.semaphore
         assert semaphore is not None  # noqa: S101 - a signal has one
         ids = []
-        for waiter in self.writer.pairing.waiters[semaphore]:
+        waiters = self.writer.pairing.waiters[semaphore]
+        if op.behind:
+            self.writer.notes["a thread block waits for its stores where it posted a signal behind them"] = (
+                None
+            )
+        for waiter in waiters:
             local = self.writer.local.get((semaphore, waiter))
             if local is not None:
                 self.ops.append({"name": "sem_release", "semaphore_ids": [local] * op.value})
-            else:
-                channel = self.writer.channel[semaphore, self.number, waiter]
-                ids += [_position(self.channels, channel)] * op.value
+            elif self.writer.program.blocks[waiter].unit == "sm":
+                channel = self.writer.channel[Route(semaphore, self.number, waiter)]
+                ids += [self._channel(channel)] * op.value
         if ids:
-            if op.behind:
-                self.writer.notes[
-                    "a thread block waits for its stores where it posted a signal behind them"
-                ] = None
             name = "rlxsignal" if op.relaxed else "signal"
             self.ops.append({"name": name, "channel_ids": ids, "channel_type": "memory"})
 
@@ -718,20 +760,76 @@ class _BlockWriter:
         semaphore = op.semaphore
         assert semaphore is not None  # noqa: S101 - a wait has one
         local = self.writer.local.get((semaphore, self.number))
-        if local is not None:
-            self.ops.append({"name": "sem_acquire", "semaphore_ids": [local] * sum(shares.values())})
-            return
-        ids = []
+        acquired: list[int] = []
+        waited: dict[str, list[int]] = {}
+        blocks = self.writer.program.blocks
         for source, share in shares.items():
-            ids += [_position(self.channels, self.writer.end[semaphore, source, self.number])] * share
-        self.ops.append({"name": "wait", "channel_ids": ids, "channel_type": "memory"})
+            if blocks[source].unit != "sm" and blocks[source].rank == self.block.rank:
+                self._flush(source)
+            elif local is not None:
+                acquired += [local] * share
+            else:
+                end = self.writer.end[Route(semaphore, source, self.number)]
+                waited.setdefault(end[0], []).extend([self._channel(end)] * share)
+        if acquired:
+            self.ops.append({"name": "sem_acquire", "semaphore_ids": acquired})
+        for kind, ids in waited.items():
+            self.ops.append({"name": "wait", "channel_ids": ids, "channel_type": kind})
+
+    def _channel(self, channel: tuple[str, int]) -> int:
+        """Return the block's number of one of its rank's channels."""
+        kind, number = channel
+        return _position(self.channels[kind], number)
+
+    def _ask(self, op: Operation, requests: list[PortRequest]) -> None:
+        """Ask for what a copy engine or NIC does after a doorbell.
+
+        One thread asks, once all have stored what is to be moved: so its requests keep their order.
+        """
+        if not requests:
+            return
+        if op.relaxed:
+            self.writer.notes["a thread block waits for its stores where it rang without waiting"] = None
+        if self.ops and self.ops[-1]["name"] != "nop":
+            self.ops.append({"name": "nop"})
+        for request in requests:
+            what = request.operation
+            ids = [self._channel(self.writer.channel[route]) for route in request.routes]
+            self.asked.setdefault(request.list_number, []).extend(ids)
+            if what.kind == "move":
+                name = "ppkt" if what.sources[0].buffer == "packets" else "put"
+                for target, number in zip(what.targets, ids, strict=True):
+                    self._emit(name, what.sources, [target], "port")
+                    self.ops[-1]["channel_ids"] = [number]
+                continue
+            if what.behind or what.relaxed:
+                self.writer.notes["a copy engine waits for its stores before each signal"] = None
+            for number in ids:
+                over = {"channel_ids": [number], "channel_type": "port"}
+                if self.ops and self.ops[-1].items() >= {"name": "put", **over}.items():
+                    self.ops[-1]["name"] = "pws"
+                else:
+                    self.ops.append({"name": "signal", **over})
+
+    def _flush(self, list_number: int) -> None:
+        """Wait until all that this block has asked of a copy engine or NIC is done."""
+        ids = list(dict.fromkeys(self.asked.pop(list_number, [])))
+        over = {"channel_ids": ids, "channel_type": "port"}
+        if self.ops and self.ops[-1].items() >= {"name": "pws", **over}.items():
+            self.ops[-1]["name"] = "pwsf"
+        elif ids:
+            self.ops.append({"name": "flush", **over})
+            self.writer.notes[
+                "MSCCL++'s executor (as of 2026) skips a flush that is no part of a put: let a put, its "
+                "signal and the one that the own thread block waits for follow one another"
+            ] = None
 
     def _index(self, chunk: Chunk) -> int:
         if chunk.buffer in ("scratch", "packets"):
             return self.writer.ranks[chunk.rank].scratch[chunk.buffer, chunk.index, chunk.channel]
         return self.writer.index(chunk)
 
-    def _operand(self, chunk: Chunk | Json) -> Json:
+    def _operand(self, chunk: Chunk | Json, kind: str = "memory") -> Json:
         """Return a chunk as an operand: by its buffer's type or, on another rank, by that buffer's number."""
         if isinstance(chunk, dict):
             return chunk
@@ -740,10 +838,9 @@ class _BlockWriter:
         letter = self.writer.letters[chunk.buffer]
         if chunk.rank == self.block.rank:
             return {"type": letter, **where}
-        return {
-            "buffer_id": _position(self.buffers, _position(self.rank.remote, (chunk.rank, letter))),
-            **where,
-        }
+        self.rank.access.setdefault((chunk.rank, letter), {})[kind] = None
+        number = _position(self.rank.remote, (chunk.rank, letter))
+        return {"buffer_id": _position(self.buffers[kind], number), **where}
 
     def _spare(self) -> Json:
         """Return a chunk of scratch that no operation uses yet."""
@@ -751,11 +848,17 @@ class _BlockWriter:
         self.rank.extra += 1
         return {"type": "s", "index": number, "size": 1}
 
-    def _emit(self, name: str, sources: Iterable[Chunk | Json], targets: Iterable[Chunk | Json]) -> None:
-        op: Json = {"name": name, "src_buff": [self._operand(c) for c in sources]}
-        op["dst_buff"] = [self._operand(c) for c in targets]
+    def _emit(
+        self,
+        name: str,
+        sources: Iterable[Chunk | Json],
+        targets: Iterable[Chunk | Json],
+        kind: str = "memory",
+    ) -> None:
+        op: Json = {"name": name, "src_buff": [self._operand(c, kind) for c in sources]}
+        op["dst_buff"] = [self._operand(c, kind) for c in targets]
         if any("buffer_id" in ref for ref in (*op["src_buff"], *op["dst_buff"])):
-            op["channel_type"] = "memory"
+            op["channel_type"] = kind
         if name.startswith("r") and name != "rppkt":
             op["reduce_op"] = "sum"
         self.ops.append(op)

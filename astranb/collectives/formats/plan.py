@@ -302,12 +302,14 @@ class Plan:
 
     @staticmethod
     def _block(program: Program, planned: PlanBlock) -> Block:
-        """Add a thread block, a copy engine's list or, where it writes to another node, a NIC's."""
+        """Add a thread block, a copy engine's list or, where it reaches another node, a NIC's."""
         if planned.unit == "sm":
             return program.block(planned.rank)
-        ends = [chunk.rank for step in planned.steps for chunk in step.targets]
+        ends: list[Chunk | Flag] = []
+        for step in planned.steps:
+            ends += [*step.targets, *(step.flags if step.kind == "signal" else ())]
         node = planned.rank // program.per_node
-        if program.shape.rdma and any(rank // program.per_node != node for rank in ends):
+        if program.shape.rdma and any(end.rank // program.per_node != node for end in ends):
             return program.nic(planned.rank, program.channel)
         return program.engine(planned.rank)
 
@@ -574,10 +576,11 @@ class FormatWriter:
         return ProgramError(what, line, where=f"program {self.program.name!r}", hint=hint)
 
     def check(self, block: Block) -> None:
-        """Refuse a copy engine, and what no format has."""
+        """Refuse copy engines, NICs, and what no format has."""
         first = block.operations[0] if block.operations else None
         if block.unit != "sm":
-            raise self.error("copy engines cannot be written", "use thread blocks", first)
+            what = "copy engines and NICs cannot be written to a file of MSCCL"
+            raise self.error(what, "use thread blocks, or write FILE.json, a plan of MSCCL++", first)
         if block.thread_block is not None:
             what = "roles of a thread block cannot be written"
             raise self.error(what, "use a thread block for each", first)

@@ -373,11 +373,14 @@ class Walker:
         self._put(start_ps, end_ps, at, "issue", ("sm", sm))
 
     def _is_again(self, at: Any) -> bool:
-        """Whether a load is issued again, because its packet was not there."""
+        """Whether a load is issued again: its packet was not there, or its flag was (LL128)."""
         if at["request"] < 0 or at["what"] != t.LOAD or not self._has_flag(at):
             return False
         before = self._trace.last(int(at["event"]), since_ps=self._begun_ps(at), request=int(at["request"]))
-        return bool(before is not None and before["kind"] == t.RETURN and before["returning"] == t.IN_VAIN)
+        same = ("op", "operand", "line")
+        return bool(
+            before is not None and before["kind"] == t.RETURN and all(before[n] == at[n] for n in same)
+        )
 
     def _polled_in_vain(self, at: Any) -> bool:
         """Whether an earlier poll of the same wait found nothing."""

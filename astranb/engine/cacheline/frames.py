@@ -23,8 +23,8 @@ _OP_TIMES = (("started_ps", "begins"), ("issued_ps", "is issued"), ("ended_ps", 
 def spans(engine: CacheLineState) -> Columns:
     """What every thread block did when: ``sim.spans()`` with names, and each span's length.
 
-    ``rank``, ``sm`` (of its GPU), ``block``, ``op``, ``state``, ``phase``, ``start_ps``,
-    ``end_ps``, ``duration_ps``.
+    ``rank``, ``sm`` (of its GPU), ``block``, ``op`` (-1: its rank has not started), ``state``, ``phase``,
+    ``start_ps``, ``end_ps``, ``duration_ps``.
     """
     found = all_spans(engine)
     return {
@@ -169,7 +169,8 @@ def events(engine: CacheLineState) -> Columns:
 def _phases(engine: CacheLineState, numbers: Any) -> Any:
     """Names of phases; a program may have none."""
     names = np.array([*engine.program.phase_names, ""], object)
-    return names[np.where(np.asarray(numbers) < len(names) - 1, numbers, len(names) - 1)]
+    known = (np.asarray(numbers) >= 0) & (np.asarray(numbers) < len(names) - 1)
+    return names[np.where(known, numbers, len(names) - 1)]
 
 
 FRAMES = {"spans": spans, "flights": flights, "activity": activity, "signals": signals, "events": events}

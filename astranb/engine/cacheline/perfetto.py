@@ -58,11 +58,11 @@ def _names(engine: CacheLineState) -> Iterator[Event]:
     for number, block in enumerate(machine.blocks):
         gpu = int(block.gpu)
         mine, seen[gpu] = seen[gpu], seen[gpu] + 1
-        if block.sm < 0:
+        if block.sm < 0 and not engine.late_ps[gpu]:
             continue
         sm = int(block.sm - machine.gpus["first_sm"][gpu])
-        unit = f"engine {sm - int(machine.gpus['sms'][gpu])}" if block.engine else f"sm.{sm}"
-        yield from thread(gpu + 1, number + 1, f"{unit} block {mine}", mine)
+        unit = f"engine {sm - int(machine.gpus['sms'][gpu])} " if block.engine else f"sm.{sm} "
+        yield from thread(gpu + 1, number + 1, f"{unit if block.sm >= 0 else ''}block {mine}", mine)
 
 
 def _blocks(engine: CacheLineState, written: dict[str, Any]) -> Iterator[Event]:

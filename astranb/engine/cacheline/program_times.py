@@ -111,7 +111,11 @@ def _rows(
     """A row for each of some groups of operations, and one for the time that is of none of them."""
     ops, blocks = engine.machine.ops, engine.machine.blocks
     states = np.zeros((count, len(_COLUMNS)), np.int64)
-    found = spans(engine)
+    every = spans(engine)
+    outside_ps = np.zeros(len(_COLUMNS), np.int64)
+    late = every[every["op"] < 0]  # at no operation: its rank has not started
+    np.add.at(outside_ps, late["state"], late["end_ps"] - late["start_ps"])
+    found = every[every["op"] >= 0]
     op = np.asarray(found["op"])
     # A fence belongs to the operation that stands behind it; at the end of a block to the last one.
     fenced = (found["state"] == _FENCE) & (op + 1 < blocks["last_op"][found["block"]])
@@ -125,8 +129,9 @@ def _rows(
         spent = dict(zip(_COLUMNS, states[number].tolist(), strict=True))
         times = {**spent, "idle_ps": 0, "block_ps": int(states[number].sum())}
         rows.append({**named(number), "operations": int(begun[number]), **times})
-    idle_ps = len(blocks) * engine.time_ps - int(states.sum())
-    times = {**dict.fromkeys(_COLUMNS, 0), "idle_ps": idle_ps, "block_ps": idle_ps}
+    block_ps = len(blocks) * engine.time_ps - int(states.sum())
+    spent = dict(zip(_COLUMNS, outside_ps.tolist(), strict=True))
+    times = {**spent, "idle_ps": block_ps - int(outside_ps.sum()), "block_ps": block_ps}
     rows.append({**outside, "operations": 0, **times})
     if path is not None:
         for row, ps in zip(rows, on_path.tolist(), strict=True):

@@ -9,16 +9,16 @@ from astranb.gpu import tables as t
 
 from .machine import CacheLineMachine
 from .state import CacheLineState
-from .time_classes import BLOCK_CLASSES
+from .time_classes import BLOCK_CLASSES, STARTED_LATE
 
-__all__ = ["SPAN", "SPAN_STATES", "spans"]
+__all__ = ["LATE", "SPAN", "SPAN_STATES", "operation_spans", "spans"]
 
 SPAN = np.dtype(
     [
         ("gpu", "i4"),
         ("sm", "i4"),  # within its GPU
         ("block", "i4"),
-        ("op", "i4"),
+        ("op", "i4"),  # -1: of none, its rank has not started
         ("state", "i4"),  # number in SPAN_STATES
         ("phase", "i4"),
         ("start_ps", "i8"),
@@ -27,13 +27,46 @@ SPAN = np.dtype(
 )
 """A stretch of time in which a thread block did one thing."""
 
-SPAN_STATES = tuple(BLOCK_CLASSES[state] for state in ("moving", "signalling", "waiting", "draining"))
+SPAN_STATES = (
+    *(BLOCK_CLASSES[state] for state in ("moving", "signalling", "waiting", "draining")),
+    STARTED_LATE,
+)
+LATE = SPAN_STATES.index(STARTED_LATE)
 
 
-def spans(
+def spans(engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None) -> Records:
+    """What every thread block did in a window of time; of a rank that starts late, that it has not started.
+
+    Parameters
+    ----------
+    engine : CacheLineState
+    start_ps, end_ps : int
+        The window; up to now where no end is given.
+
+    Returns
+    -------
+    recarray of SPAN
+        In the order of blocks and times; a run without a recording has them too.
+    """
+    found = operation_spans(engine, start_ps, end_ps)
+    blocks = engine.machine.blocks
+    late_ps = np.minimum(engine.late_ps[blocks["gpu"]], engine.now_ps)
+    late = np.flatnonzero((late_ps > 0) & (late_ps >= start_ps))
+    rows = np.zeros(len(late), SPAN)
+    rows["gpu"], rows["block"], rows["state"] = blocks["gpu"][late], late, LATE
+    # Thread blocks that have not begun need not have an SM yet.
+    on_sm = blocks["sm"][late] - engine.machine.gpus["first_sm"][rows["gpu"]]
+    rows["sm"] = np.where(blocks["sm"][late] >= 0, on_sm, -1)
+    rows["op"] = rows["phase"] = -1
+    rows["end_ps"] = late_ps[late]
+    both = np.concatenate([found, rows])
+    return both[np.lexsort((both["start_ps"], both["block"]))].view(np.recarray)
+
+
+def operation_spans(
     engine: CacheLineState, start_ps: int = 0, end_ps: int | None = None, *, since: np.ndarray | None = None
 ) -> Records:
-    """What every thread block did in a window of time.
+    """What every thread block did in a window of time, from its first operation on.
 
     Parameters
     ----------

@@ -13,14 +13,15 @@ import numpy as np
 from astranb.core.density import Stretch, flatten, join
 from astranb.gpu import tables as t
 
-from .spans import spans as spans_of
+from .spans import operation_spans
 from .state import CacheLineState
+from .time_classes import STARTED_LATE
 
 __all__ = ["TRACK_KINDS", "TRACK_STATES", "Tracks"]
 
 TRACK_STATES = (
     "issue", "data: no slot", "compute", "signal", "data", "data: packets", "fence", "semaphore: copy engine",
-    "semaphore", "issue or data",
+    "semaphore", "issue or data", STARTED_LATE,
 )  # fmt: skip
 """What a track can be in (names as in ``time_classes.py``); where several thread blocks share an SM, the
 first one that holds counts.
@@ -31,9 +32,12 @@ way. ``data: packets``: loads are repeated until a packet is there. ``fence``: u
 acknowledged, and the time of the fence itself. ``semaphore``: one is polled, which a thread
 block or a copy engine will raise. ``issue or data``: thread blocks share issue slots, so that
 their tracks cannot distinguish them, nor can an SM's where the recording has lost it.
+``started late``: its rank has not started.
 """
 
-ISSUE, NO_SLOT, COMPUTE, SIGNAL, DATA, PACKETS, FENCE, ENGINE, SEMAPHORE, MOVING = range(len(TRACK_STATES))
+ISSUE, NO_SLOT, COMPUTE, SIGNAL, DATA, PACKETS, FENCE, ENGINE, SEMAPHORE, MOVING, LATE = range(
+    len(TRACK_STATES)
+)
 
 TRACK_KINDS = ("sms", "blocks")
 
@@ -156,7 +160,7 @@ class Tracks:
     ) -> Stretch:
         """What happened in a stretch of time that lies in the past."""
         machine = self._engine.machine
-        spans = spans_of(self._engine, start_ps, end_ps, since=since)
+        spans = operation_spans(self._engine, start_ps, end_ps, since=since)
         ops = machine.ops[spans["op"]]
         state = np.array([MOVING, SIGNAL, SEMAPHORE, FENCE])[spans["state"]]
         state[(state == MOVING) & np.isin(ops["kind"], (t.COMPUTE, t.SPEND, t.TILE))] = COMPUTE
@@ -164,11 +168,10 @@ class Tracks:
         state[(state == MOVING) & (ops["spins"] > 0)] = PACKETS
         track = spans["block"].astype(np.int64)
         begin, end = spans["start_ps"], spans["end_ps"]
-        if self.kind == "blocks":
-            return flatten(start_ps, end_ps, len(self), len(TRACK_STATES), track, state, begin, end)
-        track = self._track_of[machine.blocks["sm"][track]]
+        if self.kind == "sms":
+            track = self._track_of[machine.blocks["sm"][track]]
         columns = [(track, state, begin, end)]
-        if recorded and self._engine.recorder.on:
+        if self.kind == "sms" and recorded and self._engine.recorder.on:
             bursts, since = self._recorded(start_ps)
             moving = state == MOVING
             # Before what is recorded it stays undivided; after it, what is no burst waits for data.
@@ -176,6 +179,10 @@ class Tracks:
             end = np.where(moving, np.minimum(end, since[track]), end)
             data = (track[moving], np.full(len(divided), DATA), divided, spans["end_ps"][moving])
             columns = [(track, state, begin, end), data, *bursts]
+        late_ps = self._engine.late_ps[self.gpu]
+        late = np.flatnonzero(late_ps > start_ps)
+        if len(late):
+            columns.append((late, np.full(len(late), LATE), np.zeros_like(late), late_ps[late]))
         merged = (np.concatenate(part) for part in zip(*columns, strict=True))
         return flatten(start_ps, end_ps, len(self), len(TRACK_STATES), *merged)
 

@@ -11,28 +11,31 @@ from astranb.workload.astrasim2.kinds import RECV
 
 from .run import OperationRun, Spans
 from .spans import COMMUNICATION as COMMUNICATING
-from .spans import spans_of
+from .spans import late_ps, spans_of
 
 __all__ = [
     "ACTIVITIES",
     "BUBBLE",
     "COMMUNICATION",
     "COMPUTE",
+    "LATE",
     "WAITING",
     "Activity",
     "activity_of",
     "waits_of",
 ]
 
-ACTIVITIES: Final = ("compute", "communication", "waiting for peers", "remote memory", "bubble")
+ACTIVITIES: Final = (
+    "compute", "communication", "waiting for peers", "remote memory", "started late", "bubble",
+)  # fmt: skip
 """In the order of precedence: of a rank that computes and communicates at one time it is ``compute``.
 
-A collective waits for peers until all its ranks have begun. A bubble is time in which a rank has nothing to
-do: it has begun nothing that is not over, or waits for a message that has not been sent, as between the
-stages of a pipeline.
+A collective waits for peers until all its ranks have begun. A rank has ``started late`` up to its start. A
+bubble is time in which a rank has nothing to do: it has begun nothing that is not over, or waits for a
+message that has not been sent, as between the stages of a pipeline.
 """
 
-COMPUTE, COMMUNICATION, WAITING, MEMORY, BUBBLE = range(len(ACTIVITIES))
+COMPUTE, COMMUNICATION, WAITING, MEMORY, LATE, BUBBLE = range(len(ACTIVITIES))
 
 
 class Activity(NamedTuple):
@@ -83,10 +86,10 @@ def activity_of(
     state = np.array([COMPUTE, COMMUNICATION, MEMORY])[spans.track]
     every = np.arange(len(done)) if ranks is None else np.unique(np.asarray(ranks, np.int64))
     until = np.where(done >= 0, done, engine.now_ps)[every]
-    rank = np.concatenate([spans.npu, spans.npu, every])
-    start = np.concatenate([ready, spans.start_ps, np.zeros_like(until)])
-    end = np.concatenate([spans.end_ps, ready, until])
-    what = np.concatenate([state, waits, np.full(len(until), BUBBLE)])
+    rank = np.concatenate([spans.npu, spans.npu, every, every])
+    start = np.concatenate([ready, spans.start_ps, np.zeros_like(until), np.zeros_like(until)])
+    end = np.concatenate([spans.end_ps, ready, until, late_ps(engine)[every]])
+    what = np.concatenate([state, waits, np.repeat([BUBBLE, LATE], len(every))])
     return _swept(rank, start, end, what)
 
 

@@ -12,12 +12,14 @@ from astranb.core.perfetto import Event, flow, process, rows_of, slice_, thread
 from .about import ALGORITHMS
 from .footprint import memory_counters
 from .run import OperationRun
+from .spans import late_ps
 
 __all__ = ["slots", "trace_events"]
 
 _MOST_SLOTS = 64
 _TRACKS = 1000
 """Numbers of tracks from which on those of a kind begin: Perfetto wants one a span at a time."""
+_START = 900
 
 
 def slots(key: Any, start: Any, end: Any) -> Any:
@@ -47,22 +49,35 @@ def trace_events(engine: OperationRun, written: dict[str, Any]) -> Iterator[Even
     """Events of a trace that ui.perfetto.dev and chrome://tracing open.
 
     A process is a rank (``pid`` is its number + 1). Its threads are what an operation occupies
-    (CPU, GPU, network), its receives, and for each dimension the chunks under way there, on as
-    many tracks as there are at once. Counters show what one rank of each stage holds in memory, where
-    that is known. Each event's ``args`` hold exact picoseconds.
+    (CPU, GPU, network), its receives, for each dimension the chunks under way there, on as many
+    tracks as there are at once, and of a rank that starts late the time up to its start. Counters
+    show what one rank of each stage holds in memory, where that is known. Each event's
+    ``args`` hold exact picoseconds.
 
     Parameters
     ----------
     engine : OperationRun
     written : dict
-        Filled with ``operations``, ``phases`` and ``messages`` (arrows from a send to its receive).
+        Filled with ``late`` (ranks that started late), ``operations``, ``phases`` and ``messages`` (arrows
+        from a send to its receive).
     """
     for rank in range(engine.ranks):
         yield from process(rank + 1, f"rank {rank}")
+    yield from _late(engine, written)
     track = yield from _operations(engine, written)
     yield from _phases(engine, written)
     yield from _arrows(engine, written, track)
     yield from memory_counters(engine)
+
+
+def _late(engine: OperationRun, written: dict[str, Any]) -> Iterator[Event]:
+    """A span of each rank that started late, up to its start."""
+    late = late_ps(engine)
+    ranks = np.flatnonzero(late)
+    written["late"] = len(ranks)
+    for rank in ranks.tolist():
+        yield from thread(rank + 1, _START, "start")
+        yield slice_("started late", rank + 1, _START, 0, int(late[rank]), category="start")
 
 
 def _tracks(pid: Any, tid: Any, names: dict[int, str]) -> Iterator[Event]:

@@ -92,8 +92,8 @@ def sweep(
     --------
     >>> import astranb as anb
     >>> def chain(p, *, slices=1):
-    ...     wires = p.connections()
     ...     for s in p.cut_into(slices):
+    ...         wires = p.connections()
     ...         for me in p.everyone:
     ...             block = me.block()
     ...             for k in range(len(me.input)):

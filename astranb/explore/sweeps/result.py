@@ -197,7 +197,8 @@ class SweepResult(Displayed):
         # With every other axis at its only value, the lines need no names.
         others = [one for one in columns if one.name != across.name and len(one.labels) > 1]
         table["of"] = [
-            ", ".join(f"{one.name} {one.label(point)}" for one in others) or self.spec.name
+            ", ".join(f"{one.name.removeprefix('params.')} {one.label(point)}" for one in others)
+            or self.spec.name
             for point in range(len(self.points))
         ]
         table[x] = [number_of(row.get(across.name)) for row in self.rows]

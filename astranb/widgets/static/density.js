@@ -52,7 +52,7 @@ export function rowStarts(rows, count) {
   return starts;
 }
 
-const FROM_BLOCKS = [9, 3, 8, 6]; // what a thread block does (scene.states) as the state of a track
+const FROM_BLOCKS = [9, 3, 8, 6, 10]; // what a thread block does (scene.states) as the state of a track
 
 /**
  * The spans of thread blocks that a page without a kernel has, in the order of rows.

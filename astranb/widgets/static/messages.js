@@ -34,7 +34,7 @@ export const COLUMNS = /** @type {const} */ ({
   "tracks": {
     "shares": "u1",
     "place": "u4", "slot": "u4", "slots": "u4", "number": "u4", "label": "u4", "start": "f8", "end": "f8",
-    "ready": "f8", "waits": "u1", "bubble_at": "u4", "bubble_start": "f8", "bubble_end": "f8"
+    "ready": "f8", "waits": "u1", "idle_at": "u4", "idle_state": "u1", "idle_start": "f8", "idle_end": "f8"
   },
   "doing": { "rank": "u4", "state": "u1", "start": "f8", "end": "f8" },
   "ports": { "waiting": "u4", "fill": "u1", "marks": "u1" },

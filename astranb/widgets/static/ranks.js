@@ -20,7 +20,7 @@ const KINDS = /** @type {const} */ ([
 /** @typedef {{ reply: Reply<"tracks">, theme: number, at: Map<number, number>, images?: HTMLCanvasElement[] }} Shown */
 /** @type {Record<string, string>} */
 const OPERATION_COLOURS = { compute: ACTIVITY_COLOURS[0], communication: ACTIVITY_COLOURS[1], memory: ACTIVITY_COLOURS[3], waiting: "#d55e00" };
-const [WAITING, BUBBLE] = [ACTIVITY_COLOURS[2], ACTIVITY_COLOURS[4]];
+const [WAITING, , LATE, BUBBLE] = ACTIVITY_COLOURS.slice(2);
 /** @type {Record<string, string>} */
 const INK = { "#0072b2": "#ffffff", "#009e73": "#ffffff" };
 
@@ -55,12 +55,16 @@ export function createRanks(store, theme) {
   const high = () => (scene().ranks > FEW ? LOW : HIGH);
   const tall = () => names().length * high() + GAP;
 
+  let late = false; // whether a rank that is shown has started late
   function chosen() {
     picture = null;
-    if (!store.ready) return;
+    if (store.ready) drawLegend();
+  }
+  function drawLegend() {
     const keys = names().map((name, track) => makeBarKey(colourOf(name, track), name));
     // Of ranks that are all alike none waits for another one.
     if (byOperation() && scene().alike === 1) keys.push(makeBarKey(WAITING, "waiting for peers"));
+    if (byOperation() && late) keys.push(makeBarKey(LATE, "started late"));
     if (byOperation()) keys.push(makeBarKey(BUBBLE, "bubble"));
     panel.legend.replaceChildren(...keys);
   }
@@ -90,10 +94,17 @@ export function createRanks(store, theme) {
     if (!reply || reply.kind !== panel.kind || (picture?.reply === reply && picture.theme === theme.version)) return;
     const { ranks, tracks, columns } = reply;
     const shown = (picture = /** @type {Shown} */ ({ reply, theme: theme.version, at: new Map(ranks.map((rank, k) => [rank, k])) }));
+    const { shares, idle_state } = reply.arrays;
+    const paints = byOperation() ? [...colours(), WAITING, LATE, BUBBLE] : colours();
+    const each = paints.length;
+    const seen = reply.drawn === "density"
+      ? ranks.some((_, k) => shares.subarray((k * each + tracks + 1) * columns, (k * each + tracks + 2) * columns).some(Boolean))
+      : idle_state.some((state) => ACTIVITY_COLOURS[state] === LATE);
+    if (byOperation() && seen !== late) {
+      late = seen;
+      drawLegend();
+    }
     if (reply.drawn !== "density") return;
-    const { shares } = reply.arrays;
-    const paints = byOperation() ? [...colours(), WAITING, BUBBLE] : colours();
-    const each = byOperation() ? tracks + 2 : tracks;
     shown.images = paints.map((colour, track) => {
       const mine = new Uint8Array(ranks.length * columns);
       ranks.forEach((_, k) => mine.set(shares.subarray((k * each + track) * columns, (k * each + track + 1) * columns), k * columns));
@@ -128,8 +139,8 @@ export function createRanks(store, theme) {
   function drawDensity(context, scale, { from, to, columns, ranks }, images) {
     const [x0, x1, deep] = [scale.x(from), scale.x(to), high() - 1];
     context.imageSmoothingEnabled = false;
-    // What waits is drawn over the communication, bubbles where nothing is computed.
-    const trackOf = [...names().keys(), names().indexOf("communication"), 0];
+    // What waits is drawn over the communication, a late start and bubbles where nothing is computed.
+    const trackOf = [...names().keys(), names().indexOf("communication"), 0, 0];
     ranks.forEach((rank, k) => images.forEach((image, number) =>
       context.drawImage(image, 0, k * deep, columns, deep, x0, topOf(rank) + trackOf[number] * high(), x1 - x0, deep),
     ));
@@ -138,10 +149,10 @@ export function createRanks(store, theme) {
   function drawSpans(context, scale, reply) {
     const paints = colours();
     context.font = `9px ${theme.font}`;
-    const { ready, waits: waitsFor, bubble_at: at, bubble_start: since, bubble_end: until } = reply.arrays;
-    context.fillStyle = BUBBLE;
+    const { ready, waits: waitsFor, idle_at: at, idle_state: what, idle_start: since, idle_end: until } = reply.arrays;
     for (let n = 0; n < at.length; n++) {
       const [x, end] = [Math.max(GUTTER, scale.x(since[n])), scale.x(until[n])];
+      context.fillStyle = ACTIVITY_COLOURS[what[n]];
       if (end > GUTTER) context.fillRect(x, topOf(reply.ranks[at[n]]), Math.max(0.7, end - x), high() - 1);
     }
     for (let n = 0; n < reply.arrays.place.length; n++) {

@@ -11,7 +11,7 @@ const MOST_SPANS = 6000;
 const MOST_NODES = 160;
 const LABEL = 40;
 const [WAITING, READY, RUNNING, DONE] = [0, 1, 2, 3]; // in the order of `states`
-const BUBBLE = 4; // in the order of ACTIVITIES (engine/operations/activity.py)
+const [LATE, BUBBLE] = [4, 5]; // in the order of ACTIVITIES (engine/operations/activity.py)
 
 /**
  * @param {Recording} recording
@@ -64,20 +64,21 @@ export function createReplayed(recording, workload, buffersOf) {
     });
     const about = { from, to, columns, kind: which, ranks: asked, tracks: of.tracks, count: found.length, now_ps: now };
     /** @type {Pair[]} place of the rank among those asked for, and number of a stretch */
-    const bubbles = [];
+    const idle = [];
     if (which === "operations") {
       did.rank.forEach((rank, k) => {
         const at = asked.indexOf(rank);
-        if (did.state[k] === BUBBLE && at >= 0 && did.start[k] < Math.min(now, to) && did.end[k] > from) bubbles.push([at, k]);
+        if (did.state[k] >= LATE && at >= 0 && did.start[k] < Math.min(now, to) && did.end[k] > from) idle.push([at, k]);
       });
     }
-    if (found.length > MOST_SPANS) return [{ ...about, drawn: "density" }, pack("tracks", { shares: shares(of, found, about, bubbles) })];
+    if (found.length > MOST_SPANS) return [{ ...about, drawn: "density" }, pack("tracks", { shares: shares(of, found, about, idle) })];
     /** @param {Uint8Array | Uint32Array | Float64Array} column */
     const pick = (column) => found.map(([, k]) => column[k]);
     const arrays = {
       place: found.map(([place]) => place), slot: pick(of.slot), slots: pick(of.slots), number: pick(of.number), label: pick(of.label),
       start: pick(of.start), end: pick(of.end).map((until) => Math.min(until, now)), ready: pick(of.ready).map((until) => Math.min(until, now)), waits: pick(of.waits),
-      bubble_at: bubbles.map(([at]) => at), bubble_start: bubbles.map(([, k]) => did.start[k]), bubble_end: bubbles.map(([, k]) => Math.min(did.end[k], now)),
+      idle_at: idle.map(([at]) => at), idle_state: idle.map(([, k]) => did.state[k]),
+      idle_start: idle.map(([, k]) => did.start[k]), idle_end: idle.map(([, k]) => Math.min(did.end[k], now)),
     };
     return [{ ...about, drawn: "spans", labels }, pack("tracks", arrays)];
   }
@@ -86,10 +87,10 @@ export function createReplayed(recording, workload, buffersOf) {
    * @param {Columns<"recorded_spans">} of
    * @param {Pair[]} found
    * @param {Window & { kind: string, ranks: number[], tracks: number, now_ps: number }} about
-   * @param {Pair[]} bubbles
+   * @param {Pair[]} idle when ranks had not started, or had a bubble
    */
-  function shares(of, found, { from, to, columns, ranks: asked, tracks: count, kind: which, now_ps: now }, bubbles) {
-    const rows = which === "operations" ? count + 2 : count;
+  function shares(of, found, { from, to, columns, ranks: asked, tracks: count, kind: which, now_ps: now }, idle) {
+    const rows = which === "operations" ? count + 3 : count;
     const busy = new Float64Array(asked.length * rows * columns);
     const wide = (to - from) / columns;
     /** @param {number} at @param {number} since @param {number} until */
@@ -103,7 +104,7 @@ export function createReplayed(recording, workload, buffersOf) {
       add(rank * rows + (place % count), begun, of.end[k]);
       if (rows > count) add(rank * rows + count, begun, of.ready[k]);
     }
-    for (const [rank, k] of bubbles) add(rank * rows + count + 1, did.start[k], did.end[k]);
+    for (const [rank, k] of idle) add(rank * rows + count + 1 + did.state[k] - LATE, did.start[k], did.end[k]);
     return Uint8Array.from(busy, (share) => Math.min(255, Math.round(255 * share)));
   }
 

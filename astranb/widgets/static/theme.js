@@ -5,7 +5,7 @@
 export const KIND_COLOURS = ["#56b4e9", "#0072b2", "#e69f00", "#cc79a7", "#d55e00", "#009e73"];
 export const KIND_SHAPES = ["small", "square", "square", "small", "cross", "cross"];
 // What a rank does, in the order of ACTIVITIES (engine/operations/activity.py), on the timeline and on the topology.
-export const ACTIVITY_COLOURS = ["#0072b2", "#e69f00", "#cc79a7", "#009e73", "#999999"];
+export const ACTIVITY_COLOURS = ["#0072b2", "#e69f00", "#cc79a7", "#009e73", "#f0e442", "#999999"];
 // Of messages: by collective, as the scene lists them.
 export const MESSAGE_COLOURS = [
   "#e69f00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c", "#7f3c8d", "#11a579", "#a5673f",
@@ -24,11 +24,11 @@ export const TIME_COLOURS = {
 /** @param {string} name as `fence: stores` @returns {string | undefined} */
 export const timeColour = (name) => TIME_COLOURS[name.split(":")[0]];
 // Of tracks, in the order of TRACK_STATES (engine/cacheline/tracks.py): issue, no slot, compute, signal, data, packets,
-// fence, copy engine, semaphore, issue or data. Details of a class differ in height.
-export const TRACK_COLOURS = ["issue", "data", "compute", "signal", "data", "data", "fence", "semaphore", "semaphore", "issue or data"].map((name) => TIME_COLOURS[name]);
+// fence, copy engine, semaphore, issue or data, started late. Details of a class differ in height.
+export const TRACK_COLOURS = ["issue", "data", "compute", "signal", "data", "data", "fence", "semaphore", "semaphore", "issue or data", "started late"].map((name) => TIME_COLOURS[name]);
 // What a node of a recorded trace does, in the order of ACTIVITIES (chakra/_activity.py).
 export const RECORDED_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"];
-export const TRACK_HEIGHTS = [1, 0.84, 1, 1, 0.67, 0.5, 0.5, 0.2, 0.34, 0.67];
+export const TRACK_HEIGHTS = [1, 0.84, 1, 1, 0.67, 0.5, 0.5, 0.2, 0.34, 0.67, 0.34];
 // By what memory is for (MEMORY_COLOURS of core/colours.py), and the memory of the GPU.
 /** @type {Record<string, string>} */
 export const MEMORY_COLOURS = {

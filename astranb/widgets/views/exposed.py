@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from astranb.core.units import format_time
-from astranb.engine.operations.activity import ACTIVITIES
+from astranb.engine.operations.activity import ACTIVITIES, LATE
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, Message, OperationFeed, View
 
@@ -48,8 +48,10 @@ def ranks(feed: OperationFeed, options: dict[str, Any]) -> Message:
     sums = sums_of(feed, sim)
     for row in rows:
         row |= dict(zip(ACTIVITIES, sums[row["rank"]].tolist(), strict=True))
-    columns = ("end_ps", *ACTIVITIES, "astrasim_exposed_comm_ps")
-    heads = ("time", *ACTIVITIES, "exposed, as ASTRA-sim counts")
+    late = sums[:, LATE].any()
+    activities = [name for number, name in enumerate(ACTIVITIES) if late or number != LATE]
+    columns = ("end_ps", *activities, "astrasim_exposed_comm_ps")
+    heads = ("time", *activities, "exposed, as ASTRA-sim counts")
     return {
         "what": "ranks",
         "heads": ["rank", *heads],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError, near
-from astranb.engine.operations.activity import ACTIVITIES, BUBBLE, Activity, activity_of, waits_of
+from astranb.engine.operations.activity import ACTIVITIES, BUBBLE, LATE, Activity, activity_of, waits_of
 from astranb.sim import Simulation
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 
@@ -22,6 +22,7 @@ _MOST_SPANS = 6_000
 _MOST_RANKS = 256
 _MOST_LABELS = 512
 _MOST_STRETCHES = 40_000
+_IDLE = (LATE, BUBBLE)
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,10 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
     rank's tracks are what they do) or ``chunks`` (a track is a dimension). Where ``drawn`` is ``"spans"``,
     columns hold of each span the place of its track (that of the rank in ``ranks``, times the number of
     ``tracks``, plus the track), slot and slots of that track, operation, label, start and end, and until when
-    it waits for another rank and what this is; and the bubbles of each rank. Where it is ``"density"``: how
-    much of each column of each track is busy, 255 being all; of operations follow, for each
-    rank, how much of it waits for peers, and is a bubble.
+    it waits for another rank and what this is; and when each rank had not started, or had a bubble, and
+    which of them it was. Where it is ``"density"``: how much of each column of each track is busy, 255
+    being all; of operations follow, for each rank, how much of it waits for peers, had not started, and is
+    a bubble.
     """
     sim = feed.sim
     start_ps, end_ps, edges = window_of(options)
@@ -132,9 +134,8 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
         "from": start_ps, "to": end_ps, "columns": len(edges) - 1, "kind": kind, "ranks": ranks,
         "tracks": index.tracks, "count": len(row), "now_ps": sim.now_ps,
     }  # fmt: skip
-    bubbles: tuple[Any, ...] = _bubbles(feed, ranks, start_ps, end_ps) if kind == KINDS[0] else ([], [], [])
-    bubble_at, bubble_start, bubble_end = bubbles
-    if len(row) + len(bubble_at) > _MOST_SPANS:
+    idle = _idle(feed, ranks if kind == KINDS[0] else [], start_ps, end_ps)
+    if len(row) + len(idle.rank) > _MOST_SPANS:
         first = index.first.tolist()
         shares = []
         for at, rank in enumerate(ranks):
@@ -146,8 +147,9 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
             if kind == KINDS[0]:
                 every = slice(first[keys[0]], first[keys[-1] + 1])
                 shares.append(_busy(begun[every], index.ready_ps[every], edges))
-                mine = np.asarray(bubble_at) == at
-                shares.append(_busy(np.asarray(bubble_start)[mine], np.asarray(bubble_end)[mine], edges))
+                for what in _IDLE:
+                    mine = (idle.rank == at) & (idle.state == what)
+                    shares.append(_busy(idle.start_ps[mine], idle.end_ps[mine], edges))
         return {**about, "drawn": "density"}, pack("tracks", shares=np.concatenate(shares))
     texts: dict[str, int] = {}
     label = [texts.setdefault(sim.engine.about.label(int(one)), len(texts)) for one in index.row[row]]
@@ -165,20 +167,21 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
         end=index.end_ps[row],
         ready=index.ready_ps[row],
         waits=index.waits[row],
-        bubble_at=bubble_at,
-        bubble_start=bubble_start,
-        bubble_end=bubble_end,
+        idle_at=idle.rank,
+        idle_state=idle.state,
+        idle_start=idle.start_ps,
+        idle_end=idle.end_ps,
     )
 
 
-def _bubbles(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: float) -> tuple[np.ndarray, ...]:
-    """The bubbles of ranks in sight: the place of each rank in ``ranks``, beginnings and ends."""
+def _idle(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: float) -> Activity:
+    """When ranks in sight had not started, or had a bubble; a rank is its place in ``ranks``."""
     found = doing_of(feed, ranks)
     place = np.full(feed.sim.ranks, -1)
     place[ranks] = np.arange(len(ranks))
-    kept = (found.state == BUBBLE) & (place[found.rank] >= 0)
+    kept = np.isin(found.state, _IDLE) & (place[found.rank] >= 0)
     kept &= (found.start_ps < end_ps) & (found.end_ps > start_ps)
-    return place[found.rank[kept]], found.start_ps[kept], found.end_ps[kept]
+    return Activity(place[found.rank[kept]], *(column[kept] for column in found[1:]))
 
 
 def doing_of(feed: OperationFeed, ranks: Sequence[int] | None = None) -> Activity:

@@ -90,7 +90,7 @@ def test_the_figure_has_a_line_for_each_combination():
     names = {
         one.name for one in drawn.select({"type": object}) if getattr(one, "glyph", None).__class__ is Scatter
     }
-    assert names == {f"params.order {order}, channels {count}" for order in (1, -1) for count in (1, 2)}
+    assert names == {f"order {order}, channels {count}" for order in (1, -1) for count in (1, 2)}
     assert "best by time_ps" in found._repr_html_()
     over_channels = anb.explore.sweep(
         "switch:gpus=4", "all_reduce", two_shot, sizes=["8 KiB"], channels=[1, 2]
