@@ -216,7 +216,7 @@ def test_the_margin_of_the_program_shows_where_the_time_went(page: Page, lab: La
     bench = page.locator(".anb-workbench").first
     bench.get_by_role("tab", name="Source").click()
     source = bench.get_by_role("region", name="Source")
-    bars = source.locator(".anb-heat-bars")
+    bars = source.locator(".anb-line-time-bars")
     expect(bars).to_have_count(0)  # nothing has happened
     evaluate(page, "str(sim.run())")
     legend = source.get_by_role("note", name="Time by line")
@@ -226,8 +226,8 @@ def test_the_margin_of_the_program_shows_where_the_time_went(page: Page, lab: La
     top = evaluate(page, f"int({lines}.sort_values('path_ps').line.iloc[-1])")
     share = evaluate(page, f"float({lines}.path_ps.max() / sim.result.time_ps)")
     row = source.locator(f".anb-line[data-line='{top}']")
-    expect(row.locator(".anb-heat-share")).to_have_text(f"{100 * share:.0f}%")
-    expect(row.locator(".anb-heat")).to_have_attribute(
+    expect(row.locator(".anb-line-time-share")).to_have_text(f"{100 * share:.0f}%")
+    expect(row.locator(".anb-line-time")).to_have_attribute(
         "title",
         re.compile(
             r"^thread blocks: .* of their time \(.* together\): .*\ncritical path: \d+% \(.* of .*\)\n"
@@ -249,7 +249,7 @@ def test_the_margin_of_the_program_shows_where_the_time_went(page: Page, lab: La
     then = f"workbench.session.at({half}).result.by_line()"
     top = evaluate(page, f"int({then}.sort_values('path_ps').line.iloc[-1])")
     share = evaluate(page, f"float({then}.path_ps.max() / {then}.path_ps.sum())")
-    expect(source.locator(f".anb-line[data-line='{top}'] .anb-heat-share")).to_have_text(
+    expect(source.locator(f".anb-line[data-line='{top}'] .anb-line-time-share")).to_have_text(
         f"{100 * share:.0f}%"
     )
 

@@ -18,7 +18,7 @@ const LEAST = 0.0005; // a smaller share is no number
  * @param {(key: string) => void} reveal called once with the line that takes longest
  */
 export function createLineTimes(store, cells, reveal) {
-  const legend = make("div", { class: "anb-heat-legend", role: "note", "aria-label": "Time by line" });
+  const legend = make("div", { class: "anb-line-time-legend", role: "note", "aria-label": "Time by line" });
   const progress = make("span", { class: "anb-hint", role: "status", "aria-live": "polite" });
   let told = false; // `reveal` has been called
   let searching = false; // the critical path of a long run is wanted
@@ -76,13 +76,13 @@ export function createLineTimes(store, cells, reveal) {
     /** @type {(part: number, colour: string) => HTMLElement} */
     const stretch = (part, colour) => make("i", { style: `width: ${(100 * part).toFixed(2)}%; background: ${colour}` });
     const bars = make(
-      "span", { class: "anb-heat-bars", "aria-hidden": "true" },
+      "span", { class: "anb-line-time-bars", "aria-hidden": "true" },
       make("span", {}, ...states.map(([name, ps]) => stretch(ps / Math.max(1, found.block_ps) / most, timeColour(name) ?? "#999999"))),
       make("span", {}, ...(found.path ? [stretch(path / longest, LIMIT_COLOUR)] : [])),
     );
     const number = found.path ? path : block;
     const text = number < LEAST ? "" : formatShare(number);
-    cell.replaceChildren(bars, make("span", { class: "anb-heat-share", "aria-hidden": "true", text }));
+    cell.replaceChildren(bars, make("span", { class: "anb-line-time-share", "aria-hidden": "true", text }));
     const spent = states.map(([name, ps]) => `${name} ${formatShare(ps / Math.max(1, row.block_ps))}`).join(", ");
     const lines = [
       `thread blocks: ${formatShare(block)} of their time (${formatTime(row.block_ps, 3)} together)${spent ? `: ${spent}` : ""}`,

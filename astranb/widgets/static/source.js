@@ -90,7 +90,7 @@ export function createSource(store) {
       part.lines.forEach((text, k) => {
         const line = part.first + k;
         const marks = make("span", { class: "anb-marks" });
-        const heat = make("span", { class: "anb-heat" });
+        const heat = make("span", { class: "anb-line-time" });
         const button = makeButton(String(line), () => choose(`${number}:${line}`), { class: "anb-line-number", "aria-label": `line ${line}` });
         const row = make(
           "div", { class: "anb-line", role: "listitem", "data-line": String(line) },
