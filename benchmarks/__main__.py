@@ -36,7 +36,6 @@ from .synthesis import synthesis
 from .timelines import lod
 from .traffic import traffic
 from .wheel import first_step, install_wheel
-from .writing import writing
 
 _RESIDENT = """
 import re
@@ -233,11 +232,10 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "traffic": traffic,
     "large": large,
     "hostile": lambda row, _: hostile(row),
-    "writing": writing,
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "prototyping", "sweeps", "writing")
+_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "prototyping", "sweeps")
 
 
 if __name__ == "__main__":

@@ -50,9 +50,9 @@ def one_of_each(program: Program, extents: Extents | None, slots: Slots | None) 
     of: dict[int, list[Block]] = defaultdict(list)
     for block in program.blocks:
         of[block.channel].append(block)
-    groups = [_Group(program, blocks) for blocks in of.values()]
+    groups = [_ChannelBlocks(program, blocks) for blocks in of.values()]
     uses = Counter(thing for group in groups for thing in group.used)
-    kept: list[_Group] = []
+    kept: list[_ChannelBlocks] = []
     seen: set[bytes] = set()
     slices: set[int] = set()
     for group in groups:
@@ -80,7 +80,7 @@ def _must_queue(program: Program, slots: Slots | None) -> bool:
     return any(count > most.get(unit, count) for (_, unit), count in counts.items())
 
 
-class _Group:
+class _ChannelBlocks:
     """The blocks of a channel: what they do, and which slices and semaphores they name."""
 
     def __init__(self, program: Program, blocks: list[Block]) -> None:
