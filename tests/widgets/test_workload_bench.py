@@ -172,7 +172,7 @@ def test_many_spans_come_as_density(monkeypatch):
     options = {"from": 0, "to": sim.now_ps, "columns": columns, "ranks": [0, 5], "kind": "operations"}
     meta, buffers = page.ask("tracks", **options)
     assert meta["drawn"] == "density"
-    shares = unpack("tracks", buffers)["shares"].reshape(2, 4, columns) / 255
+    shares = unpack("tracks", buffers)["shares"].reshape(2, 5, columns) / 255
     rows, sums = sim.result.per_rank(), activity_of(sim.engine).sums(6)
     for at, rank in enumerate((0, 5)):
         busy = shares[at].mean(axis=1) * sim.now_ps
@@ -180,6 +180,7 @@ def test_many_spans_come_as_density(monkeypatch):
         assert busy[1] == pytest.approx(rows[rank]["communication_ps"], rel=0.05)
         assert 0.95 * sums[rank, WAITING] <= busy[2] <= busy[1]  # also while it computes
         assert busy[3] == pytest.approx(sums[rank, BUBBLE], rel=0.05, abs=0.01 * sim.now_ps)
+        assert busy[4] == 0  # no rank has started late
 
 
 @pytest.mark.parametrize(
