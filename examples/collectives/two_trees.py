@@ -4,7 +4,7 @@ Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduc
 Parallel Computing 2009.
 """
 
-from astranb.collectives.library.trees import double_tree, hand_down, reduce_up
+from astranb.collectives.parts import double_tree, hand_down, reduce_up
 
 
 def two_trees(p, *, slices=8):

@@ -32,7 +32,8 @@ class StageRow(NamedTuple):
     computes : bool
         Whether it is a computation.
     queue : str
-        What is done one after another: computations, communication, background communication, receives.
+        Nodes of one queue run one after another: computations, communication, background communication,
+        receives.
     sends, receives : int
         The stage beside, 0 for the previous and 1 for the next one; -1 for none.
     parents : tuple of int

@@ -37,7 +37,7 @@ class ChunkLayout:
         The input (a column of ``inputs``) in whose memory each output is; -1: it has its own.
     ranks : int
     reduction : Reduction
-        What is done with contributions that an output holds together.
+        How the contributions of an output are reduced.
     whole : bool
         Whether channels share the chunks among them; otherwise each chunk is cut into slices by channel.
     busbw : float, optional

@@ -1,4 +1,4 @@
-"""What is done with contributions that one output holds: the operator, and the numbers."""
+"""How an output's contributions are reduced: the operator, and the numbers."""
 
 from __future__ import annotations
 

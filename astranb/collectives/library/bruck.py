@@ -42,7 +42,7 @@ def all_gather_bruck(p: Program) -> None:
 @algorithm(
     "all_to_all",
     "bruck",
-    "in step k send to the rank 2^k to the right every chunk whose way is a sum with 2^k",
+    "in step k send to the rank 2^k to the right every chunk whose distance has bit k set",
     protocols=PROTOCOLS,
 )
 def all_to_all_bruck(p: Program) -> None:
@@ -53,13 +53,15 @@ def all_to_all_bruck(p: Program) -> None:
         block.copy(me.input[r], me.output[r])
         for step in range(steps):
             block.phase(f"step {step + 1}/{steps}")
-            to, bit = (r + (1 << step)) % n, 1 << step
-            for way in (way for way in range(1, n) if way & bit):  # how far the chunk has to go
-                gone = way & bit - 1  # and has gone: it came in the step of the highest bit of this
-                came = (gone.bit_length() - 1) * n + way
-                source = me.scratch[came] if gone else me.input[(r + way) % n]
-                last = way < 2 * bit
-                block.put(source, p.output(to)[(to - way) % n] if last else p.scratch(to)[step * n + way])
+            bit = 1 << step
+            to = (r + bit) % n
+            for distance in (d for d in range(1, n) if d & bit):  # how far the chunk has to go
+                gone = distance & bit - 1  # and has gone: it came in the step of the highest bit of this
+                came = (gone.bit_length() - 1) * n + distance
+                source = me.scratch[came] if gone else me.input[(r + distance) % n]
+                last = distance < 2 * bit
+                target = p.output(to)[(to - distance) % n] if last else p.scratch(to)[step * n + distance]
+                block.put(source, target)
             block.signal(arrived[to][step])
             block.wait(arrived[r][step])
 

@@ -89,10 +89,10 @@ def reduce_up(p: Program, tree: Tree, chunks: Iterable[int], ready: Sequence[Sem
                     block.reduce([p.input(r)[chunk], *got], p.scratch(parent)[r * p.input_chunks + chunk])
                     block.signal(came[r])
                 else:
-                    told = children if ready else []
-                    to = [p.output(r)[chunk], *(p.output(child)[chunk] for child in told)]
+                    receivers = children if ready else []
+                    to = [p.output(r)[chunk], *(p.output(child)[chunk] for child in receivers)]
                     block.reduce([p.input(r)[chunk], *got], *to)
-                    for child in told:
+                    for child in receivers:
                         block.signal(ready[child])
 
 

@@ -20,7 +20,7 @@ const LEAST = 0.0005; // a smaller share is no number
 export function createLineTimes(store, cells, reveal) {
   const legend = make("div", { class: "anb-line-time-legend", role: "note", "aria-label": "Time by line" });
   const progress = make("span", { class: "anb-hint", role: "status", "aria-live": "polite" });
-  let told = false; // `reveal` has been called
+  let revealed = false; // `reveal` has been called
   let searching = false; // the critical path of a long run is wanted
   /** @type {Answer<"line_times"> | null} */
   let times = null;
@@ -31,8 +31,8 @@ export function createLineTimes(store, cells, reveal) {
       show();
       if (error) return;
       const longest = reply.rows.toSorted((a, b) => b.path_ps - a.path_ps || b.block_ps - a.block_ps)[0];
-      if (!told && longest && !reply.working) {
-        told = true;
+      if (!revealed && longest && !reply.working) {
+        revealed = true;
         reveal(`${longest.part}:${longest.line}`);
       }
       settle(progress, reply.working ? `critical path: ${Math.round(100 * (reply.progress ?? 0))}%` : "");
@@ -123,7 +123,7 @@ export function createLineTimes(store, cells, reveal) {
     show,
     forget() {
       asker.forget();
-      told = searching = false;
+      revealed = searching = false;
       times = null;
     },
     destroy: asker.destroy,

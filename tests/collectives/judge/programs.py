@@ -271,9 +271,9 @@ def wired_program(seed: int) -> Sketch:
                 if free and early:
                     wires[me.left, me].free(block)
                 if helper:
-                    told, done = me.semaphore(), me.semaphore()
-                    block.signal(told)
-                    helper.wait(told)
+                    ready, done = me.semaphore(), me.semaphore()
+                    block.signal(ready)
+                    helper.wait(ready)
                     for k, chunk in zip(part, held, strict=True):
                         helper.copy(chunk, me.output[k])
                     helper.signal(done, relaxed=True)
