@@ -19,10 +19,12 @@ from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
-from .code import cache_folder, entry_modules, source_hash
+from .code import cache_folder, entry_modules, sealed, source_hash
 from .entry import ENTRIES
 from .files import whole_file
 from .jit import JIT
+from .wasm import FOLDER as WASM
+from .wasm import build_module
 
 __all__ = ["build", "compile_all", "in_background", "load_entries", "main"]
 
@@ -92,16 +94,21 @@ def _build_one(name: str, folder: Path) -> None:
     from .compiler import emit, lower
     from .targets import PORTABLE
 
-    files = {target: folder / target.name / f"{name}.o" for target in PORTABLE}
-    if all(file.exists() for file in files.values()):
-        return
     load_entries()
     entry = ENTRIES[name]
+    files = {target: folder / target.name / f"{name}.o" for target in PORTABLE}
+    wasm = folder / WASM / f"{name}.wasm" if entry.page else None
+    if all(file.exists() for file in (*files.values(), *([wasm] if wasm else []))):
+        return
     text = lower(entry.function, entry.parts, entry.symbol, portable=True)
     for target, file in files.items():
         file.parent.mkdir(exist_ok=True)
         with whole_file(file) as out:
             out.write(emit(text, target))
+    if wasm is not None:
+        wasm.parent.mkdir(exist_ok=True)
+        with whole_file(wasm) as out:
+            out.write(sealed(build_module(text, entry.symbol)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -33,6 +33,7 @@ __all__ = [
     "entry_modules",
     "kernel_sources",
     "prebuilt",
+    "prebuilt_folder",
     "read_object",
     "sealed",
     "source_hash",
@@ -111,6 +112,12 @@ def source_hash(package: Path = _PACKAGE) -> str:
     return digest.hexdigest()
 
 
+def prebuilt_folder() -> Path | None:
+    """Find the folder of what a wheel compiled of these very sources; None where there is none."""
+    folder = _PACKAGE / "_objects" / _LOADED
+    return folder if folder.is_dir() else None
+
+
 def prebuilt(entry: str) -> Path | None:
     """Find the object file of an entry that came with a wheel, and that this machine can run.
 
@@ -124,8 +131,8 @@ def prebuilt(entry: str) -> Path | None:
     Path or None
         None in a checkout, where a kernel was edited, and on systems that the wheel has no code for.
     """
-    folder = _PACKAGE / "_objects" / _LOADED
-    if not folder.is_dir():
+    folder = prebuilt_folder()
+    if folder is None:
         return None
     from .targets import portable_names
 

@@ -60,6 +60,8 @@ class Entry:
         and that returns an int.
     dtypes : sequence of dtype or tuple
         The dtype of each array; nested as the arguments are.
+    page : bool
+        Whether pages run it, too: a wheel holds its WebAssembly then (``wasm.py``).
 
     Raises
     ------
@@ -67,8 +69,8 @@ class Entry:
         An argument of a call is not a contiguous array of the declared dtype.
     """
 
-    def __init__(self, function: Callable[..., int], dtypes: Sequence[Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., int], dtypes: Sequence[Any], *, page: bool = False) -> None:
+        self.function, self.page = function, page
         self.name = function.__name__
         self.parts = tuple(dtypes)
         self.dtypes = tuple(np.dtype(d) for d in flat(self.parts))

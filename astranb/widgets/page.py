@@ -28,7 +28,7 @@ from .recording import Columns, record
 from .session import background_of
 from .views import always, answers_of, offline_questions
 
-__all__ = ["VARIABLES", "answers", "page", "wrapped"]
+__all__ = ["VARIABLES", "answers", "packed", "page", "wrapped"]
 
 _QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
 _MOST_OBJECTS = 300  # some ms each
@@ -117,7 +117,7 @@ def wrapped(header: dict[str, Any], *, title: str, still: str, caption: str, pla
         picture=still,
         caption=escape(caption),
         player=player,
-        recording=_pack(header),
+        recording=packed(header),
     )
 
 
@@ -182,7 +182,7 @@ def answers(
     return found
 
 
-def _pack(header: dict[str, Any]) -> str:
+def packed(header: dict[str, Any]) -> str:
     """Length of the header, the header, and the columns, each from a multiple of 8 on; packed, as text."""
     buffers = header.pop("buffers")
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()

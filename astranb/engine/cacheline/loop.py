@@ -323,5 +323,6 @@ ENTRY = Entry(
         ),
         DTYPES,
     ],
+    page=True,
 )
 """The loop as Python calls it."""

@@ -1,0 +1,49 @@
+"""What a page is given of a run by cache lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from astranb.engine.cacheline import CacheLineEngine
+from astranb.engine.cacheline.loop import ENTRY, RAW
+
+__all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
+
+
+def tables(engine: CacheLineEngine) -> dict[str, Any]:
+    """Every table that the loop takes, by name."""
+    machine = engine.machine
+    return {
+        **machine.tables,
+        "control": machine.control,
+        "breaks": machine.breaks,
+        **machine.recording._asdict(),
+    }
+
+
+def _arguments() -> list[str]:
+    """The tables that the loop takes, in order; those that it takes as plain numbers begin with ``=``."""
+    from astranb.engine.cacheline.loop import OWNERS
+    from astranb.engine.cacheline.recording import Recording
+
+    return [
+        "control",
+        "breaks",
+        *(f"={name}" for name in RAW),
+        *Recording._fields,
+        "clock",
+        *OWNERS,
+    ]  # the queue has the clock, too
+
+
+ARGUMENTS = _arguments()
+
+
+def about(engine: CacheLineEngine) -> dict[str, Any]:
+    """What does not change: names by number."""
+    fabric = engine.fabric
+    return {
+        "links": [fabric.name(link) for link in range(len(fabric.links))],
+        "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
+        "gpus": [int(node) for node in fabric.gpus],
+    }

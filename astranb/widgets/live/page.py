@@ -1,0 +1,42 @@
+"""A page that simulates: the compiled loop, the tables at the start, and names for its answers."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from astranb.core.wasm import module_of
+from astranb.widgets.feed import AnyFeed
+from astranb.widgets.recording import Columns
+
+from . import cacheline
+from .tables import sent
+
+__all__ = ["live"]
+
+_ENGINES: dict[str, ModuleType] = {"cacheline": cacheline}
+
+
+def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
+    """Describe a simulation at its start, for ``static/live/kernel.js``."""
+    driver = feed.sim.driver.copy()
+    driver.restart()
+    engine = driver.engine
+    kind = "cacheline"
+    found = _ENGINES[kind]
+    tables = sent(found.tables(engine), columns)
+    sizes = {table["name"]: table["size"] for table in tables}
+    arguments = [
+        (name.removeprefix("="), 8 if name.startswith("=") else sizes[name]) for name in found.ARGUMENTS
+    ]
+    return {
+        "engine": kind,
+        "fidelity": engine.fidelity,
+        "symbol": found.ENTRY.symbol,
+        "wasm": columns.add(module_of(found.ENTRY))[0],
+        "tables": tables,
+        "arguments": arguments,
+        "units": dict(engine.units),
+        "slice_events": engine.slice_events,
+        "about": found.about(engine),
+    }

@@ -1,0 +1,89 @@
+"""Two kernels side by side: Python's, and a page's in Node. The same messages must get the same answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import astranb as anb
+from astranb.widgets.connection import BrowserConnection
+from astranb.widgets.feed import feed_of
+from astranb.widgets.live import live
+from astranb.widgets.page import packed
+from astranb.widgets.recording import Columns
+from astranb.widgets.session import session_of
+from astranb.widgets.views import answers_of
+
+HERE = Path(__file__).parent
+STATIC = Path(anb.__file__).parent / "widgets" / "static"
+
+Sent = list[tuple[dict[str, Any], list[bytes]]]
+
+
+class PythonKernel:
+    """The kernel of a notebook, without the notebook."""
+
+    def __init__(self, sim: anb.Simulation) -> None:
+        self.sim = sim
+        feed = feed_of(session_of(sim))
+        self._sent: Sent = []
+        self.connection = BrowserConnection(
+            feed, answers_of(feed), feed.session.ask, lambda meta, buffers: self._sent.append((meta, buffers))
+        )
+        feed.session.attach(self.connection.changed)
+
+    def send(self, message: dict[str, Any]) -> Sent:
+        """Send a message; returns all that comes back, as JSON has it."""
+        self._sent = []
+        self.connection.receive(None, message, [])
+        return [(json.loads(json.dumps(meta)), list(map(bytes, buffers))) for meta, buffers in self._sent]
+
+
+class NodeKernel:
+    """The kernel of a page, in Node."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def send(self, message: dict[str, Any]) -> Sent:
+        """Send a message; returns all that comes back until the kernel rests."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the page's kernel has ended"
+        found = [(meta, [base64.b64decode(one) for one in buffers]) for meta, buffers in json.loads(line)]
+        for meta, _ in found:
+            assert meta.get("type") != "thrown", meta["text"]
+        return found
+
+
+@contextmanager
+def page_kernel(sim: anb.Simulation) -> Iterator[NodeKernel]:
+    """Run the page of a simulation in Node."""
+    columns = Columns()
+    header = {"live": live(feed_of(session_of(sim)), columns), **columns.placed()}
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "page.txt")
+        file.write_text(packed(header))
+        command = ["node", str(HERE / "node_kernel.mjs"), str(STATIC), str(file)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                yield NodeKernel(process)
+            finally:
+                process.kill()
+
+
+def same(python: PythonKernel, page: NodeKernel, message: dict[str, Any]) -> Sent:
+    """Send both kernels a message, and check that what comes back is the same; returns it."""
+    mine, theirs = python.send(message), page.send(message)
+    assert [meta for meta, _ in theirs] == [meta for meta, _ in mine]
+    assert [buffers for _, buffers in theirs] == [buffers for _, buffers in mine]
+    return theirs
