@@ -7,6 +7,7 @@ from typing import Any
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
+from .drawn import drawn
 from .objects import named
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
@@ -49,4 +50,5 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
         "gpus": [int(node) for node in fabric.gpus],
         **named(fabric),
+        **drawn(engine),
     }
