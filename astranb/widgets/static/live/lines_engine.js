@@ -3,11 +3,12 @@
 
 import { stateHash } from "./lines_digest.js";
 import { createRecorder } from "./lines_recorder.js";
+import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { needsPython } from "./needs.js";
 import { REACHED } from "./stops.js";
 
-/** @import { Engine, Live, Machine, Recorder } from "./types" */
+/** @import { Engine, Live, Machine, Recorder, Tracks } from "./types" */
 
 const LAST_PS = 2 ** 61 - 256; // shortly before NEVER (engine/cacheline/faults.py), exact as a number
 const FOREVER = 2 ** 62;
@@ -47,9 +48,11 @@ function engineOf(live, module, machine, recorder = null) {
     return copy;
   };
   const { phases } = live.about.scene;
-  /** @type {Omit<Engine, "recorder">} */
+  /** @type {Record<string, Tracks>} timelines, made when they are first asked for, then kept up */
+  const tracks = {};
+  /** @type {Omit<Engine, "recorder" | "tracks">} */
   const moved = {
-    live, tables, edits: [], as_of_ps: -1,
+    live, tables, late_ps: live.about.late_ps, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(0, clock.at.now_ps(0), engine.as_of_ps),
     next_ps: () => (clock.at.queued(0) ? near.at.time_ps(0) : -1),
     finished: () => clock.at.queued(0) === 0,
@@ -83,7 +86,7 @@ function engineOf(live, module, machine, recorder = null) {
     digest: () => stateHash(tables, simulated),
     recording: () => Boolean(tables.recorder.at.on(0)),
     rewinding: () => void engine.recorder.mark(),
-    rewound() {},
+    rewound: () => Object.values(tracks).forEach((one) => one.rewound()),
     last_phase() {
       const { left, started_ps, ended_ps } = tables.phases.at;
       let last = -1;
@@ -113,6 +116,7 @@ function engineOf(live, module, machine, recorder = null) {
   };
   const engine = /** @type {Engine} */ (moved);
   engine.recorder = recorder ?? createRecorder(engine);
+  engine.tracks = (kind) => (tracks[kind] ??= createTracks(engine, kind));
   return engine;
 }
 
