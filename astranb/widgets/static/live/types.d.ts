@@ -72,6 +72,44 @@ export interface Live {
   about: Record<string, any>;
 }
 
+// Names ---------------------------------------------------------------------------------
+
+/** What nodes are called: counterpart of infragraph/_plan.py. */
+export interface NodePlan {
+  instances: Record<string, { device: string; count: number; base: number }>;
+  devices: Record<string, { size: number; components: Record<string, { count: number; base: number; stride: number; leaf: boolean }> }>;
+}
+/** Nodes and directed lanes by name: counterpart of net/fabric.py. */
+export interface Fabric {
+  nodes: string[];
+  /** The node of each rank, and the rank of each of these nodes. */
+  gpus: number[];
+  rankOf: Map<number, number>;
+  /** Lanes between nodes; rows behind them are on-chip links. */
+  links: number;
+  src: Float64Array;
+  dst: Float64Array;
+  lane: Float64Array;
+  lanes(source: number, target: number): number[];
+  name(link: number): string;
+  kindName(node: number): string;
+  forwardPs(node: number): number;
+  /** -1: there is no such node. */
+  index(name: string): number;
+  select(identifier: string): number[];
+  /** With full names of ranks. */
+  full(path: string): string;
+  find(name: string): number[];
+}
+/** An object of a machine: counterpart of `MachinePart` of engine/cacheline/paths.py. */
+export interface MachinePart {
+  kind: string;
+  rows: number[];
+  row: number;
+  path: string;
+  /** Whether it has several lanes, over which some fields are summed. */
+  whole: boolean;
+}
 export interface StaticAnswer {
   question: string;
   options: Options;
