@@ -2,9 +2,9 @@
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
 import { Connection } from "./connection.js";
+import { LineFeed } from "./lines_feed.js";
 import { ANSWERS as OF_LINES } from "./lines_answers.js";
 import { createLineEngine } from "./lines_engine.js";
-import { LineFeed } from "./lines_feed.js";
 import { needsPython } from "./needs.js";
 import { Session } from "./session.js";
 import { Simulation } from "./simulation.js";

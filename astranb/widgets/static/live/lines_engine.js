@@ -2,7 +2,7 @@
 // A collective or workload by cache lines, in a page: counterpart of engine/cacheline/engine.py and state.py.
 
 import { stateHash } from "./lines_digest.js";
-import { createRecorder } from "./lines_recorder.js";
+import { createRecorder, unrecorded } from "./lines_recorder.js";
 import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { needsPython } from "./needs.js";
@@ -48,11 +48,11 @@ function engineOf(live, module, machine, recorder = null) {
     return copy;
   };
   const { phases } = live.about.scene;
-  /** @type {Record<string, Tracks>} timelines, made when they are first asked for, then kept up */
+  /** @type {Record<string, Tracks>} */
   const tracks = {};
-  /** @type {Omit<Engine, "recorder" | "tracks">} */
+  /** @type {Omit<Engine, "recorder">} */
   const moved = {
-    live, tables, late_ps: live.about.late_ps, edits: [], as_of_ps: -1,
+    live, tables, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(0, clock.at.now_ps(0), engine.as_of_ps),
     next_ps: () => (clock.at.queued(0) ? near.at.time_ps(0) : -1),
     finished: () => clock.at.queued(0) === 0,
@@ -87,6 +87,8 @@ function engineOf(live, module, machine, recorder = null) {
     recording: () => Boolean(tables.recorder.at.on(0)),
     rewinding: () => void engine.recorder.mark(),
     rewound: () => Object.values(tracks).forEach((one) => one.rewound()),
+    tracks: (kind) => (tracks[kind] ??= createTracks(engine, kind)),
+    late_ps: live.about.late_ps,
     last_phase() {
       const { left, started_ps, ended_ps } = tables.phases.at;
       let last = -1;
@@ -109,14 +111,13 @@ function engineOf(live, module, machine, recorder = null) {
     apply: () => needsPython("set"),
     directions: () => needsPython("set"),
     recording_switched: () => needsPython("record"),
-    unrecorded: () => [],
+    unrecorded: (switches) => unrecorded(engine, switches),
     inspect: () => needsPython("inspect"),
     narrate: () => "",
     concerned: () => "",
   };
   const engine = /** @type {Engine} */ (moved);
   engine.recorder = recorder ?? createRecorder(engine);
-  engine.tracks = (kind) => (tracks[kind] ??= createTracks(engine, kind));
   return engine;
 }
 

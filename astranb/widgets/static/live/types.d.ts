@@ -2,6 +2,7 @@
 // names mean the same. Only types; nothing of it is sent or run.
 
 import type { Options, Sent, ToKernel } from "../types";
+import type { Feed } from "./feed.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
 import type { Simulation } from "./simulation.js";
@@ -71,6 +72,44 @@ export interface Live {
   about: Record<string, any>;
 }
 
+// Names ---------------------------------------------------------------------------------
+
+/** What nodes are called: counterpart of infragraph/_plan.py. */
+export interface NodePlan {
+  instances: Record<string, { device: string; count: number; base: number }>;
+  devices: Record<string, { size: number; components: Record<string, { count: number; base: number; stride: number; leaf: boolean }> }>;
+}
+/** Nodes and directed lanes by name: counterpart of net/fabric.py. */
+export interface Fabric {
+  nodes: string[];
+  /** The node of each rank, and the rank of each of these nodes. */
+  gpus: number[];
+  rankOf: Map<number, number>;
+  /** Lanes between nodes; rows behind them are on-chip links. */
+  links: number;
+  src: Float64Array;
+  dst: Float64Array;
+  lane: Float64Array;
+  lanes(source: number, target: number): number[];
+  name(link: number): string;
+  kindName(node: number): string;
+  forwardPs(node: number): number;
+  /** -1: there is no such node. */
+  index(name: string): number;
+  select(identifier: string): number[];
+  /** With full names of ranks. */
+  full(path: string): string;
+  find(name: string): number[];
+}
+/** An object of a machine: counterpart of `MachinePart` of engine/cacheline/paths.py. */
+export interface MachinePart {
+  kind: string;
+  rows: number[];
+  row: number;
+  path: string;
+  /** Whether it has several lanes, over which some fields are summed. */
+  whole: boolean;
+}
 export interface StaticAnswer {
   question: string;
   options: Options;
@@ -216,7 +255,7 @@ export interface Recorder {
   /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
   activity(strip: string): Float64Array[];
   /** Busy fractions of groups of links by bin, on average over each group. */
-  busy(groups: ArrayLike<number>[]): Float64Array[];
+  busy(groups: number[][]): Float64Array[];
   /** How much of a window of time each link was busy. */
   utilisation(start_ps: number, end_ps: number): Float64Array;
   /** How busy everything was around a time, over how long; of GPUs issue slots, L2 and HBM. */
@@ -246,10 +285,9 @@ export interface Picture {
   inside: number[][];
 }
 
-/** What answers are given: the feed of the engine that they are of. */
-export type Feed = LineFeed;
-export type Answer = (feed: Feed, options: any) => Sent;
-export type Answers = Record<string, Answer>;
+/** What answers a question; of one kind of engine with its own feed. */
+export type Answer<F = any> = (feed: F, options: any) => Sent;
+export type Answers<F = any> = Record<string, Answer<F>>;
 
 /** What stands in the place of a Python kernel. */
 export interface PageKernel {
@@ -261,5 +299,6 @@ export interface PageKernel {
   /** Called with every message and its columns. */
   listen(listener: (message: object, buffers: DataView[]) => void): void;
 }
-export type { Options, Sent, Session };
+export type LineAnswers = Answers<LineFeed>;
+export type { Feed, LineFeed, Options, Sent, Session };
 export type Sim = Simulation;
