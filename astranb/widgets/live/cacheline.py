@@ -7,6 +7,7 @@ from typing import Any
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
+from .changes import described
 from .drawn import drawn
 from .objects import named
 
@@ -51,4 +52,5 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "gpus": [int(node) for node in fabric.gpus],
         **named(fabric),
         **drawn(engine),
+        **described(engine),
     }
