@@ -2,12 +2,13 @@
 // A collective or workload by cache lines, in a page: counterpart of engine/cacheline/engine.py and state.py.
 
 import { stateHash } from "./lines_digest.js";
-import { createRecorder } from "./lines_recorder.js";
+import { createRecorder, unrecorded } from "./lines_recorder.js";
+import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { needsPython } from "./needs.js";
 import { REACHED } from "./stops.js";
 
-/** @import { Engine, Live, Machine, Recorder } from "./types" */
+/** @import { Engine, Live, Machine, Recorder, Tracks } from "./types" */
 
 const LAST_PS = 2 ** 61 - 256; // shortly before NEVER (engine/cacheline/faults.py), exact as a number
 const FOREVER = 2 ** 62;
@@ -47,6 +48,8 @@ function engineOf(live, module, machine, recorder = null) {
     return copy;
   };
   const { phases } = live.about.scene;
+  /** @type {Record<string, Tracks>} */
+  const tracks = {};
   /** @type {Omit<Engine, "recorder">} */
   const moved = {
     live, tables, edits: [], as_of_ps: -1,
@@ -83,7 +86,9 @@ function engineOf(live, module, machine, recorder = null) {
     digest: () => stateHash(tables, simulated),
     recording: () => Boolean(tables.recorder.at.on(0)),
     rewinding: () => void engine.recorder.mark(),
-    rewound() {},
+    rewound: () => Object.values(tracks).forEach((one) => one.rewound()),
+    tracks: (kind) => (tracks[kind] ??= createTracks(engine, kind)),
+    late_ps: live.about.late_ps,
     last_phase() {
       const { left, started_ps, ended_ps } = tables.phases.at;
       let last = -1;
@@ -106,7 +111,7 @@ function engineOf(live, module, machine, recorder = null) {
     apply: () => needsPython("set"),
     directions: () => needsPython("set"),
     recording_switched: () => needsPython("record"),
-    unrecorded: () => [],
+    unrecorded: (switches) => unrecorded(engine, switches),
     inspect: () => needsPython("inspect"),
     narrate: () => "",
     concerned: () => "",
