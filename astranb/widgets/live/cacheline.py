@@ -8,6 +8,8 @@ from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
 from .drawn import drawn
+from .promises import contents
+from .source_lines import lines
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
@@ -49,4 +51,7 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
         "gpus": [int(node) for node in fabric.gpus],
         **drawn(engine),
+        "presets": [preset.name for preset in engine.presets],
+        "contents": contents(engine),
+        "lines": lines(engine),
     }

@@ -53,8 +53,9 @@ export function promised(live) {
 export function kept({ patterns, pattern, chunk }, held) {
   const { columns, times } = held;
   return Array.from(pattern, (number, slice) => {
-    if (number < 0 || held.chunk[slice] !== chunk[slice]) return false;
-    return patterns[number].every((there, column) => times[slice * columns + column] === Number(there));
+    let right = number >= 0 && held.chunk[slice] === chunk[slice];
+    for (let column = 0; right && column < columns; column++) right = times[slice * columns + column] === Number(patterns[number][column]);
+    return right;
   });
 }
 
