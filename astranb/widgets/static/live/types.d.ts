@@ -111,6 +111,70 @@ export interface Engine {
   inspect(path: string): object;
   narrate(): string;
   concerned(): string;
+  /** Of runs by cache lines. */
+  recorder: Recorder;
+  late_ps: number[];
+  tracks(kind: string): Tracks;
+}
+
+// Recording and timelines of a run by cache lines (engine/cacheline/recorder.py, tracks.py) ---
+
+/** What a ring of records holds from a number on. */
+export interface Ring {
+  /** The number of the first one; one past the last. */
+  first: number;
+  total: number;
+  table: Table;
+  /** The row of the record of a number. */
+  row(which: number): number;
+  /** Calls with the rows, in the order of their records. */
+  each(visit: (row: number) => void): void;
+}
+export interface Recorder {
+  /** Most flights and bursts recorded so far: a ring has lost those beyond its length. */
+  most: number;
+  most_bursts: number;
+  on(): boolean;
+  bin_ps(): number;
+  /** Bins of activity up to now; none without a recording. */
+  bins(): number;
+  /** From when on every flight is still there. */
+  oldest_ps(): number;
+  /** Keep how many flights have been recorded; to be called before time goes back. */
+  mark(): number;
+  since(number: number): Ring;
+  bursts_since(number: number): Ring;
+  /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
+  activity(strip: string): Float64Array[];
+  /** Busy fractions of groups of links by bin, on average over each group. */
+  busy(groups: ArrayLike<number>[]): Float64Array[];
+  /** How much of a window of time each link was busy. */
+  utilisation(start_ps: number, end_ps: number): Float64Array;
+  /** How busy everything was around a time, over how long; of GPUs issue slots, L2 and HBM. */
+  near(at_ps: number): { over_ps: number; links: Float64Array; gpus: number[][] };
+}
+/** The tracks of one kind: `sms` or `blocks`. */
+export interface Tracks {
+  /** Of each track: its GPU, ascending; its number there; whether it is a copy engine or a NIC. */
+  gpu: number[];
+  number: number[];
+  engine: number[];
+  /** Time has gone back. */
+  rewound(): void;
+  /** Time in each state between each two edges, by row, column and state; with `fold` of all tracks of GPUs. */
+  spent(rows: number[], edges: ArrayLike<number>, fold?: boolean): Float64Array;
+  spans(track: number, start_ps: number, end_ps: number): [state: number, start_ps: number, end_ps: number][];
+  /** About how many spans of tracks overlap a window. */
+  count(tracks: number[], start_ps: number, end_ps: number): number;
+}
+/** A picture of the system: boxes and the bundles of links between them (export/layout). */
+export interface Picture {
+  meta: Record<string, any>;
+  /** Of each link the number of its bundle; -2 - b inside box b; -1 nowhere. */
+  bundle_of: number[];
+  /** The links of each bundle, and inside each box. */
+  bundles: number[][];
+  inside: number[][];
 }
 
 export interface Sim {
@@ -134,6 +198,13 @@ export interface Feed {
   scene(): Sent;
   state(settings?: { fine?: boolean }): Sent;
   timeline(): Sent;
+  /** Of runs by cache lines: how often another picture was asked for, it, and of each rank the used links that leave it. */
+  picture: number;
+  layout: Picture;
+  out_of: number[][];
+  used: number[];
+  look(opened?: string[], focus?: string): void;
+  drawn(): Sent;
 }
 export type Answer = (feed: Feed, options: any) => Sent;
 export type Answers = Record<string, Answer>;
