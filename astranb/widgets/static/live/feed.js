@@ -42,6 +42,12 @@ export class Feed {
   /** Record the present: when time has gone back, the view must forget what came later. */
   mark() {}
 
+  /** Of flights only so many are still there. @param {number} recorded */
+  _forget(recorded) {
+    this._sent = Math.min(this._sent, recorded);
+    this._whole = Math.min(this._whole, this._sent);
+  }
+
   /** What of the scene follows from the engine. @returns {Sent} */
   _scene() {
     return [{}, []];

@@ -2,14 +2,14 @@
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
 import { Connection } from "./connection.js";
-import { Feed } from "./feed.js";
+import { LineFeed } from "./lines_feed.js";
 import { ANSWERS as OF_LINES } from "./lines_answers.js";
 import { createLineEngine } from "./lines_engine.js";
 import { needsPython } from "./needs.js";
 import { Session } from "./session.js";
 import { Simulation } from "./simulation.js";
 
-/** @import { Answers, Engine, Live, PageKernel, StaticAnswer } from "./types" */
+/** @import { Answers, Engine, Feed, Live, PageKernel, StaticAnswer } from "./types" */
 
 /**
  * @typedef {object} Kind of an engine
@@ -19,7 +19,7 @@ import { Simulation } from "./simulation.js";
  */
 
 /** @type {Record<string, Kind>} */
-const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES, feed: Feed } };
+const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES, feed: LineFeed } };
 
 /** @type {Answers} what every engine's views may ask */
 const OF_ALL = { hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };

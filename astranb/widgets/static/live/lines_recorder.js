@@ -4,7 +4,7 @@
 import { NEVER } from "./gpu_numbers.js";
 import { sum } from "./sums.js";
 
-/** @import { Engine, Recorder, Ring, Table } from "./types" */
+/** @import { Edit, Engine, Recorder, Ring, Table } from "./types" */
 
 const NEAR_BINS = 8; // of a moment: memories work in bursts, of which a single bin shows one or none
 const GPU_ROWS = 3; // of activity: issue slots, L2, HBM
@@ -168,21 +168,19 @@ export function createRecorder(engine) {
 /**
  * Intervals of simulated time of which nothing was recorded: counterpart of `unrecorded` of engine.py.
  * @param {Engine} engine
+ * @param {Edit[]} switches
  */
-export function unrecorded(engine) {
-  const { recorder, edits } = engine;
-  const now_ps = engine.now_ps();
+export function unrecorded({ recorder, tables, now_ps }, switches) {
   /** @type {[number, number][]} */
-  const gaps = [[0, recorder.on() ? engine.tables.recorder.at.since_ps(0) : now_ps]];
+  const gaps = [[0, recorder.on() ? tables.recorder.at.since_ps(0) : now_ps()]];
   let off_ps = -1;
-  for (const { path, number, at_ps } of edits) {
-    if (path !== "record") continue;
+  for (const { number, at_ps } of switches) {
     if (number) off_ps = at_ps;
     else if (off_ps >= 0) {
       gaps.push([off_ps, at_ps]);
       off_ps = -1;
     }
   }
-  if (off_ps >= 0) gaps.push([off_ps, now_ps]);
+  if (off_ps >= 0) gaps.push([off_ps, now_ps()]);
   return gaps.filter(([start, end]) => end > start);
 }

@@ -6,10 +6,14 @@ import { repr } from "./text.js";
 const WHOLE = /^[+-]?\d+(?:_\d+)*$/;
 const REAL = /^[+-]?(?:(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?|inf(?:inity)?|nan)$/i;
 
+/** @type {Record<string, string>} */
+const TYPES = { string: "str", boolean: "bool", undefined: "NoneType" };
+
 /** What Python calls the type of a value of JSON. @param {unknown} value */
-function typeName(value) {
+export function typeName(value) {
   if (Array.isArray(value)) return "list";
-  return value === null ? "NoneType" : "dict";
+  if (typeof value === "number") return Number.isInteger(value) ? "int" : "float";
+  return value === null ? "NoneType" : (TYPES[typeof value] ?? "dict");
 }
 
 /** An option that must be there: `options[name]`. @param {Record<string, unknown>} options @param {string} name @returns {any} */
@@ -43,4 +47,23 @@ export function float(value) {
   const text = value.trim().toLowerCase().replaceAll("_", "");
   if (!REAL.test(value.trim())) throw new RangeError(`could not convert string to float: ${repr(value)}`);
   return Number(text.replace(/inf(?:inity)?/, "Infinity"));
+}
+
+/** Whole numbers, one behind the other: `np.asarray(values, np.int64).reshape(-1)`. @param {unknown} values @returns {number[]} */
+export function wholes(values) {
+  if (!Array.isArray(values)) return [int(values)];
+  const sizes = new Set(values.map((one) => (Array.isArray(one) ? one.length : -1)));
+  if (sizes.size > 1) {
+    const after = `after 1 dimensions. The detected shape was (${values.length},) + inhomogeneous part.`;
+    throw new RangeError(`setting an array element with a sequence. The requested array has an inhomogeneous shape ${after}`);
+  }
+  return values.flatMap(wholes);
+}
+
+/** What `for one in value` goes over. @param {unknown} value @returns {unknown[]} */
+export function elements(value) {
+  if (Array.isArray(value)) return value;
+  if (typeof value === "string") return Array.from(value);
+  if (typeof value === "object" && value !== null) return Object.keys(value);
+  throw new TypeError(`'${typeName(value)}' object is not iterable`);
 }

@@ -3,7 +3,9 @@
 
 import type { Options, Sent, ToKernel } from "../types";
 import type { Feed } from "./feed.js";
+import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
+import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
 
 // The machine -------------------------------------------------------------------------
@@ -137,14 +139,6 @@ export interface Edit {
   number: number;
 }
 
-/** Something that is followed over time: counterpart of sim/watch.py. */
-export interface Watch {
-  text: string;
-  object: string;
-  field: string;
-  sample(now_ps: number): void;
-}
-
 /** Up to where a loop may go: counts are from the start of the run. */
 export interface Limits {
   steps: number;
@@ -187,6 +181,8 @@ interface Movable {
   digest(): string;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
+  /** What can be changed of an object, as it is now. */
+  parameters(path: string): Parameter[];
   /** The edit that switches the recording; null: it is as asked for already. */
   recording_switched(on: boolean): Edit | null;
   /** A link's full path, and, if wanted, that of its other direction. */
@@ -203,25 +199,96 @@ interface Inspectable {
   recording(): boolean;
   /** Intervals of time, in ps, of which nothing was recorded. */
   unrecorded(switches: Edit[]): [number, number][];
+  /** Events that one can stop on. */
+  kinds: string[];
   on_event(kind: string | null, path: string | null): Breakpoint;
   condition(text: string): Breakpoint;
   /** Where a breakpoint was hit, and what was found there. */
   reason(point: Breakpoint): [where: string, because: string];
   /** An object's full path, and the reader of each field that can be watched of it. */
   readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** What a condition may name of an object. */
+  fields(path: string): string[];
+  /** Which of these words a run knows only where it records. */
+  recorded(path: string): string[];
   /** The condition that a thread block is at its next operation. */
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
   spot_text(block: string): string;
-  inspect(path: string): object;
+  inspect(path: string): { kind: string; path: string };
   narrate(): string;
   concerned(): string;
   /** Name, start and end of the phase that ended last; no name: none has. */
   last_phase(): [name: string, started_ps: number, ended_ps: number];
+  /** Of runs by cache lines. */
+  recorder: Recorder;
+  late_ps: number[];
+  tracks(kind: string): Tracks;
 }
 
-export type Answer = (feed: Feed, options: any) => Sent;
-export type Answers = Record<string, Answer>;
+// Recording and timelines of a run by cache lines (engine/cacheline/recorder.py, tracks.py) ---
+
+/** What a ring of records holds from a number on. */
+export interface Ring {
+  /** The number of the first one; one past the last. */
+  first: number;
+  total: number;
+  table: Table;
+  /** The row of the record of a number. */
+  row(which: number): number;
+  /** Calls with the rows, in the order of their records. */
+  each(visit: (row: number) => void): void;
+}
+export interface Recorder {
+  /** Most flights and bursts recorded so far: a ring has lost those beyond its length. */
+  most: number;
+  most_bursts: number;
+  on(): boolean;
+  bin_ps(): number;
+  /** Bins of activity up to now; none without a recording. */
+  bins(): number;
+  /** From when on every flight is still there. */
+  oldest_ps(): number;
+  /** Keep how many flights have been recorded; to be called before time goes back. */
+  mark(): number;
+  since(number: number): Ring;
+  bursts_since(number: number): Ring;
+  /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
+  activity(strip: string): Float64Array[];
+  /** Busy fractions of groups of links by bin, on average over each group. */
+  busy(groups: number[][]): Float64Array[];
+  /** How much of a window of time each link was busy. */
+  utilisation(start_ps: number, end_ps: number): Float64Array;
+  /** How busy everything was around a time, over how long; of GPUs issue slots, L2 and HBM. */
+  near(at_ps: number): { over_ps: number; links: Float64Array; gpus: number[][] };
+}
+/** The tracks of one kind: `sms` or `blocks`. */
+export interface Tracks {
+  /** Of each track: its GPU, ascending; its number there; whether it is a copy engine or a NIC. */
+  gpu: number[];
+  number: number[];
+  engine: number[];
+  /** Time has gone back. */
+  rewound(): void;
+  /** Time in each state between each two edges, by row, column and state; with `fold` of all tracks of GPUs. */
+  spent(rows: number[], edges: ArrayLike<number>, fold?: boolean): Float64Array;
+  spans(track: number, start_ps: number, end_ps: number): [state: number, start_ps: number, end_ps: number][];
+  /** About how many spans of tracks overlap a window. */
+  count(tracks: number[], start_ps: number, end_ps: number): number;
+}
+/** A picture of the system: boxes and the bundles of links between them (export/layout). */
+export interface Picture {
+  meta: Record<string, any>;
+  /** Of each link the number of its bundle; -2 - b inside box b; -1 nowhere. */
+  bundle_of: number[];
+  /** The links of each bundle, and inside each box. */
+  bundles: number[][];
+  inside: number[][];
+}
+
+/** What answers a question; of one kind of engine with its own feed. */
+export type Answer<F = any> = (feed: F, options: any) => Sent;
+export type Answers<F = any> = Record<string, Answer<F>>;
 
 /** What stands in the place of a Python kernel. */
 export interface PageKernel {
@@ -233,5 +300,6 @@ export interface PageKernel {
   /** Called with every message and its columns. */
   listen(listener: (message: object, buffers: DataView[]) => void): void;
 }
-export type { Feed, Options, Sent, Session };
+export type LineAnswers = Answers<LineFeed>;
+export type { Feed, LineFeed, Options, Sent, Session };
 export type Sim = Simulation;
