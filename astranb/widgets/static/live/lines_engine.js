@@ -114,6 +114,7 @@ function engineOf(live, module, machine, recorder = null) {
     unrecorded: (switches) => unrecorded(engine, switches),
     inspect: () => needsPython("inspect"),
     narrate: () => "",
+    why: () => needsPython("why"),
     concerned: () => "",
   };
   const engine = /** @type {Engine} */ (moved);
