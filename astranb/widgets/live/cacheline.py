@@ -10,6 +10,7 @@ from astranb.engine.cacheline.loop import ENTRY, RAW
 from .drawn import drawn
 from .promises import contents
 from .source_lines import lines
+from .objects import named
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
@@ -50,6 +51,7 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "links": [fabric.name(link) for link in range(len(fabric.links))],
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
         "gpus": [int(node) for node in fabric.gpus],
+        **named(fabric),
         **drawn(engine),
         "presets": [preset.name for preset in engine.presets],
         "contents": contents(engine),
