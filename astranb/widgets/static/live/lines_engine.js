@@ -109,6 +109,7 @@ function engineOf(live, module, machine, recorder = null) {
     unrecorded: (switches) => unrecorded(engine, switches),
     inspect: () => needsPython("inspect"),
     narrate: () => "",
+    why: () => needsPython("why"),
     concerned: () => "",
   };
   const engine = /** @type {Engine} */ (moved);
