@@ -9,6 +9,7 @@ from astranb.core.wasm import module_of
 from astranb.widgets.feed import AnyFeed, Columns
 
 from . import cacheline
+from .saved_file import saved_file
 from .tables import sent
 
 __all__ = ["live"]
@@ -38,4 +39,6 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "units": dict(engine.units),
         "slice_events": engine.slice_events,
         "about": found.about(engine),
+        "inputs": engine.digest(),
+        "saved": saved_file(driver, found.tables(engine), columns),
     }
