@@ -34,8 +34,9 @@ export function stateOf({ sim, session }, model) {
  * @param {PageKernel} kernel
  * @param {Model} model
  * @param {SharedState} state
+ * @param {string} status what to show there
  */
-export async function enterState({ sim, session }, model, state) {
+export async function enterState({ sim, session }, model, state, status) {
   session.ask("pause");
   sim.clear();
   sim.unwatch();
@@ -59,8 +60,8 @@ export async function enterState({ sim, session }, model, state) {
   for (const watch of state.watches) sim.watch(watch);
   show(model, state.shown);
   session.speed = state.shown.speed;
-  if (expected) session.show("the state that was shared");
-  else session.show("this is not the state that was shared: it comes from another version of astranb", true);
+  if (expected) session.show(status);
+  else session.show("this is not the state that was saved: it comes from another version of astranb", true);
 }
 
 /** @param {Model} model @param {ShownState} shown */
