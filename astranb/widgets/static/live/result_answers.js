@@ -1,0 +1,33 @@
+// @ts-check
+// What a run took and where its time went: counterpart of widgets/views/result.py, of runs by cache lines.
+
+import { shares } from "./lines_aggregate.js";
+import { bandwidths, bound } from "./lines_result.js";
+import { runTime } from "./lines_times.js";
+import { percent } from "./text.js";
+import { formatBandwidth, formatTime } from "./units.js";
+
+/** @import { Answers, Engine } from "./types" */
+
+const LEAST_SHARE = 0.0005;
+
+/** @type {Answers} */
+export const results = {
+  outcome(feed, options) {
+    const sim = feed.session.at(options.at_ps);
+    const parts = shares(feed, sim.now_ps()).map(([name, share], number) => [name, number, share]);
+    const shown = parts.filter(([, , share]) => Number(share) > LEAST_SHARE);
+    return [{ finished: sim.finished(), facts: factsOf(sim.engine), parts: shown, whose: "SMs in use" }, []];
+  },
+};
+
+/** What, how much, and the object to select. @param {Engine} engine @returns {[string, string, string][]} */
+function factsOf(engine) {
+  const time = runTime(engine);
+  /** @type {[string, string, string][]} */
+  const facts = [["time", formatTime(time), ""]];
+  for (const [name, rate] of Object.entries(bandwidths(engine))) if (rate !== null) facts.push([name, formatBandwidth(rate), ""]);
+  const found = bound(engine);
+  if (found && time) facts.push(["bandwidth bound", `${percent(found.alone_ps / time, 0)} of the time, ${found.name}`, found.path]);
+  return facts;
+}
