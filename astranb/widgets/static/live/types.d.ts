@@ -325,11 +325,12 @@ export type Answers<F = any> = Record<string, Answer<F>>;
 export interface PageKernel {
   sim: Simulation;
   session: Session;
+  feed: Feed;
   send(message: ToKernel): void;
   /** Resolves when nothing plays. */
   rest(): Promise<void>;
-  /** Called with every message and its columns. */
-  listen(listener: (message: object, buffers: DataView[]) => void): void;
+  /** Called with every message and its columns; returns what ends that. */
+  listen(listener: (message: object, buffers: DataView[]) => void): () => void;
 }
 export type LineAnswers = Answers<LineFeed>;
 export type { Feed, LineFeed, Options, Sent, Session };
