@@ -10,6 +10,8 @@ from astranb.engine.cacheline.loop import ENTRY, RAW
 from .changes import described
 from .drawn import drawn
 from .objects import named
+from .promises import contents
+from .source_lines import lines
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
@@ -53,4 +55,7 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         **named(fabric),
         **drawn(engine),
         **described(engine),
+        "presets": [preset.name for preset in engine.presets],
+        "contents": contents(engine),
+        "lines": lines(engine),
     }

@@ -64,8 +64,9 @@ export const stopping = (engine) => ({
   },
   /** What a condition may name of an object. @param {string} path */
   fields: (path) => fieldsOf(resolve(path, engine).kind, engine.tables),
-  /** The breakpoint at which a thread block has reached its next operation. @param {string} block */
-  next_operation: (block) => engine.condition(nextOperation(block, engine)),
+  recorded: () => [], // all that can be watched is simulated
+  /** The condition that a thread block is at its next operation. @param {string} block */
+  next_operation: (block) => nextOperation(block, engine),
 });
 
 /**

@@ -74,22 +74,6 @@ export const editing = (engine) => ({
     const events = clock.at.events(0);
     return { events, path: RECORD, value: on ? "on" : "off", kind: "recorder", field: "paused", rows: [0], number: Number(!on), at_ps: nowPs(engine.tables) };
   },
-  /** Intervals of time, in ps, of which nothing was recorded. @param {Edit[]} switches @returns {[number, number][]} */
-  unrecorded(switches) {
-    const { recorder } = engine.tables;
-    /** @type {[number, number][]} */
-    const gaps = [[0, recorder.at.on(0) ? recorder.at.since_ps(0) : engine.now_ps()]];
-    let offPs = -1;
-    for (const { number, at_ps } of switches) {
-      if (number) offPs = at_ps;
-      else if (offPs >= 0) {
-        gaps.push([offPs, at_ps]);
-        offPs = -1;
-      }
-    }
-    if (offPs >= 0) gaps.push([offPs, engine.now_ps()]);
-    return gaps.filter(([start, end]) => end > start);
-  },
   /** A link's path, and, if wanted, that of its other direction. @param {string} link @param {boolean} both */
   directions(link, both) {
     if (!both) return [link];

@@ -1,7 +1,7 @@
 // @ts-check
 // What a run took and where its time went: counterpart of widgets/views/result.py, of runs by cache lines.
 
-import { shares } from "./lines_aggregate.js";
+import { sharesOf, statesOf } from "./lines_interval.js";
 import { bandwidths, bound } from "./lines_result.js";
 import { runTime } from "./lines_times.js";
 import { percent } from "./text.js";
@@ -15,9 +15,14 @@ const LEAST_SHARE = 0.0005;
 export const results = {
   outcome(feed, options) {
     const sim = feed.session.at(options.at_ps);
-    const parts = shares(feed, sim.now_ps()).map(([name, share], number) => [name, number, share]);
-    const shown = parts.filter(([, , share]) => Number(share) > LEAST_SHARE);
-    return [{ finished: sim.finished(), facts: factsOf(sim.engine), parts: shown, whose: "SMs in use" }, []];
+    const { engine } = feed.sim; // with what was recorded
+    const ranks = [...Array(engine.tables.gpus.rows).keys()];
+    const shares = sharesOf(statesOf(engine, 0, Math.min(sim.now_ps(), engine.now_ps()), ranks));
+    const parts = Object.entries(shares).map(([name, share], number) => ({ name, number, share })).filter(({ share }) => share > LEAST_SHARE);
+    return [
+      { finished: sim.finished(), facts: factsOf(sim.engine), parts: parts.map(({ name, number, share }) => [name, number, share]), whose: "SMs in use" },
+      [],
+    ];
   },
 };
 
