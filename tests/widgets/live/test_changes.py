@@ -26,8 +26,8 @@ def ethernet() -> anb.Simulation:
     return anb.Simulation("clos:servers=2", anb.collectives.all_reduce("64 KiB", "ring"), network=network)
 
 
-def buffered() -> anb.Simulation:
-    network = anb.Network(buffers=4)
+def buffered(buffers: int = 64) -> anb.Simulation:
+    network = anb.Network(buffers=buffers)
     return anb.Simulation("ring:gpus=4", anb.collectives.all_to_all("64 KiB"), network=network)
 
 
@@ -140,3 +140,9 @@ def test_links_that_are_down(make: Any):
         assert not state["failed"]
         run.go(type="back", n=3000)
         run.go(type="to_end")
+
+
+def test_buffers_that_wait_for_each_other():
+    with both(buffered(4)) as run:
+        state = run.go(type="to_end")
+        assert "links wait for room behind each other" in state["status"]

@@ -5,11 +5,11 @@ import { atTime } from "./breakpoints.js";
 import { FOREVER, Driver } from "./driver.js";
 import { InputError } from "./errors.js";
 import { History } from "./history.js";
-import { needsPython } from "./needs.js";
 import { Stop } from "./stop.js";
 import { BREAK, ENDED, REACHED, TIME } from "./stops.js";
 import { repr } from "./text.js";
 import { timePs } from "./units.js";
+import { watchOf } from "./watch.js";
 
 /** @import { Breakpoint, Edit, Engine, Watch } from "./types" */
 
@@ -285,7 +285,10 @@ export class Simulation {
 
   /** Follow a value: `gpu[3].sm.0.waiting`. @param {string} what */
   watch(what) {
-    return /** @type {Watch} */ (needsPython(`watch ${what}`));
+    const found = watchOf(this, what);
+    found.sample(this.now_ps());
+    this._watches.push(found);
+    return found;
   }
 
   /** Stop following a value, or all of them. @param {Watch | null} watch */
