@@ -111,6 +111,7 @@ function engineOf(live, module, machine, recorder = null) {
     unrecorded: (switches) => unrecorded(engine, switches),
     inspect: () => needsPython("inspect"),
     narrate: () => "",
+    why: () => needsPython("why"),
   };
   const engine = /** @type {Engine} */ (moved);
   Object.assign(engine, stopping(engine), editing(engine));

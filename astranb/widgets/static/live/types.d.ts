@@ -220,6 +220,8 @@ interface Inspectable {
   inspect(path: string): object;
   narrate(): string;
   concerned(): string;
+  /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
+  why(path: string): { text: string }[];
   /** Name, start and end of the phase that ended last; no name: none has. */
   last_phase(): [name: string, started_ps: number, ended_ps: number];
   /** Of runs by cache lines. */
