@@ -5,6 +5,7 @@ import type { Options, Sent, ToKernel } from "../types";
 import type { Feed } from "./feed.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
+import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
 
 // The machine -------------------------------------------------------------------------
@@ -138,14 +139,6 @@ export interface Edit {
   number: number;
 }
 
-/** Something that is followed over time: counterpart of sim/watch.py. */
-export interface Watch {
-  text: string;
-  object: string;
-  field: string;
-  sample(now_ps: number): void;
-}
-
 /** Up to where a loop may go: counts are from the start of the run. */
 export interface Limits {
   steps: number;
@@ -188,6 +181,8 @@ interface Movable {
   digest(): string;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
+  /** What can be changed of an object, as it is now. */
+  parameters(path: string): Parameter[];
   /** The edit that switches the recording; null: it is as asked for already. */
   recording_switched(on: boolean): Edit | null;
   /** A link's full path, and, if wanted, that of its other direction. */
@@ -204,17 +199,23 @@ interface Inspectable {
   recording(): boolean;
   /** Intervals of time, in ps, of which nothing was recorded. */
   unrecorded(switches: Edit[]): [number, number][];
+  /** Events that one can stop on. */
+  kinds: string[];
   on_event(kind: string | null, path: string | null): Breakpoint;
   condition(text: string): Breakpoint;
   /** Where a breakpoint was hit, and what was found there. */
   reason(point: Breakpoint): [where: string, because: string];
   /** An object's full path, and the reader of each field that can be watched of it. */
   readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** What a condition may name of an object. */
+  fields(path: string): string[];
+  /** Which of these words a run knows only where it records. */
+  recorded(path: string): string[];
   /** The condition that a thread block is at its next operation. */
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
   spot_text(block: string): string;
-  inspect(path: string): object;
+  inspect(path: string): { kind: string; path: string };
   narrate(): string;
   concerned(): string;
   /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
