@@ -8,9 +8,9 @@ from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
 from .drawn import drawn
+from .objects import named
 from .promises import contents
 from .source_lines import lines
-from .objects import named
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 

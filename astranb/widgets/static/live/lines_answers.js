@@ -2,12 +2,22 @@
 // What views of a run by cache lines ask, and who answers it: counterpart of widgets/views/.
 
 import { activity } from "./lines_activity.js";
+import { buffer } from "./lines_buffer.js";
+import { buffers } from "./lines_buffers.js";
 import { busiest } from "./lines_busiest.js";
+import { chunks } from "./lines_chunks.js";
+import { device } from "./lines_device.js";
+import { inside } from "./lines_inside.js";
 import { interval } from "./lines_interval.js";
+import { lost } from "./lines_lost.js";
 import { timeline } from "./lines_timeline.js";
+import { times } from "./lines_times.js";
 import { topology } from "./lines_topology.js";
 
 /** @import { Answers } from "./types" */
 
 /** @type {Answers} by the name of the question */
-export const ANSWERS = { ...activity, ...busiest, ...interval, ...timeline, ...topology };
+export const ANSWERS = {
+  ...activity, ...buffer, ...buffers, ...busiest, ...chunks, ...device, ...inside, ...interval, ...lost, ...timeline, ...times,
+  ...topology,
+};
