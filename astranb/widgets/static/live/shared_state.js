@@ -55,6 +55,7 @@ export async function enterState({ sim, session }, model, state, status) {
     if (edit) sim.driver.edit({ ...edit, events, at_ps });
   }
   if (!(await runTo(state.events))) return;
+  if (!state.breakpoints.every((point) => sim.engine.is_point(point))) throw new InputError("its breakpoints are about something else");
   const expected = !state.hash || sim.state_hash() === state.hash;
   for (const point of state.breakpoints) sim.add_breakpoint(point);
   for (const watch of state.watches) sim.watch(watch);
