@@ -291,6 +291,8 @@ export interface Recorder {
   mark(): number;
   since(number: number): Ring;
   bursts_since(number: number): Ring;
+  /** Calls with the flights for which a wire carried bits in a window of time: row, from when to when. */
+  carried(start_ps: number, end_ps: number, visit: (row: number, start_ps: number, end_ps: number) => void): void;
   /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
   activity(strip: string): Float64Array[];
   /** Busy fractions of groups of links by bin, on average over each group. */
