@@ -230,6 +230,8 @@ interface Movable {
   directions(link: string, both: boolean): string[];
   /** Write breakpoints into the machine; the breakpoint of each row. */
   install(points: Breakpoint[]): Breakpoint[];
+  /** Whether a breakpoint that somebody else has made is one. */
+  is_point(point: unknown): boolean;
   /** The row of the breakpoint that stopped the loop. */
   hit(): number;
   /** Time is about to go back; has gone back. */
