@@ -6,6 +6,8 @@ from typing import Any
 
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
+from astranb.widgets.feed import LineFeed
+from astranb.widgets.recording import Columns
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
@@ -39,9 +41,10 @@ def _arguments() -> list[str]:
 ARGUMENTS = _arguments()
 
 
-def about(engine: CacheLineEngine) -> dict[str, Any]:
-    """What does not change: names by number."""
-    fabric = engine.fabric
+def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
+    """What does not change: names by number; ``feed`` has sent nothing, and its run is at its start."""
+    del columns
+    fabric = feed.sim.engine.fabric
     return {
         "links": [fabric.name(link) for link in range(len(fabric.links))],
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],

@@ -6,24 +6,31 @@ from types import ModuleType
 from typing import Any
 
 from astranb.core.wasm import module_of
-from astranb.widgets.feed import AnyFeed
+from astranb.engine.cacheline import CacheLineEngine
+from astranb.engine.layers import LayerEngine
+from astranb.engine.messages import MessageEngine
+from astranb.widgets.feed import AnyFeed, feed_of
 from astranb.widgets.recording import Columns
+from astranb.widgets.session import session_of
 
-from . import cacheline
+from . import cacheline, layers, messages
 from .tables import sent
 
 __all__ = ["live"]
 
-_ENGINES: dict[str, ModuleType] = {"cacheline": cacheline}
+_ENGINES: dict[type, tuple[str, ModuleType]] = {
+    CacheLineEngine: ("cacheline", cacheline),
+    MessageEngine: ("messages", messages),
+    LayerEngine: ("layers", layers),
+}
 
 
 def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
     """Describe a simulation at its start, for ``static/live/kernel.js``."""
-    driver = feed.sim.driver.copy()
-    driver.restart()
-    engine = driver.engine
-    kind = "cacheline"
-    found = _ENGINES[kind]
+    start = feed.sim.fork()
+    start.driver.restart()
+    engine = start.driver.engine
+    kind, found = _ENGINES[type(engine)]
     tables = sent(found.tables(engine), columns)
     sizes = {table["name"]: table["size"] for table in tables}
     arguments = [
@@ -38,5 +45,5 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "arguments": arguments,
         "units": dict(engine.units),
         "slice_events": engine.slice_events,
-        "about": found.about(engine),
+        "about": found.about(feed_of(session_of(start)), columns),
     }

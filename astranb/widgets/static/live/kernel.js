@@ -2,12 +2,19 @@
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
 import { ANSWERS as OF_LINES } from "./lines_answers.js";
+import { createLayerEngine } from "./layers_engine.js";
 import { createLineEngine } from "./lines_engine.js";
+import { createMessageEngine } from "./messages_engine.js";
+import { ANSWERS as OF_OPERATIONS } from "./operations_answers.js";
 
 /** @import { Answers, Engine, Feed, Live, PageKernel, Sim } from "./types" */
 
 /** @type {Record<string, { create: (live: Live, module: WebAssembly.Module, columns: Uint8Array[]) => Engine, answers: Answers }>} */
-const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES } };
+const ENGINES = {
+  cacheline: { create: createLineEngine, answers: OF_LINES },
+  messages: { create: createMessageEngine, answers: OF_OPERATIONS },
+  layers: { create: createLayerEngine, answers: OF_OPERATIONS },
+};
 
 /**
  * @param {{ live: Live }} header
