@@ -9,6 +9,9 @@ from astranb.engine.cacheline.loop import ENTRY, RAW
 from astranb.widgets.feed import LineFeed
 from astranb.widgets.recording import Columns
 
+from .drawn import drawn
+from .objects import named
+
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
 
@@ -44,9 +47,12 @@ ARGUMENTS = _arguments()
 def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
     """What does not change: names by number; ``feed`` has sent nothing, and its run is at its start."""
     del columns
-    fabric = feed.sim.engine.fabric
+    engine = feed.sim.engine
+    fabric = engine.fabric
     return {
         "links": [fabric.name(link) for link in range(len(fabric.links))],
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
         "gpus": [int(node) for node in fabric.gpus],
+        **named(fabric),
+        **drawn(engine),
     }

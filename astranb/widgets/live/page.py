@@ -10,8 +10,10 @@ from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.layers import LayerEngine
 from astranb.engine.messages import MessageEngine
 from astranb.widgets.feed import AnyFeed, feed_of
+from astranb.widgets.page import answers
 from astranb.widgets.recording import Columns
 from astranb.widgets.session import session_of
+from astranb.widgets.views import always, answers_of, offline_questions
 
 from . import cacheline, layers, messages
 from .tables import sent
@@ -45,5 +47,17 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "arguments": arguments,
         "units": dict(engine.units),
         "slice_events": engine.slice_events,
+        "replay_bytes": engine.replay_bytes,
+        "title": feed.title,
+        "speed": feed.session.speed,
+        "questions": sorted(answers_of(feed)),
+        "answers": _fixed_answers(feed, columns),
         "about": found.about(feed_of(session_of(start)), columns),
     }
+
+
+def _fixed_answers(feed: AnyFeed, columns: Columns) -> list[dict[str, Any]]:
+    """Answers that do not change with time."""
+    fixed = always(feed)
+    asked = {question: options for question, options in offline_questions(feed).items() if question in fixed}
+    return answers(feed, columns, answers_of(feed), asked, fixed)
