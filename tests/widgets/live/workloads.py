@@ -137,6 +137,7 @@ MESSAGES: dict[str, Callable[[], anb.Simulation]] = {
     "mixed with congestion": lambda: mixed(congestion=True),
     "growing": _growing,
     "a model": _model,
+    "memory": _memory,
     "routes": _infrastructure("analytical"),
     "routes with congestion": _infrastructure("congestion"),
 }

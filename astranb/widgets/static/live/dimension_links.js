@@ -1,6 +1,7 @@
 // @ts-check
 // The links of a network of dimensions: counterpart of net/dimension_links.py.
 
+export const DOWN = 2; // of what keeps a link busy
 export const [RING, FULLY_CONNECTED, SWITCH, MESH, ROUTED] = Array(5).keys();
 
 /**

@@ -2,14 +2,19 @@
 // A run of ASTRA-sim 1.0's layer tables in a page: counterpart of engine/layers/engine.py, state.py and run.py.
 // One rank represents all.
 
+import { applyEdit, parametersNow, readEdit } from "./layers_edits.js";
+import { InputError } from "./errors.js";
 import { layerFlights } from "./layers_flights.js";
+import { INSPECTORS, happened } from "./layers_inspection.js";
+import { EVENTS, FIELDS, conditionField, onEvent, resolve } from "./layers_paths.js";
 import { copyMachine, createMachine } from "./machine.js";
+import { shortened } from "./messages_paths.js";
 import { createAbout, numbersOf } from "./operations_about.js";
-import { allBut, recent, setLimits } from "./operations_engine.js";
+import { allBut, recent, setLimits, shared } from "./operations_engine.js";
 import { spansOf } from "./operations_spans.js";
 
 /** @import { About, Numbers, OperationEngine, Times } from "./operations_types" */
-/** @import { Live, Machine } from "./types" */
+/** @import { Engine, Live, Machine } from "./types" */
 
 const COMPUTE = 0;
 const WAIT = 2;
@@ -19,29 +24,31 @@ const NOT_SIMULATED = ["watch", "points", "passed"];
 const COUNTS = ["turns", "ended", "phases", "passes"];
 const LIMITS = { steps: "events", until: "until_ps", scale: 1, counts: COUNTS };
 
-/** @typedef {Record<"at" | "of" | "slot" | "algorithm" | "crossing" | "time_ps", Numbers>} Program the program's rows and its phases, see engine/layers/about.py */
+/** @typedef {Record<"at" | "of" | "slot" | "algorithm" | "crossing" | "sent" | "time_ps", Numbers>} Program the program's rows and its phases, see engine/layers/about.py */
+/** @typedef {OperationEngine & { program: Program }} LayerEngine */
 
 /**
  * @param {Live} live
  * @param {WebAssembly.Module} module
  * @param {Uint8Array[]} columns
- * @returns {OperationEngine}
+ * @returns {Engine}
  */
 export function createLayerEngine(live, module, columns) {
   const { program, phases, base, crossings } = live.about;
   const rows = /** @type {Program} */ ({ ...numbersOf(program, columns), ...numbersOf(phases, columns), ...numbersOf(base, columns) });
   const crossed = crossings.map((/** @type {any} */ one) => numbersOf(one, columns));
-  return engineOf({ live, module, machine: createMachine(live, module, columns), about: createAbout(live, columns), program: rows, crossed });
+  const made = { live, module, machine: createMachine(live, module, columns), about: createAbout(live, columns), program: rows, crossed };
+  return /** @type {Engine} */ (/** @type {object} */ (engineOf(made)));
 }
 
 /**
  * @param {{ live: Live, module: WebAssembly.Module, machine: Machine, about: About, program: Program, crossed: Record<string, Numbers>[] }} made
- * @returns {OperationEngine}
+ * @returns {LayerEngine}
  */
 function engineOf(made) {
   const { live, module, machine, about, program, crossed } = made;
   const { tables } = machine;
-  const { clock, operations, collectives, phases, streams, events, watch, passed } = tables;
+  const { clock, operations, slots, queues, collectives, phases, streams, events, watch, passed } = tables;
   const { ranks, stands_for, tracks } = live.about;
   /** The waits of the program: for which operation, from when and until when (-1: it still waits). */
   function waits() {
@@ -66,13 +73,45 @@ function engineOf(made) {
     const { begun_ps, ended_ps } = operations.at;
     return { start: Float64Array.from(program.at, begun_ps), end: Float64Array.from(program.at, ended_ps) };
   }
-  /** @type {OperationEngine} */
+  /** @param {string} path */
+  const find = (path) => resolve(path, about, live);
+  const owners = () => [clock, operations, slots, collectives, queues];
+  /** @type {LayerEngine} */
   const engine = {
-    live, tables, about, ranks, stands_for, tracks, edits: [], as_of_ps: -1,
+    ...shared(() => engine, {
+      tables, about, owners, simulatedTables: () => allBut(tables, NOT_SIMULATED),
+      resolve: find, inspectors: INSPECTORS, happened: () => happened(engine), example: "rank[0].waiting > 0",
+      condition_field: (path, word) => conditionField(find(path), word, tables, about, program),
+      on_event: (kind, path) => onEvent(kind, path, about, live, program),
+      readers(path) {
+        const place = find(path);
+        const words = Object.keys(FIELDS[place.kind]).filter((word) => place.kind !== "op" || about.kind[place.operation] !== COMPUTE || !word.startsWith("chunks"));
+        return [
+          place.path,
+          Object.fromEntries(
+            words.map((word) => {
+              const { owner, field, rows } = conditionField(place, word, tables, about, program);
+              return [word, (/** @type {LayerEngine} */ { tables: of }) => {
+                const table = [of.clock, of.operations, of.slots, of.collectives, of.queues][owner];
+                return rows.reduce((all, row) => all + table.at[field](row), 0);
+              }];
+            }),
+          ),
+        ];
+      },
+      read_edit: (path, value) => readEdit(engine, path, value),
+      apply: (edit) => applyEdit(edit, tables, program.time_ps),
+      directions(link) {
+        const hint = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files";
+        throw new InputError("a layer table's network has no single links", { where: shortened(link, 80), hint });
+      },
+      parameters: (path) => (path ? parametersNow(find(path), engine) : []),
+    }),
+    live, tables, about, program, ranks, stands_for, track_names: tracks, kinds: Object.keys(EVENTS), edits: [], as_of_ps: -1,
     now_ps: () => Math.max(clock.at.now_ps(0), engine.as_of_ps),
     next_ps: () => (clock.at.heaped(0) ? events.at.time_ps(events.at.heap(0)) : -1),
     finished: () => clock.at.heaped(0) === 0,
-    count: (name) => clock.at[name](0),
+    count: (name) => (name === "now_ps" ? clock.at.now_ps(0) : clock.at[name](0)),
     counts: () => Object.fromEntries(["events", ...COUNTS, "now_ps"].map((name) => [name, engine.count(name)])),
     go(given) {
       setLimits(tables, given, LIMITS);
@@ -86,11 +125,8 @@ function engineOf(made) {
       return other;
     },
     simulated: () => allBut(tables, NOT_SIMULATED).map(({ name, rows, bytes }) => [name, rows, bytes()]),
-    digest: () => "",
-    inspect: () => ({}),
-    narrate: () => "",
+    others: () => live.about.layers.map((/** @type {string} */ name) => `layer[${name}]`),
     concerned: () => (engine.count("events") && watch.at.what(0) >= 0 ? "rank[0]" : ""),
-    recording: () => watch.at.recording(0) === 1,
     times_ps: times,
     ends_ps: () => [clock.at.ending(0) === 2 ? clock.at.end_ps(0) : -1],
     state(row, { start, end }) {

@@ -2,17 +2,20 @@
 // A run of ASTRA-sim 2.0's workloads in a page: counterpart of engine/messages/engine.py, state.py and run.py.
 
 import { copyMachine, createMachine } from "./machine.js";
+import { applyEdit, directions, parametersNow, readEdit } from "./messages_edits.js";
 import { flightsOf, linksOf, queuesOf } from "./messages_flights.js";
+import { INSPECTORS, happened, readersOf } from "./messages_inspection.js";
 import { readyTimes } from "./messages_pairs.js";
-import { enlarge, inUse, simulated } from "./messages_tables.js";
+import { EVENTS, conditionField, onEvent, resolve } from "./messages_paths.js";
+import { RECORDED, enlarge, inUse, simulated } from "./messages_tables.js";
 import { COMPUTE, createAbout, numbersOf } from "./operations_about.js";
-import { allBut, recent, setLimits, timesOf } from "./operations_engine.js";
+import { allBut, recent, setLimits, shared, timesOf } from "./operations_engine.js";
 import { spansOf } from "./operations_spans.js";
 import { GROW } from "./stops.js";
 import { resize } from "./tables.js";
 
 /** @import { About, Numbers, OperationEngine, Times } from "./operations_types" */
-/** @import { Live, Machine } from "./types" */
+/** @import { Engine, Live, Machine } from "./types" */
 
 const PS = 1000; // a nanosecond: the unit of this engine's times
 const NATIVE_TAGS = 500_000_000; // tags of messages of collectives begin here
@@ -26,12 +29,12 @@ const LIMITS = { steps: "steps", until: "until_ns", scale: PS, counts: COUNTS };
  * @param {Live} live
  * @param {WebAssembly.Module} module
  * @param {Uint8Array[]} columns
- * @returns {OperationEngine}
+ * @returns {Engine}
  */
 export function createMessageEngine(live, module, columns) {
   const machine = createMachine(live, module, columns);
   const base = numbersOf(live.about.base, columns).duration_ns;
-  return engineOf({ live, module, machine, about: createAbout(live, columns), base });
+  return /** @type {Engine} */ (/** @type {object} */ (engineOf({ live, module, machine, about: createAbout(live, columns), base })));
 }
 
 /**
@@ -39,11 +42,11 @@ export function createMessageEngine(live, module, columns) {
  * @returns {OperationEngine}
  */
 function engineOf(made) {
-  const { live, module, machine, about } = made;
+  const { live, module, machine, about, base } = made;
   const { tables } = machine;
-  const { clock, queue, timesteps, npus, operations, config, streams, watch, passed } = tables;
+  const { clock, queue, timesteps, npus, operations, queues, config, streams, links, watch, passed } = tables;
   const { margin, streams: chunks, ranks, stands_for, tracks } = live.about;
-  const links = linksOf(tables);
+  const network = linksOf(tables);
   /** The time of the next event in ns, -1 if none is left. */
   function waiting() {
     const now = queue.at.now(0);
@@ -69,9 +72,22 @@ function engineOf(made) {
     });
     return { start, end };
   }
+  /** @param {string} path */
+  const find = (path) => resolve(path, about, tables);
   /** @type {OperationEngine} */
   const engine = {
-    live, tables, about, ranks, stands_for, tracks, edits: [], as_of_ps: -1,
+    ...shared(() => engine, {
+      tables, about, owners: () => [npus, operations, queues], simulatedTables: () => allBut(tables, RECORDED),
+      resolve: find, inspectors: INSPECTORS, happened: () => happened(engine), example: "rank[3].waiting > 0",
+      condition_field: (path, word) => conditionField(find(path), word),
+      on_event: (kind, path) => onEvent(kind, path, about, tables),
+      readers: (path) => [find(path).path, readersOf(find(path))],
+      read_edit: (path, value) => readEdit(engine, path, value),
+      apply: (edit) => applyEdit(edit, tables, base),
+      directions: (link, both) => directions(engine, link, both),
+      parameters: (path) => (path ? parametersNow(find(path), tables, engine.edits) : []),
+    }),
+    live, tables, about, ranks, stands_for, track_names: tracks, kinds: Object.keys(EVENTS), edits: [], as_of_ps: -1,
     now_ps: () => Math.max(queue.at.now(0) * PS, engine.as_of_ps),
     next_ps: () => (waiting() >= 0 ? waiting() * PS : -1),
     finished: () => waiting() < 0,
@@ -96,22 +112,20 @@ function engineOf(made) {
       }
     },
     kept: () => allBut(tables, NOT_KEPT),
-    resize(rows) {
-      for (const [name, count] of Object.entries(rows)) {
-        if (tables[name].rows !== count) resize(machine.room, tables[name], count);
+    resize(sizes) {
+      for (const [name, bytes] of Object.entries(sizes)) {
+        const rows = bytes / tables[name].size;
+        if (tables[name].rows !== rows) resize(machine.room, tables[name], rows);
       }
     },
+    others: () => Array.from({ length: config.at.congestion(0) ? links.rows : 0 }, (_, link) => `link[${link}]`),
     copy() {
       const other = engineOf({ ...made, machine: copyMachine(machine, live, module) });
       other.edits = [...engine.edits];
       return other;
     },
     simulated: () => simulated(tables),
-    digest: () => "",
-    inspect: () => ({}),
-    narrate: () => "",
     concerned: () => (engine.count("events") && watch.at.what(0) >= 0 ? `rank[${watch.at.npu(0)}]` : ""),
-    recording: () => watch.at.recording(0) === 1,
     times_ps: times,
     ends_ps: () => [...timesOf(npus, "end_ns", PS)],
     state(row, { start, end }) {
@@ -141,7 +155,7 @@ function engineOf(made) {
     ready_ps: () => readyTimes(engine),
     track_spans: () => spansOf(engine),
     recorded_flights: () => watch.at.flights(0),
-    flights: (since) => flightsOf(engine, links, since),
+    flights: (since) => flightsOf(engine, network, since),
     queues: (some) => queuesOf(tables, some),
     computed_ps() {
       const now = queue.at.now(0);

@@ -1,7 +1,8 @@
 // @ts-check
 // Messages on the links of ASTRA-sim 2.0's networks, as they were recorded: counterpart of engine/messages/flights.py.
 
-import { createDimensionLinks } from "./dimension_links.js";
+import { DOWN, createDimensionLinks } from "./dimension_links.js";
+import { waitingFor } from "./messages_links.js";
 
 /** @import { Numbers, OperationEngine, Recorded } from "./operations_types" */
 /** @import { Tables } from "./types" */
@@ -9,7 +10,6 @@ import { createDimensionLinks } from "./dimension_links.js";
 const PS = 1000;
 const NATIVE_TAGS = 500_000_000;
 const ONE_LINK = -2;
-const DOWN = 2;
 
 /** The links of a network of dimensions. @param {Tables} tables */
 export const linksOf = ({ dims }) => createDimensionLinks([...dims.column("kind")], [...dims.column("nodes")]);
@@ -29,13 +29,6 @@ export function queuesOf(tables, some) {
   const { config, links } = tables;
   if (!config.at.congestion(0)) return [Array.from(some, () => 0), Array.from(some, () => false)];
   return [Array.from(some, (link) => waitingFor(tables, link)), Array.from(some, (link) => (links.at.busy(link) & DOWN) > 0)];
-}
-
-/** How many messages wait for a link. @param {Tables} tables @param {number} link */
-export function waitingFor({ links, messages }, link) {
-  let count = 0;
-  for (let row = links.at.head(link); row >= 0; row = messages.at.behind(row)) count += 1;
-  return count;
 }
 
 /**

@@ -127,7 +127,8 @@ function changed(table, change) {
   return bytes;
 }
 
-const RECORDED = ["watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn", "fold", "meeting", "last_use"];
+/** The tables that are not part of the simulated state. */
+export const RECORDED = ["watch", "points", "passed", "traffic", "used", "moving", "flights", "drawn", "fold", "meeting", "last_use"];
 const LEFT_OUT = new Set([...RECORDED, "limits", "timesteps", "pending", "tails"]);
 
 /**

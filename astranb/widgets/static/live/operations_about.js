@@ -1,7 +1,7 @@
 // @ts-check
 // What does not change in a run of operations: counterpart of engine/operations/about.py and parts.py.
 
-import { formatBytes } from "../format.js";
+import { formatBytes } from "./units.js";
 
 /** @import { About, Footprint, Numbers, Parts } from "./operations_types" */
 /** @import { Live } from "./types" */
@@ -26,6 +26,9 @@ export function numbersOf(given, columns) {
     }),
   );
 }
+
+/** @param {Uint8Array} bytes */
+const viewOf = ({ buffer, byteOffset, byteLength }) => new DataView(buffer, byteOffset, byteLength);
 
 /** The first place where a value could be put in ascending numbers, or behind equal ones. @param {ArrayLike<number>} ascending @param {number} value @param {boolean} [right] */
 export function searchSorted(ascending, value, right = false) {
@@ -86,7 +89,9 @@ function reversed(first, lists) {
 
 /** @param {Live} live @param {Uint8Array[]} columns @returns {About} */
 export function createAbout({ about: given }, columns) {
-  const { names, topology, network, own } = given;
+  const { names, topology, network, own, boxes, absent, links } = given;
+  const { drawn, kind_of } = numbersOf(given.picture, columns);
+  const buffers = given.scene.buffers.map((/** @type {number} */ number) => viewOf(columns[number]));
   const { npu, kind, collective, size, name, first, parents } = numbersOf(given.operations, columns);
   const parts = partsOf(given.parts, columns);
   const ranks = Array.from(npu).reduce((most, one) => Math.max(most, one), -1) + 1;
@@ -106,7 +111,8 @@ export function createAbout({ about: given }, columns) {
   }
   /** @type {About} */
   const about = {
-    npu, kind, collective, size, name, names, topology, network, own, parts, start,
+    npu, kind, collective, size, name, names, topology, network, own, parts, start, boxes, absent, links, drawn, kind_of,
+    scene: [given.scene.message, buffers],
     footprint: footprintOf(given.footprint, columns),
     rows_of(rank) {
       const rows = Array.from({ length: start[rank + 1] - start[rank] }, (_, at) => start[rank] + at);

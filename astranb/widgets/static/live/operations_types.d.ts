@@ -1,6 +1,7 @@
 // What the modules of runs of operations share in a page: counterpart of engine/operations/.
 
-import type { Engine, Table } from "./types";
+import type { ConditionField } from "./breakpoints.js";
+import type { Breakpoint, Edit, Engine, Sent, Table, Tables } from "./types";
 
 export type Numbers = Float64Array | Int32Array;
 
@@ -54,9 +55,20 @@ export interface About {
   names: string[];
   topology: string[];
   network: string;
+  /** What each link of an infrastructure is called. */
+  links: string[];
   own: number;
   parts: Parts | null;
   footprint: Footprint | null;
+  /** The message that describes the picture, and its columns. */
+  scene: Sent;
+  /** The links that are drawn, ascending; the entry of the legend of each operation. */
+  drawn: Numbers;
+  kind_of: Numbers;
+  /** The ranks that have a box of their own. */
+  boxes: number[];
+  /** What the run cannot know, and why. */
+  absent: Record<string, string>;
   /** The first operation of each rank, and behind them all the number of them. */
   start: Numbers;
   rows_of(rank: number): number[];
@@ -105,7 +117,7 @@ export interface Recorded {
 }
 /** Phases of chunks that are over, as columns. */
 export type Passed = Record<"npu" | "operation" | "chunk" | "phase" | "dim" | "algorithm" | "queued_ps" | "begun_ps" | "end_ps", number[]>;
-/** An object that a path names. */
+/** An object that a path names: counterpart of engine/messages/paths.py and engine/layers/paths.py. */
 export interface Place {
   kind: string;
   path: string;
@@ -116,15 +128,39 @@ export interface Place {
   layer: number;
   part: number;
 }
+/** What is shown of an object, without what every object has. */
+export interface Shown {
+  title?: string;
+  state: [label: string, text: string][];
+  in_flight?: string[];
+  in_flight_count?: number;
+  children?: { path: string; text: string }[];
+}
+/** What can be changed of an object: counterpart of `Parameter` of engine/edits.py. */
+export interface Parameter {
+  path: string;
+  value: string;
+  unit: string;
+  limits: string;
+  effect: string;
+  meaning: string;
+  choices: string[];
+}
+/** What only runs by cache lines have. */
+type OfLines = "recorder" | "late_ps" | "tracks" | "why" | "copy" | "replica";
+
 /** Counterpart of engine/operations/engine.py. */
-export interface OperationEngine extends Engine {
+export interface OperationEngine extends Omit<Engine, OfLines> {
   about: About;
+  copy(record: boolean): OperationEngine;
+  replica(): OperationEngine;
   ranks: number;
   stands_for: number;
-  tracks: string[];
-  recording(): boolean;
+  track_names: string[];
+  kinds: string[];
   times_ps(): Times;
   ends_ps(): number[];
+  /** The number of an operation's state. */
   state(row: number, times: Times): number;
   /** How many chunks of an operation are done, of how many. */
   progress(row: number): [number, number];
@@ -135,11 +171,41 @@ export interface OperationEngine extends Engine {
   track_spans(): Spans;
   recorded_flights(): number;
   flights(since: number): Recorded;
+  /** How many messages wait for each of some links now, and which of these are down. */
   queues(links: Numbers): [waiting: number[], down: boolean[]];
-  /** Number of rows that tables had at a checkpoint, by name. */
-  resize(rows: Record<string, number>): void;
   computed_ps(): number[];
-  /** Tables, or parts of them, that the hash is of: names, rows and bytes. */
+  /** What the hash is of: names, rows and bytes. */
   simulated(): [name: string, rows: number, bytes: Uint8Array][];
+  resolve(path: string): Place;
+  parameters(path: string): Parameter[];
+  /** Paths of the objects beside ranks and dimensions that are no part of another one. */
+  others(): string[];
 }
-export type { Engine, Table };
+/** What operations_engine.js does for both engines. */
+export type Shared = Pick<
+  OperationEngine,
+  | "finish" | "check" | "done" | "state_bytes" | "replica" | "digest" | "recording" | "rewinding" | "rewound" | "unrecorded"
+  | "recording_switched" | "install" | "hit" | "reason" | "on_event" | "condition" | "inspect" | "narrate" | "last_phase"
+  | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "resolve" | "parameters"
+>;
+/** What it is told of each. */
+export interface Special {
+  tables: Tables;
+  about: About;
+  /** The tables that conditions may name, in the order of their numbers. */
+  owners(): Table[];
+  simulatedTables(): Table[];
+  resolve(path: string): Place;
+  inspectors: Record<string, (engine: OperationEngine, place: Place) => Shown>;
+  /** What was reported last, in words. */
+  happened(): string;
+  condition_field(path: string, word: string): ConditionField;
+  on_event(kind: string | null, path: string | null): Breakpoint;
+  readers(path: string): [path: string, readers: Record<string, (engine: any) => number>];
+  read_edit(path: string, value: unknown): Edit;
+  apply(edit: Edit): void;
+  directions(link: string, both: boolean): string[];
+  parameters(path: string): Parameter[];
+  /** A condition, for an error message. */
+  example: string;
+}
