@@ -6,11 +6,13 @@ from typing import Any
 
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
-from astranb.widgets.feed import LineFeed
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import Columns, LineFeed
 
+from .changes import described
 from .drawn import drawn
 from .objects import named
+from .promises import contents
+from .source_lines import lines
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
@@ -55,4 +57,8 @@ def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
         "gpus": [int(node) for node in fabric.gpus],
         **named(fabric),
         **drawn(engine),
+        **described(engine),
+        "presets": [preset.name for preset in engine.presets],
+        "contents": contents(engine),
+        "lines": lines(engine),
     }

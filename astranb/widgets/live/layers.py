@@ -12,8 +12,7 @@ from astranb.engine.layers.edits import bandwidth_now
 from astranb.engine.layers.flights import crossings_of
 from astranb.engine.layers.loop import ENTRY
 from astranb.engine.layers.tables import LIMITS, LayerMachine
-from astranb.widgets.feed import OperationFeed
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import Columns, OperationFeed
 
 from .operations import about_of, numbers
 

@@ -9,8 +9,7 @@ from astranb.engine.messages import MessageEngine
 from astranb.engine.messages.build import margins
 from astranb.engine.messages.loop import ENTRY
 from astranb.engine.messages.tables import LIMITS, MessageMachine
-from astranb.widgets.feed import OperationFeed
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import Columns, OperationFeed
 
 from .operations import about_of, numbers
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from astranb.engine.operations.about import ABOUT
 from astranb.engine.operations.footprint import fullest_rank
-from astranb.widgets.feed import OperationFeed
-from astranb.widgets.recording import Columns
+from astranb.sim.variants import parameters
+from astranb.widgets.feed import Columns, OperationFeed
 from astranb.widgets.views.footprint import axes
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES
 
@@ -39,6 +39,7 @@ def about_of(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         "title": engine.title,
         "collective": engine.collective,
         "collectives": sorted(COLLECTIVE_NAMES, key=lambda name: COLLECTIVE_NAMES[name]),
+        "parameters": [asdict(one) for one in parameters(engine)],
         "ranks": engine.ranks,
         "stands_for": engine.stands_for,
         "tracks": list(engine.tracks),

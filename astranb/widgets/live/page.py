@@ -9,13 +9,12 @@ from astranb.core.wasm import module_of
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.layers import LayerEngine
 from astranb.engine.messages import MessageEngine
-from astranb.widgets.feed import AnyFeed, feed_of
-from astranb.widgets.page import answers
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import AnyFeed, Columns, answers, feed_of
 from astranb.widgets.session import session_of
 from astranb.widgets.views import always, answers_of, offline_questions
 
 from . import cacheline, layers, messages
+from .saved_file import saved_file
 from .tables import sent
 
 __all__ = ["live"]
@@ -53,6 +52,8 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "questions": sorted(answers_of(feed)),
         "answers": _fixed_answers(feed, columns),
         "about": found.about(feed_of(session_of(start)), columns),
+        "inputs": engine.digest(),
+        "saved": saved_file(start.driver, found.tables(engine), columns),
     }
 
 

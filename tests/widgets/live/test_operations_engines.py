@@ -19,7 +19,7 @@ from astranb.engine.stops import ENDED
 from astranb.widgets.feed import feed_of
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import Columns
 from astranb.widgets.session import session_of
 from tests.widgets.live.kernels import HERE, STATIC
 from tests.widgets.live.workloads import LAYERS, MESSAGES

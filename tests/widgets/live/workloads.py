@@ -20,6 +20,7 @@ from astranb.workload.astrasim2 import (
     RECV,
     SEND,
     DimensionNetwork,
+    Memory,
     Operations,
     System,
     Workload,
@@ -113,9 +114,10 @@ def _memory() -> anb.Simulation:
     one = Operations.of(rows, [[], [0], [1]])
     document = {"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}
     network = DimensionNetwork(["Ring"], [4], [50], [500])
+    memory = Memory("PER_NPU_MEMORY_EXPANSION", 100, 10.0)
     return anb.Simulation(
         None,
-        Workload([one] * 4, network, System.from_document(document), title="memory"),
+        Workload([one] * 4, network, System.from_document(document), title="memory", memory=memory),
         fidelity="analytical",
     )
 

@@ -7,8 +7,7 @@ import { needsPython } from "./needs.js";
 import { PLAYING } from "./session.js";
 import { repr } from "./text.js";
 
-/** @import { Answers, Sent } from "./types" */
-/** @import { Feed } from "./feed.js" */
+/** @import { Answers, Feed, Sent } from "./types" */
 
 const [MOST_UNREAD, MOST_UNREAD_AT_REST] = [3, 6]; // messages that a view may lag behind: while a run plays, and at rest
 

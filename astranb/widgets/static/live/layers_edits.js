@@ -8,7 +8,7 @@ import { needsPython } from "./needs.js";
 import { CHANGEABLE, SPEED, noOtherRoutes, readValue, written } from "./operations_changes.js";
 import { toEven } from "./sums.js";
 
-/** @import { Numbers, OperationEngine, Parameter, Place } from "./operations_types" */
+/** @import { Numbers, OperationEngine, Place } from "./operations_types" */
 /** @import { Edit, Tables } from "./types" */
 
 const COMPUTE = 0;
@@ -21,7 +21,7 @@ const EFFECTS = { speed: "now, for computations that have not begun", "": "now, 
 export function readEdit(engine, path, value) {
   if (path === REROUTE) throw noOtherRoutes(path);
   const edit = checkedEdit(path, value, {
-    changeable: OF_LAYERS, resolve: engine.resolve, read: (field) => readValue(field, value, path),
+    changeable: OF_LAYERS, resolve: engine.place, read: (field) => readValue(field, value, path),
     hint: "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.tables.clock.at.now_ps(0),
   });
@@ -49,7 +49,7 @@ export function applyEdit({ kind, path, rows, number }, { operations }, base) {
   for (const [row, took] of changed) put.time_ps(row, took);
 }
 
-/** What can be changed of an object, as it is now. @param {Place} part @param {OperationEngine} engine @returns {Parameter[]} */
+/** What can be changed of an object, as it is now. @param {Place} part @param {OperationEngine} engine  */
 export function parametersNow(part, { edits, live }) {
   /** @param {string} field */
   const now = (field) => {

@@ -5,7 +5,7 @@
 import { applyEdit, parametersNow, readEdit } from "./layers_edits.js";
 import { InputError } from "./errors.js";
 import { layerFlights } from "./layers_flights.js";
-import { INSPECTORS, happened } from "./layers_inspection.js";
+import { INSPECTORS, explainWait, happened } from "./layers_inspection.js";
 import { EVENTS, FIELDS, conditionField, onEvent, resolve } from "./layers_paths.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { shortened } from "./messages_paths.js";
@@ -80,7 +80,7 @@ function engineOf(made) {
   const engine = {
     ...shared(() => engine, {
       tables, about, owners, simulatedTables: () => allBut(tables, NOT_SIMULATED),
-      resolve: find, inspectors: INSPECTORS, happened: () => happened(engine), example: "rank[0].waiting > 0",
+      place: find, kinds: Object.keys(EVENTS), fields: FIELDS, recorded: () => [], why: (path) => explainWait(engine, path), inspectors: INSPECTORS, happened: () => happened(engine), example: "rank[0].waiting > 0",
       condition_field: (path, word) => conditionField(find(path), word, tables, about, program),
       on_event: (kind, path) => onEvent(kind, path, about, live, program),
       readers(path) {
@@ -107,7 +107,7 @@ function engineOf(made) {
       },
       parameters: (path) => (path ? parametersNow(find(path), engine) : []),
     }),
-    live, tables, about, program, ranks, stands_for, track_names: tracks, kinds: Object.keys(EVENTS), edits: [], as_of_ps: -1,
+    live, tables, about, program, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(clock.at.now_ps(0), engine.as_of_ps),
     next_ps: () => (clock.at.heaped(0) ? events.at.time_ps(events.at.heap(0)) : -1),
     finished: () => clock.at.heaped(0) === 0,

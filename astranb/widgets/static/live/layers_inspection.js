@@ -2,14 +2,14 @@
 // What is shown of the objects of a layer table's run: counterpart of engine/layers/inspection.py and result_tables.py.
 
 import { PARTS } from "./layers_paths.js";
-import { ALGORITHMS } from "./operations_about.js";
+import { ALGORITHMS, STATES } from "./operations_about.js";
 import { MOST, listed, neighbours, operationLines, rankLines, when } from "./operations_inspection.js";
 import { timePs } from "./operations_spans.js";
 import { commas, percent } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
 /** @import { LayerEngine } from "./layers_engine.js" */
-/** @import { Place, Shown } from "./operations_types" */
+/** @import { Place, Shown, Why } from "./operations_types" */
 
 /** What was sent in a dimension as the system layer sees dimensions. @param {LayerEngine} engine @param {number} dim */
 export function dimensionRow(engine, dim) {
@@ -133,6 +133,28 @@ function dimension(engine, { dim, path }) {
     ],
     ...chunks(engine, (stream) => mine.includes(phases.at.queue(streams.at.phase(stream)))),
   };
+}
+
+/** What the loop computes, else what it waits for. @param {LayerEngine} engine @param {string} path @returns {Why} */
+export function explainWait(engine, path) {
+  const { about } = engine;
+  const place = path ? engine.place(path) : null;
+  const times = engine.times_ps();
+  const { start, end } = times;
+  const running = [...start.keys()].filter((row) => start[row] >= 0 && end[row] < 0);
+  const computing = running.filter((row) => about.kind[row] === 0);
+  const asked = place?.operation ?? -1;
+  /** @type {Why["steps"]} */
+  const steps = (asked >= 0 ? [asked] : computing.length ? computing : running).map((row) => {
+    const [over, count] = engine.progress(row);
+    const part = count ? `; ${over} of ${count} chunks are done` : "";
+    return { text: `${about.text(row)} is ${STATES[engine.state(row, times)]}${part}`, path: about.path(row), since_ps: start[row] >= 0 ? start[row] : -1 };
+  });
+  if (asked >= 0 && start[asked] < 0) {
+    for (const row of about.parents_of(asked)) if (end[row] < 0) steps.push({ text: `it waits for ${about.label(row)}`, path: about.path(row), since_ps: -1 });
+  }
+  if (!steps.length) steps.push({ text: engine.next_ps() < 0 ? "the loop has ended" : "nothing is under way", path: "rank[0]", since_ps: -1 });
+  return { path: place?.path ?? "rank[0]", now_ps: engine.now_ps(), circle: false, steps };
 }
 
 /** What describes an object, by its kind. @type {Record<string, (engine: any, place: Place) => Shown>} */

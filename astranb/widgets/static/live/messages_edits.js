@@ -45,7 +45,7 @@ export function readEdit(engine, path, value) {
     return number;
   };
   return checkedEdit(path, value, {
-    changeable: CHANGEABLE, resolve: engine.resolve, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+    changeable: CHANGEABLE, resolve: engine.place, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.now_ps(),
   });
 }
@@ -102,8 +102,8 @@ export function valueOf(kind, field, row, { links, queue, dims, wires }, edits) 
 }
 
 /** A link's full path, and, if wanted, that of its other direction. @param {OperationEngine} engine @param {string} link @param {boolean} both */
-export function directions({ resolve, tables }, link, both) {
-  const place = resolve(link);
+export function directions({ place: find, tables }, link, both) {
+  const place = find(link);
   if (place.kind !== "link") throw new InputError(`${place.path} is not a link`, { where: "take_down", hint: "write link[7]" });
   const back = both ? reverseLink(tables, place.rows[0]) : -1;
   if (both && back < 0) {

@@ -4,11 +4,12 @@
 import { copyMachine, createMachine } from "./machine.js";
 import { applyEdit, directions, parametersNow, readEdit } from "./messages_edits.js";
 import { flightsOf, linksOf, queuesOf } from "./messages_flights.js";
-import { INSPECTORS, happened, readersOf } from "./messages_inspection.js";
+import { INSPECTORS, RECORDED_WORDS, happened, readersOf } from "./messages_inspection.js";
 import { readyTimes } from "./messages_pairs.js";
-import { EVENTS, conditionField, onEvent, resolve } from "./messages_paths.js";
+import { EVENTS, FIELDS, conditionField, onEvent, resolve } from "./messages_paths.js";
 import { RECORDED, enlarge, inUse, simulated } from "./messages_tables.js";
 import { COMPUTE, createAbout, numbersOf } from "./operations_about.js";
+import { explainWait } from "./messages_why.js";
 import { allBut, recent, setLimits, shared, timesOf } from "./operations_engine.js";
 import { spansOf } from "./operations_spans.js";
 import { GROW } from "./stops.js";
@@ -78,7 +79,8 @@ function engineOf(made) {
   const engine = {
     ...shared(() => engine, {
       tables, about, owners: () => [npus, operations, queues], simulatedTables: () => allBut(tables, RECORDED),
-      resolve: find, inspectors: INSPECTORS, happened: () => happened(engine), example: "rank[3].waiting > 0",
+      place: find, kinds: Object.keys(EVENTS), fields: FIELDS, recorded: ({ kind }) => RECORDED_WORDS[kind] ?? [], inspectors: INSPECTORS,
+      why: (path) => explainWait(engine, path), happened: () => happened(engine), example: "rank[3].waiting > 0",
       condition_field: (path, word) => conditionField(find(path), word),
       on_event: (kind, path) => onEvent(kind, path, about, tables),
       readers: (path) => [find(path).path, readersOf(find(path))],
@@ -87,7 +89,7 @@ function engineOf(made) {
       directions: (link, both) => directions(engine, link, both),
       parameters: (path) => (path ? parametersNow(find(path), tables, engine.edits) : []),
     }),
-    live, tables, about, ranks, stands_for, track_names: tracks, kinds: Object.keys(EVENTS), edits: [], as_of_ps: -1,
+    live, tables, about, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(queue.at.now(0) * PS, engine.as_of_ps),
     next_ps: () => (waiting() >= 0 ? waiting() * PS : -1),
     finished: () => waiting() < 0,

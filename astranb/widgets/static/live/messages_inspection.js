@@ -21,7 +21,7 @@ const NATIVE_TAGS = 500_000_000;
 const PLACES = ["CPU", "GPU", "network", "network, in the background", "nothing"];
 
 /** The rows of messages that are sent and have not arrived. @param {Tables} tables */
-const inFlight = (tables) => inUse(tables, "messages").filter((row) => tables.messages.at.sent(row) === 1 && tables.messages.at.dst(row) >= 0);
+export const inFlight = (tables) => inUse(tables, "messages").filter((row) => tables.messages.at.sent(row) === 1 && tables.messages.at.dst(row) >= 0);
 
 /** The rows of messages under way that a rank sends or gets. @param {Tables} tables @param {number} npu */
 const messagesOf = (tables, npu) => inFlight(tables).filter((row) => tables.messages.at.src(row) === npu || tables.messages.at.dst(row) === npu);
@@ -156,6 +156,9 @@ export function happened({ about, tables: { watch: { at } } }) {
 
 /** @type {Record<string, string>} */
 const TABLES = { rank: "npus", op: "operations", queue: "queues" };
+
+/** The words that a run knows only where it records. @type {Record<string, string[]>} */
+export const RECORDED_WORDS = Object.fromEntries(["queue", "dim", "link"].map((kind) => [kind, ["messages", "bytes", "busy_ns"]]));
 
 /** The sum of a field over rows. @param {Table} table @param {string} field @param {number[]} rows */
 const summed = ({ at }, field, rows) => rows.reduce((all, row) => all + at[field](row), 0);

@@ -10,7 +10,7 @@ import { COLLECTIVE, RECV, SEND } from "./operations_about.js";
 const PS = 1000;
 
 /** How many rows are looked at: the ranks' operations, and of replays each message and computation. @param {OperationEngine} engine */
-const countOf = ({ about, tables }) => (about.parts ? tables.operations.rows : about.own);
+export const countOf = ({ about, tables }) => (about.parts ? tables.operations.rows : about.own);
 
 /** Rows that have begun and are of a kind, by when they begin. @param {OperationEngine} engine @param {number} kind */
 function begunOf(engine, kind) {
@@ -21,7 +21,10 @@ function begunOf(engine, kind) {
 }
 
 /** The ranks of a group; of all, where it is -1. @param {Tables} tables @param {number} group */
-export const membersOf = ({ groups, npus }, group) => (group < 0 ? npus.rows : groups.at.count(group));
+export function membersOf({ groups, members, npus }, group) {
+  if (group < 0) return Array.from({ length: npus.rows }, (_, rank) => rank);
+  return Array.from({ length: groups.at.count(group) }, (_, at) => members.at.value(groups.at.first(group) + at));
+}
 
 /**
  * Sends and receives that belong together: each the k-th of its kind.
@@ -118,7 +121,7 @@ export function readyTimes(engine) {
   const { start } = engine.times_ps();
   const { own, replayed } = instancesOf(engine, start);
   for (const rows of own) {
-    const whole = membersOf(tables, operations.at.group(rows[0]));
+    const whole = membersOf(tables, operations.at.group(rows[0])).length;
     const latest = rows.length < whole ? now : Math.max(...rows.map((row) => operations.at.start_ns(row) * PS));
     for (const row of rows) ready[row] = latest;
   }

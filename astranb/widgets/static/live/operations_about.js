@@ -119,6 +119,13 @@ export function createAbout({ about: given }, columns) {
       if (!parts) return rows;
       return [...rows.filter((row) => !parts.hidden[row]), ...parts.first.subarray(partStart[rank], partStart[rank + 1])];
     },
+    leaves_of(rank) {
+      const rows = Array.from({ length: start[rank + 1] - start[rank] }, (_, at) => start[rank] + at);
+      if (!parts) return rows;
+      const [from, to] = [partStart[rank], partStart[rank + 1]];
+      const inner = from < to ? Array.from({ length: parts.until[to - 1] - parts.first[from] }, (_, at) => parts.first[from] + at) : [];
+      return [...rows.filter((row) => !parts.hidden[row]), ...inner];
+    },
     waited_for: (row) => parents.subarray(first[row], first[row + 1]),
     parents_of: (row) => around(row, first, parents),
     children_of(row) {

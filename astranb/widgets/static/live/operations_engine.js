@@ -93,9 +93,13 @@ export function shared(self, special) {
       };
       return condition(text, find, owners(), { what: -1 }, special.example);
     },
-    resolve: special.resolve,
+    place: special.place,
     parameters: special.parameters,
-    inspect: (path) => inspectPlace(self(), special.resolve(path), special.inspectors),
+    kinds: special.kinds,
+    fields: (path) => Object.keys(special.fields[special.place(path).kind] ?? {}),
+    recorded: (path) => special.recorded(special.place(path)),
+    why: special.why,
+    inspect: (path) => inspectPlace(self(), special.place(path), special.inspectors),
     narrate() {
       const events = self().count("events");
       if (!events) return "nothing has happened yet";

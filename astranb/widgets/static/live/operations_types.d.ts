@@ -1,6 +1,7 @@
 // What the modules of runs of operations share in a page: counterpart of engine/operations/.
 
 import type { ConditionField } from "./breakpoints.js";
+import type { Parameter } from "./edits.js";
 import type { Breakpoint, Edit, Engine, Sent, Table, Tables } from "./types";
 
 export type Numbers = Float64Array | Int32Array;
@@ -72,6 +73,8 @@ export interface About {
   /** The first operation of each rank, and behind them all the number of them. */
   start: Numbers;
   rows_of(rank: number): number[];
+  /** What a rank does one by one: its operations, but of a replay each message and computation. */
+  leaves_of(rank: number): number[];
   waited_for(row: number): Numbers;
   parents_of(row: number): number[];
   children_of(row: number): number[];
@@ -136,18 +139,15 @@ export interface Shown {
   in_flight_count?: number;
   children?: { path: string; text: string }[];
 }
-/** What can be changed of an object: counterpart of `Parameter` of engine/edits.py. */
-export interface Parameter {
+/** A chain of waits: counterpart of engine/why.py. */
+export interface Why {
   path: string;
-  value: string;
-  unit: string;
-  limits: string;
-  effect: string;
-  meaning: string;
-  choices: string[];
+  now_ps: number;
+  circle: boolean;
+  steps: { text: string; path: string; since_ps: number }[];
 }
 /** What only runs by cache lines have. */
-type OfLines = "recorder" | "late_ps" | "tracks" | "why" | "copy" | "replica";
+type OfLines = "recorder" | "late_ps" | "tracks" | "why" | "copy" | "replica" | "place";
 
 /** Counterpart of engine/operations/engine.py. */
 export interface OperationEngine extends Omit<Engine, OfLines> {
@@ -157,7 +157,6 @@ export interface OperationEngine extends Omit<Engine, OfLines> {
   ranks: number;
   stands_for: number;
   track_names: string[];
-  kinds: string[];
   times_ps(): Times;
   ends_ps(): number[];
   /** The number of an operation's state. */
@@ -176,8 +175,8 @@ export interface OperationEngine extends Omit<Engine, OfLines> {
   computed_ps(): number[];
   /** What the hash is of: names, rows and bytes. */
   simulated(): [name: string, rows: number, bytes: Uint8Array][];
-  resolve(path: string): Place;
-  parameters(path: string): Parameter[];
+  place(path: string): Place;
+  why(path: string): Why;
   /** Paths of the objects beside ranks and dimensions that are no part of another one. */
   others(): string[];
 }
@@ -186,7 +185,8 @@ export type Shared = Pick<
   OperationEngine,
   | "finish" | "check" | "done" | "state_bytes" | "replica" | "digest" | "recording" | "rewinding" | "rewound" | "unrecorded"
   | "recording_switched" | "install" | "hit" | "reason" | "on_event" | "condition" | "inspect" | "narrate" | "last_phase"
-  | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "resolve" | "parameters"
+  | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "place" | "parameters" | "kinds" | "fields"
+  | "recorded" | "why"
 >;
 /** What it is told of each. */
 export interface Special {
@@ -195,7 +195,14 @@ export interface Special {
   /** The tables that conditions may name, in the order of their numbers. */
   owners(): Table[];
   simulatedTables(): Table[];
-  resolve(path: string): Place;
+  place(path: string): Place;
+  /** Kinds of events that one can stop on. */
+  kinds: string[];
+  /** What conditions may name of an object, by its kind. */
+  fields: Record<string, object>;
+  /** The words that a run knows only where it records. */
+  recorded(place: Place): string[];
+  why(path: string): Why;
   inspectors: Record<string, (engine: OperationEngine, place: Place) => Shown>;
   /** What was reported last, in words. */
   happened(): string;

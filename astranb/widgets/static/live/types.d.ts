@@ -5,6 +5,7 @@ import type { Options, Sent, ToKernel } from "../types";
 import type { Feed } from "./feed.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
+import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
 
 // The machine -------------------------------------------------------------------------
@@ -62,6 +63,10 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
+  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  inputs: string;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
@@ -72,6 +77,34 @@ export interface Live {
   answers: StaticAnswer[];
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
+}
+
+/** An array of a saved file: a table now, a table at the start, or a column with its type and shape. */
+export interface SavedArray {
+  name: string;
+  now?: string;
+  start?: string;
+  data?: number;
+  descr?: string;
+  shape?: number[];
+}
+/** A state that travels in a link or a file. */
+export interface SharedState {
+  events: number;
+  edits: { events: number; at_ps: number; path: string; value: string }[];
+  breakpoints: Breakpoint[];
+  watches: string[];
+  /** Of everything simulated; empty: it is not known. */
+  hash: string;
+  shown: ShownState;
+}
+/** What a workbench shows of it. */
+export interface ShownState {
+  selection: string;
+  cursor_ps: number;
+  window_ps: number[];
+  panels: Record<string, string | boolean>;
+  speed: number;
 }
 
 // Names ---------------------------------------------------------------------------------
@@ -140,14 +173,6 @@ export interface Edit {
   number: number;
 }
 
-/** Something that is followed over time: counterpart of sim/watch.py. */
-export interface Watch {
-  text: string;
-  object: string;
-  field: string;
-  sample(now_ps: number): void;
-}
-
 /** Up to where a loop may go: counts are from the start of the run. */
 export interface Limits {
   steps: number;
@@ -190,6 +215,8 @@ interface Movable {
   digest(): string;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
+  /** What can be changed of an object, as it is now. */
+  parameters(path: string): Parameter[];
   /** The edit that switches the recording; null: it is as asked for already. */
   recording_switched(on: boolean): Edit | null;
   /** A link's full path, and, if wanted, that of its other direction. */
@@ -206,12 +233,20 @@ interface Inspectable {
   recording(): boolean;
   /** Intervals of time, in ps, of which nothing was recorded. */
   unrecorded(switches: Edit[]): [number, number][];
+  /** Events that one can stop on. */
+  kinds: string[];
   on_event(kind: string | null, path: string | null): Breakpoint;
   condition(text: string): Breakpoint;
   /** Where a breakpoint was hit, and what was found there. */
   reason(point: Breakpoint): [where: string, because: string];
   /** An object's full path, and the reader of each field that can be watched of it. */
   readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** An object's kind and full path. */
+  place(path: string): { kind: string; path: string };
+  /** What a condition may name of an object. */
+  fields(path: string): string[];
+  /** Which of these words a run knows only where it records. */
+  recorded(path: string): string[];
   /** The condition that a thread block is at its next operation. */
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
@@ -219,6 +254,8 @@ interface Inspectable {
   inspect(path: string): object;
   narrate(): string;
   concerned(): string;
+  /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
+  why(path: string): { text: string }[];
   /** Name, start and end of the phase that ended last; no name: none has. */
   last_phase(): [name: string, started_ps: number, ended_ps: number];
   /** Of runs by cache lines. */
@@ -295,12 +332,14 @@ export type Answers<F = any> = Record<string, Answer<F>>;
 export interface PageKernel {
   sim: Simulation;
   session: Session;
+  feed: Feed;
   send(message: ToKernel): void;
   /** Resolves when nothing plays. */
   rest(): Promise<void>;
-  /** Called with every message and its columns. */
-  listen(listener: (message: object, buffers: DataView[]) => void): void;
+  /** Called with every message and its columns; returns what ends that. */
+  listen(listener: (message: object, buffers: DataView[]) => void): () => void;
 }
 export type LineAnswers = Answers<LineFeed>;
 export type { Feed, LineFeed, Options, Sent, Session };
+export type { Watch } from "./watch.js";
 export type Sim = Simulation;
