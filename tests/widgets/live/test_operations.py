@@ -87,3 +87,52 @@ def test_objects_are_described_alike_now_and_in_the_past(name: str) -> None:
                         page,
                         {"type": "inspect", "path": path, "at_ps": python.sim.now_ps * part // 9},
                     )
+
+
+def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]]]:
+    """Questions of views with options that make sense, and with some that do not."""
+    chance = random.Random(seed)
+    now = sim.now_ps
+    moments = [None, now // 3, now * 2 // 3, now + 5]
+    start = chance.randrange(max(1, now))
+    windows = [(0, max(1, now), 400), (start, start + max(2, now // 5), 37), (0, 2 * now + 10, 3)]
+    some = [rank for rank in range(sim.ranks) if chance.random() < 0.5]
+    found: list[tuple[str, dict[str, Any]]] = []
+    for at_ps in moments:
+        rank = chance.randrange(-1, sim.ranks + 1)
+        found.append(("graph", {"rank": rank, "at_ps": at_ps, "most": chance.choice([1, 9, 400])}))
+        path = f"rank[{rank}].op[{chance.randrange(9)}]"
+        found.append(("graph", {"rank": rank, "at_ps": at_ps, "most": 10, "path": path}))
+    for first, last, columns in windows:
+        for kind in ("operations", "chunks"):
+            for ranks in (some, list(range(sim.ranks))[::-1], [], [0, 0]):
+                window = {"from": first, "to": last, "columns": columns}
+                found.append(("tracks", {**window, "kind": kind, "ranks": ranks}))
+    found += [("doing", {"at_ps": None}), ("doing", {})]
+    for path in ("rank[0].op[0]", f"rank[{sim.ranks - 1}].op[1]", "no", ""):
+        found.append(("operation_span", {"path": path, "start": 5, "end": 9, "time": start}))
+    hostile: list[Any] = [None, "x", -1, 10**9, [], {}, 1.5, True]
+    for value in hostile:
+        found += [
+            ("graph", {"rank": value, "at_ps": None}),
+            ("graph", {"most": value}),
+            ("graph", {"path": value}),
+            ("tracks", {"from": value, "to": 10, "columns": 3}),
+            ("tracks", {"from": 0, "to": 10, "columns": value}),
+            ("tracks", {"from": 0, "to": 10, "columns": 5, "ranks": value}),
+            ("tracks", {"from": 0, "to": 10, "columns": 5, "ranks": [value]}),
+            ("tracks", {"from": 0, "to": 10, "columns": 5, "kind": value}),
+            ("operation_span", {"path": value, "start": 1, "end": 2, "time": 3}),
+            ("operation_span", {"path": "rank[0]", "start": value, "end": 2, "time": 3}),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_answers_are_the_same_wherever_a_run_stops(name: str) -> None:
+    with kernels(name) as (python, page):
+        for number, message in enumerate(_moves(python.sim, 3)):
+            python.send(message), page.send(message)
+            if number % 4 in (1, 2):
+                for question, options in _questions(python.sim, number):
+                    same(python, page, {"type": "ask", "id": 1, "question": question, "options": options})
