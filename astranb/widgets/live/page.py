@@ -6,10 +6,11 @@ from types import ModuleType
 from typing import Any
 
 from astranb.core.wasm import module_of
-from astranb.widgets.feed import AnyFeed
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import AnyFeed, Columns, answers
+from astranb.widgets.views import always, answers_of, offline_questions
 
 from . import cacheline
+from .saved_file import saved_file
 from .tables import sent
 
 __all__ = ["live"]
@@ -38,5 +39,19 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "arguments": arguments,
         "units": dict(engine.units),
         "slice_events": engine.slice_events,
+        "replay_bytes": engine.replay_bytes,
+        "title": feed.title,
+        "speed": feed.session.speed,
+        "questions": sorted(answers_of(feed)),
+        "answers": _fixed_answers(feed, columns),
         "about": found.about(engine),
+        "inputs": engine.digest(),
+        "saved": saved_file(driver, found.tables(engine), columns),
     }
+
+
+def _fixed_answers(feed: AnyFeed, columns: Columns) -> list[dict[str, Any]]:
+    """Answers that do not change with time."""
+    fixed = always(feed)
+    asked = {question: options for question, options in offline_questions(feed).items() if question in fixed}
+    return answers(feed, columns, answers_of(feed), asked, fixed)

@@ -438,6 +438,7 @@ export interface Answers {
   };
   /** Time, what happened, the object. */
   events: { at_ps: number; rows: [number, string, string][] };
+  hash: { hash: string };
   /** What it is, the object, the time; -1: none. */
   search: { found: [string, string, number][]; more: boolean };
   /** What, how much, the object; and name, number and share of each part of the time. */
@@ -832,6 +833,14 @@ export interface Recording extends PackedHeader {
   inspections: Record<string, [number, Inspected][]>; // by moment
   answers: (Recorded<object> & { question: string; options: Options; always: boolean })[];
   workload?: RecordedWorkload;
+}
+/** A page that simulates: what its kernel is given (live/types.d.ts), and its modules beside those of the views. */
+export interface LiveHeader extends PackedHeader {
+  live: import("./live/types").Live;
+  kernel: Record<string, string>;
+  engine: "cacheline" | "operations";
+  /** Where it opens. */
+  state: import("./live/types").SharedState;
 }
 export interface RecordedWorkload {
   /** Columns: `recorded_operations`, `recorded_parents`, and by kind of timeline `recorded_spans`. */
