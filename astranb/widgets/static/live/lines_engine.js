@@ -3,6 +3,7 @@
 
 import { stopping } from "./lines_breakpoints.js";
 import { check } from "./lines_check.js";
+import { concerned } from "./lines_concerned.js";
 import { stateHash } from "./lines_digest.js";
 import { editing } from "./lines_edits.js";
 import { runWhileUp } from "./lines_faults.js";
@@ -104,13 +105,13 @@ function engineOf(live, module, machine, recorder = null) {
       return last < 0 ? ["", 0, 0] : [phases[last], started_ps(last), ended_ps(last)];
     },
     check: (why) => check(engine, why),
+    concerned: () => concerned(engine),
     // What other modules do:
     spot_text: () => needsPython("next_line"),
     unrecorded: (switches) => unrecorded(engine, switches),
     inspect: () => needsPython("inspect"),
     narrate: () => "",
     why: () => needsPython("why"),
-    concerned: () => "",
   };
   const engine = /** @type {Engine} */ (moved);
   Object.assign(engine, stopping(engine), editing(engine));

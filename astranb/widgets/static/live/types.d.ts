@@ -239,6 +239,8 @@ interface Inspectable {
   reason(point: Breakpoint): [where: string, because: string];
   /** An object's full path, and the reader of each field that can be watched of it. */
   readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** An object's kind and full path. */
+  place(path: string): { kind: string; path: string };
   /** What a condition may name of an object. */
   fields(path: string): string[];
   /** Which of these words a run knows only where it records. */
@@ -247,7 +249,7 @@ interface Inspectable {
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
   spot_text(block: string): string;
-  inspect(path: string): { kind: string; path: string };
+  inspect(path: string): object;
   narrate(): string;
   concerned(): string;
   /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
@@ -337,4 +339,5 @@ export interface PageKernel {
 }
 export type LineAnswers = Answers<LineFeed>;
 export type { Feed, LineFeed, Options, Sent, Session };
+export type { Watch } from "./watch.js";
 export type Sim = Simulation;
