@@ -3,6 +3,7 @@
 
 import { stops } from "./breakpoints_answers.js";
 import { changes } from "./change_answers.js";
+import { comparison } from "./compare_answers.js";
 import { activity } from "./lines_activity.js";
 import { busiest } from "./lines_busiest.js";
 import { interval } from "./lines_interval.js";
@@ -13,4 +14,4 @@ import { results } from "./result_answers.js";
 /** @import { Answers } from "./types" */
 
 /** @type {Answers} by the name of the question */
-export const ANSWERS = { ...activity, ...busiest, ...changes, ...interval, ...results, ...stops, ...timeline, ...topology };
+export const ANSWERS = { ...activity, ...busiest, ...changes, ...comparison, ...interval, ...results, ...stops, ...timeline, ...topology };
