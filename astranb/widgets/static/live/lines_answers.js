@@ -23,6 +23,6 @@ import { results } from "./result_answers.js";
 
 /** @type {Answers} by the name of the question */
 export const ANSWERS = {
-  ...activity, ...buffer, ...buffers, ...busiest, ...changes, ...chunks, ...comparison, ...device, ...inside, ...interval, ...lookups,
-  ...lost, ...results, ...stops, ...timeline, ...times, ...topology,
+  ...activity, ...buffer, ...buffers, ...busiest, ...changes, ...chunks, ...comparison, ...device, ...inside, ...interval, ...lookups, ...lost,
+  ...results, ...stops, ...timeline, ...times, ...topology,
 };
