@@ -91,7 +91,7 @@ class Firefox:
         assert result["type"] == "success", result["exceptionDetails"]["text"]
         return result["result"].get("value")
 
-    def wait(self, expression: str, wanted: Any = True) -> None:  # noqa: FBT002 - most expressions are conditions
+    def wait(self, expression: str, wanted: Any = True) -> None:
         """Wait until an expression has a value."""
         until = time.monotonic() + TIMEOUT_S
         while (found := self.evaluate(expression)) != wanted:
@@ -131,11 +131,13 @@ def firefox() -> Iterator[Firefox]:
     if program is None:
         pytest.skip("no Firefox: sh scripts/browser.sh --install firefox")
     with TemporaryDirectory() as profile:
-        lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in _PREFERENCES.items()]
-        Path(profile, "user.js").write_text("\n".join(lines))
+        chosen = [(json.dumps(name), json.dumps(value)) for name, value in _PREFERENCES.items()]
+        Path(profile, "user.js").write_text("\n".join(f"user_pref({a}, {b});" for a, b in chosen))
         port = free_port()
-        command = [program, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", str(port)]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        options = ["--headless", "--no-remote", "--profile", profile, f"--remote-debugging-port={port}"]
+        with subprocess.Popen(
+            [program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
             try:
                 socket = _connected(port, process)
                 yield Firefox(socket)
