@@ -123,6 +123,8 @@ class Both:
                 self.ask("spans", **window, kind=kind, folds=[1], tracks=list(range(0, tracks, 3)))
                 self.ask("moment", kind=kind, track=tracks - 1, time=end)
                 self.ask("moment", kind=kind, track=0, time=(start + end) // 2)
+                for track in (0, tracks // 2):
+                    self.ask("span", kind=kind, track=track, time=(start + end) // 2)
             self.ask("spans", **window, kind="phases", folds=list(range(ranks)))
             self.ask("moment", kind="phases", track=1, time=(start + end) // 2)
             self.ask("span", kind="phases", track=0, phase=0, time=(start + end) // 2)
