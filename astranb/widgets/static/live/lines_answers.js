@@ -8,9 +8,10 @@ import { busiest } from "./lines_busiest.js";
 import { interval } from "./lines_interval.js";
 import { timeline } from "./lines_timeline.js";
 import { topology } from "./lines_topology.js";
+import { lookups } from "./looking_answers.js";
 import { results } from "./result_answers.js";
 
 /** @import { Answers } from "./types" */
 
 /** @type {Answers} by the name of the question */
-export const ANSWERS = { ...activity, ...busiest, ...changes, ...interval, ...results, ...stops, ...timeline, ...topology };
+export const ANSWERS = { ...activity, ...busiest, ...changes, ...interval, ...lookups, ...results, ...stops, ...timeline, ...topology };

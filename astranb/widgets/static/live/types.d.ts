@@ -153,6 +153,15 @@ export interface StaticAnswer {
   buffers: number[];
 }
 
+/** A chain of waits, each step waits for the next one: counterpart of engine/why.py. */
+export interface Why {
+  path: string;
+  now_ps: number;
+  /** Whether the chain comes back to itself: then nobody in it can ever go on. */
+  circle: boolean;
+  steps: { text: string; path: string; since_ps: number }[];
+}
+
 // Stops, breakpoints, edits -----------------------------------------------------------
 
 export interface Breakpoint {
@@ -251,11 +260,15 @@ interface Inspectable {
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
   spot_text(block: string): string;
-  inspect(path: string): object;
+  inspect(path: string): { kind: string; path: string; title: string };
   narrate(): string;
   concerned(): string;
   /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
-  why(path: string): { text: string }[];
+  why(path: string): Why;
+  /** Paths of objects that are no part of another one, and of the parts of one of these, by their kinds. */
+  objects(): string[];
+  part_kinds: string[];
+  parts(path: string): Record<string, Iterable<string>>;
   /** Name, start and end of the phase that ended last; no name: none has. */
   last_phase(): [name: string, started_ps: number, ended_ps: number];
   /** Of runs by cache lines. */
