@@ -49,6 +49,7 @@ def about_of(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         "names": about.names,
         "topology": about.topology,
         "network": about.network,
+        "links": about.links,
         "own": about.own,
         "operations": numbers(columns, {name: getattr(about, name) for name in ABOUT}),
         "parts": _parts(about.parts, columns),
