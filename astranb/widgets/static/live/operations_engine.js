@@ -99,6 +99,17 @@ export function shared(self, special) {
     fields: (path) => Object.keys(special.fields[special.place(path).kind] ?? {}),
     recorded: (path) => special.recorded(special.place(path)),
     why: special.why,
+    objects: () => [
+      ...Array.from({ length: self().ranks }, (_, rank) => `rank[${rank}]`),
+      ...about.topology.map((_, dim) => `dim[${dim}]`),
+      ...self().others(),
+    ],
+    part_kinds: ["op", "dim"],
+    parts(path) {
+      if (!path.startsWith("rank[")) return self().parts_of_others(path);
+      const rank = Number(path.slice(5, -1));
+      return { op: about.rows_of(rank).map(about.path), dim: about.topology.map((_, dim) => `${path}.dim[${dim}]`) };
+    },
     inspect: (path) => inspectPlace(self(), special.place(path), special.inspectors),
     narrate() {
       const events = self().count("events");
