@@ -7,6 +7,7 @@ from typing import Any
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
+from .changes import described
 from .drawn import drawn
 from .objects import named
 from .promises import contents
@@ -53,6 +54,7 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "gpus": [int(node) for node in fabric.gpus],
         **named(fabric),
         **drawn(engine),
+        **described(engine),
         "presets": [preset.name for preset in engine.presets],
         "contents": contents(engine),
         "lines": lines(engine),

@@ -23,7 +23,7 @@ export const MIXED = -2; // of one that mixes different chunks or incomplete wri
  */
 
 /** One number for each slice, of runs that begin with how many slices they are of. @param {number[][]} runs @param {number} which */
-function spread(runs, which) {
+export function spread(runs, which) {
   const found = new Int32Array(runs.reduce((sum, [slices]) => sum + slices, 0));
   let from = 0;
   for (const run of runs) found.fill(run[which], from, (from += run[0]));

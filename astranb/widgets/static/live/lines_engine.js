@@ -1,11 +1,15 @@
 // @ts-check
 // A collective or workload by cache lines, in a page: counterpart of engine/cacheline/engine.py and state.py.
 
+import { stopping } from "./lines_breakpoints.js";
+import { check } from "./lines_check.js";
 import { stateHash } from "./lines_digest.js";
+import { editing } from "./lines_edits.js";
+import { runWhileUp } from "./lines_faults.js";
+import { looking } from "./lines_looking.js";
 import { createRecorder, unrecorded } from "./lines_recorder.js";
 import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
-import { needsPython } from "./needs.js";
 import { REACHED } from "./stops.js";
 
 /** @import { Engine, Live, Machine, Recorder, Tracks } from "./types" */
@@ -50,7 +54,7 @@ function engineOf(live, module, machine, recorder = null) {
   const { phases } = live.about.scene;
   /** @type {Record<string, Tracks>} */
   const tracks = {};
-  /** @type {Omit<Engine, "recorder">} */
+  /** @type {Omit<Engine, "recorder" | keyof ReturnType<typeof stopping> | keyof ReturnType<typeof editing> | keyof ReturnType<typeof looking>>} */
   const moved = {
     live, tables, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(0, clock.at.now_ps(0), engine.as_of_ps),
@@ -69,8 +73,10 @@ function engineOf(live, module, machine, recorder = null) {
           if (engine.count(name) >= most[name]) return REACHED;
         }
       }
-      control.put.max_events(0, Math.min(steps, FOREVER));
-      return machine.run();
+      return runWhileUp(engine, Math.min(steps, FOREVER), (most_events) => {
+        control.put.max_events(0, most_events);
+        return machine.run();
+      });
     },
     finish: () => false,
     done: () => 1 - Math.min(total(ops.column("left")), lines) / lines,
@@ -97,27 +103,12 @@ function engineOf(live, module, machine, recorder = null) {
       }
       return last < 0 ? ["", 0, 0] : [phases[last], started_ps(last), ended_ps(last)];
     },
+    check: (why) => check(engine, why),
     // What other modules do:
-    check() {},
-    install: () => [],
-    hit: () => control.at.hit(0),
-    reason: () => ["", ""],
-    on_event: () => needsPython("breakpoint"),
-    condition: () => needsPython("breakpoint"),
-    next_operation: () => needsPython("next_line"),
-    spot_text: () => needsPython("next_line"),
-    readers: () => needsPython("watch"),
-    read_edit: () => needsPython("set"),
-    apply: () => needsPython("set"),
-    directions: () => needsPython("set"),
-    recording_switched: () => needsPython("record"),
     unrecorded: (switches) => unrecorded(engine, switches),
-    inspect: () => needsPython("inspect"),
-    narrate: () => "",
-    why: () => needsPython("why"),
-    concerned: () => "",
   };
   const engine = /** @type {Engine} */ (moved);
+  Object.assign(engine, stopping(engine), editing(engine), looking(engine));
   engine.recorder = recorder ?? createRecorder(engine);
   return engine;
 }

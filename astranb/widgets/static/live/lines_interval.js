@@ -51,7 +51,7 @@ export const interval = {
 };
 
 /** Time of all tracks of each rank in each state. @param {Engine} engine @param {number} start @param {number} end @param {number[]} ranks */
-function statesOf(engine, start, end, ranks) {
+export function statesOf(engine, start, end, ranks) {
   const tracks = engine.tracks("sms");
   const spent = tracks.spent(ranks, [start, end], true);
   return ranks.map((rank, row) => {
@@ -63,7 +63,7 @@ function statesOf(engine, start, end, ranks) {
 }
 
 /** Fractions of the time of all SMs in use, by state. @param {Record<string, number>[]} states */
-function sharesOf(states) {
+export function sharesOf(states) {
   const names = [...TRACK_STATES, "idle"];
   const sums = names.map((name) => states.reduce((sum, row) => sum + row[name], 0));
   const total = Math.max(1, sums.reduce((sum, value) => sum + value, 0));

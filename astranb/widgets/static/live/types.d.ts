@@ -5,6 +5,7 @@ import type { Options, Sent, ToKernel } from "../types";
 import type { Feed } from "./feed.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
+import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
 
 // The machine -------------------------------------------------------------------------
@@ -118,6 +119,15 @@ export interface StaticAnswer {
   buffers: number[];
 }
 
+/** A chain of waits, each step waits for the next one: counterpart of engine/why.py. */
+export interface Why {
+  path: string;
+  now_ps: number;
+  /** Whether the chain comes back to itself: then nobody in it can ever go on. */
+  circle: boolean;
+  steps: { text: string; path: string; since_ps: number }[];
+}
+
 // Stops, breakpoints, edits -----------------------------------------------------------
 
 export interface Breakpoint {
@@ -136,14 +146,6 @@ export interface Edit {
   field: string;
   rows: number[];
   number: number;
-}
-
-/** Something that is followed over time: counterpart of sim/watch.py. */
-export interface Watch {
-  text: string;
-  object: string;
-  field: string;
-  sample(now_ps: number): void;
 }
 
 /** Up to where a loop may go: counts are from the start of the run. */
@@ -188,6 +190,8 @@ interface Movable {
   digest(): string;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
+  /** What can be changed of an object, as it is now. */
+  parameters(path: string): Parameter[];
   /** The edit that switches the recording; null: it is as asked for already. */
   recording_switched(on: boolean): Edit | null;
   /** A link's full path, and, if wanted, that of its other direction. */
@@ -204,21 +208,31 @@ interface Inspectable {
   recording(): boolean;
   /** Intervals of time, in ps, of which nothing was recorded. */
   unrecorded(switches: Edit[]): [number, number][];
+  /** Events that one can stop on. */
+  kinds: string[];
   on_event(kind: string | null, path: string | null): Breakpoint;
   condition(text: string): Breakpoint;
   /** Where a breakpoint was hit, and what was found there. */
   reason(point: Breakpoint): [where: string, because: string];
   /** An object's full path, and the reader of each field that can be watched of it. */
   readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** What a condition may name of an object. */
+  fields(path: string): string[];
+  /** Which of these words a run knows only where it records. */
+  recorded(path: string): string[];
   /** The condition that a thread block is at its next operation. */
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
   spot_text(block: string): string;
-  inspect(path: string): object;
+  inspect(path: string): { kind: string; path: string; title: string };
   narrate(): string;
   concerned(): string;
   /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
-  why(path: string): { text: string }[];
+  why(path: string): Why;
+  /** Paths of objects that are no part of another one, and of the parts of one of these, by their kinds. */
+  objects(): string[];
+  part_kinds: string[];
+  parts(path: string): Record<string, Iterable<string>>;
   /** Name, start and end of the phase that ended last; no name: none has. */
   last_phase(): [name: string, started_ps: number, ended_ps: number];
   /** Of runs by cache lines. */
