@@ -32,6 +32,8 @@ export interface Table {
   rows: number;
   size: number;
   address: number;
+  /** Bytes that it may have there. */
+  capacity: number;
   fields: Layout["fields"];
   /** Reads a field of a row: `links.at.free_at_ps(3)`; of a table without fields `at.value(row)`. */
   at: Record<string, (row: number) => number>;
