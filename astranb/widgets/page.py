@@ -22,9 +22,9 @@ from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 
 from .assets import ENTRY, MODULES, PLAYER, STYLES
-from .feed import Answer, AnyFeed, Feed, Options
+from .feed import Answer, AnyFeed, Columns, Feed, Options
 from .pictures import picture_of
-from .recording import Columns, record
+from .recording import record
 from .session import background_of
 from .views import always, answers_of, offline_questions
 
@@ -37,7 +37,8 @@ _MOST_MOMENTS = 24
 _MOST_INSPECTED_BYTES = 4_000_000
 _MOST_ANSWER_BYTES = 4_000_000
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:"
+    "default-src 'none'; script-src 'unsafe-inline' blob:{wasm}; "
+    "style-src 'unsafe-inline'; img-src data: blob:"
 )
 _STATUS = "a recording: it plays and steps through what was simulated; more needs the kernel"
 
@@ -96,7 +97,15 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
     )
 
 
-def wrapped(header: dict[str, Any], *, title: str, still: str, caption: str, player: str) -> str:
+def wrapped(
+    header: dict[str, Any],
+    *,
+    title: str,
+    still: str,
+    caption: str,
+    player: str,
+    simulates: bool = False,
+) -> str:
     """Write a page around what a kernel would send.
 
     Parameters
@@ -108,9 +117,11 @@ def wrapped(header: dict[str, Any], *, title: str, still: str, caption: str, pla
         Markup for browsers that run no scripts.
     player : str
         A module with ``openPage(host, text)``.
+    simulates : bool
+        Whether the page may run WebAssembly that it holds.
     """
     return _PAGE.format(
-        policy=escape(_POLICY),
+        policy=escape(_POLICY.format(wasm=" 'wasm-unsafe-eval'" if simulates else "")),
         title=escape(title),
         styles=STYLES,
         page_styles=_page_styles(),

@@ -3,6 +3,7 @@
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.widgets.session import Session
 
+from .columns import Columns
 from .feed import VERSION, Feed
 from .lines import LineFeed
 from .messages import COLUMNS, Message, pack, unpack
@@ -16,6 +17,7 @@ __all__ = [
     "VERSION",
     "Answer",
     "AnyFeed",
+    "Columns",
     "Feed",
     "LineFeed",
     "Message",

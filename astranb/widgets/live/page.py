@@ -6,8 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from astranb.core.wasm import module_of
-from astranb.widgets.feed import AnyFeed
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import AnyFeed, Columns
 
 from . import cacheline
 from .tables import sent

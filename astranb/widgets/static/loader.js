@@ -1,7 +1,7 @@
 // @ts-check
 // Imports the modules of the views from their text: a notebook has no address to load them from.
 
-const IMPORT = /(?<=^(?:import|export) [^;]*? from )"\.\/(\w+)\.js"/gm;
+const IMPORT = /(?<=^(?:import|export) [^;]*? from )"\.\.?\/(\w+)\.js"/gm; // `../`: of static/live/
 
 /**
  * Import a module by its name, and before it those that it imports.

@@ -13,10 +13,9 @@ from typing import Any
 
 import astranb as anb
 from astranb.widgets.connection import BrowserConnection
-from astranb.widgets.feed import feed_of
+from astranb.widgets.feed import Columns, feed_of
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
-from astranb.widgets.recording import Columns
 from astranb.widgets.session import session_of
 from astranb.widgets.views import answers_of
 
