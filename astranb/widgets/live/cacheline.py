@@ -7,6 +7,8 @@ from typing import Any
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
+from .plan_machine import plan_machine
+
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
 
@@ -46,4 +48,5 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "links": [fabric.name(link) for link in range(len(fabric.links))],
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
         "gpus": [int(node) for node in fabric.gpus],
+        "machine": plan_machine(engine),
     }
