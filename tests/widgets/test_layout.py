@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def picture(infra: str) -> tuple[anb.Simulation, Layout]:
     sim = anb.Simulation(infra, anb.collectives.all_gather("64 KiB"), record=False)
-    return sim, lay_out(sim.engine.fabric, used_links(sim))
+    return sim, lay_out(sim.engine.fabric, used_links(sim.engine))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_family_of_every_link_is_known() -> None:
 def test_every_used_lane_is_in_one_bundle_of_its_ends() -> None:
     sim, layout = picture("dgx-h100")
     lanes = [lane for *_, bundle in layout.bundles for lane in bundle]
-    assert sorted(lanes) == used_links(sim).tolist()
+    assert sorted(lanes) == used_links(sim.engine).tolist()
     for a, b, bundle in layout.bundles:
         for lane in bundle:
             assert layout.boxes[a].node == sim.engine.fabric.links[lane].src
@@ -130,6 +130,6 @@ def test_a_shape_is_of_all_links_whichever_are_used():
     sim = anb.Simulation(
         "torus2d:rows=3,columns=4", anb.collectives.all_gather("48 KiB", "ring"), record=False
     )
-    used = used_links(sim)
+    used = used_links(sim.engine)
     assert len(used) < len(sim.engine.fabric.links)
     assert lay_out(sim.engine.fabric, used).shapes == ("3 x 4 torus",)

@@ -32,7 +32,7 @@ def simulation(infra: str) -> anb.Simulation:
 
 def laid(infra: str, **options: Any) -> tuple[anb.Simulation, Layout]:
     sim = simulation(infra)
-    return sim, lay_out(sim.engine.fabric, used_links(sim), **options)
+    return sim, lay_out(sim.engine.fabric, used_links(sim.engine), **options)
 
 
 def check(layout: Layout, used: np.ndarray) -> None:
@@ -67,7 +67,7 @@ def check(layout: Layout, used: np.ndarray) -> None:
 @pytest.mark.parametrize("infra", SYSTEMS)
 def test_nothing_overlaps_and_every_used_link_has_both_ends(infra: str) -> None:
     sim, layout = laid(infra)
-    check(layout, used_links(sim))
+    check(layout, used_links(sim.engine))
     assert layout == laid(infra)[1]
     gpus = sum(b.count for b in layout.boxes if b.rank >= 0)
     assert gpus == len(sim.engine.fabric.gpus)
@@ -122,7 +122,7 @@ def test_how_much_is_drawn_follows_from_the_number_of_gpus() -> None:
 def test_an_instance_is_opened_in_its_place_or_looked_into() -> None:
     sim, closed = laid("clos:servers=16,per_leaf=4")
     _, opened = laid("clos:servers=16,per_leaf=4", opened=["host.3"])
-    check(opened, used_links(sim))
+    check(opened, used_links(sim.engine))
     assert [frame.name for frame in opened.frames] == ["host.3"]
     names = {b.name for b in opened.boxes}
     assert {f"host.3.xpu.{k}" for k in range(8)} <= names
@@ -133,7 +133,7 @@ def test_an_instance_is_opened_in_its_place_or_looked_into() -> None:
     assert ranks == list(range(24, 32))
     assert focus.detail.level == "everything"
     instance = sim.engine.fabric.graph.instance
-    links = used_links(sim)
+    links = used_links(sim.engine)
     ends = np.stack([instance[sim.engine.fabric.links[end][links]] for end in ("src", "dst")])
     check(focus, links[(ends == 3).any(axis=0)])
     assert len(focus.boxes) < len(opened.boxes)
@@ -165,7 +165,7 @@ def test_the_order_of_the_file_plays_no_part(infra: str) -> None:
 
     def places(one: Infra) -> dict[str, tuple[float, float]]:
         sim = anb.Simulation(one, Collective.of("send_recv", "1 KiB", "put", channels=1), record=False)
-        layout = lay_out(sim.engine.fabric, used_links(sim))
+        layout = lay_out(sim.engine.fabric, used_links(sim.engine))
         return {b.name: (b.x, b.y) for b in layout.boxes} | {f.name: (f.x, f.y) for f in layout.frames}
 
     first = blueprint(infra)

@@ -72,6 +72,7 @@ MORE: dict[str, dict[str, Any]] = {
     "aggregate": {"from": 0, "to": 1_000_000},
     "breaks": {},
     "footprint": {"from": 0, "to": 1_000_000, "columns": 20},
+    "hash": {},
     "complete": {"text": ""},
     "cell": {"rank": 0, "buffer": "output", "chunk": 0, "column": 0},
     "graph": {"rank": 0},

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from astranb.engine.cacheline import FLIGHT_KINDS, SPAN, SPAN_STATES
+from astranb.engine.cacheline import FLIGHT_KINDS, SPAN, SPAN_STATES, CacheLineEngine
 from astranb.export.layout import Layout, bundle_name, bundle_of, describe, lay_out
 from astranb.gpu import tables as t
-from astranb.sim import Simulation
 from astranb.widgets.session import Session
 
 from .feed import Feed
 from .messages import Message, pack
 
-__all__ = ["LineFeed", "used_links"]
+__all__ = ["LineFeed", "names_of", "picture_of", "used_links"]
 
 _MOST_SPANS = 60_000
 _COLUMNS = 512  # of an activity strip: about as many as a screen has room for
@@ -24,11 +23,59 @@ _STRIPS = ("issue", "l2", "hbm", "link", "out")
 _MOST_CELLS = 1_000_000  # of all activity together
 
 
-def used_links(sim: Simulation) -> np.ndarray:
+def used_links(engine: CacheLineEngine) -> np.ndarray:
     """Links that lie on any route of the program, in ascending order."""
-    used = np.zeros(len(sim.engine.machine.links), bool)
-    used[np.asarray(sim.engine.machine.route_links)] = True
+    used = np.zeros(len(engine.machine.links), bool)
+    used[np.asarray(engine.machine.route_links)] = True
     return np.flatnonzero(used)
+
+
+def names_of(engine: CacheLineEngine) -> dict[str, Any]:
+    """The part of the scene that neither time nor another picture changes."""
+    return {
+        "gpus": [engine.fabric.graph.name(int(node)) for node in engine.fabric.gpus],
+        "phases": list(engine.program.phase_names),
+        "kinds": list(FLIGHT_KINDS),
+        "states": list(SPAN_STATES),
+        "units": list(engine.units),
+        "managed": engine.network.managed,
+        "buffers": engine.network.buffers,
+    }
+
+
+def picture_of(engine: CacheLineEngine, layout: Layout) -> dict[str, Any]:
+    """The part of the scene that places everything."""
+    rates = engine.machine.links["bandwidth_Bps"]
+    boxes: list[dict[str, Any]] = [
+        {
+            "name": b.name, "label": b.label, "kind": b.kind, "rank": b.rank if b.count == 1 else -1,
+            "ranks": [b.rank, b.last_rank], "count": b.count,
+            "x": b.x, "y": b.y, "w": b.width, "h": b.height, "rail": b.rail,
+        }
+        for b in layout.boxes
+    ]  # fmt: skip
+    bundles = [
+        {
+            "from": a, "to": b, "rate": int(rates[list(lanes)].sum()),
+            "name": bundle_name(engine.fabric, layout, number), "bent": layout.bent[number],
+            "port": layout.ports[number], "family": engine.fabric.family(lanes[0]),
+        }
+        for number, (a, b, lanes) in enumerate(layout.bundles)
+    ]  # fmt: skip
+    frames = [{"name": f.name, "x": f.x, "y": f.y, "w": f.width, "h": f.height} for f in layout.frames]
+    return {
+        "level": layout.detail.level,
+        "hot": layout.detail.hot,
+        "note": describe(layout),
+        "focus": layout.focus,
+        "width": layout.width,
+        "height": layout.height,
+        "hidden": layout.hidden,
+        "boxes": boxes,
+        "frames": frames,
+        "bundles": bundles,
+        "tiles": [list(names) for names in layout.tiles],
+    }
 
 
 class LineFeed(Feed):
@@ -54,7 +101,7 @@ class LineFeed(Feed):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         fabric = self.sim.engine.fabric
-        used = self.used = used_links(self.sim)
+        used = self.used = used_links(self.sim.engine)
         of_rank = {int(node): rank for rank, node in enumerate(fabric.gpus)}
         self.out_of: list[list[int]] = [[] for _ in of_rank]  # of each rank the used links that leave it
         for link, node in zip(used.tolist(), fabric.links["src"][used].tolist(), strict=True):
@@ -84,55 +131,18 @@ class LineFeed(Feed):
 
     def drawn(self) -> Message:
         """The part of the scene that places everything; the column is the bundle of each link."""
-        sim, layout = self.sim, self.layout
-        rates = sim.engine.machine.links["bandwidth_Bps"]
-        boxes: list[dict[str, Any]] = [
-            {
-                "name": b.name, "label": b.label, "kind": b.kind, "rank": b.rank if b.count == 1 else -1,
-                "ranks": [b.rank, b.last_rank], "count": b.count,
-                "x": b.x, "y": b.y, "w": b.width, "h": b.height, "rail": b.rail,
-            }
-            for b in layout.boxes
-        ]  # fmt: skip
-        bundles = [
-            {
-                "from": a, "to": b, "rate": int(rates[list(lanes)].sum()),
-                "name": bundle_name(sim.engine.fabric, layout, number), "bent": layout.bent[number],
-                "port": layout.ports[number], "family": sim.engine.fabric.family(lanes[0]),
-            }
-            for number, (a, b, lanes) in enumerate(layout.bundles)
-        ]  # fmt: skip
-        frames = [{"name": f.name, "x": f.x, "y": f.y, "w": f.width, "h": f.height} for f in layout.frames]
-        meta = {
-            "picture": self.picture,
-            "level": layout.detail.level,
-            "hot": layout.detail.hot,
-            "note": describe(layout),
-            "focus": layout.focus,
-            "opened": list(self.opened),
-            "width": layout.width,
-            "height": layout.height,
-            "hidden": layout.hidden,
-            "boxes": boxes,
-            "frames": frames,
-            "bundles": bundles,
-            "tiles": [list(names) for names in layout.tiles],
-        }
-        return meta, pack("picture", bundle_of=self.bundle_of)
+        meta = picture_of(self.sim.engine, self.layout)
+        return {**meta, "picture": self.picture, "opened": list(self.opened)}, pack(
+            "picture", bundle_of=self.bundle_of
+        )
 
     def _scene(self) -> Message:
         engine = self.sim.engine
         drawn, buffers = self.drawn()
         return {
-            "gpus": [engine.fabric.graph.name(int(node)) for node in engine.fabric.gpus],
-            "phases": list(engine.program.phase_names),
-            "kinds": list(FLIGHT_KINDS),
-            "states": list(SPAN_STATES),
-            "units": list(engine.units),
+            **names_of(engine),
             "blocks": [int(g) for g in engine.machine.blocks["gpu"]],
             "recording": engine.recorder.on,
-            "managed": engine.network.managed,
-            "buffers": engine.network.buffers,
             **drawn,
         }, buffers
 

@@ -7,6 +7,7 @@ from typing import Any
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
+from .drawn import drawn
 from .plan_machine import plan_machine
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
@@ -48,5 +49,6 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "links": [fabric.name(link) for link in range(len(fabric.links))],
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
         "gpus": [int(node) for node in fabric.gpus],
+        **drawn(engine),
         "machine": plan_machine(engine),
     }

@@ -7,6 +7,8 @@ from typing import Any
 
 from astranb.core.wasm import module_of
 from astranb.widgets.feed import AnyFeed, Columns
+from astranb.widgets.page import answers
+from astranb.widgets.views import always, answers_of, offline_questions
 
 from . import cacheline
 from .tables import sent
@@ -37,5 +39,17 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "arguments": arguments,
         "units": dict(engine.units),
         "slice_events": engine.slice_events,
+        "replay_bytes": engine.replay_bytes,
+        "title": feed.title,
+        "speed": feed.session.speed,
+        "questions": sorted(answers_of(feed)),
+        "answers": _fixed_answers(feed, columns),
         "about": found.about(engine),
     }
+
+
+def _fixed_answers(feed: AnyFeed, columns: Columns) -> list[dict[str, Any]]:
+    """Answers that do not change with time."""
+    fixed = always(feed)
+    asked = {question: options for question, options in offline_questions(feed).items() if question in fixed}
+    return answers(feed, columns, answers_of(feed), asked, fixed)

@@ -438,6 +438,7 @@ export interface Answers {
   };
   /** Time, what happened, the object. */
   events: { at_ps: number; rows: [number, string, string][] };
+  hash: { hash: string };
   /** What it is, the object, the time; -1: none. */
   search: { found: [string, string, number][]; more: boolean };
   /** What, how much, the object; and name, number and share of each part of the time. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
 
 import astranb as anb
 from astranb.widgets.connection import BrowserConnection
@@ -50,8 +53,8 @@ class NodeKernel:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def send(self, message: dict[str, Any]) -> Sent:
-        """Send a message; returns all that comes back until the kernel rests."""
+    def send(self, message: dict[str, Any] | list[dict[str, Any]]) -> Sent:
+        """Send a message, or several without a rest between them; returns what comes back until it rests."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(message) + "\n")
@@ -62,6 +65,31 @@ class NodeKernel:
         for meta, _ in found:
             assert meta.get("type") != "thrown", meta["text"]
         return found
+
+    def ask(self, question: str, **options: Any) -> dict[str, Any]:
+        """Ask a question that has no columns."""
+        ((answer, _),) = self.send({"type": "ask", "id": 1, "question": question, "options": options})
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def tables(self) -> dict[str, str]:
+        """A hash of each table, by name."""
+        ((found, _),) = self.send({"type": "tables"})
+        return found
+
+
+def hashes_of(sim: anb.Simulation) -> dict[str, str]:
+    """A hash of each table of a native run by cache lines, by name."""
+    machine = sim.engine.machine
+    tables = {**machine.tables, **machine.recording._asdict()}
+    found = {name: np.ascontiguousarray(np.asarray(table)).view(np.uint8) for name, table in tables.items()}
+    return {name: hashlib.sha256(data.tobytes()).hexdigest() for name, data in found.items()}
+
+
+def differing(sim: anb.Simulation, page: NodeKernel) -> list[str]:
+    """Names of the tables that differ between a native run and a page."""
+    theirs = page.tables()
+    return [name for name, hash_ in hashes_of(sim).items() if theirs[name] != hash_]
 
 
 @contextmanager

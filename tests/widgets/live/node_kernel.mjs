@@ -1,5 +1,7 @@
 // Runs a page's kernel in Node: a packed page on the command line, messages as lines of JSON on stdin, and for each
-// line a line with all that the kernel has sent until it rests.
+// line a line with all that the kernel has sent until it rests. A list of messages is sent one after another, with the
+// page's other work between; the message "tables" is answered here, with a hash of each table.
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
@@ -14,11 +16,19 @@ let sent = [];
 kernel.listen((message, buffers) => {
   sent.push([message, buffers.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString("base64"))]);
 });
+/** @type {(tables: object) => Record<string, string>} */
+const hashes = (tables) =>
+  Object.fromEntries(Object.values(tables).map((table) => [table.name, createHash("sha256").update(table.bytes()).digest("hex")]));
+async function take(message) {
+  if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
+  else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
+  else kernel.send(message);
+}
 for await (const line of createInterface({ input: process.stdin })) {
   sent = [];
   try {
-    kernel.send(JSON.parse(line));
-    await kernel.rest?.();
+    for (const message of [JSON.parse(line)].flat()) await take(message);
+    await kernel.rest();
   } catch (error) {
     sent.push([{ type: "thrown", text: error.stack }, []]);
   }

@@ -1,15 +1,31 @@
 // @ts-check
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
+import { Connection } from "./connection.js";
 import { ANSWERS as OF_LINES } from "./lines_answers.js";
 import { createLineEngine } from "./lines_engine.js";
+import { LineFeed } from "./lines_feed.js";
+import { needsPython } from "./needs.js";
+import { Session } from "./session.js";
+import { Simulation } from "./simulation.js";
 
-/** @import { Answers, Engine, Feed, Live, PageKernel, Sim } from "./types" */
-
-/** @type {Record<string, { create: (live: Live, module: WebAssembly.Module, columns: Uint8Array[]) => Engine, answers: Answers }>} */
-const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES } };
+/** @import { Answers, Engine, Feed, Live, PageKernel, StaticAnswer } from "./types" */
 
 /**
+ * @typedef {object} Kind of an engine
+ * @property {(live: Live, module: WebAssembly.Module, columns: Uint8Array[]) => Engine} create
+ * @property {Answers} answers
+ * @property {new (session: Session) => Feed} feed
+ */
+
+/** @type {Record<string, Kind>} */
+const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES, feed: LineFeed } };
+
+/** @type {Answers} what every engine's views may ask */
+const OF_ALL = { hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
+
+/**
+ * The kernel of a page.
  * @param {{ live: Live }} header
  * @param {DataView[]} columns
  * @returns {Promise<PageKernel>}
@@ -17,35 +33,51 @@ const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES } };
 export async function createKernel({ live }, columns) {
   const bytes = columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
   const module = await WebAssembly.compile(/** @type {Uint8Array<ArrayBuffer>} */ (bytes[live.wasm]));
-  const { create, answers } = ENGINES[live.engine];
-  const engine = create(live, module, bytes);
-  const sim = /** @type {Sim} */ ({ engine, now_ps: engine.now_ps });
-  const feed = /** @type {Feed} */ (/** @type {object} */ ({ live, sim, session: { sim, at: () => sim } }));
+  return kernelOf(Simulation.of(ENGINES[live.engine].create(live, module, bytes)), columns);
+}
+
+/**
+ * A kernel over a simulation: also of a fork, beside the one that it was made of.
+ * @param {Simulation} sim
+ * @param {DataView[]} columns
+ * @returns {PageKernel}
+ */
+export function kernelOf(sim, columns) {
+  const { live } = sim.engine;
+  const { answers, feed } = ENGINES[live.engine];
   /** @type {((message: object, buffers: DataView[]) => void)[]} */
   const listeners = [];
-  /** @param {object} message @param {DataView[]} buffers */
-  const send = (message, buffers = []) => listeners.forEach((listener) => listener(message, buffers));
-  /** @type {Record<string, (message: any) => void>} */
-  const received = {
-    event({ n = 1 }) {
-      engine.go({ steps: engine.count("events") + n });
-      send({ type: "state", counts: engine.counts() });
-    },
-    ask({ id, question, options }) {
-      const about = { type: "answer", id };
-      try {
-        const [meta, buffers] = answers[question](feed, options ?? {});
-        send({ ...meta, ...about, ...("at_ps" in options ? { at_ps: options.at_ps ?? sim.now_ps() } : {}) }, buffers);
-      } catch (error) {
-        send({ ...about, error: String(error) });
-      }
-    },
-    inspect({ path, at_ps }) {
-      send({ type: "inspection", for: path, found: engine.inspect(path), at_ps: at_ps ?? sim.now_ps() });
-    },
-  };
+  const session = new Session(sim);
+  const connection = new Connection(new feed(session), { ...OF_ALL, ...answers }, fixedAnswers(live.answers, columns), (message, buffers) =>
+    listeners.forEach((listener) => listener(message, buffers)),
+  );
   return {
-    send: (message) => received[message.type](message),
+    sim, session,
+    send: (message) => connection.receive(message),
     listen: (listener) => void listeners.push(listener),
+    rest: () => session.rest(),
   };
+}
+
+/**
+ * Answers that never change, made by Python.
+ * @param {StaticAnswer[]} answers
+ * @param {DataView[]} columns
+ * @returns {Answers}
+ */
+function fixedAnswers(answers, columns) {
+  /** @param {object} options */
+  const key = (options) => JSON.stringify(Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1)));
+  /** @type {Record<string, Map<string, StaticAnswer>>} */
+  const found = {};
+  for (const one of answers) (found[one.question] ??= new Map()).set(key(one.options), one);
+  return Object.fromEntries(
+    Object.entries(found).map(([question, known]) => [
+      question,
+      (_, options) => {
+        const answer = known.get(key(options)) ?? needsPython(question);
+        return [answer.message, answer.buffers.map((number) => columns[number])];
+      },
+    ]),
+  );
 }

@@ -1,7 +1,13 @@
 // @ts-check
 // What views of a run by cache lines ask, and who answers it: counterpart of widgets/views/.
 
+import { activity } from "./lines_activity.js";
+import { busiest } from "./lines_busiest.js";
+import { interval } from "./lines_interval.js";
+import { timeline } from "./lines_timeline.js";
+import { topology } from "./lines_topology.js";
+
 /** @import { Answers } from "./types" */
 
 /** @type {Answers} by the name of the question */
-export const ANSWERS = {};
+export const ANSWERS = { ...activity, ...busiest, ...interval, ...timeline, ...topology };

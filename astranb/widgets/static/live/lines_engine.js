@@ -1,16 +1,23 @@
 // @ts-check
 // A collective or workload by cache lines, in a page: counterpart of engine/cacheline/engine.py and state.py.
 
-import { REACHED } from "./stops.js";
+import { stateHash } from "./lines_digest.js";
+import { createRecorder } from "./lines_recorder.js";
+import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
+import { needsPython } from "./needs.js";
+import { REACHED } from "./stops.js";
 
-/** @import { Engine, Live, Machine } from "./types" */
+/** @import { Engine, Live, Machine, Recorder, Tracks } from "./types" */
 
 const LAST_PS = 2 ** 61 - 256; // shortly before NEVER (engine/cacheline/faults.py), exact as a number
 const FOREVER = 2 ** 62;
 const COUNTED = ["instructions", "hops", "lines", "messages", "phases"]; // one event may leave them as they are
-/** Tables that are no part of what a checkpoint holds. */
-const NOT_KEPT = new Set(["routes", "route_links", "control", "breaks", "flights", "bursts", "trace", "places"]);
+/** Tables that are not simulated, and of them those that a checkpoint of a run that is recorded holds. */
+const NOT_SIMULATED = new Set(["control", "breaks", "recorder", "flights", "activity", "trace", "bursts", "current", "landed", "places"]);
+const RECORDED = ["recorder", "activity", "current"];
+/** Rings have one row in a copy that does not record. */
+const NO_RECORDING = { flights: 1, bursts: 1, activity: 1, current: 1 };
 
 /**
  * @param {Live} live
@@ -20,18 +27,37 @@ const NOT_KEPT = new Set(["routes", "route_links", "control", "breaks", "flights
  */
 export const createLineEngine = (live, module, columns) => engineOf(live, module, createMachine(live, module, columns));
 
-/** @param {Live} live @param {WebAssembly.Module} module @param {Machine} machine @returns {Engine} */
-function engineOf(live, module, machine) {
+/**
+ * @param {Live} live
+ * @param {WebAssembly.Module} module
+ * @param {Machine} machine
+ * @param {Recorder | null} [recorder] of the run whose recording it shows; null: it has its own
+ * @returns {Engine}
+ */
+function engineOf(live, module, machine, recorder = null) {
   const { tables } = machine;
-  const { clock, near, control } = tables;
-  /** @type {Engine} */
-  const engine = {
-    live, tables, edits: [], as_of_ps: -1,
+  const { clock, near, control, ops } = tables;
+  const simulated = Object.values(tables).filter(({ name }) => !NOT_SIMULATED.has(name));
+  const stateBytes = simulated.reduce((sum, { rows, size }) => sum + rows * size, 0);
+  const changing = simulated.filter(({ name }) => name !== "routes" && name !== "route_links");
+  const lines = Math.max(1, total(ops.column("lines")));
+  /** @param {boolean} record */
+  const copyOf = (record) => {
+    const copy = copyMachine(machine, live, module, record ? {} : NO_RECORDING);
+    if (!record) copy.tables.recorder.put.on(0, 0);
+    return copy;
+  };
+  const { phases } = live.about.scene;
+  /** @type {Record<string, Tracks>} timelines, made when they are first asked for, then kept up */
+  const tracks = {};
+  /** @type {Omit<Engine, "recorder" | "tracks">} */
+  const moved = {
+    live, tables, late_ps: live.about.late_ps, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(0, clock.at.now_ps(0), engine.as_of_ps),
     next_ps: () => (clock.at.queued(0) ? near.at.time_ps(0) : -1),
     finished: () => clock.at.queued(0) === 0,
     count: (name) => (name === "now_ps" ? engine.now_ps() : clock.at[name](0)),
-    counts: () => Object.fromEntries([...new Set([...Object.values(live.units), "now_ps"])].map((name) => [name, clock.at[name](0)])),
+    counts: () => Object.fromEntries([...Object.values(live.units), "now_ps"].map((name) => [name, clock.at[name](0)])),
     go({ steps, until_ps = null, most = {} }) {
       control.put.until_ps(0, until_ps === null ? LAST_PS : Math.min(until_ps, LAST_PS));
       control.put.max_timesteps(0, most.timesteps ?? FOREVER);
@@ -43,15 +69,57 @@ function engineOf(live, module, machine) {
           if (engine.count(name) >= most[name]) return REACHED;
         }
       }
-      control.put.max_events(0, steps);
+      control.put.max_events(0, Math.min(steps, FOREVER));
       return machine.run();
     },
-    kept: () => Object.values(tables).filter(({ name }) => !NOT_KEPT.has(name)),
-    copy: (record) => engineOf(live, module, copyMachine(machine, live, module, record ? {} : { flights: 1, bursts: 1, activity: 1 })),
-    digest: () => "",
-    inspect: () => ({}),
+    finish: () => false,
+    done: () => 1 - Math.min(total(ops.column("left")), lines) / lines,
+    kept: () => [
+      ...changing,
+      ...(tables.recorder.at.on(0) ? RECORDED.map((name) => tables[name]) : []),
+      ...(tables.recorder.at.landing(0) ? [tables.landed] : []),
+    ],
+    resize() {}, // tables change only where routes do, which needs Python
+    state_bytes: () => stateBytes,
+    copy: (record) => Object.assign(engineOf(live, module, copyOf(record)), { edits: [...engine.edits] }),
+    replica: () => Object.assign(engineOf(live, module, copyOf(false), engine.recorder), { edits: [...engine.edits] }),
+    digest: () => stateHash(tables, simulated),
+    recording: () => Boolean(tables.recorder.at.on(0)),
+    rewinding: () => void engine.recorder.mark(),
+    rewound: () => Object.values(tracks).forEach((one) => one.rewound()),
+    last_phase() {
+      const { left, started_ps, ended_ps } = tables.phases.at;
+      let last = -1;
+      for (let row = 0; row < tables.phases.rows; row++) {
+        if (left(row) === 0 && ended_ps(row) >= 0 && (last < 0 || ended_ps(row) > ended_ps(last))) last = row;
+      }
+      return last < 0 ? ["", 0, 0] : [phases[last], started_ps(last), ended_ps(last)];
+    },
+    // What other modules do:
+    check() {},
+    install: () => [],
+    hit: () => control.at.hit(0),
+    reason: () => ["", ""],
+    on_event: () => needsPython("breakpoint"),
+    condition: () => needsPython("breakpoint"),
+    next_operation: () => needsPython("next_line"),
+    spot_text: () => needsPython("next_line"),
+    readers: () => needsPython("watch"),
+    read_edit: () => needsPython("set"),
+    apply: () => needsPython("set"),
+    directions: () => needsPython("set"),
+    recording_switched: () => needsPython("record"),
+    unrecorded: () => [],
+    inspect: () => needsPython("inspect"),
     narrate: () => "",
     concerned: () => "",
   };
+  const engine = /** @type {Engine} */ (moved);
+  engine.recorder = recorder ?? createRecorder(engine);
+  engine.tracks = (kind) => (tracks[kind] ??= createTracks(engine, kind));
   return engine;
 }
+
+
+/** @param {Float64Array} column */
+const total = (column) => column.reduce((sum, value) => sum + value, 0);

@@ -2,6 +2,9 @@
 // names mean the same. Only types; nothing of it is sent or run.
 
 import type { Options, Sent, ToKernel } from "../types";
+import type { LineFeed } from "./lines_feed.js";
+import type { Session } from "./session.js";
+import type { Simulation } from "./simulation.js";
 
 // The machine -------------------------------------------------------------------------
 
@@ -56,20 +59,28 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
+  /** Bytes of state whose copy takes as long as replaying an event. */
+  replay_bytes: number;
+  title: string;
+  /** The first speed, in ps a second. */
+  speed: number;
+  /** Every question that Python answers, and the answers that never change. */
+  questions: string[];
+  answers: StaticAnswer[];
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
 }
 
+export interface StaticAnswer {
+  question: string;
+  options: Options;
+  message: object;
+  /** Numbers of its columns. */
+  buffers: number[];
+}
+
 // Stops, breakpoints, edits -----------------------------------------------------------
 
-export interface Stop {
-  why: string;
-  now_ps: number;
-  events: number;
-  where: string;
-  text: string;
-  breakpoint: Breakpoint | null;
-}
 export interface Breakpoint {
   text: string;
   at_ps: number | null;
@@ -88,8 +99,25 @@ export interface Edit {
   number: number;
 }
 
-/** What moves and answers: counterpart of engine/protocol.py. It grows with what the page can do. */
-export interface Engine {
+/** Something that is followed over time: counterpart of sim/watch.py. */
+export interface Watch {
+  text: string;
+  object: string;
+  field: string;
+  sample(now_ps: number): void;
+}
+
+/** Up to where a loop may go: counts are from the start of the run. */
+export interface Limits {
+  steps: number;
+  until_ps?: number | null;
+  /** Other counts, by name. */
+  most?: Record<string, number>;
+}
+
+/** What moves and answers: counterpart of engine/protocol.py. Errors are those of errors.js, with Python's texts. */
+export interface Engine extends Movable, Inspectable {}
+interface Movable {
   live: Live;
   tables: Tables;
   edits: Edit[];
@@ -102,46 +130,136 @@ export interface Engine {
   count(name: string): number;
   counts(): Record<string, number>;
   /** Handle events up to limits; a number of stops.js. */
-  go(limits: { steps: number; until_ps?: number | null; most?: Record<string, number> }): number;
+  go(limits: Limits): number;
+  /** Handle all events at once where that is faster; false: nothing was done. */
+  finish(): boolean;
+  /** Throw a Deadlock or WrongResult where the run cannot go on or has ended wrongly. */
+  check(why: number): void;
+  /** The share that is done, 0 to 1. */
+  done(): number;
   /** Bytes that a checkpoint holds, by table. */
   kept(): Table[];
-  /** A private copy; without a recording of its own it shows this one's. */
+  /** Make the tables as long, in bytes, as they were at a checkpoint. */
+  resize(sizes: Record<string, number>): void;
+  state_bytes(): number;
+  /** A private copy, with or without its recording. */
   copy(record: boolean): Engine;
+  /** A copy to look at the past in: it records nothing, and shows what this one has recorded. */
+  replica(): Engine;
   digest(): string;
+  read_edit(path: string, value: unknown): Edit;
+  apply(edit: Edit): void;
+  /** The edit that switches the recording; null: it is as asked for already. */
+  recording_switched(on: boolean): Edit | null;
+  /** A link's full path, and, if wanted, that of its other direction. */
+  directions(link: string, both: boolean): string[];
+  /** Write breakpoints into the machine; the breakpoint of each row. */
+  install(points: Breakpoint[]): Breakpoint[];
+  /** The row of the breakpoint that stopped the loop. */
+  hit(): number;
+  /** Time is about to go back; has gone back. */
+  rewinding(): void;
+  rewound(): void;
+}
+interface Inspectable {
+  recording(): boolean;
+  /** Intervals of time, in ps, of which nothing was recorded. */
+  unrecorded(switches: Edit[]): [number, number][];
+  on_event(kind: string | null, path: string | null): Breakpoint;
+  condition(text: string): Breakpoint;
+  /** Where a breakpoint was hit, and what was found there. */
+  reason(point: Breakpoint): [where: string, because: string];
+  /** An object's full path, and the reader of each field that can be watched of it. */
+  readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** The condition that a thread block is at its next operation. */
+  next_operation(block: string): string;
+  /** The place of a thread block in its program, in words. */
+  spot_text(block: string): string;
   inspect(path: string): object;
   narrate(): string;
   concerned(): string;
+  /** Name, start and end of the phase that ended last; no name: none has. */
+  last_phase(): [name: string, started_ps: number, ended_ps: number];
+  /** Of runs by cache lines. */
+  recorder: Recorder;
+  late_ps: number[];
+  tracks(kind: string): Tracks;
 }
 
-export interface Sim {
-  engine: Engine;
-  now_ps(): number;
-  events(): number;
-  finished(): boolean;
-  counts(): Record<string, number>;
-  step(n: number, unit: string): Stop;
+// Recording and timelines of a run by cache lines (engine/cacheline/recorder.py, tracks.py) ---
+
+/** What a ring of records holds from a number on. */
+export interface Ring {
+  /** The number of the first one; one past the last. */
+  first: number;
+  total: number;
+  table: Table;
+  /** The row of the record of a number. */
+  row(which: number): number;
+  /** Calls with the rows, in the order of their records. */
+  each(visit: (row: number) => void): void;
 }
-export interface Session {
-  sim: Sim;
-  /** The simulation at a moment, to be looked at and never moved; null: now. */
-  at(at_ps: number | null | undefined): Sim;
+export interface Recorder {
+  /** Most flights and bursts recorded so far: a ring has lost those beyond its length. */
+  most: number;
+  most_bursts: number;
+  on(): boolean;
+  bin_ps(): number;
+  /** Bins of activity up to now; none without a recording. */
+  bins(): number;
+  /** From when on every flight is still there. */
+  oldest_ps(): number;
+  /** Keep how many flights have been recorded; to be called before time goes back. */
+  mark(): number;
+  since(number: number): Ring;
+  bursts_since(number: number): Ring;
+  /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
+  activity(strip: string): Float64Array[];
+  /** Busy fractions of groups of links by bin, on average over each group. */
+  busy(groups: ArrayLike<number>[]): Float64Array[];
+  /** How much of a window of time each link was busy. */
+  utilisation(start_ps: number, end_ps: number): Float64Array;
+  /** How busy everything was around a time, over how long; of GPUs issue slots, L2 and HBM. */
+  near(at_ps: number): { over_ps: number; links: Float64Array; gpus: number[][] };
 }
-/** What one view has been sent, and is sent next: counterpart of widgets/feed/. */
-export interface Feed {
-  live: Live;
-  sim: Sim;
-  session: Session;
-  scene(): Sent;
-  state(settings?: { fine?: boolean }): Sent;
-  timeline(): Sent;
+/** The tracks of one kind: `sms` or `blocks`. */
+export interface Tracks {
+  /** Of each track: its GPU, ascending; its number there; whether it is a copy engine or a NIC. */
+  gpu: number[];
+  number: number[];
+  engine: number[];
+  /** Time has gone back. */
+  rewound(): void;
+  /** Time in each state between each two edges, by row, column and state; with `fold` of all tracks of GPUs. */
+  spent(rows: number[], edges: ArrayLike<number>, fold?: boolean): Float64Array;
+  spans(track: number, start_ps: number, end_ps: number): [state: number, start_ps: number, end_ps: number][];
+  /** About how many spans of tracks overlap a window. */
+  count(tracks: number[], start_ps: number, end_ps: number): number;
 }
+/** A picture of the system: boxes and the bundles of links between them (export/layout). */
+export interface Picture {
+  meta: Record<string, any>;
+  /** Of each link the number of its bundle; -2 - b inside box b; -1 nowhere. */
+  bundle_of: number[];
+  /** The links of each bundle, and inside each box. */
+  bundles: number[][];
+  inside: number[][];
+}
+
+/** What answers are given: the feed of the engine that they are of. */
+export type Feed = LineFeed;
 export type Answer = (feed: Feed, options: any) => Sent;
 export type Answers = Record<string, Answer>;
 
 /** What stands in the place of a Python kernel. */
 export interface PageKernel {
+  sim: Simulation;
+  session: Session;
   send(message: ToKernel): void;
+  /** Resolves when nothing plays. */
+  rest(): Promise<void>;
   /** Called with every message and its columns. */
   listen(listener: (message: object, buffers: DataView[]) => void): void;
 }
-export type { Options, Sent };
+export type { Options, Sent, Session };
+export type Sim = Simulation;

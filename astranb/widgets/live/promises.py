@@ -1,0 +1,74 @@
+"""What a page is told of the contents of memory: what each slice holds at first, and what it must hold at the end.
+
+Slices that lie behind one another and have the same are one run: ``[slices, ...]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from astranb.collectives import BUFFERS, MIXED, Joined, Lowered, Promise, promise
+from astranb.collectives.language.reduction import Reduction
+from astranb.engine.cacheline import CacheLineEngine, sums
+
+__all__ = ["contents"]
+
+
+def contents(engine: CacheLineEngine) -> dict[str, Any]:
+    """Describe contributions: what counts as one, where they are at first, and what is promised.
+
+    Returns
+    -------
+    dict
+        ``columns``: contributions that are counted apart, as many of each rank; ``repeatable``: twice does no
+        harm; ``sums``: ranks hold copies of the same chunks; ``patterns``: sets of columns; ``promised``: runs
+        of the number of a pattern, or -1, and of the chunk that it is. Where contributions are not the ranks'
+        inputs (``layout``): runs of column and item in ``inputs``, and in ``items`` the chunk of each item.
+    """
+    program = engine.program
+    layout = program.layout
+    slices = len(program.slices)
+    wanted = _promise(engine, program)
+    patterns, number = np.unique(wanted.times > 0, axis=0, return_inverse=True)
+    pattern, chunk = np.full(slices, -1), np.zeros(slices, np.int64)
+    pattern[wanted.slices], chunk[wanted.slices] = number.reshape(-1), wanted.chunk
+    found: dict[str, Any] = {
+        "columns": program.ranks if layout is None else layout.ranks * layout.most,
+        "repeatable": (Reduction() if layout is None else layout.reduction).repeatable,
+        "sums": sums(engine),
+        "patterns": [np.flatnonzero(row).tolist() for row in patterns],
+        "promised": _runs(pattern, chunk),
+    }
+    if layout is None:
+        return found
+    table = program.slices
+    rank, index = table["gpu"].astype(np.int64), table["chunk"].astype(np.int64)
+    at = layout.find("input", rank, index)
+    known = (table["buffer"] == BUFFERS.index("input")) & (at >= 0)
+    column = np.where(known, layout.column[at], 0)
+    item = np.where(known, layout.item[at], MIXED)
+    return {**found, "layout": {"inputs": _runs(column, item), "items": layout.inputs[1].tolist()}}
+
+
+def _promise(engine: CacheLineEngine, program: Lowered) -> Promise:
+    if isinstance(program, Joined):
+        return program.promise()
+    return promise(program, engine.work.name, engine.work.root, program.slices)
+
+
+def _runs(*columns: np.ndarray) -> list[list[int]]:
+    """How many rows have the same values, and these, run by run.
+
+    Examples
+    --------
+    >>> _runs(np.array([4, 4, 4]), np.array([0, 1, 1]))
+    [[1, 4, 0], [2, 4, 1]]
+    """
+    rows = np.stack(columns, axis=1)
+    if not len(rows):
+        return []
+    first = np.flatnonzero(np.append(True, (rows[1:] != rows[:-1]).any(axis=1)))
+    lengths = np.diff(np.append(first, len(rows)))
+    return [[length, *values] for length, values in zip(lengths.tolist(), rows[first].tolist(), strict=True)]

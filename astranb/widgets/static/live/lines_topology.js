@@ -1,0 +1,77 @@
+// @ts-check
+// What of the system is drawn, and congestion at the entrances of links: counterpart of widgets/views/topology.py.
+
+import { pack } from "../messages.js";
+import { InputError } from "./errors.js";
+import { CLASSES } from "./gpu_numbers.js";
+import { elements, int, optional, required } from "./options.js";
+import { byteOf } from "./sums.js";
+import { str } from "./text.js";
+
+/** @import { Answers, Engine, Picture } from "./types" */
+
+const MOST_OPENED = 64;
+const [NO_CREDIT, PAUSED] = [1, 2]; // marks of a port: no buffer is free behind the link; a class has been told to pause
+
+/** @type {Answers} */
+export const topology = {
+  /** The ports of the picture at the cursor. */
+  ports(feed, options) {
+    const sim = feed.session.at(options.at_ps);
+    const { managed } = feed.live.about.scene;
+    const rows = feed.layout.bundles.map((links) => (managed ? portOf(sim.engine, links) : { waiting: 0, fill: 0, marks: 0 }));
+    const columns = { waiting: rows.map(({ waiting }) => waiting), fill: rows.map(({ fill }) => byteOf(fill)), marks: rows.map(({ marks }) => marks) };
+    return [{ picture: feed.picture, at_ps: sim.now_ps(), managed }, pack("ports", columns)];
+  },
+
+  /** Look at another part: `opened` instances are drawn in full, `focus` is drawn alone. */
+  picture(feed, options) {
+    const opened = elements(optional(options, "opened", [])).map(str);
+    if (opened.length > MOST_OPENED) throw new InputError(`${opened.length} instances at once are more than fit`, { hint: "look into one of them" });
+    feed.look(opened, str(optional(options, "focus", "")));
+    return feed.drawn();
+  },
+
+  /** The path of the line that is on a link and arrives at a time. */
+  line(feed, options) {
+    const { requests } = feed.session.at(options.at_ps).engine.tables;
+    const [link, end_ps] = [int(required(options, "link")), int(required(options, "end_ps"))];
+    for (let row = 0; row < requests.rows; row++) {
+      if (requests.at.live(row) === 1 && requests.at.link(row) === link && requests.at.arrives_ps(row) === end_ps) return [{ path: `line[${row}]` }, []];
+    }
+    throw new InputError("this line has arrived", { where: "workbench" });
+  },
+};
+
+/** What waits at the entrance of the links of a bundle, and how full the buffers behind them are. @param {Engine} engine @param {number[]} links */
+function portOf({ tables: { queues, roce }, live: { about: { scene } } }, links) {
+  const { at } = queues;
+  let [waiting, fill, marks] = [0, 0, 0];
+  for (const link of links) {
+    const classes = Array.from({ length: CLASSES }, (_, k) => link * CLASSES + k);
+    waiting += classes.reduce((sum, row) => sum + at.waiting(row), 0);
+    if (classes.some((row) => at.paused(row) === 1)) marks |= PAUSED;
+    if (scene.buffers) {
+      fill = Math.max(fill, 1 - Math.min(...classes.map(at.credits)) / scene.buffers);
+      if (classes.some((row) => at.waiting(row) > 0 && at.credits(row) === 0)) marks |= NO_CREDIT;
+    } else if (roce.at.pfc(0)) fill = Math.max(fill, Math.max(...classes.map(at.stored)) / Math.max(1, roce.at.xoff(0)));
+  }
+  return { waiting, fill: Math.min(fill, 1), marks };
+}
+
+/**
+ * A picture that Python has laid out, with its bundles by number.
+ * @param {Record<string, any>} given
+ * @returns {Picture}
+ */
+export function pictureOf({ bundle_of, ...meta }) {
+  /** @type {number[][]} */
+  const bundles = meta.bundles.map(() => []);
+  /** @type {number[][]} */
+  const inside = meta.boxes.map(() => []);
+  bundle_of.forEach((/** @type {number} */ at, /** @type {number} */ link) => {
+    if (at >= 0) bundles[at].push(link);
+    else if (at < -1) inside[-2 - at].push(link);
+  });
+  return { meta, bundle_of, bundles, inside };
+}

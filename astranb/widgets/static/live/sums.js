@@ -1,0 +1,49 @@
+// @ts-check
+// Sums, means and roundings to the last bit as Python and NumPy have them.
+
+const AT_ONCE = 128; // numbers that NumPy adds up in one go
+
+/**
+ * The sum of numbers in the order in which NumPy adds: in eight parts, and halves of many numbers each by itself.
+ * @param {number} count
+ * @param {(k: number) => number} value
+ * @param {number} from
+ * @returns {number}
+ */
+export function sum(count, value, from = 0) {
+  if (count < 8) {
+    let whole = 0;
+    for (let k = 0; k < count; k++) whole += value(from + k);
+    return whole;
+  }
+  if (count > AT_ONCE) {
+    const half = Math.floor(count / 2) - (Math.floor(count / 2) % 8);
+    return sum(half, value, from) + sum(count - half, value, from + half);
+  }
+  const parts = Float64Array.from({ length: 8 }, (_, k) => value(from + k));
+  let at = 8;
+  for (; at + 8 <= count; at += 8) for (let k = 0; k < 8; k++) parts[k] += value(from + at + k);
+  let whole = parts[0] + parts[1] + (parts[2] + parts[3]) + (parts[4] + parts[5] + (parts[6] + parts[7]));
+  for (; at < count; at++) whole += value(from + at);
+  return whole;
+}
+
+/** The mean of numbers. @param {ArrayLike<number>} numbers */
+export const mean = (numbers) => sum(numbers.length, (k) => numbers[k]) / numbers.length;
+
+/** A number rounded to an integer, halves to the even one. @param {number} value */
+export function toEven(value) {
+  const low = Math.floor(value);
+  const rest = value - low;
+  return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low;
+}
+
+/** A number rounded to some decimal places; what lies exactly between two goes to the even one. @param {number} value @param {number} places */
+export function rounded(value, places) {
+  const halves = value * 2 ** (places + 1); // exact; odd where the number lies exactly between two
+  if (Number.isInteger(halves) && halves % 2 !== 0) return toEven(value * 10 ** places) / 10 ** places;
+  return Number(value.toFixed(places));
+}
+
+/** What a fraction is in a byte, 255 being all. @param {number} share */
+export const byteOf = (share) => toEven(255 * Math.min(Math.max(share, 0), 1));
