@@ -40,7 +40,6 @@ _ALONE = frozenset(
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
-_LIVE = _FOLDER / "live"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\.\.?/(\w+)\.js";\n', re.MULTILINE)
 
 
@@ -126,16 +125,8 @@ JUDGED_MODULES = _needed("quality")
 """Those of a page about models of a corpus."""
 
 
-def _of_live_pages() -> dict[str, str]:
-    """Read the modules of ``static/live/``, which live pages alone have."""
-    own = {file.stem: file.read_text("utf-8") for file in sorted(_LIVE.glob("*.js"))}
-    if twice := own.keys() & MODULES.keys():
-        raise ImportError(f"{', '.join(sorted(twice))}: two modules of one name")
-    return own
-
-
-LIVE_MODULES = _of_live_pages()
-"""Text by name of the modules that a live page loads beside `MODULES`: its kernel."""
+LIVE_MODULES = {file.stem: file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))}
+"""Text by name of the modules of a live page's kernel, which import some of `MODULES`."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

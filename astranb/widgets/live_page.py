@@ -11,6 +11,7 @@ from typing import Any, Final
 from astranb import __version__
 from astranb.core.errors import InputError
 from astranb.core.svg import to_svg
+from astranb.engine.edits import is_rerouted
 
 from .assets import ENTRY, LIVE_MODULES, LIVE_PLAYER, MODULES
 from .feed import AnyFeed, Columns
@@ -37,8 +38,11 @@ def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
     Raises
     ------
     InputError
-        The machine takes more memory than a page has.
+        The machine takes more memory than a page has, or its routes have changed.
     """
+    if is_rerouted(feed.sim.driver.edits):
+        hint = "write the page before sim.reroute()"
+        raise InputError("a page cannot change routes", where="to_html", hint=hint)
     columns = Columns()
     described = live(feed, columns)
     needed = sum(table["rows"] * table["size"] for table in described["tables"])
@@ -48,8 +52,7 @@ def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
     header = {
         "live": described,
         "engine": feed.engine,
-        "panels": panels,
-        "selection": selection,
+        "state": _state(feed, {"panels": panels, "selection": selection}),
         **columns.placed(),
         "modules": MODULES,
         "kernel": LIVE_MODULES,
@@ -64,3 +67,20 @@ def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
         player=LIVE_PLAYER,
         simulates=True,
     )
+
+
+def _state(feed: AnyFeed, shown: dict[str, Any]) -> dict[str, Any]:
+    """Give the present state, for ``static/live/shared_state.js``."""
+    sim = feed.sim
+    edits = [(edit, ("events", "at_ps", "path", "value")) for edit in sim.driver.edits]
+    points = [
+        (point, ("text", "at_ps", "rows", "object", "enabled")) for point in sim.breakpoints if not point.call
+    ]
+    return {
+        "events": sim.events,
+        "edits": [{name: getattr(edit, name) for name in names} for edit, names in edits],
+        "breakpoints": [{name: getattr(point, name) for name in names} for point, names in points],
+        "watches": [watch.text for watch in sim.watches if watch.field],
+        "hash": sim.state_hash(),
+        "shown": {**shown, "cursor_ps": -1, "window_ps": [], "speed": feed.session.speed},
+    }

@@ -3,7 +3,7 @@
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.widgets.session import Session
 
-from .columns import Columns
+from .columns import Columns, answers
 from .feed import VERSION, Feed
 from .lines import LineFeed
 from .messages import COLUMNS, Message, pack, unpack
@@ -25,6 +25,7 @@ __all__ = [
     "Options",
     "TraceFeed",
     "View",
+    "answers",
     "feed_of",
     "pack",
     "unpack",

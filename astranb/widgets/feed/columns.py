@@ -1,12 +1,22 @@
-"""Columns of a page without a Python kernel: buffers that its header names by number."""
+"""What a page without Python is given: answers, and columns that its header names by number."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .messages import Message
+from astranb.core.errors import AstranbError
+from astranb.widgets.session import background_of
 
-__all__ = ["Columns"]
+from .feed import Feed
+from .messages import Message
+from .view import Answer, Options
+
+__all__ = ["Columns", "answers"]
+
+_QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
+_MOST_ANSWER_BYTES = 4_000_000
 
 
 class Columns:
@@ -32,3 +42,32 @@ class Columns:
             places.append((start, len(buffer)))
             start += -(-len(buffer) // 8) * 8
         return {"places": places, "buffers": self.buffers}
+
+
+def answers(
+    feed: Feed,
+    columns: Columns,
+    known: Mapping[str, Answer],
+    questions: Mapping[str, Sequence[Options]],
+    unchanging: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Answers to what views ask; without one the page shows that it needs a kernel.
+
+    ``questions`` holds the options with which each is asked; the answers of the ``unchanging`` ones do
+    not depend on time.
+    """
+    found = []
+    for question, several in questions.items():
+        for options in several if question in known else ():
+            try:
+                meta, buffers = known[question](feed, dict(options))
+                if meta.get("working") and feed.sim.events <= _QUICK_EVENTS:  # a page cannot ask again
+                    background_of(feed.session).finish()
+                    meta, buffers = known[question](feed, dict(options))
+            except (AstranbError, IndexError):
+                continue  # there is no such rank, or nothing to report
+            size = len(json.dumps(meta)) + sum(map(len, buffers))
+            if not meta.get("working") and size <= _MOST_ANSWER_BYTES:
+                about = {"question": question, "options": options, "always": question in unchanging}
+                found.append({**about, **columns.message((meta, buffers))})
+    return found

@@ -18,24 +18,25 @@ function lacking() {
 export async function openPage(host, text) {
   followTheme();
   const missing = lacking();
-  if (missing) throw new Error(`this browser has no ${missing}, which simulating takes; a newer one has`);
+  if (missing) throw new Error(`this browser has no ${missing}, which a simulation in a page needs: use a newer browser`);
   const { header, columns } = await read(text);
   const page = /** @type {LiveHeader} */ (header);
-  /** @type {typeof import("./live/kernel.js")} */
-  const { createKernel } = await load({ ...page.modules, ...page.kernel }, "kernel");
-  const kernel = await createKernel(page, columns);
-  const { model, send } = createModel(
-    { _engine: page.engine, _modules: page.modules, _selection: page.selection, _cursor_ps: -1, _panels: page.panels },
-    (message) => kernel.send(message),
-  );
-  kernel.listen(send);
+  /** @type {typeof import("./live/live_workbench.js")} */
+  const { openSimulation } = await load({ ...page.modules, ...page.kernel }, "live_workbench");
   const url = URL.createObjectURL(new Blob([page.entry], { type: "text/javascript" }));
-  try {
-    const widget = (await import(url)).default();
-    await widget.initialize({ model });
-    host.replaceChildren();
-    await widget.render({ model, el: host });
-  } finally {
-    URL.revokeObjectURL(url);
-  }
+  const { default: widgetOf } = await import(url);
+  URL.revokeObjectURL(url);
+  await openSimulation(
+    host, page, columns,
+    (kernel) =>
+      createModel(
+        { _engine: page.engine, _modules: page.modules, _selection: "", _cursor_ps: -1, _panels: {}, _window_ps: [] },
+        (message) => kernel.send(message),
+      ),
+    async (place) => {
+      const widget = widgetOf();
+      await widget.initialize(place);
+      return widget.render(place);
+    },
+  );
 }

@@ -839,8 +839,8 @@ export interface LiveHeader extends PackedHeader {
   live: import("./live/types").Live;
   kernel: Record<string, string>;
   engine: "cacheline" | "operations";
-  selection: string;
-  panels: Record<string, string | boolean>;
+  /** Where it opens. */
+  state: import("./live/types").SharedState;
 }
 export interface RecordedWorkload {
   /** Columns: `recorded_operations`, `recorded_parents`, and by kind of timeline `recorded_spans`. */

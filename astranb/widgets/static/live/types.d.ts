@@ -67,6 +67,10 @@ export interface Live {
   /** Every question that Python answers, and the answers that never change. */
   questions: string[];
   answers: StaticAnswer[];
+  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  inputs: string;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
 }
@@ -77,6 +81,34 @@ export interface StaticAnswer {
   message: object;
   /** Numbers of its columns. */
   buffers: number[];
+}
+
+/** An array of a saved file: a table now, a table at the start, or a column with its type and shape. */
+export interface SavedArray {
+  name: string;
+  now?: string;
+  start?: string;
+  data?: number;
+  descr?: string;
+  shape?: number[];
+}
+/** A state that travels in a link or a file. */
+export interface SharedState {
+  events: number;
+  edits: { events: number; at_ps: number; path: string; value: string }[];
+  breakpoints: Breakpoint[];
+  watches: string[];
+  /** Of everything simulated; empty: it is not known. */
+  hash: string;
+  shown: ShownState;
+}
+/** What a workbench shows of it. */
+export interface ShownState {
+  selection: string;
+  cursor_ps: number;
+  window_ps: number[];
+  panels: Record<string, string | boolean>;
+  speed: number;
 }
 
 // Stops, breakpoints, edits -----------------------------------------------------------
