@@ -8,7 +8,7 @@ them, or is ambiguous, is an error.
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from numbers import Integral
 from types import MappingProxyType
 
@@ -212,7 +212,10 @@ def _read(
             raise InputError(
                 f"cannot read {kind} {value!r}", where=where, hint=f"write for example {_example(kind)!r}"
             )
-        number, unit = Decimal(match[1]), match[2]
+        try:
+            number, unit = Decimal(match[1]), match[2]
+        except ArithmeticError as error:
+            raise InputError(f"{kind} {value!r} is out of range", where=where) from error
         if unit is None and bare is None and number != 0:
             raise InputError(
                 f"{kind} {value!r} has no unit", where=where, hint=f"write for example {_example(kind)!r}"
@@ -224,7 +227,7 @@ def _read(
         scale = table[unit] if unit is not None else Decimal(1)
     try:
         exact = number * scale
-    except InvalidOperation as error:
+    except ArithmeticError as error:
         raise InputError(f"{kind} {value!r} is out of range", where=where) from error
     if exact < 0:
         raise InputError(f"{kind} must not be negative, got {value!r}", where=where)

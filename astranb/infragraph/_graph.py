@@ -162,6 +162,27 @@ class NodeGraph:
                 return text
             device = self._plan.devices[name]
 
+    def naming(self) -> dict[str, dict[str, Any]]:
+        """How names are made of those of instances, devices and components, as JSON has it.
+
+        Returns
+        -------
+        dict
+            ``instances``: of each its ``device``, ``count`` and first node (``base``). ``devices``: of each
+            its ``size`` in nodes, and its ``components``, each with ``count``, first node, nodes of a unit
+            (``stride``), and whether a unit is a node (``leaf``) or a device.
+        """
+        return {
+            "instances": {
+                name: {"device": one.device.name, "count": one.count, "base": one.base}
+                for name, one in self._plan.instances.items()
+            },
+            "devices": {
+                name: {"size": device.size, "components": _components(device)}
+                for name, device in self._plan.devices.items()
+            },
+        }
+
     def instance_name(self, node: int) -> str:
         """Name the copy of an instance that a node is in."""
         return ".".join(self.name(node).split(".")[:2])
@@ -277,6 +298,18 @@ class NodeGraph:
     def kinds(self, kind: NodeKind) -> I64:
         """Nodes of one kind: int64, in document order."""
         return np.flatnonzero(self.kind == kind)
+
+
+def _components(device: Device) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "count": one.count,
+            "base": device.base[name],
+            "stride": device.stride[name],
+            "leaf": one.kind is not None,
+        }
+        for name, one in device.components.items()
+    }
 
 
 def _counted(rows: I32, names: list[str]) -> dict[str, int]:

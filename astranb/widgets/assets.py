@@ -125,7 +125,9 @@ JUDGED_MODULES = _needed("quality")
 """Those of a page about models of a corpus."""
 
 
-LIVE_MODULES = {file.stem: file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))}
+LIVE_MODULES = {
+    f"live/{file.stem}": file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))
+}
 """Text by name of the modules of a live page's kernel, which import some of `MODULES`."""
 
 _FIRST = _FOLDER / "workbench.css"

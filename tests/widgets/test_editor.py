@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import astranb as anb
@@ -206,6 +207,21 @@ def test_beyond_32_ranks_only_counts_are_sent() -> None:
     columns = unpack("chunks", buffers)
     assert (len(columns["there"]), len(columns["least"]), len(columns["most"])) == (1600, 0, 0)
     assert (meta["cells"], meta["texts"]) == (1600, [])
+
+
+def test_the_chunks_of_several_collectives_are_drawn_side_by_side() -> None:
+    from astranb.widgets.feed import LineFeed
+    from astranb.widgets.session import session_of
+    from astranb.widgets.views.chunks import chunks
+    from tests.engine.cacheline.test_calls import workload
+
+    sim = anb.Simulation("ring:gpus=4", workload(), gpu="h100-sxm")
+    meta, buffers = chunks(LineFeed(session_of(sim)), {"buffer": "output"})
+    columns = unpack("chunks", buffers)
+    for rank in range(4):
+        place = columns["place"][columns["rank"] == rank]
+        assert place.tolist() == list(range(len(place)))
+    assert meta["width"] == np.bincount(columns["rank"]).max()
 
 
 # The magic ----------------------------------------------------------------

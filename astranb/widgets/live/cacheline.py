@@ -7,8 +7,12 @@ from typing import Any
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 
+from .changes import described
 from .drawn import drawn
+from .objects import named
 from .plan_machine import plan_machine
+from .promises import contents
+from .source_lines import lines
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
@@ -49,6 +53,11 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "links": [fabric.name(link) for link in range(len(fabric.links))],
         "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
         "gpus": [int(node) for node in fabric.gpus],
+        **named(fabric),
         **drawn(engine),
+        **described(engine),
+        "presets": [preset.name for preset in engine.presets],
+        "contents": contents(engine),
+        "lines": lines(engine),
         "machine": plan_machine(engine),
     }

@@ -6,8 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from astranb.core.wasm import module_of
-from astranb.widgets.feed import AnyFeed, Columns
-from astranb.widgets.page import answers
+from astranb.widgets.feed import AnyFeed, Columns, answers
 from astranb.widgets.views import always, answers_of, offline_questions
 
 from . import cacheline

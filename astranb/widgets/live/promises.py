@@ -22,7 +22,7 @@ def contents(engine: CacheLineEngine) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``columns``: contributions that are counted apart, as many of each rank; ``repeatable``: twice does no
+        ``collective`` and ``program``: their names; ``channels``: of the program; ``columns``: contributions that are counted apart, as many of each rank; ``repeatable``: twice does no
         harm; ``sums``: ranks hold copies of the same chunks; ``patterns``: sets of columns; ``promised``: runs
         of the number of a pattern, or -1, and of the chunk that it is. Where contributions are not the ranks'
         inputs (``layout``): runs of column and item in ``inputs``, and in ``items`` the chunk of each item.
@@ -35,6 +35,9 @@ def contents(engine: CacheLineEngine) -> dict[str, Any]:
     pattern, chunk = np.full(slices, -1), np.zeros(slices, np.int64)
     pattern[wanted.slices], chunk[wanted.slices] = number.reshape(-1), wanted.chunk
     found: dict[str, Any] = {
+        "collective": engine.work.name,
+        "program": program.name,
+        "channels": program.channels,
         "columns": program.ranks if layout is None else layout.ranks * layout.most,
         "repeatable": (Reduction() if layout is None else layout.reduction).repeatable,
         "sums": sums(engine),
@@ -44,11 +47,10 @@ def contents(engine: CacheLineEngine) -> dict[str, Any]:
     if layout is None:
         return found
     table = program.slices
-    rank, index = table["gpu"].astype(np.int64), table["chunk"].astype(np.int64)
-    at = layout.find("input", rank, index)
+    at = layout.find("input", table["gpu"].astype(np.int64), table["chunk"].astype(np.int64))
     known = (table["buffer"] == BUFFERS.index("input")) & (at >= 0)
-    column = np.where(known, layout.column[at], 0)
-    item = np.where(known, layout.item[at], MIXED)
+    column, item = np.zeros(slices, np.int64), np.full(slices, MIXED)
+    column[known], item[known] = layout.column[at[known]], layout.item[at[known]]
     return {**found, "layout": {"inputs": _runs(column, item), "items": layout.inputs[1].tolist()}}
 
 

@@ -1,4 +1,4 @@
-"""What a page needs to write the file that :meth:`Simulation.save` writes, and to compare such a file with itself."""
+"""What a page needs to write the file that :meth:`Simulation.save` writes, and to read it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def saved_file(driver: Driver, tables: Mapping[str, Any], columns: Columns) -> d
     Returns
     -------
     dict
-        ``document``: what the file holds as JSON and never changes, without braces: text, because a page knows
-        no difference between 1 and 1.0. ``arrays``: the others in their order, each with its name
-        and where the page has it: ``now``, a table as it is when the file is written; ``start``, a table as it
-        was at the start of the run; or ``data``, a column, with the ``descr`` of its type and its ``shape``.
+        ``document``: what the file holds as JSON and never changes, without braces: text, because a page
+        knows no difference between 1 and 1.0. ``arrays``: the others in their order, each with its name and
+        where the page has it: ``now``, a table as it is when the file is written; ``start``, a table as it was
+        at the start of the run; or ``data``, a column, with the ``descr`` of its type and its ``shape``.
     """
     document, arrays = document_of(Savable(driver, [], [], {}))
     fixed = {name: value for name, value in document.items() if name not in _CHANGING}

@@ -22,7 +22,7 @@ export async function openPage(host, text) {
   const { header, columns } = await read(text);
   const page = /** @type {LiveHeader} */ (header);
   /** @type {typeof import("./live/live_workbench.js")} */
-  const { openSimulation } = await load({ ...page.modules, ...page.kernel }, "live_workbench");
+  const { openSimulation } = await load({ ...page.modules, ...page.kernel }, "live/live_workbench");
   const url = URL.createObjectURL(new Blob([page.entry], { type: "text/javascript" }));
   const { default: widgetOf } = await import(url);
   URL.revokeObjectURL(url);

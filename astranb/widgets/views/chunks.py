@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from astranb.collectives import BUFFERS
+from astranb.core.arrays import numbered
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import sums
 from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
@@ -37,8 +38,9 @@ def chunks(feed: LineFeed, options: dict[str, Any]) -> Message:
     found, output = sim.contributions(buffer), sim.contributions("output").cells
     cells = found.cells
     # Scratch may be numbered with gaps: the cells of a row are drawn side by side.
-    first = np.searchsorted(cells["rank"], np.arange(ranks))
-    place = cells["of_chunk"] if buffer == "fullest" else np.arange(len(cells)) - first[cells["rank"]]
+    place = cells["of_chunk"].copy()
+    if buffer != "fullest":
+        place[np.argsort(cells["rank"], kind="stable")] = numbered(np.bincount(cells["rank"], minlength=1))
     drawn = ranks <= _MOST_TICKS
     ticks = {"least": np.minimum(found.least, 255), "most": np.minimum(found.most, 255)} if drawn else {}
     buffers = pack(

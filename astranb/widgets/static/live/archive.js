@@ -31,7 +31,7 @@ export const plainBytes = (bytes) => ({ descr: BYTES, shape: [bytes.length], byt
 function checksumOf(arrays) {
   const hash = new Blake2b();
   for (const [name, { descr, shape, bytes }] of arrays) hash.update(encoder.encode(`${name}:${descr}:${tuple(shape)}:`)).update(bytes);
-  return hash.digest();
+  return hash.hex();
 }
 
 /**
@@ -40,7 +40,8 @@ function checksumOf(arrays) {
  * @returns {Uint8Array[]}
  */
 export function writeArchive(arrays) {
-  const all = new Map([...arrays, [CHECKSUM, plainBytes(checksumOf(arrays))]]);
+  const checksum = Uint8Array.from(checksumOf(arrays).match(/../g) ?? [], (digits) => parseInt(digits, 16));
+  const all = new Map([...arrays, [CHECKSUM, plainBytes(checksum)]]);
   return zipped([...all].map(([name, array]) => [`${name}.npy`, [headerOf(array), array.bytes]]));
 }
 
@@ -75,8 +76,8 @@ export function readArchive(file, what) {
   const checksum = arrays.get(CHECKSUM);
   arrays.delete(CHECKSUM);
   if (!checksum) throw new InputError(`not ${what}: it has no checksum`);
-  const found = checksumOf(arrays);
-  if (checksum.bytes.length !== found.length || !found.every((byte, k) => byte === checksum.bytes[k])) {
+  const digits = Array.from(checksum.bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  if (digits !== checksumOf(arrays)) {
     throw new InputError("damaged: its checksum is another one");
   }
   return arrays;
@@ -106,6 +107,31 @@ function crcOf(parts) {
   return ~found;
 }
 
+/**
+ * The two headers of a member that begins at a place: the one before it, and the one in the list behind all members.
+ * @param {Uint8Array} name
+ * @param {Uint8Array[]} parts
+ * @param {number} size
+ * @param {number} at
+ */
+function headersOf(name, parts, size, at) {
+  const [local, central] = [LOCAL_BYTES, CENTRAL_BYTES].map((length) => new DataView(new ArrayBuffer(length)));
+  local.setUint32(0, LOCAL, true);
+  central.setUint32(0, CENTRAL, true);
+  central.setUint16(4, 20, true); // made by version 2.0
+  central.setUint32(42, at, true);
+  const crc = crcOf(parts);
+  for (const [view, from] of /** @type {const} */ ([[local, 4], [central, 6]])) {
+    view.setUint16(from, 20, true); // read by version 2.0; no flags, stored, no time
+    view.setUint16(from + 8, MADE_1980, true);
+    view.setInt32(from + 10, crc, true);
+    view.setUint32(from + 14, size, true);
+    view.setUint32(from + 18, size, true);
+    view.setUint16(from + 22, name.length, true);
+  }
+  return [local, central].map(({ buffer }) => new Uint8Array(buffer));
+}
+
 /** @param {[name: string, parts: Uint8Array[]][]} members @returns {Uint8Array[]} */
 function zipped(members) {
   /** @type {Uint8Array[]} */
@@ -116,26 +142,9 @@ function zipped(members) {
   for (const [name, parts] of members) {
     const called = encoder.encode(name);
     const size = parts.reduce((sum, { length }) => sum + length, 0);
-    const crc = crcOf(parts);
-    /** What both entries of a member say of it. @param {DataView} view @param {number} from */
-    const describe = (view, from) => {
-      view.setUint16(from, 20, true); // version 2.0; no flags, stored, no time
-      view.setUint16(from + 8, MADE_1980, true);
-      view.setInt32(from + 10, crc, true);
-      view.setUint32(from + 14, size, true);
-      view.setUint32(from + 18, size, true);
-      view.setUint16(from + 22, called.length, true);
-    };
-    const local = new DataView(new ArrayBuffer(LOCAL_BYTES));
-    local.setUint32(0, LOCAL, true);
-    describe(local, 4);
-    const central = new DataView(new ArrayBuffer(CENTRAL_BYTES));
-    central.setUint32(0, CENTRAL, true);
-    central.setUint16(4, 20, true);
-    describe(central, 6);
-    central.setUint32(42, at, true);
-    file.push(new Uint8Array(local.buffer), called, ...parts);
-    listed.push(new Uint8Array(central.buffer), called);
+    const [local, central] = headersOf(called, parts, size, at);
+    file.push(local, called, ...parts);
+    listed.push(central, called);
     at += LOCAL_BYTES + called.length + size;
   }
   const end = new DataView(new ArrayBuffer(END_BYTES));
@@ -158,7 +167,7 @@ function* unzipped(file) {
   for (let left = view.getUint16(end + 10, true); left > 0; left--) {
     if (view.getUint32(at, true) !== CENTRAL) throw new RangeError("no list");
     const [stored, size, plain] = [view.getUint16(at + 10, true) === 0, view.getUint32(at + 20, true), view.getUint32(at + 24, true)];
-    const [named, more, comment] = [28, 30, 32].map((field) => view.getUint16(at + field, true));
+    const [named, more, comment] = [view.getUint16(at + 28, true), view.getUint16(at + 30, true), view.getUint16(at + 32, true)];
     const local = view.getUint32(at + 42, true);
     const from = local + LOCAL_BYTES + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
     if (!stored || size !== plain || from + size > file.length) throw new RangeError("compressed");

@@ -26,6 +26,12 @@ export class InputError extends Error {
   }
 }
 
+/** The simulated system waits for itself; the text names the cycle of waits. */
+export class Deadlock extends Error {}
+
+/** A collective ended with wrong contents; the text names rank and chunk. */
+export class WrongResult extends Error {}
+
 /** @param {string} line */
 function shortened(line) {
   const characters = line.length > MOST_CHARACTERS ? Array.from(line) : [];

@@ -24,6 +24,8 @@ export class Feed {
     this.live = session.sim.engine.live;
     /** Of watches, as they were found last. @type {any} */
     this.curves = null;
+    /** The workbench that it feeds. @type {import("./page_workbench.js").PageWorkbench | null} */
+    this.workbench = null;
     this._sequence = 0;
     this._sent = 0; // flights, by number
     this._whole = 0; // up to here every one, or as many as are ever sent
@@ -41,6 +43,12 @@ export class Feed {
 
   /** Record the present: when time has gone back, the view must forget what came later. */
   mark() {}
+
+  /** Of flights only so many are still there. @param {number} recorded */
+  _forget(recorded) {
+    this._sent = Math.min(this._sent, recorded);
+    this._whole = Math.min(this._whole, this._sent);
+  }
 
   /** What of the scene follows from the engine. @returns {Sent} */
   _scene() {

@@ -13,14 +13,14 @@ import { byteOf, mean } from "./sums.js";
 import { commas, percent, repr, str } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
-/** @import { Answers, Engine, Ring } from "./types" */
+/** @import { LineAnswers, Engine, Ring } from "./types" */
 
 const ISSUING = ["issue", "compute", "signal"].map((name) => TRACK_STATES.indexOf(name));
 /** @type {Record<string, string>} */
 const STRIPS = { issue: "SM issue", l2: "L2", hbm: "HBM", out: "links out" };
 const MOST_FLIGHTS = 400_000; // of a window whose links are worked out flight by flight
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const activity = {
   /** Busy fractions of GPUs, and of the bundles of links of one of them. */
   activity(feed, options) {
@@ -59,24 +59,17 @@ export const activity = {
     const gap_ps = Math.max(1, int(optional(options, "gap", 1)));
     if (!(recorder.on() && time_ps >= 0 && time_ps <= sim.now_ps())) return [{ found: false }, []];
     const strip = str(optional(options, "strip", ""));
-    /** @type {number[] | null} */
-    let links = null;
-    let [path, name] = ["", "link"];
-    let gpu = -1;
     if (options.bundle !== null && options.bundle !== undefined) {
       const number = int(options.bundle);
       if (number < 0 || number >= bundles.length) throw new InputError(`no bundle ${number}`, { where: "activity_span", hint: `0 to ${bundles.length - 1}` });
-      links = bundles[number];
-      path = meta.bundles[number].name;
-    } else {
-      gpu = int(required(options, "gpu"));
-      if (!Object.hasOwn(STRIPS, strip) || gpu < 0 || gpu >= out_of.length) {
-        throw new InputError(`no row ${repr(strip)} of GPU ${gpu}`, { where: "activity_span", hint: near(strip, Object.keys(STRIPS)) });
-      }
-      [path, name] = [`gpu[${gpu}]`, STRIPS[strip]];
-      links = strip === "out" ? out_of[gpu] : null;
+      return [ofLinks(sim.engine, bundles[number], meta.bundles[number].name, "link", time_ps, gap_ps), []];
     }
-    if (links) return [ofLinks(feed.sim.engine, links, path, name, time_ps, gap_ps), []];
+    const gpu = int(required(options, "gpu"));
+    if (!Object.hasOwn(STRIPS, strip) || gpu < 0 || gpu >= out_of.length) {
+      throw new InputError(`no row ${repr(strip)} of GPU ${gpu}`, { where: "activity_span", hint: near(strip, Object.keys(STRIPS)) });
+    }
+    const [path, name] = [`gpu[${gpu}]`, STRIPS[strip]];
+    if (strip === "out") return [ofLinks(sim.engine, out_of[gpu], path, name, time_ps, gap_ps), []];
     const bin_ps = recorder.bin_ps();
     const values = recorder.activity(strip)[gpu];
     const begun = Array.from(values.keys()).filter((bin) => values[bin] > 0).map((bin) => bin * bin_ps);
@@ -104,8 +97,7 @@ function issuing(engine, first, last, edges) {
 /** Means over columns of what is known by bins, taken as even within a bin. @param {Float64Array} row @param {number} bin_ps @param {Float64Array} edges */
 function resampled(row, bin_ps, edges) {
   const until = new Float64Array(row.length + 1);
-  let sum = 0;
-  row.forEach((value, bin) => (until[bin + 1] = sum += value));
+  row.forEach((value, bin) => (until[bin + 1] = until[bin] + value));
   const upTo = (/** @type {number} */ at) => {
     const bin = Math.min(Math.floor(at / bin_ps), row.length);
     const [low, high] = [until[bin] * bin_ps, bin < row.length ? until[bin + 1] * bin_ps : 0];

@@ -9,14 +9,14 @@ import { elements, float, truthy, typeName } from "./options.js";
 import { mean, rounded, sum } from "./sums.js";
 import { repr } from "./text.js";
 
-/** @import { Answers, Engine, Feed } from "./types" */
+/** @import { LineAnswers, Engine, Feed } from "./types" */
 
 const QUANTILES = [0, 25, 50, 75, 90, 99, 100];
 const BINS = 20; // of a histogram of utilisation
 const TOP = 12;
 const MOST_CELLS = 256; // rows of a matrix that is sent; of more ranks several are one row
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const busiest = {
   /** Which bundles of the picture are drawn with lines: the busiest of a window. */
   hot(feed, options) {

@@ -3,7 +3,7 @@
 
 import { pack } from "../messages.js";
 import { InputError } from "./errors.js";
-import { allCells, BUFFERS, cellText, contributions } from "./lines_contributions.js";
+import { BUFFERS, cellText, contributions, sliceContents } from "./lines_contributions.js";
 import { truthy } from "./options.js";
 import { commas, str } from "./text.js";
 
@@ -16,19 +16,18 @@ const MOST_NUMBERS = 50_000_000; // ranks times slices: what working it out may 
 /** @type {Answers} */
 export const chunks = {
   chunks(feed, options) {
-    const sim = feed.session.at(options.at_ps);
-    const { live, tables: { gpus, slices } } = sim.engine;
+    const { engine } = feed.session.at(options.at_ps);
+    const { live, tables: { gpus, slices } } = engine;
     const ranks = gpus.rows;
     if (slices.rows * ranks > MOST_NUMBERS) throw new InputError(`${commas(slices.rows)} slices on ${ranks} ranks are too many to draw`);
     const used = BUFFERS.filter((_, buffer) => slices.column("buffer").includes(buffer));
     const { sums } = live.about.contents;
     const buffer = str(truthy(options.buffer) ? options.buffer : sums ? "fullest" : "output");
-    const every = allCells(sim);
-    const [cells, output] = [contributions(sim, every, buffer), contributions(sim, every, "output")];
+    const found = sliceContents(engine);
+    const [cells, output] = [contributions(engine, found, buffer), contributions(engine, found, "output")];
     // Scratch may be numbered with gaps: the cells of a row are drawn side by side.
-    const first = new Map();
-    cells.forEach(({ rank }, k) => first.has(rank) || first.set(rank, k));
-    const place = cells.map((cell, k) => (buffer === "fullest" ? cell.of_chunk : k - first.get(cell.rank)));
+    const drawnOf = new Int32Array(ranks);
+    const place = cells.map((cell) => (buffer === "fullest" ? cell.of_chunk : drawnOf[cell.rank]++));
     const drawn = ranks <= MOST_TICKS;
     /** @param {"rank" | "buffer" | "chunk" | "promised" | "kept" | "slices" | "writing"} field */
     const column = (field) => cells.map((cell) => cell[field]);

@@ -23,7 +23,7 @@ export const MIXED = -2; // of one that mixes different chunks or incomplete wri
  */
 
 /** One number for each slice, of runs that begin with how many slices they are of. @param {number[][]} runs @param {number} which */
-function spread(runs, which) {
+export function spread(runs, which) {
   const found = new Int32Array(runs.reduce((sum, [slices]) => sum + slices, 0));
   let from = 0;
   for (const run of runs) found.fill(run[which], from, (from += run[0]));
@@ -53,8 +53,9 @@ export function promised(live) {
 export function kept({ patterns, pattern, chunk }, held) {
   const { columns, times } = held;
   return Array.from(pattern, (number, slice) => {
-    if (number < 0 || held.chunk[slice] !== chunk[slice]) return false;
-    return patterns[number].every((there, column) => times[slice * columns + column] === Number(there));
+    let right = number >= 0 && held.chunk[slice] === chunk[slice];
+    for (let column = 0; right && column < columns; column++) right = times[slice * columns + column] === Number(patterns[number][column]);
+    return right;
   });
 }
 

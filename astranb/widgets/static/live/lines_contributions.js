@@ -5,9 +5,9 @@ import { InputError, near } from "./errors.js";
 import { createContents, kept, MIXED, NOTHING, promised } from "./lines_contents.js";
 import { repr } from "./text.js";
 
-/** @import { Sim, Table } from "./types" */
+/** @import { Engine, Table } from "./types" */
 
-export const BUFFERS = ["input", "output", "scratch", "packets"];
+export const BUFFERS = ["input", "output", "scratch", "packets", "panels"];
 const OUTPUT = BUFFERS.indexOf("output");
 const MOST_NAMED = 8; // ranks in a sum that are named one by one
 const [FIRST_CALLED, FIRST_SENT, FIRST_SLOT] = [2 ** 23, 2 ** 24, 2 ** 25]; // collectives/language/fifo.py
@@ -52,69 +52,72 @@ export function byRank(times, ranks) {
   return found;
 }
 
-/**
- * Find whose contributions are in which chunk now: the cells of a buffer among all.
- * @param {Sim} sim
- * @param {Cell[]} cells of all buffers
- * @param {string} buffer "fullest": of each rank and chunk of the data the copy with the most in it
- */
-export function contributions(sim, cells, buffer) {
-  const { contents, name } = sim.engine.live.about;
-  if (buffer === "fullest") {
-    if (contents.sums) return fullest(cells);
-    throw new InputError(`ranks of ${name} hold different data: there is no fullest copy`, { where: "contributions", hint: "take a buffer, as output" });
-  }
-  const wanted = BUFFERS.indexOf(buffer);
-  if (wanted < 0) throw new InputError(`unknown buffer ${repr(buffer)}`, { where: "contributions", hint: near(buffer, BUFFERS) });
-  return cells.filter((cell) => cell.buffer === wanted);
+/** What is in every slice of memory, and what is promised of it: worked out once for several buffers. @param {Engine} engine */
+export function sliceContents({ live, tables }) {
+  const [held, wanted] = [createContents(live, tables).slices(), promised(live)];
+  return { held, wanted, right: kept(wanted, held) };
 }
 
-/** What every chunk of every rank holds now: by rank, buffer and chunk. @param {Sim} sim @returns {Cell[]} */
-export function allCells(sim) {
-  const { live, tables } = sim.engine;
+/**
+ * Find whose contributions are in which chunk now: by rank, buffer and chunk.
+ * @param {Engine} engine
+ * @param {ReturnType<typeof sliceContents>} found
+ * @param {string} buffer "fullest": of each rank and chunk of the data the copy with the most in it
+ */
+export function contributions(engine, found, buffer) {
+  const { contents } = engine.live.about;
+  if (buffer === "fullest") {
+    if (contents.sums) return fullest(cellsOf(engine, found, () => true));
+    throw new InputError(`ranks of ${contents.collective} hold different data: there is no fullest copy`, { where: "contributions", hint: "take a buffer, as output" });
+  }
+  const of = BUFFERS.indexOf(buffer);
+  if (of < 0) throw new InputError(`unknown buffer ${repr(buffer)}`, { where: "contributions", hint: near(buffer, BUFFERS) });
+  return cellsOf(engine, found, (slice) => engine.tables.slices.at.buffer(slice) === of);
+}
+
+/** @param {Engine} engine @param {ReturnType<typeof sliceContents>} found @param {(slice: number) => boolean} within @returns {Cell[]} */
+function cellsOf({ live, tables }, { held, wanted, right }, within) {
   const { layout } = live.about.contents;
   const ranks = tables.gpus.rows;
-  const { writing } = tables.slices.at;
-  const [held, wanted] = [createContents(live, tables).slices(), promised(live)];
-  const right = kept(wanted, held);
+  const { at } = tables.slices;
   const there = wanted.patterns.map((pattern) => byRank(pattern.map(Number), ranks).filter((times) => times > 0).length);
-  return chunksOf(tables.slices).map(([first, ...others]) => {
+  return chunksOf(tables.slices, within).map(([first, ...others]) => {
     const [least, most] = [new Int32Array(ranks).fill(2 ** 31 - 1), new Int32Array(ranks)];
     const cell = {
-      ...placeOf(tables.slices, first), of_chunk: 0, slices: 1 + others.length, written: 0, writing: 0, promised: 0, kept: 1, least, most,
+      rank: at.gpu(first), buffer: at.buffer(first), chunk: at.chunk(first), of_chunk: 0,
+      slices: 1 + others.length, written: 0, writing: 0, promised: 0, kept: 1, least, most,
     };
     let [low, high] = [Infinity, -Infinity];
     for (const slice of [first, ...others]) {
       const ofChunk = layout && held.chunk[slice] >= 0 ? layout.items[held.chunk[slice]] : held.chunk[slice];
       [low, high] = [Math.min(low, ofChunk), Math.max(high, ofChunk)];
-      cell.writing += Number(writing(slice) >= 0);
-      cell.written += Number(ofChunk !== NOTHING && writing(slice) < 0);
+      cell.writing += Number(at.writing(slice) >= 0);
+      cell.written += Number(ofChunk !== NOTHING && at.writing(slice) < 0);
       if (wanted.pattern[slice] >= 0) cell.promised = Math.max(cell.promised, there[wanted.pattern[slice]]);
       if (!right[slice]) cell.kept = 0;
-      byRank(held.times.subarray(slice * held.columns, (slice + 1) * held.columns), ranks).forEach((times, rank) => {
-        if (times < least[rank]) least[rank] = times;
-        if (times > most[rank]) most[rank] = times;
-      });
+      const times = held.times.subarray(slice * held.columns, (slice + 1) * held.columns);
+      const each = layout ? byRank(times, ranks) : times;
+      for (let rank = 0; rank < ranks; rank++) {
+        if (each[rank] < least[rank]) least[rank] = each[rank];
+        if (each[rank] > most[rank]) most[rank] = each[rank];
+      }
     }
     cell.of_chunk = low === high || low === NOTHING ? high : MIXED;
     return cell;
   });
 }
 
-/** @param {Table} slices @param {number} slice */
-const placeOf = ({ at }, slice) => ({ rank: at.gpu(slice), buffer: at.buffer(slice), chunk: at.chunk(slice) });
-
-/** The slices of each chunk, which lie behind one another. @param {Table} slices */
-function chunksOf(slices) {
+/** The slices of each chunk, which lie behind one another. @param {Table} slices @param {(slice: number) => boolean} within */
+function chunksOf({ rows, at }, within) {
   /** @type {number[][]} */
   const found = [];
-  let key = "";
-  for (let slice = 0; slice < slices.rows; slice++) {
-    if (slices.at.lines(slice) <= 0) continue;
-    const next = Object.values(placeOf(slices, slice)).join();
-    if (next === key) found[found.length - 1].push(slice);
+  let last = -1;
+  for (let slice = 0; slice < rows; slice++) {
+    if (at.lines(slice) <= 0 || !within(slice)) continue;
+    const same = last >= 0 && at.chunk(slice) === at.chunk(last) && at.buffer(slice) === at.buffer(last) && at.gpu(slice) === at.gpu(last);
+    if (same) found[found.length - 1].push(slice);
     else found.push([slice]);
-    key = next;
+    last = slice;
   }
   return found;
 }

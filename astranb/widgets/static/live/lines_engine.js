@@ -1,8 +1,13 @@
 // @ts-check
 // A collective or workload by cache lines, in a page: counterpart of engine/cacheline/engine.py and state.py.
 
+import { stopping } from "./lines_breakpoints.js";
+import { check } from "./lines_check.js";
+import { concerned } from "./lines_concerned.js";
 import { stateHash } from "./lines_digest.js";
-import { createRecorder } from "./lines_recorder.js";
+import { editing } from "./lines_edits.js";
+import { runWhileUp } from "./lines_faults.js";
+import { createRecorder, unrecorded } from "./lines_recorder.js";
 import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { needsPython } from "./needs.js";
@@ -48,11 +53,11 @@ function engineOf(live, module, machine, recorder = null) {
     return copy;
   };
   const { phases } = live.about.scene;
-  /** @type {Record<string, Tracks>} timelines, made when they are first asked for, then kept up */
+  /** @type {Record<string, Tracks>} */
   const tracks = {};
-  /** @type {Omit<Engine, "recorder" | "tracks">} */
+  /** @type {Omit<Engine, "recorder" | keyof ReturnType<typeof stopping> | keyof ReturnType<typeof editing>>} */
   const moved = {
-    live, tables, late_ps: live.about.late_ps, edits: [], as_of_ps: -1,
+    live, tables, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(0, clock.at.now_ps(0), engine.as_of_ps),
     next_ps: () => (clock.at.queued(0) ? near.at.time_ps(0) : -1),
     finished: () => clock.at.queued(0) === 0,
@@ -69,8 +74,10 @@ function engineOf(live, module, machine, recorder = null) {
           if (engine.count(name) >= most[name]) return REACHED;
         }
       }
-      control.put.max_events(0, Math.min(steps, FOREVER));
-      return machine.run();
+      return runWhileUp(engine, Math.min(steps, FOREVER), (most_events) => {
+        control.put.max_events(0, most_events);
+        return machine.run();
+      });
     },
     finish: () => false,
     done: () => 1 - Math.min(total(ops.column("left")), lines) / lines,
@@ -87,6 +94,8 @@ function engineOf(live, module, machine, recorder = null) {
     recording: () => Boolean(tables.recorder.at.on(0)),
     rewinding: () => void engine.recorder.mark(),
     rewound: () => Object.values(tracks).forEach((one) => one.rewound()),
+    tracks: (kind) => (tracks[kind] ??= createTracks(engine, kind)),
+    late_ps: live.about.late_ps,
     last_phase() {
       const { left, started_ps, ended_ps } = tables.phases.at;
       let last = -1;
@@ -95,28 +104,18 @@ function engineOf(live, module, machine, recorder = null) {
       }
       return last < 0 ? ["", 0, 0] : [phases[last], started_ps(last), ended_ps(last)];
     },
+    check: (why) => check(engine, why),
+    concerned: () => concerned(engine),
     // What other modules do:
-    check() {},
-    install: () => [],
-    hit: () => control.at.hit(0),
-    reason: () => ["", ""],
-    on_event: () => needsPython("breakpoint"),
-    condition: () => needsPython("breakpoint"),
-    next_operation: () => needsPython("next_line"),
     spot_text: () => needsPython("next_line"),
-    readers: () => needsPython("watch"),
-    read_edit: () => needsPython("set"),
-    apply: () => needsPython("set"),
-    directions: () => needsPython("set"),
-    recording_switched: () => needsPython("record"),
-    unrecorded: () => [],
+    unrecorded: (switches) => unrecorded(engine, switches),
     inspect: () => needsPython("inspect"),
     narrate: () => "",
-    concerned: () => "",
+    why: () => needsPython("why"),
   };
   const engine = /** @type {Engine} */ (moved);
+  Object.assign(engine, stopping(engine), editing(engine));
   engine.recorder = recorder ?? createRecorder(engine);
-  engine.tracks = (kind) => (tracks[kind] ??= createTracks(engine, kind));
   return engine;
 }
 

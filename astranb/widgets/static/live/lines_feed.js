@@ -51,8 +51,7 @@ export class LineFeed extends Feed {
 
   /** @override */
   mark() {
-    this._sent = Math.min(this._sent, this.sim.engine.tables.recorder.at.flights(0));
-    this._whole = Math.min(this._whole, this._sent);
+    this._forget(this.sim.engine.tables.recorder.at.flights(0));
   }
 
   /** The part of the scene that places everything; the column is the bundle of each link. @returns {Sent} */

@@ -8,13 +8,13 @@ import { TRACK_STATES } from "./lines_tracks.js";
 import { elements, int, required } from "./options.js";
 import { timePs } from "./units.js";
 
-/** @import { Answers, Engine } from "./types" */
+/** @import { LineAnswers, Engine } from "./types" */
 
 const MOST_ROWS = 200; // of links and phases
 const [LINES, BYTES, BUSY, QUEUED] = [0, 1, 2, 3]; // what is added up of messages
 const MEASURES = 4;
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const interval = {
   /** Add up an interval. */
   aggregate({ sim: { engine } }, options) {
@@ -51,7 +51,7 @@ export const interval = {
 };
 
 /** Time of all tracks of each rank in each state. @param {Engine} engine @param {number} start @param {number} end @param {number[]} ranks */
-function statesOf(engine, start, end, ranks) {
+export function statesOf(engine, start, end, ranks) {
   const tracks = engine.tracks("sms");
   const spent = tracks.spent(ranks, [start, end], true);
   return ranks.map((rank, row) => {
@@ -63,7 +63,7 @@ function statesOf(engine, start, end, ranks) {
 }
 
 /** Fractions of the time of all SMs in use, by state. @param {Record<string, number>[]} states */
-function sharesOf(states) {
+export function sharesOf(states) {
   const names = [...TRACK_STATES, "idle"];
   const sums = names.map((name) => states.reduce((sum, row) => sum + row[name], 0));
   const total = Math.max(1, sums.reduce((sum, value) => sum + value, 0));
@@ -74,11 +74,10 @@ function sharesOf(states) {
 function messagesIn(engine, start, end, ranks) {
   const { about } = engine.live;
   const { names, of } = about.link_types;
-  /** @type {string[]} */
-  const { kinds } = about.scene;
+  const { kinds } = /** @type {{ kinds: string[] }} */ (about.scene);
   const { at } = engine.tables.links;
   const nodes = ranks && new Set(ranks.map((rank) => about.gpus[rank]));
-  const mine = about.links.map((_, /** @type {number} */ link) => !nodes || nodes.has(at.src(link)) || nodes.has(at.dst(link)));
+  const mine = about.links.map((/** @type {string} */ _, /** @type {number} */ link) => !nodes || nodes.has(at.src(link)) || nodes.has(at.dst(link)));
   const byClass = new Float64Array(names.length * kinds.length * MEASURES);
   const byLink = new Float64Array(about.links.length * MEASURES);
   const ring = engine.recorder.since(0);

@@ -12,14 +12,14 @@ import { toEven } from "./sums.js";
 import { repr, str } from "./text.js";
 import { formatTime } from "./units.js";
 
-/** @import { Answers, Feed, Sim, Tracks } from "./types" */
+/** @import { LineAnswers, Sim, Tracks } from "./types" */
 
 const MOST_SPANS = 8_000;
 const MOST_COLUMNS = 1024;
 const MOST_STEPS = 4; // of a chain of waits, and thread blocks of an SM
 const KINDS = ["sms", "blocks", "phases"];
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const timeline = {
   /** Which tracks there are, by kind. */
   rows({ sim }) {

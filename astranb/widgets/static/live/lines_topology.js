@@ -8,12 +8,12 @@ import { elements, int, optional, required } from "./options.js";
 import { byteOf } from "./sums.js";
 import { str } from "./text.js";
 
-/** @import { Answers, Engine, Picture } from "./types" */
+/** @import { LineAnswers, Engine, Picture } from "./types" */
 
 const MOST_OPENED = 64;
 const [NO_CREDIT, PAUSED] = [1, 2]; // marks of a port: no buffer is free behind the link; a class has been told to pause
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const topology = {
   /** The ports of the picture at the cursor. */
   ports(feed, options) {

@@ -26,7 +26,7 @@ export function createTracks(engine, kind) {
     if (ops.at.kind(op) === NOTIFY && blocks.at.engine(ops.at.block(op)) === COPY_ENGINE && ops.at.semaphore(op) >= 0) byEngine[ops.at.semaphore(op)] = 1;
   }
   /** @type {import("./stretches.js").Stretch[]} */
-  let stretches = [];
+  const stretches = [];
   let known_ps = 0; // worked out up to here
   /** @type {Float64Array | null} */
   let reached = null; // the operation that each thread block was at then

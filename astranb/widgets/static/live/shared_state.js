@@ -56,7 +56,7 @@ export async function enterState({ sim, session }, model, state, status) {
   }
   if (!(await runTo(state.events))) return;
   const expected = !state.hash || sim.state_hash() === state.hash;
-  for (const point of state.breakpoints) sim.add(point);
+  for (const point of state.breakpoints) sim.add_breakpoint(point);
   for (const watch of state.watches) sim.watch(watch);
   show(model, state.shown);
   session.speed = state.shown.speed;
@@ -103,7 +103,7 @@ export function checkedState(given) {
   if (!right || edits.some((/** @type {any} */ one, /** @type {number} */ k) => one.events > (edits[k + 1]?.events ?? events))) {
     throw new InputError("this is no state of a run");
   }
-  const points = breakpoints.map(({ text, at_ps, rows, object, enabled }) => ({ text, at_ps, rows, object, enabled }));
+  const points = /** @type {Breakpoint[]} */ (breakpoints).map(({ text, at_ps, rows, object, enabled }) => ({ text, at_ps, rows, object, enabled }));
   return { events, edits, breakpoints: points, watches, hash, shown: checkedView(shown) };
 }
 

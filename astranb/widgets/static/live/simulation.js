@@ -2,21 +2,22 @@
 // What runs on a machine, stopped between two events until a verb moves it: counterpart of sim/simulation.py.
 
 import { atTime } from "./breakpoints.js";
-import { FOREVER, Driver } from "./driver.js";
+import { Driver, FOREVER } from "./driver.js";
+import { RECORD, lastOfEach } from "./edits.js";
 import { InputError } from "./errors.js";
 import { History } from "./history.js";
-import { needsPython } from "./needs.js";
 import { Stop } from "./stop.js";
 import { BREAK, ENDED, REACHED, TIME } from "./stops.js";
 import { repr } from "./text.js";
 import { timePs } from "./units.js";
+import { watchOf } from "./watch.js";
 
-/** @import { Breakpoint, Edit, Engine, Watch } from "./types" */
+/** @import { Breakpoint, Engine } from "./types" */
+/** @import { Watch } from "./watch.js" */
 
 /** Most memory for going back. */
 export const CHECKPOINT_BYTES = 2 ** 28;
 
-const RECORD = "record"; // path of the edit that switches the recording
 /** @type {Record<number, string>} */
 const STOPS = { [TIME]: "time", [BREAK]: "breakpoint", [ENDED]: "end" };
 
@@ -244,17 +245,17 @@ export class Simulation {
 
   /** Stop after an event of a kind, of an object, or both. @param {string | null} kind @param {string | null} path */
   break_on(kind, path) {
-    return this._add(this.engine.on_event(kind, path));
+    return this.add_breakpoint(this.engine.on_event(kind, path));
   }
 
   /** Stop when a condition becomes true. @param {string} condition */
   break_when(condition) {
-    return this._add(this.engine.condition(condition));
+    return this.add_breakpoint(this.engine.condition(condition));
   }
 
   /** Stop when everything up to a time has happened. @param {number | string} time */
   break_at(time) {
-    return this._add(atTime(time));
+    return this.add_breakpoint(atTime(time));
   }
 
   get breakpoints() {
@@ -267,7 +268,7 @@ export class Simulation {
   }
 
   /** @param {Breakpoint} point */
-  _add(point) {
+  add_breakpoint(point) {
     this.engine.install([...this._points, point]); // refuses what does not fit
     this._points.push(point);
     return point;
@@ -285,7 +286,10 @@ export class Simulation {
 
   /** Follow a value: `gpu[3].sm.0.waiting`. @param {string} what */
   watch(what) {
-    return /** @type {Watch} */ (needsPython(`watch ${what}`));
+    const found = watchOf(this, what);
+    found.sample(this.now_ps());
+    this._watches.push(found);
+    return found;
   }
 
   /** Stop following a value, or all of them. @param {Watch | null} watch */
@@ -313,15 +317,4 @@ export class Simulation {
       this.clear(point);
     }
   }
-}
-
-/** The last edit of each parameter, in the order in which they were made. @param {Edit[]} edits */
-function lastOfEach(edits) {
-  /** @type {Map<string, Edit>} */
-  const last = new Map();
-  for (const edit of edits) {
-    last.delete(edit.path);
-    last.set(edit.path, edit);
-  }
-  return [...last.values()];
 }

@@ -64,7 +64,9 @@ function createTable(room, { name, size, fields, rows }, address) {
     bytes: () => new Uint8Array(room.memory.buffer, table.address, table.rows * size),
     column(field) {
       const read = table.at[field];
-      return Float64Array.from({ length: table.rows }, (_, row) => read(row));
+      const found = new Float64Array(table.rows);
+      for (let row = 0; row < table.rows; row++) found[row] = read(row);
+      return found;
     },
   };
   for (const [field, type, offset] of fields) {

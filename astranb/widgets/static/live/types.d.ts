@@ -2,8 +2,10 @@
 // names mean the same. Only types; nothing of it is sent or run.
 
 import type { Options, Sent, ToKernel } from "../types";
+import type { Feed } from "./feed.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
+import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
 
 // The machine -------------------------------------------------------------------------
@@ -59,6 +61,10 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
+  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  inputs: string;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
@@ -67,20 +73,8 @@ export interface Live {
   /** Every question that Python answers, and the answers that never change. */
   questions: string[];
   answers: StaticAnswer[];
-  /** Hash of the state at the start: links to a state are of pages with the same one. */
-  inputs: string;
-  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
-  saved: { document: string; arrays: SavedArray[] };
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
-}
-
-export interface StaticAnswer {
-  question: string;
-  options: Options;
-  message: object;
-  /** Numbers of its columns. */
-  buffers: number[];
 }
 
 /** An array of a saved file: a table now, a table at the start, or a column with its type and shape. */
@@ -111,6 +105,52 @@ export interface ShownState {
   speed: number;
 }
 
+// Names ---------------------------------------------------------------------------------
+
+/** What nodes are called: counterpart of infragraph/_plan.py. */
+export interface NodePlan {
+  instances: Record<string, { device: string; count: number; base: number }>;
+  devices: Record<string, { size: number; components: Record<string, { count: number; base: number; stride: number; leaf: boolean }> }>;
+}
+/** Nodes and directed lanes by name: counterpart of net/fabric.py. */
+export interface Fabric {
+  nodes: string[];
+  /** The node of each rank, and the rank of each of these nodes. */
+  gpus: number[];
+  rankOf: Map<number, number>;
+  /** Lanes between nodes; rows behind them are on-chip links. */
+  links: number;
+  src: Float64Array;
+  dst: Float64Array;
+  lane: Float64Array;
+  lanes(source: number, target: number): number[];
+  name(link: number): string;
+  kindName(node: number): string;
+  forwardPs(node: number): number;
+  /** -1: there is no such node. */
+  index(name: string): number;
+  select(identifier: string): number[];
+  /** With full names of ranks. */
+  full(path: string): string;
+  find(name: string): number[];
+}
+/** An object of a machine: counterpart of `MachinePart` of engine/cacheline/paths.py. */
+export interface MachinePart {
+  kind: string;
+  rows: number[];
+  row: number;
+  path: string;
+  /** Whether it has several lanes, over which some fields are summed. */
+  whole: boolean;
+}
+export interface StaticAnswer {
+  question: string;
+  options: Options;
+  message: object;
+  /** Numbers of its columns. */
+  buffers: number[];
+}
+
 // Stops, breakpoints, edits -----------------------------------------------------------
 
 export interface Breakpoint {
@@ -129,14 +169,6 @@ export interface Edit {
   field: string;
   rows: number[];
   number: number;
-}
-
-/** Something that is followed over time: counterpart of sim/watch.py. */
-export interface Watch {
-  text: string;
-  object: string;
-  field: string;
-  sample(now_ps: number): void;
 }
 
 /** Up to where a loop may go: counts are from the start of the run. */
@@ -181,6 +213,8 @@ interface Movable {
   digest(): string;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
+  /** What can be changed of an object, as it is now. */
+  parameters(path: string): Parameter[];
   /** The edit that switches the recording; null: it is as asked for already. */
   recording_switched(on: boolean): Edit | null;
   /** A link's full path, and, if wanted, that of its other direction. */
@@ -197,12 +231,20 @@ interface Inspectable {
   recording(): boolean;
   /** Intervals of time, in ps, of which nothing was recorded. */
   unrecorded(switches: Edit[]): [number, number][];
+  /** Events that one can stop on. */
+  kinds: string[];
   on_event(kind: string | null, path: string | null): Breakpoint;
   condition(text: string): Breakpoint;
   /** Where a breakpoint was hit, and what was found there. */
   reason(point: Breakpoint): [where: string, because: string];
   /** An object's full path, and the reader of each field that can be watched of it. */
   readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** An object's kind and full path. */
+  place(path: string): { kind: string; path: string };
+  /** What a condition may name of an object. */
+  fields(path: string): string[];
+  /** Which of these words a run knows only where it records. */
+  recorded(path: string): string[];
   /** The condition that a thread block is at its next operation. */
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
@@ -210,6 +252,8 @@ interface Inspectable {
   inspect(path: string): object;
   narrate(): string;
   concerned(): string;
+  /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
+  why(path: string): { text: string }[];
   /** Name, start and end of the phase that ended last; no name: none has. */
   last_phase(): [name: string, started_ps: number, ended_ps: number];
   /** Of runs by cache lines. */
@@ -248,7 +292,7 @@ export interface Recorder {
   /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
   activity(strip: string): Float64Array[];
   /** Busy fractions of groups of links by bin, on average over each group. */
-  busy(groups: ArrayLike<number>[]): Float64Array[];
+  busy(groups: number[][]): Float64Array[];
   /** How much of a window of time each link was busy. */
   utilisation(start_ps: number, end_ps: number): Float64Array;
   /** How busy everything was around a time, over how long; of GPUs issue slots, L2 and HBM. */
@@ -278,20 +322,22 @@ export interface Picture {
   inside: number[][];
 }
 
-/** What answers are given: the feed of the engine that they are of. */
-export type Feed = LineFeed;
-export type Answer = (feed: Feed, options: any) => Sent;
-export type Answers = Record<string, Answer>;
+/** What answers a question; of one kind of engine with its own feed. */
+export type Answer<F = any> = (feed: F, options: any) => Sent;
+export type Answers<F = any> = Record<string, Answer<F>>;
 
 /** What stands in the place of a Python kernel. */
 export interface PageKernel {
   sim: Simulation;
   session: Session;
+  feed: Feed;
   send(message: ToKernel): void;
   /** Resolves when nothing plays. */
   rest(): Promise<void>;
-  /** Called with every message and its columns. */
-  listen(listener: (message: object, buffers: DataView[]) => void): void;
+  /** Called with every message and its columns; returns what ends that. */
+  listen(listener: (message: object, buffers: DataView[]) => void): () => void;
 }
-export type { Options, Sent, Session };
+export type LineAnswers = Answers<LineFeed>;
+export type { Feed, LineFeed, Options, Sent, Session };
+export type { Watch } from "./watch.js";
 export type Sim = Simulation;
