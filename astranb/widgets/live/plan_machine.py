@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from astranb.collectives import COLLECTIVES, algorithms
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.build import launches_ps
 from astranb.engine.cacheline.network import fault_tables
@@ -40,13 +41,13 @@ def plan_machine(engine: CacheLineEngine) -> dict[str, Any]:
         "exact": None if network.coalesce == 1 else _described(presets),
         "coalesce": network.coalesce,
         "launch_ps": _alike(launches_ps(presets, engine.launch)),
-        "late_ps": _alike(engine.late_ps.tolist()),
         "fault_ps": fault_ps,
         "slow_faults": any(fault.latency for fault in network.faults),
         "proxy_ps": network.proxy_ps,
         "proxied": np.flatnonzero(fabric.leave_nics).tolist() if network.proxy_ps else [],
         "failed": list(fabric.graph.failed),
         "cut_off": fabric.cut_off(),
+        "algorithms": {name: [one.name for one in algorithms(name)] for name in COLLECTIVES},
     }
 
 

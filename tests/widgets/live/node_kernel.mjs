@@ -1,6 +1,7 @@
 // Runs a page's kernel in Node: a packed page on the command line, messages as lines of JSON on stdin, and for each
 // line a line with all that the kernel has sent until it rests. A list of messages is sent one after another, with the
-// page's other work between; the message "tables" is answered here, with a hash of each table.
+// page's other work between. Answered here: "tables", with a hash of each table, and "drop", after which the kernel is
+// that of a plan on the machine of the page.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -10,17 +11,33 @@ const [folder, file] = process.argv.slice(2);
 const module = (name) => import(pathToFileURL(`${folder}/${name}.js`).href);
 const { read } = await module("packed");
 const { createKernel } = await module("live/kernel");
-const { header, columns } = await read(readFileSync(file, "utf-8"));
-const kernel = await createKernel(header, columns);
+const { planKernel } = await module("live/plan_run");
+const { readPlan } = await module("live/plan_read");
+const page = await read(readFileSync(file, "utf-8"));
 let sent = [];
-kernel.listen((message, buffers) => {
-  sent.push([message, buffers.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString("base64"))]);
-});
+let kernel = listened(await createKernel(page.header, page.columns));
+function listened(one) {
+  one.listen((message, buffers) => {
+    sent.push([message, buffers.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString("base64"))]);
+  });
+  return one;
+}
+async function drop({ name, data, size }) {
+  try {
+    const plan = readPlan(Buffer.from(data, "base64"), name);
+    kernel = listened((await planKernel(page.header, page.columns, plan, size)).kernel);
+    sent.push([{ notes: plan.notes, live: { ...kernel.sim.engine.live, tables: [] } }, []]);
+  } catch (error) {
+    if (error.name !== "InputError") throw error;
+    sent.push([{ error: error.message }, []]);
+  }
+}
 /** @type {(tables: object) => Record<string, string>} */
 const hashes = (tables) =>
   Object.fromEntries(Object.values(tables).map((table) => [table.name, createHash("sha256").update(table.bytes()).digest("hex")]));
 async function take(message) {
   if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
+  else if (message.type === "drop") await drop(message);
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
   else kernel.send(message);
 }

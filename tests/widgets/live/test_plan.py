@@ -5,14 +5,11 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,8 +22,6 @@ from astranb.net import Fault, Network
 from astranb.net.roce import Roce
 from astranb.widgets.feed import Columns, feed_of
 from astranb.widgets.live import live
-from astranb.widgets.live.cacheline import tables
-from astranb.widgets.page import packed
 from astranb.widgets.session import session_of
 from tests.collectives.formats.test_mscclpp import (
     BROKEN,
@@ -42,84 +37,69 @@ from tests.collectives.formats.test_mscclpp import (
     put_over_ports,
     values,
 )
-from tests.widgets.live.kernels import HERE, STATIC
-
-TO_THE_END = [{"type": "event", "n": 10**9}]
-
+from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel
 
 class PlanPage:
     """A page of a machine, in Node, on which plans are dropped."""
 
-    def __init__(self, process: subprocess.Popen[str], infra: str, options: dict[str, Any]) -> None:
-        self._process, self.infra, self.options = process, infra, options
+    def __init__(self, page: NodeKernel, infra: str, options: dict[str, Any]) -> None:
+        self._page, self.infra, self.options = page, infra, options
 
-    def drop(self, file: Path, size: int, messages: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-        """Lower the plan of a file, and send messages to its kernel."""
+    def drop(self, file: Path, size: int) -> dict[str, Any]:
+        """Run the plan of a file: then the kernel is that of the plan."""
         data = base64.b64encode(file.read_bytes()).decode()
-        request = {"plan": data, "name": str(file), "size": size, "messages": messages or []}
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        assert "thrown" not in found, found["thrown"]
+        ((found, _),) = self._page.send({"type": "drop", "name": str(file), "data": data, "size": size})
         return found
 
     def python(self, file: Path, size: int) -> tuple[anb.Simulation | None, list[str], str]:
         """What Python makes of the plan: a simulation and notes, or an error."""
         try:
             plan = read_algorithm(file)
-            sim = anb.Simulation(
-                self.infra, Collective.of(plan.collective or "custom", size, plan), **self.options
-            )
+            work = Collective.of(plan.collective or "custom", size, plan)
+            sim = anb.Simulation(self.infra, work, **self.options)
         except InputError as error:
             return None, [], str(error)
         return sim, plan.notes, ""
 
     def check(self, file: Path, size: int, *, run: bool = True) -> dict[str, Any]:
-        """Compare both sides: errors, notes, tables at the start, counts at the end."""
+        """Compare both sides: errors, notes, what the page is given, and the run to its end."""
         sim, notes, error = self.python(file, size)
-        found = self.drop(file, size, TO_THE_END if run else [])
+        found = self.drop(file, size)
         assert found.get("error", "") == error
         if sim is None:
             return found
         assert found["notes"] == notes
-        mine = tables(sim.engine)
-        assert [table["name"] for table in found["tables"]] == list(mine)
-        for table in found["tables"]:
-            same_table(table, mine[table["name"]])
-        if run:
-            sim.run()
-            assert found["sent"][-1]["counts"] == sim.engine.counts()
+        assert differing(sim, self._page) == []
+        if not run:
+            return found
+        same_description(found["live"], sim)
+        python = PythonKernel(sim)
+        scenes = [kernel.send({"type": "ready"})[0] for kernel in (python, self._page)]
+        assert scenes[0] == scenes[1]
+        for message in ({"type": "event", "n": 1000}, {"type": "event", "n": 10**9}):
+            python.send(message)
+            self._page.send(message)
+            assert differing(sim, self._page) == []
+        assert self._page.ask("hash")["hash"] == sim.state_hash()
         return found
 
 
-def same_table(page: dict[str, Any], table: Any) -> None:
-    """Compare a table field by field, so that a difference is named."""
-    rows = np.ascontiguousarray(table).view(np.ndarray)
-    there = base64.b64decode(page["data"]) or bytes(page["rows"] * rows.itemsize)
-    found = np.frombuffer(there, rows.dtype)
-    assert len(found) == len(rows) == page["rows"], page["name"]
-    for field in rows.dtype.names or [...]:
-        different = np.flatnonzero(found[field] != rows[field])[:5]
-        assert not len(different), (page["name"], field, different, found[field][different], rows[field][different])
+def same_description(page: dict[str, Any], sim: anb.Simulation) -> None:
+    """Compare what a page knows of a plan with what Python would give it."""
+    mine = json.loads(json.dumps(live(feed_of(session_of(sim)), Columns())))
+    assert page["about"].keys() == mine["about"].keys()
+    for name, value in mine["about"].items():
+        assert page["about"][name] == value, name
+    for name in ("title", "questions", "units", "inputs"):
+        assert page[name] == mine[name], name
 
 
 @contextmanager
 def plan_page(infra: str, **options: Any) -> Iterator[PlanPage]:
     """Open the page of a machine, which shows a run of its own."""
     sim = anb.Simulation(infra, anb.collectives.all_reduce("8 KiB", "ring"), **options)
-    columns = Columns()
-    header = {"live": live(feed_of(session_of(sim)), columns), **columns.placed()}
-    with TemporaryDirectory() as folder:
-        page = Path(folder, "page.txt")
-        page.write_text(packed(header))
-        command = ["node", str(HERE / "plan_node.mjs"), str(STATIC), str(page)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            try:
-                yield PlanPage(process, infra, options)
-            finally:
-                process.kill()
+    with page_kernel(sim) as page:
+        yield PlanPage(page, infra, options)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 // An algorithm from a file, listed block by block: counterpart of collectives/formats/plan.py.
 
 import { InputError } from "./errors.js";
+import { COLLECTIVES } from "./plan_collectives.js";
 import { execute } from "./plan_order.js";
 import { Program } from "./plan_program.js";
 import { repr } from "./text.js";
@@ -28,14 +29,6 @@ const COPIES_ITS_INPUT = ["all_gather", "all_to_all", "broadcast", "gather", "sc
 const SHARED = "shared"; // a buffer that is both input and output, until `settle` separates them
 /** @type {Record<string, string>} */
 const LETTERS = { i: "input", o: "output", s: "scratch", p: "packets" };
-const CHAINED = 8; // chunks of a broadcast or reduction
-
-/** Chunks of input and output of each collective on so many ranks. @type {Record<string, (ranks: number) => [number, number]>} */
-export const COLLECTIVES = {
-  all_reduce: (n) => [n, n], all_gather: (n) => [1, n], reduce_scatter: (n) => [n, 1], all_to_all: (n) => [n, n],
-  broadcast: () => [CHAINED, CHAINED], reduce: () => [CHAINED, CHAINED], gather: (n) => [1, n], scatter: (n) => [n, 1],
-  send_recv: () => [1, 1], barrier: () => [1, 1], dispatch: (n) => [n, n], combine: (n) => [n, n], custom: (n) => [n, n],
-};
 
 /** @param {number} a @param {number} b @returns {number} */
 export const gcd = (a, b) => (b ? gcd(b, a % b) : a);
@@ -251,7 +244,7 @@ export class Plan {
     }
     const own = { parts: 1, inputs: this.inputs, outputs: this.outputs };
     if (kind === "custom") return own;
-    const [inputs, outputs] = COLLECTIVES[kind](ranks);
+    const [inputs, outputs] = COLLECTIVES[kind].chunks(ranks);
     const parts = Math.floor(this.inputs / inputs);
     if (this.inputs % inputs === 0 && parts && this.outputs === parts * outputs) return { parts, inputs, outputs };
     if (this.inputs === this.outputs && ["all_reduce", "broadcast", "reduce"].includes(kind)) return own;

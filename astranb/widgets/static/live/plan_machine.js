@@ -18,7 +18,7 @@ import { allocate, createTables, fill } from "./tables.js";
 /**
  * What widgets/live/plan_machine.py writes.
  * @typedef {{
- *   title: string, per_node: number, rdma: boolean, gpus: PlanGpus, exact: PlanGpus | null, coalesce: number, launch_ps: Alike, late_ps: Alike,
+ *   title: string, per_node: number, rdma: boolean, gpus: PlanGpus, exact: PlanGpus | null, coalesce: number, launch_ps: Alike,
  *   fault_ps: number[], slow_faults: boolean, proxy_ps: number, proxied: number[], failed: string[], cut_off: number[],
  * }} Described
  */
@@ -42,7 +42,7 @@ export function machineOf(live, columns) {
   const layouts = live.tables.filter(({ name }) => BASE.has(name));
   const base = createTables(allocate(layouts), layouts);
   for (const { name, parts, data } of layouts) fill(base[name], parts, columns[data]);
-  const { nodes, gpus } = live.about;
+  const { nodes, gpus, late_ps } = live.about;
   const described = /** @type {Described} */ (live.about.machine);
   const proxied = new Set(described.proxied);
   /** @param {Alike} values */
@@ -51,7 +51,7 @@ export function machineOf(live, columns) {
     base, nodes, gpus, ranks: gpus.length, links: base.recorder.at.links(0), lineBytes: base.gpus.column("line_bytes").reduce((least, one) => Math.min(least, one)),
     title: described.title, failed: described.failed, cut_off: described.cut_off, coalesce: described.coalesce,
     joined: { perNode: described.per_node, rdma: described.rdma },
-    launch_ps: each(described.launch_ps), late_ps: each(described.late_ps), fault_ps: described.fault_ps, slowFaults: described.slow_faults,
+    launch_ps: each(described.launch_ps), late_ps: each(late_ps.length ? late_ps : [0]), fault_ps: described.fault_ps, slowFaults: described.slow_faults,
     latency_ps: (link) => base.links.at.latency_ps(link) - (proxied.has(link) ? described.proxy_ps : 0),
     presets(exact) {
       const { kinds, of_rank } = (exact && described.exact) || described.gpus;

@@ -2,7 +2,9 @@
 // A plan on the machine of a page: from the bytes of a file to what a page's kernel is made of.
 
 import { InputError } from "./errors.js";
+import { createKernel } from "./kernel.js";
 import { gcd, lcm } from "./plan.js";
+import { describe } from "./plan_about.js";
 import { build } from "./plan_build.js";
 import { lower } from "./plan_lower.js";
 import { machineOf } from "./plan_machine.js";
@@ -10,8 +12,7 @@ import { Program } from "./plan_program.js";
 import { formatBytes } from "./units.js";
 
 /** @import { Chunk, Plan } from "./plan.js" */
-/** @import { PlanGpu, PlanMachine } from "./plan_machine.js" */
-/** @import { Layout, Live } from "./types" */
+/** @import { Layout, Live, PageKernel } from "./types" */
 
 const MOST_PIECES = 1 << 10;
 const LINE_BYTES = 128;
@@ -85,14 +86,29 @@ function cutsOf(plan, bytes) {
 }
 
 /**
- * The kernel's inputs for a plan on the machine of a page.
+ * The kernel of a plan on the machine of a page.
  * @param {{ live: Live }} header of the page
  * @param {DataView[]} columns of the page
  * @param {Plan} plan
  * @param {number} size bytes of the larger buffer of a rank
- * @returns {{ header: { live: Live }, columns: DataView[] }}
+ * @returns {Promise<{ kernel: PageKernel, columns: DataView[] }>}
  */
-export function planned({ live }, columns, plan, size) {
+export async function planKernel(header, columns, plan, size) {
+  const own = planned(header, columns, plan, size);
+  const kernel = await createKernel(own, own.columns);
+  own.live.inputs = kernel.sim.engine.digest();
+  return { kernel, columns: own.columns };
+}
+
+/**
+ * What a page of a plan is given.
+ * @param {{ live: Live }} header of the page
+ * @param {DataView[]} columns of the page
+ * @param {Plan} plan
+ * @param {number} size bytes of the larger buffer of a rank
+ * @returns {{ live: Live, columns: DataView[] }}
+ */
+function planned({ live }, columns, plan, size) {
   const collective = checked(plan, size);
   const machine = machineOf(live, columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength)));
   const title = titleOf(plan, collective);
@@ -126,5 +142,6 @@ export function planned({ live }, columns, plan, size) {
     const bytes = tables[layout.name].bytes().slice();
     return { ...layout, parts: [[0, bytes.length]], data: found.push(new DataView(bytes.buffer)) - 1 };
   });
-  return { header: { live: { ...live, wasm: 0, tables: sent, about: live.about } }, columns: found };
+  const run = { plan, collective, size, title, program, lowered, tables };
+  return { live: { ...live, ...describe(live, run), wasm: 0, tables: sent }, columns: found };
 }
