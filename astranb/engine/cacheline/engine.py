@@ -35,6 +35,7 @@ from .critical_path import LinePath, search
 from .edits import apply_edit, parameters, read_edit, switch_recording
 from .faults import LAST_PS
 from .inspection import Inspector, numbers
+from .lines import entrance_of
 from .loop import RAW
 from .lost_time import LOSSES
 from .lost_time import lost_time as lost_columns
@@ -341,7 +342,7 @@ class CacheLineEngine(CacheLineState):
         machine = self.machine
         if kind == t.HOP:
             on_fabric = machine.requests["leg"][arg] == t.ON_FABRIC
-            return int(machine.requests["link"][arg]) if on_fabric else -1
+            return entrance_of(machine, arg) if on_fabric else -1
         if kind == t.WIRE:
             return arg
         if kind == t.FAULT:

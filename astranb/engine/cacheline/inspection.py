@@ -17,7 +17,7 @@ from .edits import lanes_of
 from .ethernet import describe_event, link_rows
 from .faults import is_down, queued_ps, waiting_at
 from .groups import rows_of_group
-from .lines import describe_line, utilisation
+from .lines import describe_line, entrance_of, utilisation
 from .machine import CacheLineMachine, busy_until
 from .paths import SUMMED, TABLES, MachinePart, block_name, block_path, resolve, sm_path
 from .recent_events import recent_events
@@ -88,8 +88,10 @@ class Inspector:
         request = machine.requests[number]
         what = self.request_text(number)
         if kind == t.HOP:
-            on_chip = request.leg == t.ON_CHIP
-            return f"{'the mesh' if on_chip else fabric.name(int(request.link))}: {what}"
+            if request.leg == t.ON_CHIP:
+                return f"the mesh: {what}"
+            link = entrance_of(machine, number)
+            return f"{fabric.name(link) if link >= 0 else 'held back by the rate of its flow'}: {what}"
         if kind == t.SWITCH:
             return f"in a switch: {what}"
         if kind == t.L2:

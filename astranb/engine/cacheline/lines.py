@@ -15,11 +15,11 @@ from astranb.gpu import tables as t
 from astranb.gpu.wire import least_wire_ps, wire_size
 from astranb.net.port import CLASSES
 
-from .machine import busy_until
+from .machine import CacheLineMachine, busy_until
 from .paths import block_path, gpu_path, link_name
 from .state import CacheLineState
 
-__all__ = ["Lines", "Spot", "describe_line", "utilisation"]
+__all__ = ["Lines", "Spot", "describe_line", "entrance_of", "utilisation"]
 
 _OF_REQUESTS = (t.HOP, t.L2, t.HBM, t.RETURN, t.SWITCH)
 
@@ -224,6 +224,16 @@ class Lines:
             name = str(engine.fabric.graph.name(node)) if node >= 0 else gpu
             return Spot("switch", name, f"in {name}: {missing} answers of other GPUs are missing")
         return Spot("held", gpu, f"held back at GPU{row.gpu} by the rate of its flow")
+
+
+def entrance_of(machine: CacheLineMachine, request: int) -> int:
+    """The link in whose queue a request waits, else the one that it is on; -1 where it is at none."""
+    row = machine.requests[request]
+    if machine.clock[0].managed and row.route >= 0 and row.hop < machine.routes[int(row.route)].last:
+        link = int(machine.route_links[int(row.hop)])
+        if any(request in machine.waiting(link * CLASSES + number) for number in range(CLASSES)):
+            return link
+    return int(row.link)
 
 
 def utilisation(engine: CacheLineState, links: Sequence[int] | np.ndarray) -> float:

@@ -17,9 +17,9 @@ def lines(engine: CacheLineEngine) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``places``: part of the text (-1: not known) and line, in ascending order; ``sequences``: numbers of
-        places, those of the operations of a thread block one after another; ``blocks``: of each thread block
-        the number of its sequence. Many thread blocks have the same one.
+        ``parts``: the name of each part of the text; ``places``: part (-1: not known) and line, in ascending
+        order; ``sequences``: numbers of places, those of the operations of a thread block one after another;
+        ``blocks``: of each thread block the number of its sequence. Many thread blocks have the same one.
     """
     source, blocks = engine.program.source, engine.machine.blocks
     unknown = np.full(len(engine.machine.ops), -1)
@@ -31,4 +31,10 @@ def lines(engine: CacheLineEngine) -> dict[str, Any]:
         sequences.setdefault(tuple(of[first:last].tolist()), len(sequences))
         for first, last in zip(blocks["first_op"].tolist(), blocks["last_op"].tolist(), strict=True)
     ]
-    return {"places": places.tolist(), "sequences": [list(one) for one in sequences], "blocks": numbers}
+    parts = [part.name for part in source.parts]
+    return {
+        "parts": parts,
+        "places": places.tolist(),
+        "sequences": [list(one) for one in sequences],
+        "blocks": numbers,
+    }

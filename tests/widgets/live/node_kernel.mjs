@@ -3,7 +3,7 @@
 // page's other work between. Answered here: "tables", with a hash of each table, and "drop", after which the kernel is
 // that of a plan on the machine of the page.
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
@@ -15,7 +15,8 @@ const { planKernel } = await module("live/plan_run");
 const { readPlan } = await module("live/plan_read");
 const page = await read(readFileSync(file, "utf-8"));
 let sent = [];
-let kernel = listened(await createKernel(page.header, page.columns));
+let { columns } = page;
+let kernel = listened(await createKernel(page.header, columns));
 function listened(one) {
   one.listen((message, buffers) => {
     sent.push([message, buffers.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString("base64"))]);
@@ -25,7 +26,8 @@ function listened(one) {
 async function drop({ name, data, size }) {
   try {
     const plan = readPlan(Buffer.from(data, "base64"), name);
-    kernel = listened((await planKernel(page.header, page.columns, plan, size)).kernel);
+    const opened = await planKernel(page.header, page.columns, plan, size);
+    [kernel, columns] = [listened(opened.kernel), opened.columns];
     sent.push([{ notes: plan.notes, live: { ...kernel.sim.engine.live, tables: [] } }, []]);
   } catch (error) {
     if (error.name !== "InputError") throw error;
@@ -35,8 +37,31 @@ async function drop({ name, data, size }) {
 /** @type {(tables: object) => Record<string, string>} */
 const hashes = (tables) =>
   Object.fromEntries(Object.values(tables).map((table) => [table.name, createHash("sha256").update(table.bytes()).digest("hex")]));
+// What the page's own controls do, without their buttons.
+const { createModel } = await module("model");
+const { enterState, stateOf } = await module("live/shared_state");
+const { fileOf, stateOfFile } = await module("live/saved_file");
+const { linkOf, stateOfLink } = await module("live/state_link");
+const { model } = createModel({ _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, () => {});
+const bytes = () => columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
+const inputs = () => kernel.sim.engine.live.inputs;
+const controls = {
+  save: ({ path }) => writeFileSync(path, Buffer.concat(fileOf(kernel, bytes(), stateOf(kernel, model)))),
+  open: ({ path }) => enterState(kernel, model, stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes()), "opened"),
+  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs()) }, []]),
+  follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs()), "followed"),
+  shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),
+};
+async function control(message) {
+  try {
+    await controls[message.type](message);
+  } catch (error) {
+    sent.push([{ type: "refused", text: error.message }, []]);
+  }
+}
 async function take(message) {
-  if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
+  if (message.type in controls) await control(message);
+  else if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
   else if (message.type === "drop") await drop(message);
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
   else kernel.send(message);

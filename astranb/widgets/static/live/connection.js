@@ -5,7 +5,7 @@ import { COMMANDS } from "./commands.js";
 import { InputError, near } from "./errors.js";
 import { needsPython } from "./needs.js";
 import { PLAYING } from "./session.js";
-import { repr } from "./text.js";
+import { repr, str } from "./text.js";
 
 /** @import { Answers, Feed, Sent } from "./types" */
 
@@ -81,7 +81,7 @@ export class Connection {
     const about = { type: "answer", id: given(content, "id") };
     const options = { ...content.options };
     try {
-      const [meta, buffers] = this._known(String(given(content, "question")))(this._feed, options);
+      const [meta, buffers] = this._known(str(given(content, "question")))(this._feed, options);
       const held = Object.hasOwn(options, "at_ps") ? { at_ps: this._heldPs(options.at_ps) } : {};
       return [{ ...meta, ...about, ...held }, buffers];
     } catch (error) {
@@ -107,7 +107,7 @@ export class Connection {
   _inspection({ path, at_ps = null }) {
     const held = { at_ps: this._heldPs(at_ps) };
     try {
-      return { found: this._session.inspect(String(path), at_ps), ...held };
+      return { found: this._session.inspect(str(path), at_ps), ...held };
     } catch (error) {
       return { error: /** @type {Error} */ (error).message, ...held };
     }

@@ -3,14 +3,13 @@
 
 import { stopping } from "./lines_breakpoints.js";
 import { check } from "./lines_check.js";
-import { concerned } from "./lines_concerned.js";
 import { stateHash } from "./lines_digest.js";
 import { editing } from "./lines_edits.js";
 import { runWhileUp } from "./lines_faults.js";
+import { looking } from "./lines_looking.js";
 import { createRecorder, unrecorded } from "./lines_recorder.js";
 import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
-import { needsPython } from "./needs.js";
 import { REACHED } from "./stops.js";
 
 /** @import { Engine, Live, Machine, Recorder, Tracks } from "./types" */
@@ -55,7 +54,7 @@ function engineOf(live, module, machine, recorder = null) {
   const { phases } = live.about.scene;
   /** @type {Record<string, Tracks>} */
   const tracks = {};
-  /** @type {Omit<Engine, "recorder" | keyof ReturnType<typeof stopping> | keyof ReturnType<typeof editing>>} */
+  /** @type {Omit<Engine, "recorder" | keyof ReturnType<typeof stopping> | keyof ReturnType<typeof editing> | keyof ReturnType<typeof looking>>} */
   const moved = {
     live, tables, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(0, clock.at.now_ps(0), engine.as_of_ps),
@@ -105,16 +104,10 @@ function engineOf(live, module, machine, recorder = null) {
       return last < 0 ? ["", 0, 0] : [phases[last], started_ps(last), ended_ps(last)];
     },
     check: (why) => check(engine, why),
-    concerned: () => concerned(engine),
-    // What other modules do:
-    spot_text: () => needsPython("next_line"),
     unrecorded: (switches) => unrecorded(engine, switches),
-    inspect: () => needsPython("inspect"),
-    narrate: () => "",
-    why: () => needsPython("why"),
   };
   const engine = /** @type {Engine} */ (moved);
-  Object.assign(engine, stopping(engine), editing(engine));
+  Object.assign(engine, stopping(engine), editing(engine), looking(engine));
   engine.recorder = recorder ?? createRecorder(engine);
   return engine;
 }

@@ -2,8 +2,7 @@
 // Effects of pause frames, ECN marks and rate limits, in words and rows: counterpart of engine/cacheline/ethernet.py.
 
 import { fabricOf } from "./fabric.js";
-import { PAUSE, RATE_RELEASE } from "./gpu_numbers.js";
-import { CLASSES } from "./lines_paths.js";
+import { CLASSES, PAUSE, RATE_RELEASE } from "./gpu_numbers.js";
 import { mostOf, rowsWhere, sumOf } from "./rows.js";
 import { commas } from "./text.js";
 import { formatBandwidth, formatTime } from "./units.js";

@@ -3,6 +3,7 @@
 
 import { InputError, near } from "./errors.js";
 import { ends, fabricOf, partition } from "./fabric.js";
+import { CLASSES } from "./gpu_numbers.js";
 import { repr } from "./text.js";
 
 /** @import { Engine, Fabric, Live, MachinePart, Tables } from "./types" */
@@ -19,7 +20,6 @@ export const PARTS = {
 };
 /** The classes of messages at a link, each with a queue of its own, by their numbers. */
 export const BUFFERS = ["requests", "responses", "control_requests", "control_responses"];
-export const CLASSES = BUFFERS.length;
 /** Fields of a link, a port or a buffer that are summed over its lanes. */
 export const SUMMED = new Set([
   "busy_ps", "queued_ps", "messages", "bytes", "bandwidth_Bps", "marked", "pauses", "paused_ps",

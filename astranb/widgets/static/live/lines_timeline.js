@@ -110,7 +110,7 @@ export const timeline = {
     /** @type {[name: string, text: string][]} */
     const facts = [["phase", phasesAt(sim, kind, tracks, track, time_ps).join("; ")]];
     for (const block of blocksOf(past, kind, tracks, track).slice(0, MOST_STEPS)) facts.push(["operation", past.engine.spot_text(block)]);
-    past.engine.why(path).slice(0, MOST_STEPS).forEach(({ text }, k) => facts.push([k ? "waits for" : "is", text]));
+    past.engine.why(path).steps.slice(0, MOST_STEPS).forEach(({ text }, k) => facts.push([k ? "waits for" : "is", text]));
     return [spanOf(path, TRACK_STATES[state], from, to, facts, time_ps), []];
   },
 };

@@ -4,17 +4,17 @@
 
 import { eventsOf } from "./event_queue.js";
 import { fabricOf } from "./fabric.js";
-import { FENCE, HBM, HOP, IN_VAIN, ISSUE, L2, REQUEST_KINDS, RETURN, SWITCH } from "./gpu_numbers.js";
+import { CLASSES, FENCE, HBM, HOP, IN_VAIN, ISSUE, L2, REQUEST_KINDS, RETURN, SWITCH } from "./gpu_numbers.js";
 import { waitingIn } from "./lines_faults.js";
-import { CLASSES, blockPath, gpuPath, linkName } from "./lines_paths.js";
+import { blockPath, gpuPath, linkName } from "./lines_paths.js";
 import { busyUntil } from "./lines_recorder.js";
 import { ascending, longs } from "./longs.js";
-import { rowsWhere } from "./rows.js";
+import { range, rowsWhere } from "./rows.js";
 import { commas, percent } from "./text.js";
 import { formatTime } from "./units.js";
 import { leastWirePs, transferPs, wireSize } from "./wire.js";
 
-/** @import { Engine } from "./types" */
+/** @import { Engine, Tables } from "./types" */
 /**
  * @typedef {object} Spot where a line is
  * @property {string} cause
@@ -213,6 +213,17 @@ export function onLinks({ tables: { requests }, now_ps }, links) {
   const { live, link, arrives_ps } = requests.at;
   const now = now_ps();
   return rowsWhere(requests, (row) => live(row) === 1 && links.has(link(row)) && arrives_ps(row) >= now);
+}
+
+/** The link in whose queue a request waits, else the one that it is on; -1 where it is at none. @param {Tables} tables @param {number} request */
+export function entranceOf(tables, request) {
+  const { clock, requests, route_links: places, routes } = tables;
+  const { route, hop, link } = requests.at;
+  if (clock.at.managed(0) && route(request) >= 0 && hop(request) < routes.at.last(route(request))) {
+    const next = places.at.value(hop(request));
+    if (range(next * CLASSES, CLASSES).some((queue) => waitingIn(tables, queue).includes(request))) return next;
+  }
+  return link(request);
 }
 
 /** The mean part of the time so far for which links were busy; 0 of no link. @param {Engine} engine @param {number[]} links */

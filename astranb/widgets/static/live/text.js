@@ -26,9 +26,9 @@ function quoted(text) {
 /** A power of ten, of two digits at least. @param {number} power */
 const exponentOf = (power) => `${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 
-/** A number as `repr` writes it; one without a fraction as a whole number. @param {number} x */
+/** A number as `repr` writes it; one without a fraction as a whole number, as JSON has it up to 1e21. @param {number} x */
 function number(x) {
-  if (Number.isInteger(x)) return String(BigInt(x));
+  if (Number.isInteger(x)) return Math.abs(x) < 1e21 ? String(BigInt(x)) : String(x);
   const [digits, power] = x.toExponential().split("e");
   return Number(power) < -4 ? `${digits}e${exponentOf(Number(power))}` : String(x);
 }

@@ -32,6 +32,8 @@ export interface Table {
   rows: number;
   size: number;
   address: number;
+  /** Bytes that it may have there. */
+  capacity: number;
   fields: Layout["fields"];
   /** Reads a field of a row: `links.at.free_at_ps(3)`; of a table without fields `at.value(row)`. */
   at: Record<string, (row: number) => number>;
@@ -151,6 +153,15 @@ export interface StaticAnswer {
   buffers: number[];
 }
 
+/** A chain of waits, each step waits for the next one: counterpart of engine/why.py. */
+export interface Why {
+  path: string;
+  now_ps: number;
+  /** Whether the chain comes back to itself: then nobody in it can ever go on. */
+  circle: boolean;
+  steps: { text: string; path: string; since_ps: number }[];
+}
+
 // Stops, breakpoints, edits -----------------------------------------------------------
 
 export interface Breakpoint {
@@ -221,6 +232,8 @@ interface Movable {
   directions(link: string, both: boolean): string[];
   /** Write breakpoints into the machine; the breakpoint of each row. */
   install(points: Breakpoint[]): Breakpoint[];
+  /** Whether a breakpoint that somebody else has made is one. */
+  is_point(point: unknown): boolean;
   /** The row of the breakpoint that stopped the loop. */
   hit(): number;
   /** Time is about to go back; has gone back. */
@@ -249,11 +262,15 @@ interface Inspectable {
   next_operation(block: string): string;
   /** The place of a thread block in its program, in words. */
   spot_text(block: string): string;
-  inspect(path: string): object;
+  inspect(path: string): { kind: string; path: string; title: string };
   narrate(): string;
   concerned(): string;
   /** Why an object waits: the first step is what it does, each further one what the one before waits for. */
-  why(path: string): { text: string }[];
+  why(path: string): Why;
+  /** Paths of objects that are no part of another one, and of the parts of one of these, by their kinds. */
+  objects(): string[];
+  part_kinds: string[];
+  parts(path: string): Record<string, Iterable<string>>;
   /** Name, start and end of the phase that ended last; no name: none has. */
   last_phase(): [name: string, started_ps: number, ended_ps: number];
   /** Of runs by cache lines. */
@@ -289,6 +306,8 @@ export interface Recorder {
   mark(): number;
   since(number: number): Ring;
   bursts_since(number: number): Ring;
+  /** Calls with the flights for which a wire carried bits in a window of time: row, from when to when. */
+  carried(start_ps: number, end_ps: number, visit: (row: number, start_ps: number, end_ps: number) => void): void;
   /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
   activity(strip: string): Float64Array[];
   /** Busy fractions of groups of links by bin, on average over each group. */
