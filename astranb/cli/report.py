@@ -48,7 +48,11 @@ def write_files(subject: Subject) -> None:
         from astranb.widgets.files import files_of
 
         files = files_of(sim)
-        if args.html:
+        if args.live:  # it simulates what has been simulated here once more
+            start = sim.fork()
+            start.reset()
+            start.to_html(args.html, live=True)
+        elif args.html:
             files.to_html(args.html)
         if args.svg:
             files.to_svg(args.svg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from astranb.core.errors import InputError
 from astranb.explore.options.inputs import ensemble_of, search_of, simulation_of
 from astranb.explore.options.run_options import add_options
 
@@ -41,6 +42,8 @@ def _run(args: argparse.Namespace) -> Report:
     if args.runs:
         several = ensemble_of(args)
         return Report(several.document(), [str(several)])
+    if args.live and not args.html:
+        raise InputError("--live needs --html", where="run", hint="name the page: --html FILE --live")
     subject = simulation_of(args, record=records(args), inspected=inspects(args))
     subject.run()
     write_files(subject)

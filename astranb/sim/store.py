@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["Savable", "load", "save"]
+__all__ = ["Savable", "document_of", "load", "save"]
 
 _FORMAT: Final = "astranb simulation 16"
 _WHAT, _HINT = "a saved simulation", "save one with sim.save(path)"
@@ -47,6 +47,12 @@ class Savable(NamedTuple):
 
 def save(what: Savable, path: Path) -> None:
     """Write a simulation to exactly this path, whole or not at all."""
+    document, tables = document_of(what)
+    write_tables(path, {**tables, "inputs": np.frombuffer(json.dumps(document).encode(), np.uint8)})
+
+
+def document_of(what: Savable) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give what is saved of a simulation: a document for JSON, and arrays by name."""
     driver = what.driver
     engine = driver.engine
     inputs, tables = engine.saved()
@@ -72,7 +78,7 @@ def save(what: Savable, path: Path) -> None:
     }
     if is_rerouted(driver.edits):
         document |= {"events": driver.events, "hash": engine.digest()}
-    write_tables(path, {**tables, "inputs": np.frombuffer(json.dumps(document).encode(), np.uint8)})
+    return document, tables
 
 
 def load(path: Path) -> Savable:

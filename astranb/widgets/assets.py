@@ -12,6 +12,8 @@ __all__ = [
     "ENTRY",
     "JUDGED_MODULES",
     "JUDGED_PLAYER",
+    "LIVE_MODULES",
+    "LIVE_PLAYER",
     "MODULES",
     "PAIR",
     "PANELS",
@@ -32,12 +34,13 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "counted", "editor", "judged", "loader", "offline", "packed", "pair", "recorded", "replayed",
-        "reported", "runs", "schedule", "study", "trace_graph", "traced", "tree_page", "workbench",
+        "counted", "editor", "judged", "live_page", "loader", "model", "offline", "packed", "pair",
+        "recorded", "replayed", "reported", "runs", "schedule", "study", "trace_graph", "traced", "tree_page",
+        "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\.\.?/(\w+)\.js";\n', re.MULTILINE)
 
 
 def _joined(*names: str) -> str:
@@ -72,8 +75,11 @@ RECORDED = _joined("loader", "recorded")
 EDITOR = _joined("theme", "format", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
-PLAYER = _joined("messages", "format", "packed", "replayed", "offline")
+PLAYER = _joined("messages", "format", "packed", "model", "replayed", "offline")
 """What plays a page without a kernel."""
+
+LIVE_PLAYER = _joined("loader", "packed", "model", "live_page")
+"""What opens a page that simulates."""
 
 STUDY_PLAYER = _joined("packed", "reported")
 """What shows a sweep in such a page."""
@@ -117,6 +123,12 @@ COUNTED_MODULES = _needed("statistics")
 """Those of a page of statistics."""
 JUDGED_MODULES = _needed("quality")
 """Those of a page about models of a corpus."""
+
+
+LIVE_MODULES = {
+    f"live/{file.stem}": file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))
+}
+"""Text by name of the modules of a live page's kernel, which import some of `MODULES`."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

@@ -13,6 +13,7 @@ from astranb.core.units import time_ps
 from astranb.sim import Simulation
 
 from .feed import AnyFeed, feed_of
+from .live_page import live_page
 from .page import page
 from .pictures import picture_of
 from .session import session_of
@@ -158,19 +159,23 @@ class Files:
                 write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
         return path
 
-    def to_html(self, path: str | Path, *, most: int = 100_000) -> Path:
-        """Write one file that plays the run up to now in any browser, without a network.
+    def to_html(self, path: str | Path, *, live: bool = False, most: int = 100_000) -> Path:
+        """Write one file that plays the run up to now, or simulates it, in any browser, without a network.
 
-        Views and controls are those of the widget; what needs a kernel is labelled so. Names from
+        Views and controls are those of the widget; what needs Python is labelled so. Names from
         files are shown as text, and a policy in the page lets it load nothing.
 
         Parameters
         ----------
         path : str or Path
             Written whole or not at all.
+        live : bool
+            Whether the page simulates: it opens at the present moment and can step, go on, go back and
+            change the run, with the same results as here. Otherwise it plays what was recorded.
         most : int
             Most flights of lines (about 12 bytes each) in the file; of more, every n-th is taken. Most
-            operations (about 20 bytes each): those of the first ranks. The page reports it.
+            operations (about 20 bytes each): those of the first ranks. The page reports it. A page that
+            simulates holds none of them.
 
         Returns
         -------
@@ -180,7 +185,8 @@ class Files:
         Raises
         ------
         InputError
-            Nothing was recorded, or the file cannot be written.
+            Nothing was recorded to play, the machine takes more memory than a page has, or the file
+            cannot be written.
 
         Examples
         --------
@@ -191,11 +197,17 @@ class Files:
         >>> workbench.to_end()
         >>> workbench.to_html(tempfile.mkdtemp() + "/run.html").stat().st_size < 1_000_000
         True
+        >>> workbench.to_html(tempfile.mkdtemp() + "/live.html", live=True).stat().st_size < 1_500_000
+        True
         """
         if most < 1:
             raise InputError(f"most must be at least 1, got {most}", where="to_html")
         panels, selection = self._shown()
-        text = page(feed_of(self.feed.session), most=most, panels=panels, selection=selection)
+        feed = feed_of(self.feed.session)
+        if live:
+            text = live_page(feed, panels=panels, selection=selection)
+        else:
+            text = page(feed, most=most, panels=panels, selection=selection)
         return _write(path, text.encode())
 
 

@@ -11,9 +11,9 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 
 from .assets import TRACE_GRAPH, TRACE_GRAPH_MODULES, TRACE_GRAPH_PLAYER
+from .feed import Columns
 from .feed.modules import ModuleAnswers, facts_of, shown_text, tree_message
 from .page import wrapped
-from .recording import Columns
 
 __all__ = ["write_graph"]
 

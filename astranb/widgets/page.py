@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from html import escape
 from typing import Any
@@ -22,22 +22,21 @@ from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 
 from .assets import ENTRY, MODULES, PLAYER, STYLES
-from .feed import Answer, AnyFeed, Feed, Options
+from .feed import AnyFeed, Columns, answers
 from .pictures import picture_of
-from .recording import Columns, record
-from .session import background_of
+from .recording import record
 from .views import always, answers_of, offline_questions
 
 __all__ = ["VARIABLES", "answers", "packed", "page", "wrapped"]
 
-_QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
+_QUICK_EVENTS = 5_000_000  # inspections of their past take some seconds
 _MOST_OBJECTS = 300  # some ms each
 _MOST_EARLIER = 320  # inspections of the main objects before the end
 _MOST_MOMENTS = 24
 _MOST_INSPECTED_BYTES = 4_000_000
-_MOST_ANSWER_BYTES = 4_000_000
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:"
+    "default-src 'none'; script-src 'unsafe-inline' blob:{wasm}; "
+    "style-src 'unsafe-inline'; img-src data: blob:"
 )
 _STATUS = "a recording: it plays and steps through what was simulated; more needs the kernel"
 
@@ -96,7 +95,15 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
     )
 
 
-def wrapped(header: dict[str, Any], *, title: str, still: str, caption: str, player: str) -> str:
+def wrapped(
+    header: dict[str, Any],
+    *,
+    title: str,
+    still: str,
+    caption: str,
+    player: str,
+    simulates: bool = False,
+) -> str:
     """Write a page around what a kernel would send.
 
     Parameters
@@ -108,9 +115,11 @@ def wrapped(header: dict[str, Any], *, title: str, still: str, caption: str, pla
         Markup for browsers that run no scripts.
     player : str
         A module with ``openPage(host, text)``.
+    simulates : bool
+        Whether the page may run WebAssembly that it holds.
     """
     return _PAGE.format(
-        policy=escape(_POLICY),
+        policy=escape(_POLICY.format(wasm=" 'wasm-unsafe-eval'" if simulates else "")),
         title=escape(title),
         styles=STYLES,
         page_styles=_page_styles(),
@@ -150,35 +159,6 @@ def _inspections(feed: AnyFeed, paths: Sequence[str], oldest_ps: int) -> dict[st
         found.setdefault(path, []).append((sim.now_ps, now))
         room -= len(json.dumps(now))
         queue += [child["path"] for child in now["children"]]
-    return found
-
-
-def answers(
-    feed: Feed,
-    columns: Columns,
-    known: Mapping[str, Answer],
-    questions: Mapping[str, Sequence[Options]],
-    unchanging: Collection[str] = (),
-) -> list[dict[str, Any]]:
-    """Answers to what views ask; without one the page shows that it needs a kernel.
-
-    ``questions`` holds the options with which each is asked; the answers of the ``unchanging`` ones do
-    not depend on time.
-    """
-    found = []
-    for question, several in questions.items():
-        for options in several if question in known else ():
-            try:
-                meta, buffers = known[question](feed, dict(options))
-                if meta.get("working") and feed.sim.events <= _QUICK_EVENTS:  # a page cannot ask again
-                    background_of(feed.session).finish()
-                    meta, buffers = known[question](feed, dict(options))
-            except (AstranbError, IndexError):
-                continue  # there is no such rank, or nothing to report
-            size = len(json.dumps(meta)) + sum(map(len, buffers))
-            if not meta.get("working") and size <= _MOST_ANSWER_BYTES:
-                about = {"question": question, "options": options, "always": question in unchanging}
-                found.append({**about, **columns.message((meta, buffers))})
     return found
 
 

@@ -15,42 +15,17 @@ from astranb.engine.cacheline import FLIGHT_KINDS
 from astranb.engine.operations.about import KINDS, STATES, About
 from astranb.engine.operations.footprint import fullest_rank
 
-from .feed import AnyFeed, LineFeed, Message, OperationFeed, pack
+from .feed import AnyFeed, Columns, LineFeed, OperationFeed, pack
 from .views import answers_of
 from .views.footprint import axes
 from .views.graph import laid_out
 from .views.ranks import KINDS as KINDS_OF_TRACKS
 from .views.ranks import index_of
 
-__all__ = ["Columns", "PlayedRecording", "record"]
+__all__ = ["PlayedRecording", "record"]
 
 _NEVER = 9e15  # ps: a number that the page compares with
 _MOST_LOOKED_INTO = 300  # operations
-
-
-class Columns:
-    """Buffers, and by what numbers the header names them."""
-
-    def __init__(self) -> None:
-        self.buffers: list[bytes] = []
-
-    def add(self, *buffers: bytes) -> list[int]:
-        """Take buffers; gives their numbers."""
-        first = len(self.buffers)
-        self.buffers += buffers
-        return list(range(first, len(self.buffers)))
-
-    def message(self, message: Message) -> dict[str, Any]:
-        """Take a message."""
-        return {"message": message[0], "buffers": self.add(*message[1])}
-
-    def placed(self) -> dict[str, Any]:
-        """The place of each buffer, for the header, and the buffers."""
-        places, start = [], 0
-        for buffer in self.buffers:
-            places.append((start, len(buffer)))
-            start += -(-len(buffer) // 8) * 8
-        return {"places": places, "buffers": self.buffers}
 
 
 class PlayedRecording(NamedTuple):

@@ -14,9 +14,8 @@ from astranb.explore.sweeps.result import SweepResult
 from astranb.explore.sweeps.sensitivity import AxisEffect
 
 from .assets import STUDY, STUDY_MODULES, STUDY_PLAYER
-from .feed import unpack
+from .feed import Columns, unpack
 from .page import wrapped
-from .recording import Columns
 from .study_message import PointDetails, effects_of, study_message
 
 __all__ = ["write_study"]

@@ -14,9 +14,8 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 
 from .assets import RECORDED_MODULES, TRACED_PLAYER
-from .feed import TraceFeed, pack
+from .feed import Columns, TraceFeed, pack
 from .page import wrapped
-from .recording import Columns
 from .views.recorded import names_of, rows
 
 __all__ = ["write_trace_timeline"]

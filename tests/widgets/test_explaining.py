@@ -9,8 +9,8 @@ import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline import CAUSES
 from astranb.sim import ObjectView, Replay
+from astranb.widgets.feed import Columns
 from astranb.widgets.page import answers
-from astranb.widgets.recording import Columns
 from astranb.widgets.views import answers_of, offline_questions
 
 

@@ -489,6 +489,7 @@ _GROUPS: Final = (
             _flag("--explain", "explain where the time went", {**_ALL, LAYERS: _MESSAGES}),
             _file("--save", "save the finished simulation", _ALL),
             _file("--html", "write a page that replays the run offline", _ALL),
+            _flag("--live", "let the page of --html simulate, from the start on, without Python", _ALL),
             _file(
                 "--svg", "draw the topology with its link utilisation, or the timeline of a workload", _ALL
             ),

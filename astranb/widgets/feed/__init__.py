@@ -3,6 +3,7 @@
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.widgets.session import Session
 
+from .columns import Columns, answers
 from .feed import VERSION, Feed
 from .lines import LineFeed
 from .messages import COLUMNS, Message, pack, unpack
@@ -16,6 +17,7 @@ __all__ = [
     "VERSION",
     "Answer",
     "AnyFeed",
+    "Columns",
     "Feed",
     "LineFeed",
     "Message",
@@ -23,6 +25,7 @@ __all__ = [
     "Options",
     "TraceFeed",
     "View",
+    "answers",
     "feed_of",
     "pack",
     "unpack",

@@ -6,12 +6,11 @@ from types import ModuleType
 from typing import Any
 
 from astranb.core.wasm import module_of
-from astranb.widgets.feed import AnyFeed
-from astranb.widgets.page import answers
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import AnyFeed, Columns, answers
 from astranb.widgets.views import always, answers_of, offline_questions
 
 from . import cacheline
+from .saved_file import saved_file
 from .tables import sent
 
 __all__ = ["live"]
@@ -46,6 +45,8 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "questions": sorted(answers_of(feed)),
         "answers": _fixed_answers(feed, columns),
         "about": found.about(engine),
+        "inputs": engine.digest(),
+        "saved": saved_file(driver, found.tables(engine), columns),
     }
 
 

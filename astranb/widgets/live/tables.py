@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.widgets.recording import Columns
+from astranb.widgets.feed import Columns
 
 __all__ = ["layout", "sent"]
 

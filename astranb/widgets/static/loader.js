@@ -1,7 +1,7 @@
 // @ts-check
 // Imports the modules of the views from their text: a notebook has no address to load them from.
 
-const IMPORT = /(?<=^(?:import|export) [^;]*? from )"\.\/(\w+)\.js"/gm;
+const IMPORT = /(?<=^(?:import|export) [^;]*? from )"(\.\.?)\/(\w+)\.js"/gm;
 
 /**
  * Import a module by its name, and before it those that it imports.
@@ -20,7 +20,8 @@ export async function load(sources, name) {
     }
     if (!Object.hasOwn(sources, module)) throw new Error(`no module ${module}.js`);
     urls.set(module, "");
-    const text = sources[module].replace(IMPORT, (_, imported) => JSON.stringify(address(imported)));
+    const folder = module.slice(0, module.lastIndexOf("/") + 1);
+    const text = sources[module].replace(IMPORT, (_, from, imported) => JSON.stringify(address((from === "." ? folder : "") + imported)));
     const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
     urls.set(module, url);
     return url;

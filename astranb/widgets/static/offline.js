@@ -3,10 +3,11 @@
 // The page that `Workbench.to_html` writes holds this file, and a recording for it (_html.py).
 
 import { pack, unpack } from "./messages.js";
+import { createModel } from "./model.js";
 import { followTheme, read } from "./packed.js";
 import { createReplayed } from "./replayed.js";
 
-/** @import { Model, Options, Recording, Replayed, Traits, ToKernel } from "./types" */
+/** @import { Model, Options, Recording, Replayed, ToKernel } from "./types" */
 
 /** @type {Record<string, number>} */
 const PICOSECONDS = { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 };
@@ -38,10 +39,9 @@ function createFlown({ words, links }, buffers) {
  * @returns {Model}
  */
 export function createRecording(recording, columns) {
-  /** @type {Partial<Traits>} */
-  const values = { _engine: recording.engine, _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels };
-  /** @type {Map<string, Set<(...given: any[]) => void>>} as a model has them */
-  const listeners = new Map();
+  const { model, send } = createModel(
+    { _engine: recording.engine, _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels }, receive,
+  );
   /** @param {number[]} numbers */
   const buffersOf = (numbers) => numbers.map((k) => columns[k]);
   const last = recording.state.message;
@@ -65,12 +65,6 @@ export function createRecording(recording, columns) {
     const named = Object.entries(options).filter(([name]) => name !== "columns");
     return JSON.stringify([question, named.sort(([a], [b]) => (a < b ? -1 : 1))]);
   }
-  /** @param {string} name @param {...unknown} given */
-  function emit(name, ...given) {
-    for (const listener of [...(listeners.get(name) ?? [])]) listener(...given);
-  }
-  /** @param {object} message @param {DataView[]} [buffers] */
-  const send = (message, buffers = []) => emit("msg:custom", message, buffers);
 
   /** How many recorded events have happened at a time. @param {number} time */
   function until(time) {
@@ -227,29 +221,18 @@ export function createRecording(recording, columns) {
     },
   };
 
-  return {
-    get: (name) => /** @type {Traits[typeof name]} */ (values[name]),
-    set(name, value) {
-      if (values[name] === value) return;
-      values[name] = value;
-      emit(`change:${name}`);
-    },
-    save_changes() {},
-    on(name, listener) {
-      listeners.set(name, (listeners.get(name) ?? new Set()).add(listener));
-    },
-    off: (name, listener) => listeners.get(name)?.delete(listener),
-    send(message) {
-      if (Object.hasOwn(received, message.type)) received[message.type](message);
-      else if (!Object.hasOwn(verbs, message.type)) send({ type: "error", text: `“${message.type}” ${NEEDS}.` });
-      else {
-        stop(recording.status);
-        verbs[message.type](Number(message.n ?? 1), message);
-        if (ended()) status = "the recording ends here";
-        show();
-      }
-    },
-  };
+  /** @param {ToKernel} message */
+  function receive(message) {
+    if (Object.hasOwn(received, message.type)) received[message.type](message);
+    else if (!Object.hasOwn(verbs, message.type)) send({ type: "error", text: `“${message.type}” ${NEEDS}.` });
+    else {
+      stop(recording.status);
+      verbs[message.type](Number(message.n ?? 1), message);
+      if (ended()) status = "the recording ends here";
+      show();
+    }
+  }
+  return model;
 }
 
 /** Show the page's recording. @param {HTMLElement} host @param {string} text */

@@ -5,7 +5,7 @@
 import { TIMES } from "./asker.js";
 import { withLinks } from "./edges.js";
 import { Flights } from "./flights.js";
-import { watchKernel } from "./kernel.js";
+import { watchKernel } from "./heartbeat.js";
 import { COLUMNS, unpack } from "./messages.js";
 import { slotOf } from "./panels.js";
 import { timeWindow } from "./window.js";

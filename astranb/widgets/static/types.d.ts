@@ -834,6 +834,14 @@ export interface Recording extends PackedHeader {
   answers: (Recorded<object> & { question: string; options: Options; always: boolean })[];
   workload?: RecordedWorkload;
 }
+/** A page that simulates: what its kernel is given (live/types.d.ts), and its modules beside those of the views. */
+export interface LiveHeader extends PackedHeader {
+  live: import("./live/types").Live;
+  kernel: Record<string, string>;
+  engine: "cacheline" | "operations";
+  /** Where it opens. */
+  state: import("./live/types").SharedState;
+}
 export interface RecordedWorkload {
   /** Columns: `recorded_operations`, `recorded_parents`, and by kind of timeline `recorded_spans`. */
   operations: number[];

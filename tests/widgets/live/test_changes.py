@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 import astranb as anb
 from astranb.net import Pfc, Roce
-from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel
+from tests.widgets.live.both import both
 
 
 def ring(**options: Any) -> anb.Simulation:
@@ -26,61 +24,11 @@ def ethernet() -> anb.Simulation:
     return anb.Simulation("clos:servers=2", anb.collectives.all_reduce("64 KiB", "ring"), network=network)
 
 
-def buffered() -> anb.Simulation:
-    network = anb.Network(buffers=4)
-    return anb.Simulation("ring:gpus=4", anb.collectives.all_to_all("64 KiB"), network=network)
+def buffered(infra: str = "switch:gpus=4") -> anb.Simulation:
+    return anb.Simulation(infra, anb.collectives.all_to_all("64 KiB"), network=anb.Network(buffers=4))
 
 
 RUNS = {"ring": ring, "packets": packets, "ethernet": ethernet, "buffered": buffered}
-
-
-class Both:
-    """Python's kernel and a page's, which must say the same."""
-
-    def __init__(self, sim: anb.Simulation, page: NodeKernel) -> None:
-        self.sim, self.python, self.page = sim, PythonKernel(sim), page
-
-    def ask(self, question: str, **options: Any) -> dict[str, Any]:
-        """Ask both a question; returns the answer."""
-        message = {"type": "ask", "id": 1, "question": question, "options": options}
-        mine, theirs = (self._send(kernel, message, "answer") for kernel in (self.python, self.page))
-        assert theirs == mine, options
-        return mine
-
-    def apply(self, verb: str, **options: Any) -> dict[str, Any]:
-        """Apply a change in both."""
-        found = self.ask("apply", verb=verb, options=options)
-        self.agree()
-        return found
-
-    def go(self, **message: Any) -> dict[str, Any]:
-        """Have both move; returns the last state."""
-        mine, theirs = (self._send(kernel, message, "state") for kernel in (self.python, self.page))
-        for name in ("status", "failed", "counts"):
-            assert theirs[name] == mine[name]
-        self.agree()
-        return mine
-
-    def _send(self, kernel: NodeKernel | PythonKernel, message: dict[str, Any], kind: str) -> dict[str, Any]:
-        """Send a message; returns the last reply of a kind, and has all of them read."""
-        replies = kernel.send(message)
-        for meta, _ in replies:
-            if meta["type"] == "state":
-                kernel.send({"type": "read"})
-        return next(meta for meta, _ in reversed(replies) if meta["type"] == kind)
-
-    def agree(self) -> None:
-        """Check that every table holds the same."""
-        assert differing(self.sim, self.page) == []
-
-
-@contextmanager
-def both(sim: anb.Simulation) -> Iterator[Both]:
-    with page_kernel(sim) as page:
-        found = Both(sim, page)
-        found.python.send({"type": "ready"})
-        page.send({"type": "ready"})
-        yield found
 
 
 def links_of(sim: anb.Simulation) -> list[str]:
@@ -140,3 +88,9 @@ def test_links_that_are_down(make: Any):
         assert not state["failed"]
         run.go(type="back", n=3000)
         run.go(type="to_end")
+
+
+def test_buffers_that_wait_for_each_other():
+    with both(buffered("ring:gpus=4")) as run:
+        state = run.go(type="to_end")
+        assert "links wait for room behind each other" in state["status"]

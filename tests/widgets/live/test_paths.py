@@ -12,10 +12,9 @@ import pytest
 import astranb as anb
 from astranb.core.errors import InputError
 from astranb.engine.cacheline.paths import object_names, part_names, resolve
-from astranb.widgets.feed import feed_of
+from astranb.widgets.feed import Columns, feed_of
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
-from astranb.widgets.recording import Columns
 from astranb.widgets.session import session_of
 from tests.widgets.live.kernels import HERE, STATIC
 from tests.widgets.live.machines import MACHINES

@@ -12,7 +12,7 @@ import { seriesOf, watchable } from "./watch.js";
 const MOST_REPLAYED = 2_000_000; // events of a run whose watches are shown exactly, by a replay
 const MOST_POINTS = 400;
 
-/** @type {Answers} */
+/** @type {Answers<Feed>} */
 export const stops = {
   breaks(feed, options) {
     const { sim, session } = feed;

@@ -6,9 +6,9 @@ import { InputError, near } from "./errors.js";
 import { optional } from "./options.js";
 import { repr, str } from "./text.js";
 
-/** @import { Answers, Sim } from "./types" */
+/** @import { Answers, Feed, Sim } from "./types" */
 
-/** @type {Answers} */
+/** @type {Answers<Feed>} */
 export const changes = {
   parameters({ live, sim }, options) {
     const path = str(optional(options, "path", ""));
@@ -30,7 +30,7 @@ function shown({ engine }, path) {
   if (!path) return { title: "", kind: "", object: [] };
   try {
     const object = engine.parameters(path);
-    const { kind, path: title } = engine.inspect(path);
+    const { kind, path: title } = engine.place(path);
     return { title, kind, object };
   } catch (error) {
     if (!(error instanceof InputError)) throw error;

@@ -24,6 +24,8 @@ export class Feed {
     this.live = session.sim.engine.live;
     /** Of watches, as they were found last. @type {any} */
     this.curves = null;
+    /** The workbench that it feeds. @type {import("./page_workbench.js").PageWorkbench | null} */
+    this.workbench = null;
     this._sequence = 0;
     this._sent = 0; // flights, by number
     this._whole = 0; // up to here every one, or as many as are ever sent

@@ -2,6 +2,7 @@
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
 import { Connection } from "./connection.js";
+import { FORKING } from "./forking.js";
 import { LineFeed } from "./lines_feed.js";
 import { ANSWERS as OF_LINES } from "./lines_answers.js";
 import { createLineEngine } from "./lines_engine.js";
@@ -22,7 +23,7 @@ import { Simulation } from "./simulation.js";
 const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES, feed: LineFeed } };
 
 /** @type {Answers} what every engine's views may ask */
-const OF_ALL = { hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
+const OF_ALL = { ...FORKING, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
 
 /**
  * The kernel of a page.
@@ -45,16 +46,20 @@ export async function createKernel({ live }, columns) {
 export function kernelOf(sim, columns) {
   const { live } = sim.engine;
   const { answers, feed } = ENGINES[live.engine];
-  /** @type {((message: object, buffers: DataView[]) => void)[]} */
-  const listeners = [];
+  /** @type {Set<(message: object, buffers: DataView[]) => void>} */
+  const listeners = new Set();
   const session = new Session(sim);
-  const connection = new Connection(new feed(session), { ...OF_ALL, ...answers }, fixedAnswers(live.answers, columns), (message, buffers) =>
+  const own = new feed(session);
+  const connection = new Connection(own, { ...OF_ALL, ...answers }, fixedAnswers(live.answers, columns), (message, buffers) =>
     listeners.forEach((listener) => listener(message, buffers)),
   );
   return {
-    sim, session,
+    sim, session, feed: own,
     send: (message) => connection.receive(message),
-    listen: (listener) => void listeners.push(listener),
+    listen(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
     rest: () => session.rest(),
   };
 }

@@ -61,6 +61,8 @@ export const editing = (engine) => ({
   },
   /** Carry an edit out: services that have started keep their times. @param {Edit} edit */
   apply: (edit) => apply(edit, engine.tables),
+  /** An object's kind and full path. @param {string} path */
+  place: (path) => resolve(path, engine),
   /** What can be changed of an object, as it is now. @param {string} path */
   parameters: (path) => parameters(resolve(path, engine), engine.tables),
   /** The edit that switches the recording; null: it is as asked for already. @param {boolean} on @returns {Edit | null} */

@@ -45,6 +45,7 @@ export class Session {
     this.failed = false;
     /** At the breakpoint that was hit last, until the simulation moves. @type {Stop | null} */
     this.hit = null;
+    this.bounded = false; // whether it plays up to a time or count
     /** Of the run beside this one, which moves with it. @type {Session | null} */
     this.twin = null;
     this.progress = new Progress(sim);
@@ -88,6 +89,22 @@ export class Session {
   /** Whether it plays as fast as it can. @returns {boolean} */
   get fast_forward() {
     return [this, this.twin].some((one) => Boolean(one?.playing && one.fast));
+  }
+
+  /** Change the status without notifying the views. @param {string} status @param {boolean} failed */
+  set_status(status, failed = false) {
+    [this.status, this.failed] = [status, failed];
+  }
+
+  /** Do something that moves time without notifying the views. @template T @param {() => T} action @returns {T} */
+  silently(action) {
+    const before = this._silent;
+    this._silent = true;
+    try {
+      return action();
+    } finally {
+      this._silent = before;
+    }
   }
 
   /** @param {Stop} stop */
@@ -164,15 +181,9 @@ export class Session {
 
   /** Apply a command at once; what goes wrong is thrown. @param {string} command @param {CommandOptions} options */
   perform(command, options) {
-    const before = this._silent;
-    this._silent = true;
-    try {
-      const outcome = COMMANDS[command](this.sim, options);
-      if (outcome instanceof Stop) this._halt();
-      this.show(outcome instanceof Stop ? outcome.text : (outcome ?? ""));
-    } finally {
-      this._silent = before;
-    }
+    const outcome = this.silently(() => COMMANDS[command](this.sim, options));
+    if (outcome instanceof Stop) this._halt();
+    this.show(outcome instanceof Stop ? outcome.text : (outcome ?? ""));
   }
 
   /**
@@ -244,6 +255,7 @@ export class Session {
     }
     this._halt();
     [this.playing, this.fast] = [true, fast];
+    this.bounded = Math.min(until_ps, count) < FOREVER;
     this.progress.start();
     this.show(fast ? "running" : "playing");
     this._turn += 1;

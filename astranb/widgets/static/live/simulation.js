@@ -245,17 +245,17 @@ export class Simulation {
 
   /** Stop after an event of a kind, of an object, or both. @param {string | null} kind @param {string | null} path */
   break_on(kind, path) {
-    return this._add(this.engine.on_event(kind, path));
+    return this.add_breakpoint(this.engine.on_event(kind, path));
   }
 
   /** Stop when a condition becomes true. @param {string} condition */
   break_when(condition) {
-    return this._add(this.engine.condition(condition));
+    return this.add_breakpoint(this.engine.condition(condition));
   }
 
   /** Stop when everything up to a time has happened. @param {number | string} time */
   break_at(time) {
-    return this._add(atTime(time));
+    return this.add_breakpoint(atTime(time));
   }
 
   get breakpoints() {
@@ -268,7 +268,7 @@ export class Simulation {
   }
 
   /** @param {Breakpoint} point */
-  _add(point) {
+  add_breakpoint(point) {
     this.engine.install([...this._points, point]); // refuses what does not fit
     this._points.push(point);
     return point;

@@ -61,6 +61,10 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
+  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  inputs: string;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
@@ -71,6 +75,34 @@ export interface Live {
   answers: StaticAnswer[];
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
+}
+
+/** An array of a saved file: a table now, a table at the start, or a column with its type and shape. */
+export interface SavedArray {
+  name: string;
+  now?: string;
+  start?: string;
+  data?: number;
+  descr?: string;
+  shape?: number[];
+}
+/** A state that travels in a link or a file. */
+export interface SharedState {
+  events: number;
+  edits: { events: number; at_ps: number; path: string; value: string }[];
+  breakpoints: Breakpoint[];
+  watches: string[];
+  /** Of everything simulated; empty: it is not known. */
+  hash: string;
+  shown: ShownState;
+}
+/** What a workbench shows of it. */
+export interface ShownState {
+  selection: string;
+  cursor_ps: number;
+  window_ps: number[];
+  panels: Record<string, string | boolean>;
+  speed: number;
 }
 
 // Names ---------------------------------------------------------------------------------
@@ -216,6 +248,8 @@ interface Inspectable {
   reason(point: Breakpoint): [where: string, because: string];
   /** An object's full path, and the reader of each field that can be watched of it. */
   readers(path: string): [path: string, readers: Record<string, (engine: Engine) => number>];
+  /** An object's kind and full path. */
+  place(path: string): { kind: string; path: string };
   /** What a condition may name of an object. */
   fields(path: string): string[];
   /** Which of these words a run knows only where it records. */
@@ -309,12 +343,14 @@ export type Answers<F = any> = Record<string, Answer<F>>;
 export interface PageKernel {
   sim: Simulation;
   session: Session;
+  feed: Feed;
   send(message: ToKernel): void;
   /** Resolves when nothing plays. */
   rest(): Promise<void>;
-  /** Called with every message and its columns. */
-  listen(listener: (message: object, buffers: DataView[]) => void): void;
+  /** Called with every message and its columns; returns what ends that. */
+  listen(listener: (message: object, buffers: DataView[]) => void): () => void;
 }
 export type LineAnswers = Answers<LineFeed>;
 export type { Feed, LineFeed, Options, Sent, Session };
+export type { Watch } from "./watch.js";
 export type Sim = Simulation;

@@ -1,0 +1,73 @@
+"""What a page without Python is given: answers, and columns that its header names by number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from astranb.core.errors import AstranbError
+from astranb.widgets.session import background_of
+
+from .feed import Feed
+from .messages import Message
+from .view import Answer, Options
+
+__all__ = ["Columns", "answers"]
+
+_QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
+_MOST_ANSWER_BYTES = 4_000_000
+
+
+class Columns:
+    """Buffers, and by what numbers the header names them."""
+
+    def __init__(self) -> None:
+        self.buffers: list[bytes] = []
+
+    def add(self, *buffers: bytes) -> list[int]:
+        """Take buffers; gives their numbers."""
+        first = len(self.buffers)
+        self.buffers += buffers
+        return list(range(first, len(self.buffers)))
+
+    def message(self, message: Message) -> dict[str, Any]:
+        """Take a message."""
+        return {"message": message[0], "buffers": self.add(*message[1])}
+
+    def placed(self) -> dict[str, Any]:
+        """The place of each buffer, for the header, and the buffers."""
+        places, start = [], 0
+        for buffer in self.buffers:
+            places.append((start, len(buffer)))
+            start += -(-len(buffer) // 8) * 8
+        return {"places": places, "buffers": self.buffers}
+
+
+def answers(
+    feed: Feed,
+    columns: Columns,
+    known: Mapping[str, Answer],
+    questions: Mapping[str, Sequence[Options]],
+    unchanging: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """Answers to what views ask; without one the page shows that it needs a kernel.
+
+    ``questions`` holds the options with which each is asked; the answers of the ``unchanging`` ones do
+    not depend on time.
+    """
+    found = []
+    for question, several in questions.items():
+        for options in several if question in known else ():
+            try:
+                meta, buffers = known[question](feed, dict(options))
+                if meta.get("working") and feed.sim.events <= _QUICK_EVENTS:  # a page cannot ask again
+                    background_of(feed.session).finish()
+                    meta, buffers = known[question](feed, dict(options))
+            except (AstranbError, IndexError):
+                continue  # there is no such rank, or nothing to report
+            size = len(json.dumps(meta)) + sum(map(len, buffers))
+            if not meta.get("working") and size <= _MOST_ANSWER_BYTES:
+                about = {"question": question, "options": options, "always": question in unchanging}
+                found.append({**about, **columns.message((meta, buffers))})
+    return found

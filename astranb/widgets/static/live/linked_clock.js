@@ -1,0 +1,144 @@
+// @ts-check
+// Two runs beside each other: one clock for both. Counterpart of widgets/linked_clock.py.
+
+import { InputError } from "./errors.js";
+
+/** @import { Traits } from "../types" */
+/** @import { PageWorkbench } from "./page_workbench.js" */
+/** @import { Stop } from "./stop.js" */
+
+/** Keeps two workbenches at the same simulated time, cursor, zoom and selection; each stays at its own end while the other continues. */
+export class LinkedClock {
+  /** @param {PageWorkbench} a @param {PageWorkbench} b */
+  constructor(a, b) {
+    if (a.sim === b.sim) throw new InputError("a run beside itself", { where: "compare", hint: "give a fork of it" });
+    this.a = a;
+    this.b = b;
+    this._moving = false;
+    this._marked = "";
+    [a.session.twin, b.session.twin] = [b.session, a.session];
+    /** @type {(() => void)[]} */
+    this._ends = [
+      a.sim.subscribe((stop) => this._moved(a, b, stop)),
+      b.sim.subscribe((stop) => this._moved(b, a, stop)),
+      a.session.attach(() => this._published(b)),
+      b.session.attach(() => this._published(a)),
+    ];
+    for (const [bench, twin] of [[a, b], [b, a]]) {
+      this._watch(bench, "_cursor_ps", (at_ps) => {
+        twin.model.set("_cursor_ps", at_ps >= 0 && at_ps < twin.sim.now_ps() ? at_ps : -1);
+      });
+      this._watch(bench, "_window_ps", (ends) => twin.model.set("_window_ps", ends));
+      this._watch(bench, "_selection", (path) => {
+        try {
+          twin.select(path);
+        } catch {
+          // it has no such object
+        }
+      });
+    }
+    this._mark();
+  }
+
+  /**
+   * Call something when a trait changes, until the end.
+   * @template {keyof Traits & string} K
+   * @param {PageWorkbench} bench
+   * @param {K} name
+   * @param {(value: Traits[K]) => void} changed
+   */
+  _watch({ model }, name, changed) {
+    const listener = () => changed(model.get(name));
+    model.on(`change:${name}`, listener);
+    this._ends.push(() => model.off(`change:${name}`, listener));
+  }
+
+  /** Let each have its own clock again. */
+  close() {
+    for (const end of this._ends) end();
+    this._ends = [];
+    for (const { session, model } of [this.a, this.b]) {
+      session.twin = null;
+      model.set("_beside", null);
+    }
+  }
+
+  /** Take b to where a is. */
+  together() {
+    this._follow(this.a, this.b);
+    this.b.session.publish();
+  }
+
+  /** Have each workbench show which of the two it is, and what was changed in one of them only. */
+  _mark() {
+    const edits = [this.a, this.b].map(({ sim }) => sim.edits.map(({ events, path, value }) => ({ events, path, value })));
+    const text = JSON.stringify(edits);
+    if (text === this._marked) return;
+    this._marked = text;
+    const [own, other] = edits.map((some) => some.map((one) => JSON.stringify(one)));
+    const single = [...edits[0].filter((_, k) => !other.includes(own[k])), ...edits[1].filter((_, k) => !own.includes(other[k]))];
+    const paths = [...new Set(single.map(({ path }) => path))];
+    const differing = paths.flatMap((path) => this._objectOf(path)).sort();
+    for (const [bench, letter, mine, its] of /** @type {const} */ ([[this.a, "A", 0, 1], [this.b, "B", 1, 0]])) {
+      /** @param {number} k @param {string} path */
+      const value = (k, path) => edits[k].findLast((one) => one.path === path)?.value ?? "as it was";
+      bench.model.set("_beside", { letter, changes: paths.map((path) => [path, value(mine, path), value(its, path)]), differing });
+    }
+  }
+
+  /** The box or link that an edit is about; of the whole run none. @param {string} path */
+  _objectOf(path) {
+    try {
+      const { path: full } = /** @type {{ path: string }} */ (this.a.sim.inspect(path.slice(0, path.lastIndexOf("."))));
+      return [full.split("#")[0]];
+    } catch {
+      return [];
+    }
+  }
+
+  /** @param {PageWorkbench} bench @param {PageWorkbench} twin @param {Stop} stop */
+  _moved(bench, twin, stop) {
+    if (this._moving || !this._ends.length || stop.why === "edit") return;
+    const { session } = bench;
+    const atItsEnd = bench.sim.finished() && twin.sim.now_ps() >= bench.sim.now_ps();
+    if (atItsEnd && stop.why !== "back") return; // the other one has continued
+    const stopped = this._follow(bench, twin);
+    if (stopped?.why === "breakpoint") {
+      session.playing = false; // both stop where the first one was hit
+      this._follow(twin, bench);
+    } else if (stop.why === "end" && session.playing && !session.bounded && !twin.sim.finished()) {
+      twin.session.speed = session.speed;
+      twin.session.ask(session.fast ? "to_end" : "play");
+    }
+    if (!session.playing) twin.session.publish();
+  }
+
+  /** Take the twin to the time of a workbench, without notifying its views. @param {PageWorkbench} bench @param {PageWorkbench} twin @returns {Stop | null} */
+  _follow(bench, twin) {
+    const { sim, session } = twin;
+    if (sim.finished() && sim.now_ps() <= bench.sim.now_ps()) return null; // it stays at its end
+    this._moving = true;
+    try {
+      const stop = session.silently(() => (bench.sim.events() === 0 ? sim.reset({ keep: true }) : sim.goto(bench.sim.now_ps())));
+      session.set_status(stop.text);
+      return stop;
+    } catch (error) {
+      session.set_status(/** @type {Error} */ (error).message, true);
+      return null;
+    } finally {
+      this._moving = false;
+    }
+  }
+
+  /** A workbench notifies its views: so does the other one, which moved with it. @param {PageWorkbench} twin */
+  _published(twin) {
+    if (this._moving || !this._ends.length) return;
+    this._moving = true;
+    try {
+      twin.session.publish();
+    } finally {
+      this._moving = false;
+    }
+    this._mark();
+  }
+}

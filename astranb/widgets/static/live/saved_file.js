@@ -1,0 +1,126 @@
+// @ts-check
+// The file that `Simulation.save` writes, written and read in a page: counterpart of sim/store.py.
+// What it is made of comes from Python (widgets/live/saved_file.py).
+
+import { plainBytes, readArchive, writeArchive } from "./archive.js";
+import { InputError } from "./errors.js";
+import { checkedState } from "./shared_state.js";
+import { fill } from "./tables.js";
+
+/** @import { Layout, PageKernel, SavedArray, SharedState, Sim, Table } from "./types" */
+/** @import { NamedArray } from "./archive.js" */
+
+const WHAT = "a saved simulation";
+const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes"]);
+const STATE = "state/";
+const INPUTS = "inputs";
+const HINT = { hint: "Workbench.load(path) opens it in JupyterLab" };
+const NUMBERS = /:\s*(-?)Infinity/g; // which Python's JSON has
+
+const encoder = new TextEncoder();
+
+/** What Python calls the fields of a table's type. @param {Layout} layout */
+function descrOf({ fields }) {
+  const typed = fields.map(([name, type]) => `('${name === "value" && fields.length === 1 ? "" : name}', '${type.endsWith("1") ? "|" : "<"}${type}')`);
+  return `[${typed.join(", ")}]`;
+}
+
+/** A table as it was at the start. @param {Layout} layout @param {Uint8Array[]} columns */
+function startOf({ rows, size, parts, data }, columns) {
+  const bytes = new Uint8Array(rows * size);
+  fill(/** @type {Table} */ ({ bytes: () => bytes }), parts, columns[data]);
+  return bytes;
+}
+
+/**
+ * An array of the file.
+ * @param {SavedArray} saved
+ * @param {Sim} sim
+ * @param {Uint8Array[]} columns
+ * @returns {NamedArray}
+ */
+function arrayOf({ now, start, data, descr = "", shape = [] }, { engine }, columns) {
+  if (data !== undefined) return { descr, shape, bytes: columns[data] };
+  const layout = /** @type {Layout} */ (engine.live.tables.find(({ name }) => name === (now ?? start)));
+  if (start !== undefined) return { descr: descrOf(layout), shape: [layout.rows], bytes: startOf(layout, columns) };
+  const table = engine.tables[layout.name];
+  return { descr: descrOf(layout), shape: [table.rows], bytes: table.bytes() };
+}
+
+/**
+ * The file of a page's simulation now, in parts.
+ * @param {PageKernel} kernel
+ * @param {Uint8Array[]} columns
+ * @param {SharedState} state the present one
+ * @returns {Uint8Array[]}
+ */
+export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
+  const { saved } = sim.engine.live;
+  const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
+  const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
+  const document = `${text.slice(0, -1)}, ${saved.document}}`;
+  const arrays = new Map(saved.arrays.map((array) => [array.name, arrayOf(array, sim, columns)]));
+  return writeArchive(arrays.set(INPUTS, plainBytes(encoder.encode(document))));
+}
+
+/**
+ * The state in a file of the same run as the page's.
+ * @param {Uint8Array} file
+ * @param {PageKernel} kernel
+ * @param {Uint8Array[]} columns
+ * @returns {SharedState}
+ */
+export function stateOfFile(file, { sim }, columns) {
+  const arrays = readArchive(file, WHAT);
+  const { saved } = sim.engine.live;
+  const own = documentOf(`{${saved.document}}`);
+  const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
+  if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);
+  if (document.hash !== undefined) throw new InputError("its routes have changed", HINT);
+  for (const name of new Set([...Object.keys(own), ...Object.keys(document)])) {
+    if (!CHANGING.has(name) && !isSame(own[name], document[name])) throw ofAnotherRun(name);
+  }
+  for (const array of saved.arrays) {
+    const [mine, found] = [arrayOf(array, sim, columns), arrays.get(array.name)];
+    const fits = found && found.descr === mine.descr && found.bytes.length === mine.bytes.length;
+    if (!fits || (!array.name.startsWith(STATE) && !isEqual(mine.bytes, found.bytes))) throw ofAnotherRun(array.name);
+  }
+  const { events, hash } = stateIn(arrays, sim);
+  const { edits, breakpoints, watches, notes } = document;
+  const points = Array.isArray(breakpoints) ? breakpoints.map((point) => ({ object: "", ...point })) : [];
+  return checkedState({ events, edits, breakpoints: points, watches, hash, shown: notes?.workbench ?? {} });
+}
+
+/** @param {string} name */
+const ofAnotherRun = (name) => new InputError(`a file of another run than this page's: it differs in “${name.slice(0, 80)}”`, HINT);
+
+/** @param {string} text @returns {Record<string, any>} */
+function documentOf(text) {
+  try {
+    const found = JSON.parse(text.replace(NUMBERS, ":$11e999"));
+    if (typeof found === "object" && found) return found;
+  } catch {
+    // it is no JSON, which is told below
+  }
+  throw new InputError(`not ${WHAT}`);
+}
+
+/** Whether two parts of JSON are the same. @param {unknown} a @param {unknown} b @returns {boolean} */
+function isSame(a, b) {
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object" || !a || !b) return false;
+  const [one, other] = [Object.entries(a), Object.entries(b)];
+  return one.length === other.length && Array.isArray(a) === Array.isArray(b) && one.every(([name, value]) => Object.hasOwn(b, name) && isSame(value, /** @type {any} */ (b)[name]));
+}
+
+/** @param {Uint8Array} a @param {Uint8Array} b */
+const isEqual = (a, b) => a.length === b.length && a.every((byte, k) => byte === b[k]);
+
+/** How far a saved state is, and its hash: looked at in a copy of the machine. @param {Map<string, NamedArray>} arrays @param {Sim} sim */
+function stateIn(arrays, sim) {
+  const copy = sim.engine.replica();
+  for (const [name, { bytes }] of arrays) {
+    if (name.startsWith(STATE)) copy.tables[name.slice(STATE.length)].bytes().set(bytes);
+  }
+  return { events: copy.count("events"), hash: copy.digest() };
+}

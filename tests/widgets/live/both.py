@@ -1,0 +1,65 @@
+"""Python's kernel and a page's side by side: what is asked of both, and what both do, is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import astranb as anb
+from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel
+
+__all__ = ["Both", "both"]
+
+
+class Both:
+    """Python's kernel and a page's, which must say the same."""
+
+    def __init__(self, sim: anb.Simulation, page: NodeKernel) -> None:
+        self.sim, self.python, self.page = sim, PythonKernel(sim), page
+
+    def ask(self, question: str, **options: Any) -> dict[str, Any]:
+        """Ask both a question; returns the answer."""
+        message = {"type": "ask", "id": 1, "question": question, "options": options}
+        mine, theirs = (self._send(kernel, message, "answer") for kernel in (self.python, self.page))
+        assert theirs == mine, options
+        return mine
+
+    def apply(self, verb: str, **options: Any) -> dict[str, Any]:
+        """Apply a change in both."""
+        found = self.ask("apply", verb=verb, options=options)
+        self.agree()
+        return found
+
+    def refused_or_done(self, verb: str, **options: Any) -> None:
+        """Apply a change that both may refuse."""
+        self.ask("apply", verb=verb, options=options)
+
+    def go(self, **message: Any) -> dict[str, Any]:
+        """Have both move; returns the last state."""
+        mine, theirs = (self._send(kernel, message, "state") for kernel in (self.python, self.page))
+        for name in ("status", "failed", "counts"):
+            assert theirs[name] == mine[name]
+        self.agree()
+        return mine
+
+    def _send(self, kernel: NodeKernel | PythonKernel, message: dict[str, Any], kind: str) -> dict[str, Any]:
+        """Send a message; returns the last reply of a kind, and has all of them read."""
+        replies = kernel.send(message)
+        for meta, _ in replies:
+            if meta["type"] == "state":
+                kernel.send({"type": "read"})
+        return next(meta for meta, _ in reversed(replies) if meta["type"] == kind)
+
+    def agree(self) -> None:
+        """Check that every table holds the same."""
+        assert differing(self.sim, self.page) == []
+
+
+@contextmanager
+def both(sim: anb.Simulation) -> Iterator[Both]:
+    with page_kernel(sim) as page:
+        found = Both(sim, page)
+        found.python.send({"type": "ready"})
+        page.send({"type": "ready"})
+        yield found
