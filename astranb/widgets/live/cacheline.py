@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 from astranb.widgets.feed import Columns, LineFeed
@@ -16,15 +18,20 @@ from .source_lines import lines
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
+_RINGS = ("flights", "bursts", "trace")
+"""Recorded so far, and no part of the state that a run goes back to: the page records its own."""
+
 
 def tables(engine: CacheLineEngine) -> dict[str, Any]:
     """Every table that the loop takes, by name."""
     machine = engine.machine
+    recorded = machine.recording._asdict()
     return {
         **machine.tables,
         "control": machine.control,
         "breaks": machine.breaks,
-        **machine.recording._asdict(),
+        **recorded,
+        **{ring: np.zeros_like(recorded[ring]) for ring in _RINGS},
     }
 
 
