@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
+from astranb.widgets.feed import Columns, LineFeed
 
 from .changes import described
 from .drawn import drawn
@@ -15,15 +18,20 @@ from .source_lines import lines
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
+_RINGS = ("flights", "bursts", "trace")
+"""Recorded so far, and no part of the state that a run goes back to: the page records its own."""
+
 
 def tables(engine: CacheLineEngine) -> dict[str, Any]:
     """Every table that the loop takes, by name."""
     machine = engine.machine
+    recorded = machine.recording._asdict()
     return {
         **machine.tables,
         "control": machine.control,
         "breaks": machine.breaks,
-        **machine.recording._asdict(),
+        **recorded,
+        **{ring: np.zeros_like(recorded[ring]) for ring in _RINGS},
     }
 
 
@@ -45,8 +53,10 @@ def _arguments() -> list[str]:
 ARGUMENTS = _arguments()
 
 
-def about(engine: CacheLineEngine) -> dict[str, Any]:
-    """What does not change: names by number."""
+def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
+    """What does not change: names by number; ``feed`` has sent nothing, and its run is at its start."""
+    del columns
+    engine = feed.sim.engine
     fabric = engine.fabric
     return {
         "links": [fabric.name(link) for link in range(len(fabric.links))],

@@ -2,7 +2,7 @@
 // line a line with all that the kernel has sent until it rests. A list of messages is sent one after another, with the
 // page's other work between; the message "tables" is answered here, with a hash of each table.
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
@@ -19,8 +19,33 @@ kernel.listen((message, buffers) => {
 /** @type {(tables: object) => Record<string, string>} */
 const hashes = (tables) =>
   Object.fromEntries(Object.values(tables).map((table) => [table.name, createHash("sha256").update(table.bytes()).digest("hex")]));
+// What the page's own controls do, without their buttons.
+const { createModel } = await module("model");
+const { enterState, stateOf } = await module("live/shared_state");
+const { fileOf, stateOfFile } = await module("live/saved_file");
+const { linkOf, stateOfLink } = await module("live/state_link");
+const { model } = createModel({ _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, () => {});
+const bytes = columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
+const { inputs } = kernel.sim.engine.live;
+const controls = {
+  save: ({ path }) => writeFileSync(path, Buffer.concat(fileOf(kernel, bytes, stateOf(kernel, model)))),
+  open: ({ path }) => enterState(kernel, model, stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes), "opened"),
+  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs) }, []]),
+  follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs), "followed"),
+  budget: ({ bytes: most }) => void Object.assign(kernel.sim.driver.history, { budget_bytes: most }),
+  kept: () => sent.push([{ type: "kept", checkpoints: kernel.sim.driver.history.checkpoints.map((one) => [one.counts.events, one.new_bytes]) }, []]),
+  shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),
+};
+async function control(message) {
+  try {
+    await controls[message.type](message);
+  } catch (error) {
+    sent.push([{ type: "refused", text: error.message }, []]);
+  }
+}
 async function take(message) {
-  if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
+  if (Object.hasOwn(controls, message.type)) await control(message);
+  else if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
   else kernel.send(message);
 }

@@ -53,7 +53,7 @@ function phases({ live, tables, now_ps }) {
 }
 
 /** What was changed by hand in either of two simulations: (path, of a, of b). @param {Sim} a @param {Sim} b */
-function inputsOfEdits(a, b) {
+export function inputsOfEdits(a, b) {
   const edits = [a, b].map((sim) => new Map(sim.edits.map(({ events, path, value }) => [path, `${value} from event ${events}`])));
   const paths = new Set(edits.flatMap((of) => [...of.keys()]));
   return [...paths].map((path) => [path, ...edits.map((of) => of.get(path) ?? "unchanged")]).filter(([, x, y]) => x !== y);

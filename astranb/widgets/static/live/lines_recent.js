@@ -6,7 +6,6 @@ import { fabricOf } from "./fabric.js";
 import { CLASSES, DONE, PENDING, REQUEST_KINDS } from "./gpu_numbers.js";
 import { phaseText } from "./lines_narrating.js";
 import { blockName, blockNumber, blockPath, rowsOf } from "./lines_paths.js";
-import { longsOf } from "./lines_recorder.js";
 import { rowsWhere } from "./rows.js";
 import { formatTime } from "./units.js";
 
@@ -59,7 +58,7 @@ const flightsOf = ({ recorder }) => recorder.since(Infinity).table.at;
 /** The newest flights up to now, the oldest of them first: those of which something holds. @param {Engine} engine @param {(flight: number) => boolean} holds */
 function newest({ recorder, count }, holds) {
   const ring = recorder.since(Math.max(0, recorder.mark() - WINDOW));
-  const event = longsOf(ring.table, "event");
+  const event = ring.table.at.event;
   const events = count("events");
   /** @type {number[]} */
   const found = [];
@@ -191,10 +190,10 @@ export function eventsAround(engine, at_ps, most) {
     for (const op of rows) found.push([time(op), did(engine, op, field), blockPath(engine, ops.at.block(op))]);
   }
   const ring = engine.recorder.since(0);
-  const event = longsOf(ring.table, "event");
+  const event = ring.table.at.event;
   const events = engine.count("events");
   for (const [field, how] of [["start_ps", "is sent"], ["end_ps", "has arrived"]]) {
-    const time = longsOf(ring.table, field);
+    const time = ring.table.at[field];
     const recorded = (/** @type {(row: number) => void} */ visit) => ring.each((flight) => event(flight) <= events && visit(flight));
     for (const flight of nearest(recorded, time, at_ps, now_ps, most)) {
       const { what, queue } = whatOf(engine, flight);
