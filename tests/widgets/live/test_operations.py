@@ -266,13 +266,10 @@ PYTHON_ONLY = "needs JupyterLab"
 def test_runs_are_stopped_watched_and_changed_alike(name: str, seed: int) -> None:
     with kernels(name) as (python, page):
         for message in _changes(python.sim, seed):
-            mine = python.send(message)[-1][0]
             theirs = page.send(message)[-1][0]
             if PYTHON_ONLY in theirs.get("status", ""):
-                if mine["failed"]:
-                    continue
-                python.send({"type": "undo"})  # the page has refused what Python has done
                 continue
+            mine = python.send(message)[-1][0]
             left_out = {"seq", "first", "one_in", "coarse", "total"}
             assert {k: v for k, v in theirs.items() if k not in left_out} == {
                 k: v for k, v in mine.items() if k not in left_out
