@@ -21,7 +21,15 @@ def ethernet() -> anb.Simulation:
     return anb.Simulation("clos:servers=2", anb.collectives.all_reduce("64 KiB", "ring"), network=network)
 
 
-OBJECTS = ["gpu[1]", "gpu[0].sm.0", "gpu[1].block.0", "gpu[2].l2.3", "gpu[2].hbm.1", "gpu[3].semaphore.3", "gpu[1].engine.0"]
+OBJECTS = [
+    "gpu[1]",
+    "gpu[0].sm.0",
+    "gpu[1].block.0",
+    "gpu[2].l2.3",
+    "gpu[2].hbm.1",
+    "gpu[3].semaphore.3",
+    "gpu[1].engine.0",
+]
 
 
 def objects_of(sim: anb.Simulation) -> list[str]:

@@ -3,7 +3,6 @@
 
 import { stopping } from "./lines_breakpoints.js";
 import { check } from "./lines_check.js";
-import { concerned } from "./lines_concerned.js";
 import { stateHash } from "./lines_digest.js";
 import { editing } from "./lines_edits.js";
 import { runWhileUp } from "./lines_faults.js";
@@ -105,8 +104,6 @@ function engineOf(live, module, machine, recorder = null) {
       return last < 0 ? ["", 0, 0] : [phases[last], started_ps(last), ended_ps(last)];
     },
     check: (why) => check(engine, why),
-    concerned: () => concerned(engine),
-    // What other modules do:
     unrecorded: (switches) => unrecorded(engine, switches),
   };
   const engine = /** @type {Engine} */ (moved);

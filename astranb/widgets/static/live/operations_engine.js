@@ -1,7 +1,7 @@
 // @ts-check
 // What the engines of messages and of layers share in a page: counterpart of engine/operations/engine.py and run.py.
 
-import { condition, foundAt, install } from "./breakpoints.js";
+import { condition, foundAt, install, isPoint } from "./breakpoints.js";
 import { digest } from "./digest.js";
 import { InputError } from "./errors.js";
 import { needsPython } from "./needs.js";
@@ -83,6 +83,7 @@ export function shared(self, special) {
       return found;
     },
     hit: () => watch.at.hit(0),
+    is_point: (point) => isPoint(point, owners()),
     reason: (point) => [point.object, foundAt(point, owners()) || (point.at_ps === null ? self().narrate() : "")],
     on_event: special.on_event,
     condition(text) {
