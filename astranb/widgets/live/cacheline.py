@@ -13,6 +13,7 @@ from astranb.widgets.feed import Columns, LineFeed
 from .changes import described
 from .drawn import drawn
 from .objects import named
+from .plan_machine import plan_machine
 from .promises import contents
 from .source_lines import lines
 
@@ -68,4 +69,5 @@ def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
         "presets": [preset.name for preset in engine.presets],
         "contents": contents(engine),
         "lines": lines(engine),
+        "machine": plan_machine(engine),
     }
