@@ -1,4 +1,4 @@
-"""What is changed in a page in the middle of a run has the effects, the words and the errors that it has in Python."""
+"""What is changed in a page in the middle of a run has the effects and the words that it has in Python."""
 
 from __future__ import annotations
 
@@ -88,6 +88,117 @@ def test_links_that_are_down(make: Any):
         assert not state["failed"]
         run.go(type="back", n=3000)
         run.go(type="to_end")
+
+
+def test_faults_of_the_network_beside_changes_by_hand():
+    link = "box.0.gpu.0->box.0.gpu.1"
+    down, slow = (
+        anb.Fault(link, at="1 us", until="4 us", down=True),
+        anb.Fault(link, at="5 us", bandwidth="1 GB/s"),
+    )
+    network = anb.Network(faults=(down, slow))
+    sim = anb.Simulation("ring:gpus=4", anb.collectives.all_reduce("64 KiB", "ring"), network=network)
+    with both(sim) as run:
+        run.go(type="goto", when="2 us")
+        run.ask("parameters", path=link)
+        run.apply("take_down", link=link)
+        run.go(type="event", n=200)
+        run.apply("repair", link=link)
+        run.go(type="to_end")
+
+
+def test_recording_is_switched_off_and_on():
+    with both(ring()) as run:
+        run.go(type="event", n=400)
+        run.go(type="record", on=False)
+        run.go(type="event", n=400)
+        run.apply("take_down", link=links_of(run.sim)[0])
+        run.go(type="event", n=300)
+        run.apply("repair", link=links_of(run.sim)[0])
+        run.go(type="record", on=True)
+        run.go(type="event", n=400)
+        run.go(type="back", n=900)
+        run.go(type="to_end")
+
+
+def test_what_cannot_be_changed_is_refused_in_the_same_words():
+    sim = ethernet()
+    link, lane = links_of(sim)
+    paths = [
+        "",
+        "gpu[0]",
+        "gpu[0].cow",
+        "gpu[9999].l2",
+        "nobody.l2",
+        f"{link}.colour",
+        f"{lane}9.up",
+        "gpu[0].sm.0.l2",
+        link,
+        "record",
+    ]
+    values: list[Any] = [
+        "",
+        "1 us",
+        "-3 ns",
+        "40 days",
+        "1 GB/s",
+        "0 GB/s",
+        "20 TB/s",
+        "1 Mb",
+        0,
+        7,
+        True,
+        None,
+        [1],
+        {"a": 1},
+        "yes",
+    ]
+    with both(sim) as run:
+        run.go(type="event", n=100)
+        for path in paths:
+            run.refused_or_done("set", path=path, value="1 us")
+            run.ask("parameters", path=path)
+        for path in [
+            f"{link}.bandwidth",
+            f"{lane}.latency",
+            f"{link}.up",
+            "gpu[1].sms",
+            "gpu[1].issue",
+            "gpu[1].fence",
+        ]:
+            for value in values:
+                run.refused_or_done("set", path=path, value=value)
+        for value in [3, None, ["a"], "gpu[0]", "a->b", "->", f"{link}#77"]:
+            for both_ways in (True, False, 0, "", "yes"):
+                run.refused_or_done("take_down", link=value, both=both_ways)
+                run.refused_or_done("repair", link=value, both=both_ways)
+        for number in [99, -1, "0", True, None, 1.5]:
+            run.refused_or_done("undo", number=number)
+        for verb in ["reroute", "sets", "", None, 3, "constructor"]:
+            run.ask("apply", verb=verb, options={})
+        for verb in ["set", "take_down", "breakpoint", "enable", "watch"]:
+            run.refused_or_done(verb)
+        run.agree()
+
+
+def test_changing_the_routes_needs_python():
+    with both(ring()) as run:
+        message = {
+            "type": "ask",
+            "id": 1,
+            "question": "apply",
+            "options": {"verb": "set", "options": {"path": "reroute"}},
+        }
+        ((answer, _),) = run.page.send(message)
+        assert answer["error"] == "“reroute” needs JupyterLab: open this state there"
+
+
+def test_a_time_that_is_never_reached():
+    with both(buffered()) as run:
+        run.go(type="event", n=50)
+        run.apply("set", path=f"{links_of(run.sim)[0]}.latency", value="2000000 s")
+        state = run.go(type="to_end")
+        assert "more than 26 days" in state["status"]
 
 
 def test_buffers_that_wait_for_each_other():
