@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "command_line",
     "lessons",
+    "live",
     "names",
     "offline",
 ]

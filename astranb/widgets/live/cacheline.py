@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
 from astranb.widgets.feed import Columns, LineFeed
@@ -11,20 +13,26 @@ from astranb.widgets.feed import Columns, LineFeed
 from .changes import described
 from .drawn import drawn
 from .objects import named
+from .plan_machine import plan_machine
 from .promises import contents
 from .source_lines import lines
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
+_RINGS = ("flights", "bursts", "trace")
+"""Recorded so far, and no part of the state that a run goes back to: the page records its own."""
+
 
 def tables(engine: CacheLineEngine) -> dict[str, Any]:
     """Every table that the loop takes, by name."""
     machine = engine.machine
+    recorded = machine.recording._asdict()
     return {
         **machine.tables,
         "control": machine.control,
         "breaks": machine.breaks,
-        **machine.recording._asdict(),
+        **recorded,
+        **{ring: np.zeros_like(recorded[ring]) for ring in _RINGS},
     }
 
 
@@ -61,4 +69,5 @@ def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
         "presets": [preset.name for preset in engine.presets],
         "contents": contents(engine),
         "lines": lines(engine),
+        "machine": plan_machine(engine),
     }

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ from astranb.widgets.views import answers_of
 
 HERE = Path(__file__).parent
 STATIC = Path(anb.__file__).parent / "widgets" / "static"
+
+NODE = str(next((p for p in [Path(sys.executable).with_name("node")] if p.exists()), "node"))
+"""The one of the group `test`."""
 
 Sent = list[tuple[dict[str, Any], list[bytes]]]
 
@@ -100,7 +104,7 @@ def page_kernel(sim: anb.Simulation) -> Iterator[NodeKernel]:
     with TemporaryDirectory() as folder:
         file = Path(folder, "page.txt")
         file.write_text(packed(header))
-        command = ["node", str(HERE / "node_kernel.mjs"), str(STATIC), str(file)]
+        command = [NODE, str(HERE / "node_kernel.mjs"), str(STATIC), str(file)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             try:
                 yield NodeKernel(process)
