@@ -105,12 +105,6 @@ export const COMMANDS = {
   reset: (sim) => sim.reset({ keep: true }),
   back: (sim, options) => sim.back(countOf(options), String(options.unit ?? "event")),
   goto: (sim, options) => sim.goto(whenOf(options)),
-  next_line(sim, options) {
-    const block = String(options.block ?? "");
-    const stop = sim.next_line(block);
-    const where = sim.engine.spot_text(block);
-    return stop.breakpoint === null ? where : `${stop.text}; ${where}`;
-  },
   record(sim, options) {
     const on = truth(options.on ?? true);
     sim.record(on);

@@ -26,11 +26,6 @@ export function createPageControls(workbench, columns) {
       session.show(error instanceof Error ? error.message : String(error), true);
     }
   }
-  const hash = () =>
-    guarded(() => {
-      session.ask("pause");
-      session.show(`hash ${sim.state_hash()}`);
-    });
   const copyLink = () =>
     guarded(async () => {
       session.ask("pause");
@@ -77,7 +72,6 @@ export function createPageControls(workbench, columns) {
     makeButton("Copy link", copyLink, { title: "copy a link to this moment, with what was changed and what is open" }),
     makeButton("Save", save, { title: "save this moment as a file, which JupyterLab opens, too" }),
     makeButton("Open", () => chooser.click(), { title: "go to the moment in a saved file of this run; a file can be dropped on the page, too" }),
-    makeButton("Hash", hash, { title: "show the hash of everything simulated, which sim.state_hash() gives in Python" }),
     chooser,
   );
   window.addEventListener("hashchange", openLink);
