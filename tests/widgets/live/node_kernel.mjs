@@ -30,7 +30,7 @@ async function drop({ name, data, size }) {
     [kernel, columns] = [listened(opened.kernel), opened.columns];
     sent.push([{ notes: plan.notes, live: { ...kernel.sim.engine.live, tables: [] } }, []]);
   } catch (error) {
-    if (error.name !== "InputError") throw error;
+    if (error.constructor.name !== "InputError") throw error;
     sent.push([{ error: error.message }, []]);
   }
 }

@@ -187,7 +187,7 @@ export interface OperationEngine extends Omit<Engine, OfLines> {
 export type Shared = Pick<
   OperationEngine,
   | "finish" | "check" | "done" | "state_bytes" | "replica" | "digest" | "recording" | "rewinding" | "rewound" | "unrecorded"
-  | "recording_switched" | "install" | "is_point" | "hit" | "reason" | "on_event" | "condition" | "inspect" | "narrate" | "last_phase"
+  | "recording_switched" | "install" | "hit" | "reason" | "on_event" | "condition" | "inspect" | "narrate" | "last_phase"
   | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "place" | "parameters" | "kinds" | "fields"
   | "recorded" | "why" | "objects" | "part_kinds" | "parts" | "is_point"
 >;

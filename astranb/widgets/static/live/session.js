@@ -340,8 +340,8 @@ export class Session {
     const stop = this._guarded(() => this.sim.advance(until_ps, this._slice, unit, count));
     const [handled, took] = [this.sim.events() - before, performance.now() - started];
     if (handled >= this._slice || took > SLICE_MS) {
-      const wanted = (this._slice * SLICE_MS) / Math.max(took, 0.1);
-      this._slice = Math.round(Math.min(MOST_SLICE, Math.max(LEAST_SLICE, Math.min(2 * this._slice, wanted))));
+      const factor = Math.min(2, Math.max(0.5, SLICE_MS / Math.max(took, 0.1))); // one slow slice says little
+      this._slice = Math.round(Math.min(MOST_SLICE, Math.max(LEAST_SLICE, factor * this._slice)));
     }
     return stop;
   }
