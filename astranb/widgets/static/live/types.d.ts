@@ -79,13 +79,13 @@ export interface Live {
   about: Record<string, any>;
 }
 
-/** An array of a saved file: a table now, a table at the start, or a column with its type and shape. */
+/** An array of a saved file with its type, as Python writes it: a table now, a table at the start, or a column with its shape. */
 export interface SavedArray {
   name: string;
   now?: string;
   start?: string;
   data?: number;
-  descr?: string;
+  descr: string;
   shape?: number[];
 }
 /** A state that travels in a link or a file. */
