@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 import astranb as anb
+from tests.export.support import HOSTILE, MARKUP, hostile_simulation
+from tests.ui.firefox import firefox
+from tests.ui.harness import PICTURES, screenshot
 from tests.ui.test_export import alone, open_page, shows
 from tests.ui.test_workbench import button, shown
 
@@ -60,3 +64,207 @@ def test_every_step_goes_where_python_goes(bench: Locator, sim: anb.Simulation) 
     button(bench, "Reset").click()
     sim.reset()
     same(bench, sim)
+
+
+LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
+
+
+def press(bench: Locator, name: str) -> None:
+    button(bench, name).first.click()
+
+
+def tab(bench: Locator, name: str) -> None:
+    bench.get_by_role("tab", name=name, exact=True).first.click()
+
+
+def select(bench: Locator, path: str) -> None:
+    """Select an object by its path, as the inspector's field does."""
+    tab(bench, "Inspect")
+    field = bench.get_by_label("Object to inspect").first
+    field.fill(path)
+    field.press("Enter")
+
+
+def control(page: Page, name: str) -> Locator:
+    return page.get_by_role("toolbar", name="Page").get_by_role("button", name=name)
+
+
+def test_it_plays_and_stops_between_two_events(alone: Page, tmp_path: Path) -> None:
+    sim = ring()
+    bench = open_page(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    button(bench, "Play").click()
+    expect(bench.locator(".anb-simulated")).not_to_contain_text("simulated 0 ps")
+    alone.wait_for_timeout(700)
+    button(bench, "Pause").click()
+    expect(bench.locator(".anb-status")).to_have_text("paused")
+    expect(bench).not_to_have_attribute("data-events", "0")
+    sim.step(int(bench.get_attribute("data-events") or 0))
+    same(bench, sim)
+    bench.get_by_label("Go to a time").fill("3 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    sim.goto("3 us")
+    same(bench, sim)
+    bench.get_by_label("View cursor").fill("0.5")
+    expect(bench.locator(".anb-shown")).to_contain_text("(past)")
+
+
+def test_it_stops_at_a_breakpoint_and_changes_a_link(bench: Locator, sim: anb.Simulation) -> None:
+    tab(bench, "Breakpoints")
+    panel = bench.locator(".anb-breaks")
+    panel.get_by_label("Break", exact=True).select_option("when")
+    panel.get_by_label("Condition").fill("gpu[3].sm.0.wating > 0")
+    press(panel, "Add breakpoint")
+    expect(panel.get_by_role("alert")).to_contain_text("did you mean 'waiting'")
+    panel.get_by_label("Condition").fill("gpu[3].sm.0.waiting > 0")
+    press(panel, "Add breakpoint")
+    point = sim.break_when("gpu[3].sm.0.waiting > 0")
+    press(bench, "Breakpoint")
+    assert sim.run().breakpoint is point
+    same(bench, sim)
+    press(panel, f"Remove {point.text}")
+    sim.clear()
+    select(bench, LINK)
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change")
+    panel.get_by_label("bandwidth", exact=True).fill("5 GB/s")
+    press(panel, "Apply bandwidth")
+    expect(panel.get_by_text(f"{LINK}.bandwidth = 5 GB/s")).to_be_visible()
+    sim.set(f"{LINK}.bandwidth", "5 GB/s")
+    press(bench, "End")
+    sim.run()
+    same(bench, sim)
+    press(panel, f"Undo {LINK}.bandwidth")
+    sim.undo(0)
+    same(bench, sim)
+
+
+def test_a_fork_stands_beside_the_run_with_the_same_clock(bench: Locator, sim: anb.Simulation) -> None:
+    bench = bench.first
+    alone = bench.page
+    alone.set_viewport_size({"width": 1400, "height": 1500})
+    select(bench, LINK)
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change").first
+    panel.get_by_label("algorithm", exact=True).select_option("allpairs")
+    press(panel, "Fork with these")
+    expect(panel.get_by_role("alert")).to_contain_text("“fork with algorithm” needs JupyterLab")
+    panel.get_by_label("bandwidth", exact=True).fill("5 GB/s")
+    press(panel, "Fork with bandwidth")
+    other = bench.locator(".anb-other .anb-workbench")
+    expect(other).to_be_visible()
+    expect(other.locator(".anb-strip")).to_contain_text(f"{LINK}.bandwidth: 5 GB/s from event 20000")
+    fork = sim.fork_with({f"{LINK}.bandwidth": "5 GB/s"})
+    press(bench.locator("> .anb-transport"), "Phase")
+    sim.step(1, "phase")
+    fork.goto(sim.now_ps)
+    shown(bench, sim.events)
+    shown(other, fork.events)
+    compare = bench.locator(".anb-compare").first
+    expect(compare.locator(".anb-verdict").first).to_contain_text("not both at their end")
+    press(bench.locator("> .anb-transport"), "End")
+    sim.run()
+    fork.run()
+    shown(bench, sim.events)
+    shown(other, fork.events)
+    expect(compare.locator(".anb-verdict").first).to_contain_text("is faster by")
+    alone.wait_for_timeout(1500)
+    screenshot(alone, "live-fork")
+    press(compare, "Close the other run")
+    expect(bench.locator(".anb-other .anb-workbench")).to_have_count(0)
+
+
+def test_a_state_travels_as_a_file_and_as_a_link(bench: Locator, sim: anb.Simulation, tmp_path: Path) -> None:
+    page = bench.page
+    select(bench, "gpu[3]")
+    with page.expect_download() as download:
+        control(page, "Save").click()
+    download.value.save_as(tmp_path / "saved.anb")
+    again = anb.Workbench.load(tmp_path / "saved.anb")
+    assert (again.sim.events, again.sim.state_hash()) == (sim.events, sim.state_hash())
+    assert again.selected is not None
+    again.sim.set(f"{LINK}.bandwidth", "5 GB/s")
+    again.sim.step(5000)
+    again.save(tmp_path / "further.anb")
+    page.get_by_label("File to open").set_input_files(tmp_path / "further.anb")
+    same(bench, again.sim)
+    control(page, "Copy link").click()
+    expect(bench.locator(".anb-status")).to_contain_text("link")
+    link = page.url
+    assert "#state=" in link
+    page.goto("about:blank")
+    page.goto(link)
+    same(bench, again.sim)
+    page.goto(link[:-9])
+    expect(bench.locator(".anb-status")).to_contain_text("this link is damaged")
+    page.get_by_label("File to open").set_input_files({"name": "a.anb", "mimeType": "", "buffer": b"PK"})
+    expect(bench.locator(".anb-status")).to_contain_text("not a saved simulation")
+
+
+def test_names_from_files_are_text(alone: Page, tmp_path: Path) -> None:
+    sim = hostile_simulation()
+    sim.reset()
+    bench = open_page(alone, sim.to_html(tmp_path / "run.html", live=True))
+    expect(bench.locator(".anb-title")).to_contain_text(HOSTILE)
+    assert HOSTILE in alone.title()
+    button(bench, "End").click()
+    select(bench, "gpu[0]")
+    expect(bench.locator(".anb-inspector h4")).to_contain_text(MARKUP)
+    assert alone.locator("img").count() == 0
+    assert alone.locator("script").count() == 2
+
+
+@pytest.mark.parametrize("lacking", ["WebAssembly", "DecompressionStream"])
+def test_a_browser_that_cannot_simulate_says_so(browser: Browser, lacking: str, tmp_path: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script(f"delete globalThis.{lacking}")
+    page.goto(ring().to_html(tmp_path / "ring.html", live=True).as_uri())
+    expect(page.locator("#anb-host")).to_contain_text(f"this browser has no {lacking}")
+    page.close()
+
+
+def test_too_little_memory_is_said(browser: Browser, tmp_path: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script("WebAssembly.Memory = function () { throw new RangeError('out of memory') }")
+    page.goto(ring().to_html(tmp_path / "ring.html", live=True).as_uri())
+    expect(page.locator("#anb-host")).to_contain_text("This page cannot be shown")
+    expect(page.locator("#anb-host")).to_contain_text("memory")
+    page.close()
+
+
+@pytest.mark.parametrize("name, width, height", [("laptop", 1280, 720), ("phone", 390, 844)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_the_screen(
+    alone: Page, name: str, width: int, height: int, scheme: Any, tmp_path: Path
+) -> None:
+    sim = ring()
+    sim.step(40_000)
+    alone.emulate_media(color_scheme=scheme)
+    alone.set_viewport_size({"width": width, "height": height})
+    bench = open_page(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    shown(bench, sim.events)
+    alone.wait_for_timeout(800)
+    screenshot(alone, f"live-{name}-{scheme}")
+    alone.screenshot(path=PICTURES / f"live-{name}-{scheme}-whole.png", full_page=True)
+    wide = alone.evaluate("() => document.documentElement.scrollWidth")
+    assert wide <= width
+
+
+def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
+    sim = ring()
+    page = sim.to_html(tmp_path / "ring.html", live=True)
+    events = "document.querySelector('.anb-workbench')?.dataset.events ?? ''"
+    with firefox() as tab:
+        tab.resize(1280, 720)
+        tab.open(page.as_uri())
+        tab.wait(events, "0")
+        for unit in ("instruction", "phase"):
+            tab.click(f".anb-step-{unit}")
+            sim.step(1, unit)
+            tab.wait(events, str(sim.events))
+        tab.click(".anb-to_end")
+        sim.run()
+        tab.wait(events, str(sim.events))
+        tab.click("[aria-label=Page] button:last-of-type")
+        tab.wait("document.querySelector('.anb-status').textContent", f"hash {sim.state_hash()}")
+        tab.screenshot("live-firefox")
+        assert tab.errors == []

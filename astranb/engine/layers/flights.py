@@ -19,7 +19,7 @@ from astranb.workload.astrasim1.system import ALGORITHMS
 from . import tables as t
 from .state import LayerState
 
-__all__ = ["flights", "link_graph", "link_path", "queues", "recorded_flights"]
+__all__ = ["crossings_of", "flights", "link_graph", "link_path", "queues", "recorded_flights"]
 
 _SHAPES = {"Ring": RING, "FullyConnected": FULLY_CONNECTED, "Switch": SWITCH}
 _MOST = 1 << 18
@@ -129,20 +129,15 @@ def _sent(
     columns: dict[str, np.ndarray],
 ) -> Recorded:  # fmt: skip
     """The messages of phases, in the order of the phases."""
-    m, links = engine.machine, _links_of(engine)
-    planned = engine.run.built.planned[phase]
-    kind = np.stack(
-        [planned["algorithm"], np.asarray(m.phases.collective)[phase], planned["nodes"], planned["stride"]], 1
-    )
-    kinds, of = np.unique(kind, axis=0, return_inverse=True)
-    crossing = [_crossings(links, *one) for one in kinds.tolist()]
-    each = np.array([len(one[0]) for one in crossing], np.int64)[of.reshape(-1)]
+    m = engine.machine
+    of, crossing = crossings_of(engine, phase)
+    each = np.array([len(one[0]) for one in crossing], np.int64)[of]
     # Of more than most, the latest ones.
     kept = np.flatnonzero(np.cumsum(each[::-1])[::-1] <= _MOST)
     lost = int(kept[0]) if len(kept) else len(phase)
     parts = []
     for row in range(lost, len(phase)):
-        link, source, target, step, part, steps, nth, count = crossing[int(of.reshape(-1)[row])]
+        link, source, target, step, part, steps, nth, count = crossing[int(of[row])]
         whole = int(m.phases.bytes[phase[row]])
         size = np.where(part > 0, whole // np.abs(part), whole * np.abs(part))
         start, end = spread(np.full(len(link), begun[row]), np.full(len(link), ended[row]), step, steps)
@@ -157,6 +152,16 @@ def _sent(
     ended_ones = slice(min(lost, total - first), total - first)
     settled = int(each[ended_ones].sum())
     return Recorded(first + min(lost, total - first), total, joined, settled)
+
+
+def crossings_of(engine: LayerState, phase: np.ndarray) -> tuple[np.ndarray, list[tuple[np.ndarray, ...]]]:
+    """Which links messages of some phases cross: the number of each phase in a list of :func:`_crossings`."""
+    planned = engine.run.built.planned[phase]
+    does = np.asarray(engine.machine.phases.collective)[phase]
+    kind = np.stack([planned["algorithm"], does, planned["nodes"], planned["stride"]], 1)
+    kinds, of = np.unique(kind, axis=0, return_inverse=True)
+    links = _links_of(engine)
+    return of.reshape(-1), [_crossings(links, *one) for one in kinds.tolist()]
 
 
 def _crossings(

@@ -127,7 +127,7 @@ class _Chain:
             late = f"rank {rank} has not begun: it starts late, at {format_time(ends_ns * 1000)}"
             self._add(late, path, since, ends_ns)
         elif o.kind == t.COLLECTIVE:
-            begun = m.operations.npu[: about.own][self.number == self.number[row]]
+            begun = m.operations.npu[: len(self.number)][self.number == self.number[row]]
             missing = np.setdiff1d(members_of(m, int(o.group)), begun)
             if len(missing):
                 more = f", nor have {len(missing) - 1:,} more" if len(missing) > 1 else ""

@@ -85,7 +85,7 @@ class OperationFeed(Feed):
         bundles = bundle_of(self.layout, len(self.graph.src))
         self.drawn = self.graph.drawn[bundles[self.graph.drawn] >= 0]
         self.bundle_of = bundles[self.drawn]
-        self.kinds, self._kind_of = colours_of(
+        self.kinds, self.kind_of = colours_of(
             self.sim.engine.about, rendezvous=bool(self.sim.engine.config().get("rendezvous"))
         )
         # How the recording's numbers and those of the flights that were sent belong together.
@@ -229,7 +229,7 @@ class OperationFeed(Feed):
             rows = kept[which]
             some = flights.at(rows)
             own = np.maximum(some.operation, 0)
-            kind = self._kind_of[own]
+            kind = self.kind_of[own]
             number = engine.about.numbers(own)
             return pack(
                 "state",

@@ -8,10 +8,12 @@ import numpy as np
 
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
+from astranb.widgets.feed import Columns, LineFeed
 
 from .changes import described
 from .drawn import drawn
 from .objects import named
+from .plan_machine import plan_machine
 from .promises import contents
 from .source_lines import lines
 
@@ -52,8 +54,10 @@ def _arguments() -> list[str]:
 ARGUMENTS = _arguments()
 
 
-def about(engine: CacheLineEngine) -> dict[str, Any]:
-    """What does not change: names by number."""
+def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
+    """What does not change: names by number; ``feed`` has sent nothing, and its run is at its start."""
+    del columns
+    engine = feed.sim.engine
     fabric = engine.fabric
     return {
         "links": [fabric.name(link) for link in range(len(fabric.links))],
@@ -65,4 +69,5 @@ def about(engine: CacheLineEngine) -> dict[str, Any]:
         "presets": [preset.name for preset in engine.presets],
         "contents": contents(engine),
         "lines": lines(engine),
+        "machine": plan_machine(engine),
     }

@@ -6,25 +6,32 @@ from types import ModuleType
 from typing import Any
 
 from astranb.core.wasm import module_of
-from astranb.widgets.feed import AnyFeed, Columns, answers
+from astranb.engine.cacheline import CacheLineEngine
+from astranb.engine.layers import LayerEngine
+from astranb.engine.messages import MessageEngine
+from astranb.widgets.feed import AnyFeed, Columns, answers, feed_of
+from astranb.widgets.session import session_of
 from astranb.widgets.views import always, answers_of, offline_questions
 
-from . import cacheline
+from . import cacheline, layers, messages
 from .saved_file import saved_file
 from .tables import sent
 
 __all__ = ["live"]
 
-_ENGINES: dict[str, ModuleType] = {"cacheline": cacheline}
+_ENGINES: dict[type, tuple[str, ModuleType]] = {
+    CacheLineEngine: ("cacheline", cacheline),
+    MessageEngine: ("messages", messages),
+    LayerEngine: ("layers", layers),
+}
 
 
 def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
     """Describe a simulation at its start, for ``static/live/kernel.js``."""
-    driver = feed.sim.driver.copy()
-    driver.restart()
-    engine = driver.engine
-    kind = "cacheline"
-    found = _ENGINES[kind]
+    start = feed.sim.fork()
+    start.driver.restart()
+    engine = start.driver.engine
+    kind, found = _ENGINES[type(engine)]
     tables = sent(found.tables(engine), columns)
     sizes = {table["name"]: table["size"] for table in tables}
     arguments = [
@@ -44,9 +51,9 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "speed": feed.session.speed,
         "questions": sorted(answers_of(feed)),
         "answers": _fixed_answers(feed, columns),
-        "about": found.about(engine),
+        "about": found.about(feed_of(session_of(start)), columns),
         "inputs": engine.digest(),
-        "saved": saved_file(driver, found.tables(engine), columns),
+        "saved": saved_file(start.driver, found.tables(engine), columns),
     }
 
 

@@ -1,6 +1,6 @@
-"""What a page is told of the contents of memory: what each slice holds at first, and what it must hold at the end.
+"""What slices of memory hold at the start of a run and must hold at its end, for a page.
 
-Slices that lie behind one another and have the same are one run: ``[slices, ...]``.
+Consecutive slices with the same are one run: ``[slices, ...]``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ def contents(engine: CacheLineEngine) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``collective`` and ``program``: their names; ``channels``: of the program; ``columns``: contributions that are counted apart, as many of each rank; ``repeatable``: twice does no
-        harm; ``sums``: ranks hold copies of the same chunks; ``patterns``: sets of columns; ``promised``: runs
-        of the number of a pattern, or -1, and of the chunk that it is. Where contributions are not the ranks'
-        inputs (``layout``): runs of column and item in ``inputs``, and in ``items`` the chunk of each item.
+        ``collective`` and ``program``: their names; ``channels``: of the program; ``columns``: how many
+        contributions are counted, as many of each rank; ``repeatable``: one that is there twice does no harm;
+        ``sums``: ranks hold copies of the same chunks; ``patterns``: sets of columns; ``promised``: runs of
+        the number of a pattern, or -1, and of the chunk that it is. Where contributions are not the inputs of
+        the ranks, ``layout`` has runs of column and item of inputs, and in ``items`` the chunk of each item.
     """
     program = engine.program
     layout = program.layout

@@ -3,7 +3,9 @@
 
 /** What a page holds: a header of JSON, and columns whose places the header holds. @param {string} text */
 export async function read(text) {
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const letters = atob(text);
+  const packed = new Uint8Array(letters.length);
+  for (let k = 0; k < letters.length; k += 1) packed[k] = letters.charCodeAt(k);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const all = await new Response(stream).arrayBuffer();
   const length = new DataView(all).getUint32(0, true);

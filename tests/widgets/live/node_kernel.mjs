@@ -1,8 +1,9 @@
 // Runs a page's kernel in Node: a packed page on the command line, messages as lines of JSON on stdin, and for each
 // line a line with all that the kernel has sent until it rests. A list of messages is sent one after another, with the
-// page's other work between; the message "tables" is answered here, with a hash of each table.
+// page's other work between. Answered here: "tables", with a hash of each table, and "drop", after which the kernel is
+// that of a plan on the machine of the page.
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
@@ -10,17 +11,58 @@ const [folder, file] = process.argv.slice(2);
 const module = (name) => import(pathToFileURL(`${folder}/${name}.js`).href);
 const { read } = await module("packed");
 const { createKernel } = await module("live/kernel");
-const { header, columns } = await read(readFileSync(file, "utf-8"));
-const kernel = await createKernel(header, columns);
+const { planKernel } = await module("live/plan_run");
+const { readPlan } = await module("live/plan_read");
+const page = await read(readFileSync(file, "utf-8"));
 let sent = [];
-kernel.listen((message, buffers) => {
-  sent.push([message, buffers.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString("base64"))]);
-});
+let { columns } = page;
+let kernel = listened(await createKernel(page.header, columns));
+function listened(one) {
+  one.listen((message, buffers) => {
+    sent.push([message, buffers.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString("base64"))]);
+  });
+  return one;
+}
+async function drop({ name, data, size }) {
+  try {
+    const plan = readPlan(Buffer.from(data, "base64"), name);
+    const opened = await planKernel(page.header, page.columns, plan, size);
+    [kernel, columns] = [listened(opened.kernel), opened.columns];
+    sent.push([{ notes: plan.notes, live: { ...kernel.sim.engine.live, tables: [] } }, []]);
+  } catch (error) {
+    if (error.name !== "InputError") throw error;
+    sent.push([{ error: error.message }, []]);
+  }
+}
 /** @type {(tables: object) => Record<string, string>} */
 const hashes = (tables) =>
   Object.fromEntries(Object.values(tables).map((table) => [table.name, createHash("sha256").update(table.bytes()).digest("hex")]));
+// What the page's own controls do, without their buttons.
+const { createModel } = await module("model");
+const { enterState, stateOf } = await module("live/shared_state");
+const { fileOf, stateOfFile } = await module("live/saved_file");
+const { linkOf, stateOfLink } = await module("live/state_link");
+const { model } = createModel({ _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, () => {});
+const bytes = () => columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
+const inputs = () => kernel.sim.engine.live.inputs;
+const controls = {
+  save: ({ path }) => writeFileSync(path, Buffer.concat(fileOf(kernel, bytes(), stateOf(kernel, model)))),
+  open: ({ path }) => enterState(kernel, model, stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes()), "opened"),
+  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs()) }, []]),
+  follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs()), "followed"),
+  shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),
+};
+async function control(message) {
+  try {
+    await controls[message.type](message);
+  } catch (error) {
+    sent.push([{ type: "refused", text: error.message }, []]);
+  }
+}
 async function take(message) {
-  if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
+  if (Object.hasOwn(controls, message.type)) await control(message);
+  else if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
+  else if (message.type === "drop") await drop(message);
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
   else kernel.send(message);
 }

@@ -18,7 +18,7 @@ def _both(python: PythonKernel, page: NodeKernel, message: dict[str, Any]) -> No
         for _ in sent:
             kernel.send({"type": "read"})
     (expected, columns), (found, theirs_columns) = mine[-1], theirs[-1]
-    known = {"seq", "narration"}
+    known = {"seq"}
     if len(theirs) == 1:
         assert theirs_columns == columns, message
     else:  # the page has played: it has sent states between, with a part of the news each

@@ -17,6 +17,7 @@ import { formatBytes, formatTime } from "./units.js";
  */
 
 const MOST_ROWS = 200;
+const MOST_REPLAYED = 2_000_000; // events of a run that is looked at in its past
 
 /** @param {(engine: Engine) => [key: string, row: any][]} rows @param {string} field @returns {Shown["rows"]} */
 const columnOf = (rows, field) => (engine) => rows(engine).map(([key, row]) => [key, row[field]]);
@@ -52,17 +53,21 @@ function phases({ live, tables, now_ps }) {
 }
 
 /** What was changed by hand in either of two simulations: (path, of a, of b). @param {Sim} a @param {Sim} b */
-function inputsOfEdits(a, b) {
+export function inputsOfEdits(a, b) {
   const edits = [a, b].map((sim) => new Map(sim.edits.map(({ events, path, value }) => [path, `${value} from event ${events}`])));
   const paths = new Set(edits.flatMap((of) => [...of.keys()]));
   return [...paths].map((path) => [path, ...edits.map((of) => of.get(path) ?? "unchanged")]).filter(([, x, y]) => x !== y);
 }
 
-/** A simulation at a time; one that has not come so far stays as it is. @param {Sim} sim @param {number} when_ps */
-function then(sim, when_ps) {
-  if (when_ps >= sim.now_ps()) return sim;
-  const replay = new Replay(sim);
-  replay.goto(when_ps);
+/** @type {WeakMap<Sim, Replay>} copies to look at the past in */
+const replays = new WeakMap();
+
+/** A simulation at a time (null: now); one that has not come so far, or takes long to replay, stays as it is. @param {Sim} sim @param {number | null} at_ps */
+function then(sim, at_ps) {
+  if (at_ps === null || at_ps < 0 || at_ps >= sim.now_ps() || sim.events() > MOST_REPLAYED) return sim;
+  const replay = replays.get(sim) ?? new Replay(sim);
+  replays.set(sim, replay);
+  replay.goto(Math.trunc(at_ps));
   return replay.sim;
 }
 
@@ -75,7 +80,7 @@ function then(sim, when_ps) {
 export function difference(one, other, at_ps) {
   const edits = inputsOfEdits(one, other);
   const names = edits.length === 1 ? edits[0].slice(1).map((value) => `${edits[0][0]} ${value}`) : ["a", "b"]; // after the only difference
-  const [a, b] = at_ps === null ? [one, other] : [then(one, at_ps), then(other, at_ps)];
+  const [a, b] = [then(one, at_ps), then(other, at_ps)];
   return {
     names, inputs: inputsOfEdits(a, b), now: [formatTime(a.now_ps()), formatTime(b.now_ps())], verdict: verdict(a, b, names),
     tables: [TIME, ...SHOWN].map((shown) => texts(shown, a.engine, b.engine)),

@@ -2,11 +2,15 @@
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
 import { Connection } from "./connection.js";
-import { FORKING } from "./forking.js";
+import { forking } from "./fork_answers.js";
+import { createLayerEngine } from "./layers_engine.js";
 import { LineFeed } from "./lines_feed.js";
 import { ANSWERS as OF_LINES } from "./lines_answers.js";
 import { createLineEngine } from "./lines_engine.js";
+import { createMessageEngine } from "./messages_engine.js";
 import { needsPython } from "./needs.js";
+import { ANSWERS as OF_OPERATIONS } from "./operations_answers.js";
+import { OperationFeed } from "./operations_feed.js";
 import { Session } from "./session.js";
 import { Simulation } from "./simulation.js";
 
@@ -20,10 +24,14 @@ import { Simulation } from "./simulation.js";
  */
 
 /** @type {Record<string, Kind>} */
-const ENGINES = { cacheline: { create: createLineEngine, answers: OF_LINES, feed: LineFeed } };
+const ENGINES = {
+  cacheline: { create: createLineEngine, answers: OF_LINES, feed: LineFeed },
+  messages: { create: createMessageEngine, answers: OF_OPERATIONS, feed: OperationFeed },
+  layers: { create: createLayerEngine, answers: OF_OPERATIONS, feed: OperationFeed },
+};
 
 /** @type {Answers} what every engine's views may ask */
-const OF_ALL = { ...FORKING, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
+const OF_ALL = { ...forking, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
 
 /**
  * The kernel of a page.

@@ -4,7 +4,6 @@
 
 import { pack } from "../messages.js";
 import { InputError, near } from "./errors.js";
-import { longsOf } from "./lines_recorder.js";
 import { spanOf, windowOf } from "./lines_timeline.js";
 import { TRACK_STATES } from "./lines_tracks.js";
 import { elements, int, optional, required } from "./options.js";
@@ -114,18 +113,13 @@ function resampled(row, bin_ps, edges) {
  */
 function fromFlights(engine, edges, groups) {
   const [start, end] = [edges[0], edges[edges.length - 1]];
-  const ring = engine.recorder.since(0);
-  const [begins, wire] = [longsOf(ring.table, "start_ps"), longsOf(ring.table, "wire_ps")];
+  const { at } = engine.tables.flights;
   const placeOfLink = new Map([...new Set(groups.flat())].map((link, k) => [link, k]));
   const spans = noSpans();
   let inside = 0;
-  ring.each((row) => {
-    const from = begins(row);
-    if (from >= end) return;
-    const to = from + wire(row);
-    if (to <= start) return;
+  engine.recorder.carried(start, end, (row, from, to) => {
     inside += 1;
-    const place = inside > MOST_FLIGHTS ? undefined : placeOfLink.get(ring.table.at.link(row));
+    const place = inside > MOST_FLIGHTS ? undefined : placeOfLink.get(at.link(row));
     if (place !== undefined) addSpan(spans, place, 0, from, to);
   });
   if (inside > MOST_FLIGHTS) return null;

@@ -11,7 +11,7 @@ import { int, optional, required } from "./options.js";
 import { commas, str } from "./text.js";
 
 /** @import { BufferContent } from "./lines_memory.js" */
-/** @import { Answers, Feed, Options, Sim } from "./types" */
+/** @import { LineAnswers, Feed, Sim } from "./types" */
 
 const MOST_CELLS = 200_000;
 const MOST_COLUMNS = 1024;
@@ -21,7 +21,7 @@ const NONE = 65535;
 /**
  * A buffer, and the picture of it: the index of each chunk, a row each, and the cell of each line.
  * @param {Feed} feed
- * @param {Options} options
+ * @param {any} options
  */
 function drawn(feed, options) {
   const sim = feed.session.at(options.at_ps);
@@ -97,7 +97,7 @@ function lineText(sim, { rank, buffer, found, cellOf }, cell) {
   return { text: words.join(" · "), source };
 }
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const buffer = {
   buffer(feed, options) {
     const { sim, rank, buffer: name, found, indices, width, fold, cellOf } = drawn(feed, options);

@@ -7,7 +7,7 @@ import { BUFFERS, linkName } from "./lines_paths.js";
 import { commas } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
-/** @import { Answers, Engine } from "./types" */
+/** @import { LineAnswers, Engine } from "./types" */
 
 const MOST_ROWS = 32;
 
@@ -46,7 +46,7 @@ function ofServers(engine, kind) {
   }));
 }
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const buffers = {
   buffers(feed, options) {
     const { engine } = feed.session.at(options.at_ps);

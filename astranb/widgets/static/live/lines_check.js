@@ -5,9 +5,9 @@
 import { Deadlock, InputError, WrongResult } from "./errors.js";
 import { eventsOf } from "./event_queue.js";
 import { EVENT_KINDS, NEVER } from "./gpu_numbers.js";
-import { objectOf } from "./lines_concerned.js";
 import { MIXED, NOTHING, createContents, kept, promised, spread } from "./lines_contents.js";
 import { explainDeadlock, explainStranded } from "./lines_deadlock.js";
+import { objectOf } from "./lines_narrating.js";
 import { DEADLOCK, EXHAUSTED, STRANDED, TIME } from "./stops.js";
 import { commas } from "./text.js";
 

@@ -7,13 +7,13 @@ import { BUFFERS, cellText, contributions, sliceContents } from "./lines_contrib
 import { truthy } from "./options.js";
 import { commas, str } from "./text.js";
 
-/** @import { Answers } from "./types" */
+/** @import { LineAnswers } from "./types" */
 
 const MOST_TICKS = 32; // up to so many ranks, each one's contribution is drawn; beyond, how many there are
 const MOST_TEXTS = 1_100;
 const MOST_NUMBERS = 50_000_000; // ranks times slices: what working it out may take in memory
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const chunks = {
   chunks(feed, options) {
     const { engine } = feed.session.at(options.at_ps);

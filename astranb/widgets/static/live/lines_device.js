@@ -6,7 +6,7 @@ import { InputError } from "./errors.js";
 import { DONE, DRAINING, MOVING, PENDING, SIGNALLING, WAITING } from "./gpu_numbers.js";
 import { int, required } from "./options.js";
 
-/** @import { Answers, Table, Tables } from "./types" */
+/** @import { LineAnswers, Table, Tables } from "./types" */
 
 /** What an SM does, by number; of several blocks' states the last named one counts. */
 export const SM_STATES = ["free", "done", "busy", "waiting", "draining", "stalled"];
@@ -29,7 +29,7 @@ export function smStates({ sms, blocks }) {
 /** Some rows of a table. @param {Table} table @param {number} first @param {number} length @param {(at: Table["at"], row: number) => number} of */
 const rowsOf = ({ at }, first, length, of) => Array.from({ length }, (_, k) => of(at, first + k));
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const device = {
   device(feed, options) {
     const sim = feed.session.at(options.at_ps);

@@ -104,7 +104,6 @@ function engineOf(live, module, machine, recorder = null) {
       return last < 0 ? ["", 0, 0] : [phases[last], started_ps(last), ended_ps(last)];
     },
     check: (why) => check(engine, why),
-    // What other modules do:
     unrecorded: (switches) => unrecorded(engine, switches),
   };
   const engine = /** @type {Engine} */ (moved);

@@ -7,7 +7,7 @@ import { contributions, sliceContents } from "./lines_contributions.js";
 import { SM_STATES, smStates } from "./lines_device.js";
 import { mean, toEven } from "./sums.js";
 
-/** @import { Answers, Feed, Sim } from "./types" */
+/** @import { LineAnswers, Feed, Sim } from "./types" */
 
 const MOST_CELLS = 4_096; // chunks of all GPUs together
 const MOST_NUMBERS = 4_000_000; // ranks times slices: working out what they hold takes about 50 ms
@@ -27,7 +27,7 @@ function promisedChunks({ engine }) {
   return wanted.length > MOST_CELLS ? [] : wanted;
 }
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const inside = {
   inside(feed, options) {
     const sim = feed.session.at(options.at_ps);

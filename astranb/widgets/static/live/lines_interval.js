@@ -3,7 +3,6 @@
 
 import { InputError } from "./errors.js";
 import { phaseTimes } from "./lines_phases.js";
-import { longsOf } from "./lines_recorder.js";
 import { TRACK_STATES } from "./lines_tracks.js";
 import { elements, int, required } from "./options.js";
 import { timePs } from "./units.js";
@@ -80,25 +79,22 @@ function messagesIn(engine, start, end, ranks) {
   const mine = about.links.map((/** @type {string} */ _, /** @type {number} */ link) => !nodes || nodes.has(at.src(link)) || nodes.has(at.dst(link)));
   const byClass = new Float64Array(names.length * kinds.length * MEASURES);
   const byLink = new Float64Array(about.links.length * MEASURES);
-  const ring = engine.recorder.since(0);
-  const flight = ring.table.at;
-  const [starts, wire] = [longsOf(ring.table, "start_ps"), longsOf(ring.table, "wire_ps")];
-  ring.each((row) => {
-    const from = starts(row);
-    if (from >= end) return;
-    const to = from + wire(row);
-    if (to <= start) return;
+  const flight = engine.tables.flights.at;
+  engine.recorder.carried(start, end, (row, from, to) => {
     const link = flight.link(row);
     if (!mine[link]) return;
-    const began = from >= start;
-    const cells = [[byClass, of[link] * kinds.length + flight.kind(row)], [byLink, link]];
-    for (const [sums, group] of /** @type {[Float64Array, number][]} */ (cells)) {
-      sums[group * MEASURES + BUSY] += Math.min(to, end) - Math.max(from, start);
-      if (!began) continue;
-      sums[group * MEASURES + LINES] += 1;
-      sums[group * MEASURES + BYTES] += flight.bytes(row);
-      sums[group * MEASURES + QUEUED] += from - flight.queued_ps(row);
-    }
+    const busy_ps = Math.min(to, end) - Math.max(from, start);
+    const [ofClass, ofLink] = [MEASURES * (of[link] * kinds.length + flight.kind(row)), MEASURES * link];
+    byClass[ofClass + BUSY] += busy_ps;
+    byLink[ofLink + BUSY] += busy_ps;
+    if (from < start) return;
+    const [bytes, queued_ps] = [flight.bytes(row), from - flight.queued_ps(row)];
+    byClass[ofClass + LINES] += 1;
+    byLink[ofLink + LINES] += 1;
+    byClass[ofClass + BYTES] += bytes;
+    byLink[ofLink + BYTES] += bytes;
+    byClass[ofClass + QUEUED] += queued_ps;
+    byLink[ofLink + QUEUED] += queued_ps;
   });
   const some = (/** @type {Float64Array} */ sums, /** @type {number} */ group) => sums.subarray(group * MEASURES, (group + 1) * MEASURES);
   const used = (/** @type {Float64Array} */ sums) => Array.from({ length: sums.length / MEASURES }, (_, group) => group).filter((group) => some(sums, group).some(Boolean));

@@ -4,11 +4,11 @@
 
 import { COMPUTE, COPY_ENGINE, DONE, DRAINING, MOVE, MOVING, NIC, PENDING, RELEASE, SIGNALLING, SPEND, TILE, WAITING } from "./gpu_numbers.js";
 import { resolve } from "./lines_paths.js";
-import { optional } from "./options.js";
+import { float, optional } from "./options.js";
 import { runTime } from "./lines_times.js";
 import { commas, str } from "./text.js";
 
-/** @import { Answers, Engine } from "./types" */
+/** @import { LineAnswers, Engine } from "./types" */
 
 /** Where a thread block's time may go, and what each means. @type {Record<string, string>} */
 const LOSSES = {
@@ -29,9 +29,9 @@ const [SWITCH_READS, SWITCH_WRITES, SYSTEM_WIDE] = [1, 2, 2]; // bits of an oper
 
 /** Times of all thread blocks by cause, in ps: each row adds up to the time of the run so far. @param {Engine} engine @returns {number[][]} */
 export function lostTimes(engine) {
-  const { blocks, gpus, ops } = engine.tables;
+  const { blocks, ops } = engine.tables;
   const [nowPs, total] = [engine.now_ps(), runTime(engine)];
-  const late = engine.live.about.late_ps;
+  const late = engine.late_ps;
   const [issuing, fencing, ordered] = ofOperations(engine);
   for (let op = 0; op < ops.rows; op++) if (ops.at.kind(op) === RELEASE) ordered[ops.at.value(op)] = 1;
   const { at } = blocks;
@@ -105,10 +105,11 @@ function blocksOf(engine, path) {
   return [() => true, "all GPUs"];
 }
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const lost = {
   lost_time(feed, options) {
-    const { engine } = feed.session.at(options.at_ps);
+    const at_ps = optional(options, "at_ps", null);
+    const { engine } = feed.session.at(at_ps === null ? null : float(at_ps));
     const [mine, name] = blocksOf(engine, str(optional(options, "path", "")));
     const times = lostTimes(engine).filter((_, block) => mine(block));
     const sums = CAUSES.map((_, cause) => times.reduce((whole, row) => whole + row[cause], 0));

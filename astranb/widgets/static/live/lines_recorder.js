@@ -2,7 +2,6 @@
 // Reads what a run by cache lines has recorded, flights and activity: counterpart of engine/cacheline/recorder.py.
 
 import { NEVER } from "./gpu_numbers.js";
-import { sum } from "./sums.js";
 
 /** @import { Edit, Engine, Recorder, Ring, Table } from "./types" */
 
@@ -16,17 +15,8 @@ function wordsOf(table) {
   return new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength >>> 2);
 }
 
-/**
- * Reads a column of integers of 64 bits, none of them negative.
- * @param {Table} table
- * @param {string} field
- */
-export function longsOf(table, field) {
-  const words = wordsOf(table);
-  const each = table.size >>> 2;
-  const place = /** @type {Table["fields"][number]} */ (table.fields.find(([name]) => name === field))[2] >>> 2;
-  return (/** @type {number} */ row) => words[row * each + place] + words[row * each + place + 1] * HIGH;
-}
+/** The first word of a field in a record. @param {Table} table @param {string} field */
+const placeIn = ({ fields }, field) => /** @type {Table["fields"][number]} */ (fields.find(([name]) => name === field))[2] >>> 2;
 
 /**
  * What a ring that `total` rows were put into holds from a number on.
@@ -72,11 +62,15 @@ export function createRecorder(engine) {
   const happened_ps = () => Math.max(0, engine.tables.clock.at.now_ps(0));
   const lost = () => Math.max(0, recorder.most - engine.tables.flights.rows);
 
-  /** Busy time of a row of activity in bins, as a number of ps. @returns {(row: number, bin: number) => number} */
-  function busyTimes() {
-    const read = longsOf(engine.tables.activity, "value");
+  /** Adds the busy time of rows of activity, in ps by bin; some of the bins, from the first on. @param {number} first */
+  function adding(first = 0) {
+    const words = wordsOf(engine.tables.activity);
     const bins = of("bins");
-    return (row, bin) => read(row * bins + bin);
+    return (/** @type {number} */ row, /** @type {Float64Array} */ sums) => {
+      let at = 2 * (row * bins + first);
+      for (let bin = 0; bin < sums.length; bin++, at += 2) sums[bin] += words[at] + words[at + 1] * HIGH;
+      return sums;
+    };
   }
 
   /** @type {Recorder} */
@@ -106,21 +100,33 @@ export function createRecorder(engine) {
       const total = of("bursts");
       return ringOf(bursts, recorder.on() ? Math.max(number, recorder.most_bursts - bursts.rows) : total, total);
     },
+    carried(start_ps, end_ps, visit) {
+      const words = wordsOf(engine.tables.flights);
+      const each = engine.tables.flights.size >>> 2;
+      const [start, wire] = ["start_ps", "wire_ps"].map((field) => placeIn(engine.tables.flights, field));
+      recorder.since(0).each((row) => {
+        const at = row * each;
+        const from = words[at + start] + words[at + start + 1] * HIGH;
+        const to = from + words[at + wire] + words[at + wire + 1] * HIGH;
+        if (from < end_ps && to > start_ps) visit(row, from, to);
+      });
+    },
     activity(strip) {
       const place = ["issue", "l2", "hbm"].indexOf(strip);
       const size = engine.tables.gpus.at[["sms", "l2_slices", "hbm_channels"][place]];
-      const [bins, bin_ps, links, busy] = [recorder.bins(), of("bin_ps"), of("links"), busyTimes()];
-      return Array.from({ length: engine.tables.gpus.rows }, (_, gpu) =>
-        Float64Array.from({ length: bins }, (__, bin) => busy(links + GPU_ROWS * gpu + place, bin) / bin_ps / size(gpu)),
-      );
+      const [bins, bin_ps, links, add] = [recorder.bins(), of("bin_ps"), of("links"), adding()];
+      return Array.from({ length: engine.tables.gpus.rows }, (_, gpu) => {
+        const all = size(gpu);
+        return add(links + GPU_ROWS * gpu + place, new Float64Array(bins)).map((busy) => busy / bin_ps / all);
+      });
     },
     busy(groups) {
-      const [bins, bin_ps, busy] = [recorder.bins(), of("bin_ps"), busyTimes()];
+      const [bins, bin_ps, add] = [recorder.bins(), of("bin_ps"), adding()];
       return groups.map((links) => {
         const whole = Math.max(1, links.length) * bin_ps;
-        const mean = new Float64Array(bins);
-        for (const link of links) for (let bin = 0; bin < bins; bin++) mean[bin] += busy(link, bin);
-        return mean.map((value) => Math.min(value / whole, 1));
+        const sums = new Float64Array(bins);
+        for (const link of links) add(link, sums);
+        return sums.map((busy) => Math.min(busy / whole, 1));
       });
     },
     utilisation(start_ps, end_ps) {
@@ -134,12 +140,14 @@ export function createRecorder(engine) {
       const [first, last] = [Math.floor(start / bin_ps), Math.min(of("bins"), Math.ceil(end / bin_ps))];
       const share = (/** @type {number} */ bin) => (Math.min((bin + 1) * bin_ps, end) - Math.max(bin * bin_ps, start)) / bin_ps;
       const [least, most] = [last - 1 === first && end >= now ? 1 : share(first), end >= now ? 1 : share(last - 1)];
-      const busy = busyTimes();
+      const add = adding(first);
+      const busy = new Float64Array(last - first);
       for (let link = 0; link < links; link++) {
+        add(link, busy.fill(0));
         let whole = 0;
-        for (let bin = first + 1; bin < last - 1; bin++) whole += busy(link, bin);
-        whole += busy(link, first) * least;
-        if (last - first > 1) whole += busy(link, last - 1) * most;
+        for (let bin = 1; bin < busy.length - 1; bin++) whole += busy[bin];
+        whole += busy[0] * least;
+        if (busy.length > 1) whole += busy[busy.length - 1] * most;
         found[link] = Math.min(whole / (end - start), 1);
       }
       return found;
@@ -151,8 +159,8 @@ export function createRecorder(engine) {
       const first = Math.max(0, last - NEAR_BINS);
       const over_ps = Math.min(last * bin_ps, happened_ps()) - first * bin_ps;
       if (over_ps <= 0) return { over_ps: 0, links: new Float64Array(links), gpus: Array.from({ length: gpus.rows }, () => [0, 0, 0]) };
-      const busy = busyTimes();
-      const part = (/** @type {number} */ row) => sum(last - first, (k) => busy(row, first + k)) / over_ps;
+      const add = adding(first);
+      const part = (/** @type {number} */ row) => add(row, new Float64Array(last - first)).reduce((whole, busy) => whole + busy, 0) / over_ps;
       return {
         over_ps,
         links: Float64Array.from({ length: links }, (_, link) => Math.min(part(link), 1)),

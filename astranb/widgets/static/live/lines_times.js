@@ -6,10 +6,9 @@ import { DRAINING, eachOperationSpan } from "./lines_spans.js";
 import { needsPython } from "./needs.js";
 import { truthy } from "./options.js";
 
-/** @import { Answers, Engine } from "./types" */
+/** @import { LineAnswers, Engine } from "./types" */
 
 const STATES = ["issue or data", "signal", "semaphore", "fence"]; // of spans, by number
-const LATE = "started late";
 
 /** From the start to the end of the last thread block; up to now while it runs. @param {Engine} engine */
 export function runTime({ tables: { clock, blocks, gpus }, finished, now_ps }) {
@@ -30,7 +29,7 @@ export function linesOf({ live, tables: { blocks, ops } }) {
   return { places, of };
 }
 
-/** @type {Answers} */
+/** @type {LineAnswers} */
 export const times = {
   line_times(feed, options) {
     const sim = feed.session.at(options.at_ps);

@@ -2,7 +2,6 @@
 // What every SM, or every thread block, did when; kept up as time goes on: counterpart of engine/cacheline/tracks.py.
 
 import { COMPUTE as COMPUTING, COPY_ENGINE, NOTIFY, SPEND, TILE } from "./gpu_numbers.js";
-import { longsOf } from "./lines_recorder.js";
 import { DRAINING, SIGNALLING, WAITING, eachOperationSpan } from "./lines_spans.js";
 import { addSpan, addSpent, countOf, eachSpan, flatten, join, noSpans, overlaps, until } from "./stretches.js";
 
@@ -68,14 +67,15 @@ export function createTracks(engine, kind) {
     const now_ps = engine.now_ps();
     const { current } = engine.tables;
     const ring = engine.recorder.bursts_since(bursts);
-    const [from, to] = [longsOf(ring.table, "start_ps"), longsOf(ring.table, "end_ps")];
+    const { at } = ring.table;
     const since = new Float64Array(gpu.length).fill(start_ps);
     const lost = ring.first > bursts;
     if (lost) trackOf.forEach((track, sm) => track >= 0 && (since[track] = current.at.start_ps(sm)));
     ring.each((row) => {
-      const track = trackOf[ring.table.at.sm(row)];
-      addSpan(spans, track, OF_BURSTS[ring.table.at.state(row)], from(row), to(row));
-      if (lost) since[track] = Math.min(since[track], from(row));
+      const track = trackOf[at.sm(row)];
+      const from = at.start_ps(row);
+      addSpan(spans, track, OF_BURSTS[at.state(row)], from, at.end_ps(row));
+      if (lost) since[track] = Math.min(since[track], from);
     });
     trackOf.forEach((track, sm) => {
       if (track < 0) return;

@@ -1,6 +1,7 @@
 // @ts-check
 // Two runs beside each other: one clock for both. Counterpart of widgets/linked_clock.py.
 
+import { inputsOfEdits } from "./compare.js";
 import { InputError } from "./errors.js";
 
 /** @import { Traits } from "../types" */
@@ -71,19 +72,13 @@ export class LinkedClock {
 
   /** Have each workbench show which of the two it is, and what was changed in one of them only. */
   _mark() {
-    const edits = [this.a, this.b].map(({ sim }) => sim.edits.map(({ events, path, value }) => ({ events, path, value })));
-    const text = JSON.stringify(edits);
+    const inputs = inputsOfEdits(this.a.sim, this.b.sim);
+    const text = JSON.stringify(inputs);
     if (text === this._marked) return;
     this._marked = text;
-    const [own, other] = edits.map((some) => some.map((one) => JSON.stringify(one)));
-    const single = [...edits[0].filter((_, k) => !other.includes(own[k])), ...edits[1].filter((_, k) => !own.includes(other[k]))];
-    const paths = [...new Set(single.map(({ path }) => path))];
-    const differing = paths.flatMap((path) => this._objectOf(path)).sort();
-    for (const [bench, letter, mine, its] of /** @type {const} */ ([[this.a, "A", 0, 1], [this.b, "B", 1, 0]])) {
-      /** @param {number} k @param {string} path */
-      const value = (k, path) => edits[k].findLast((one) => one.path === path)?.value ?? "as it was";
-      bench.model.set("_beside", { letter, changes: paths.map((path) => [path, value(mine, path), value(its, path)]), differing });
-    }
+    const differing = inputs.flatMap(([path]) => this._objectOf(path)).sort();
+    this.a.model.set("_beside", { letter: "A", changes: inputs.map(([path, mine, its]) => [path, mine, its]), differing });
+    this.b.model.set("_beside", { letter: "B", changes: inputs.map(([path, its, mine]) => [path, mine, its]), differing });
   }
 
   /** The box or link that an edit is about; of the whole run none. @param {string} path */

@@ -36,7 +36,7 @@ export function int(value) {
   if (typeof value === "number") return Math.trunc(value) + 0;
   if (typeof value === "boolean") return Number(value);
   if (typeof value !== "string") throw new TypeError(`int() argument must be a string, a bytes-like object or a real number, not '${typeName(value)}'`);
-  if (!WHOLE.test(value.trim())) throw new RangeError(`invalid literal for int() with base 10: ${repr(value)}`);
+  if (!WHOLE.test(value.trim())) throw new RangeError(`invalid literal for int() with base 10: ${Array.from(repr(value)).slice(0, 200).join("")}`);
   return Number(value.trim().replaceAll("_", "")) + 0;
 }
 

@@ -58,7 +58,8 @@ export class PageWorkbench {
 
   /** Make another run with changes, and show it beside this one with the same clock. @param {Record<string, unknown>} changes */
   fork(changes) {
-    for (const path of Object.keys(changes)) if (!path.includes(".") || path.startsWith("gpu.")) needsPython(`fork with ${path}`);
+    const whole = new Set((this.sim.engine.live.about.parameters ?? []).map((/** @type {{ path: string }} */ { path }) => path));
+    for (const path of Object.keys(changes)) if (!path.includes(".") || whole.has(path)) needsPython(`fork with ${path}`);
     const other = this.sim.fork();
     for (const [path, value] of Object.entries(changes)) other.set(path, value);
     this.compare(other);

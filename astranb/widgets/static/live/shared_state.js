@@ -40,9 +40,11 @@ export async function enterState({ sim, session }, model, state, status) {
   session.ask("pause");
   sim.clear();
   sim.unwatch();
-  sim.reset();
-  sim.driver.restart();
-  session.publish();
+  if (sim.events() || sim.edits.length) {
+    sim.reset();
+    sim.driver.restart();
+    session.publish();
+  }
   /** @param {number} events */
   async function runTo(events) {
     if (events > sim.events()) session.ask("event", { n: events - sim.events() });
@@ -55,7 +57,9 @@ export async function enterState({ sim, session }, model, state, status) {
     if (edit) sim.driver.edit({ ...edit, events, at_ps });
   }
   if (!(await runTo(state.events))) return;
-  const expected = !state.hash || sim.state_hash() === state.hash;
+  if (!state.breakpoints.every((point) => sim.engine.is_point(point))) throw new InputError("its breakpoints are about something else");
+  const atStart = !state.events && !state.edits.length;
+  const expected = atStart || !state.hash || sim.state_hash() === state.hash;
   for (const point of state.breakpoints) sim.add_breakpoint(point);
   for (const watch of state.watches) sim.watch(watch);
   show(model, state.shown);

@@ -33,6 +33,11 @@ const WRITE = {
   f4: (view, at, value) => view.setFloat32(at, value, true), f8: (view, at, value) => view.setFloat64(at, value, true),
 };
 
+/** @param {number} bytes */
+function checkFits(bytes) {
+  if (bytes > MOST) throw new Error(`this machine takes ${(bytes / 2 ** 30).toFixed(1)} GiB of memory, and a page has 2 GiB at most: open it in JupyterLab`);
+}
+
 /** Bytes with all tables. @param {Layout[]} layouts */
 export function bytesOf(layouts) {
   return layouts.reduce((at, { rows, size }) => Math.ceil((at + rows * size) / LINE) * LINE, FIRST);
@@ -45,7 +50,7 @@ export function bytesOf(layouts) {
  */
 export function allocate(layouts) {
   const bytes = bytesOf(layouts);
-  if (bytes > MOST) throw new Error(`this machine takes ${(bytes / 2 ** 30).toFixed(1)} GiB of memory, and a page has 2 GiB at most: open it in JupyterLab`);
+  checkFits(bytes);
   const memory = new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE) });
   return { memory, view: new DataView(memory.buffer), end: bytes };
 }
@@ -60,7 +65,7 @@ export function allocate(layouts) {
 function createTable(room, { name, size, fields, rows }, address) {
   /** @type {Table} */
   const table = {
-    name, rows, size, address, fields, at: {}, put: {},
+    name, rows, size, address, fields, capacity: rows * size, at: {}, put: {},
     bytes: () => new Uint8Array(room.memory.buffer, table.address, table.rows * size),
     column(field) {
       const read = table.at[field];
@@ -106,5 +111,30 @@ export function fill(table, parts, data) {
   for (const [at, length] of parts) {
     bytes.set(data.subarray(from, from + length), at);
     from += length;
+  }
+}
+
+/**
+ * Give a table another number of rows: it keeps its contents as far as they fit, and further rows are zero.
+ * The memory may grow: whoever holds bytes of a table takes them anew.
+ * @param {Memory} room
+ * @param {Table} table
+ * @param {number} rows
+ */
+export function resize(room, table, rows) {
+  const [held, bytes] = [table.bytes(), rows * table.size];
+  if (bytes > table.capacity) {
+    const kept = held.slice();
+    table.address = room.end;
+    table.capacity = bytes;
+    room.end = Math.ceil((room.end + bytes) / LINE) * LINE;
+    checkFits(room.end);
+    room.memory.grow(Math.max(0, Math.ceil((room.end - room.memory.buffer.byteLength) / PAGE)));
+    room.view = new DataView(room.memory.buffer);
+    table.rows = rows;
+    table.bytes().set(kept);
+  } else {
+    table.rows = rows;
+    table.bytes().fill(0, Math.min(bytes, held.length));
   }
 }

@@ -32,6 +32,8 @@ export interface Table {
   rows: number;
   size: number;
   address: number;
+  /** Bytes that it may have there. */
+  capacity: number;
   fields: Layout["fields"];
   /** Reads a field of a row: `links.at.free_at_ps(3)`; of a table without fields `at.value(row)`. */
   at: Record<string, (row: number) => number>;
@@ -230,6 +232,8 @@ interface Movable {
   directions(link: string, both: boolean): string[];
   /** Write breakpoints into the machine; the breakpoint of each row. */
   install(points: Breakpoint[]): Breakpoint[];
+  /** Whether a breakpoint that somebody else has made is one. */
+  is_point(point: unknown): boolean;
   /** The row of the breakpoint that stopped the loop. */
   hit(): number;
   /** Time is about to go back; has gone back. */
@@ -302,6 +306,8 @@ export interface Recorder {
   mark(): number;
   since(number: number): Ring;
   bursts_since(number: number): Ring;
+  /** Calls with the flights for which a wire carried bits in a window of time: row, from when to when. */
+  carried(start_ps: number, end_ps: number, visit: (row: number, start_ps: number, end_ps: number) => void): void;
   /** Busy fractions of each GPU by bin, of `issue`, `l2` or `hbm`. */
   activity(strip: string): Float64Array[];
   /** Busy fractions of groups of links by bin, on average over each group. */

@@ -1,0 +1,114 @@
+// @ts-check
+// Edits in the middle of a workload's run: counterpart of engine/messages/edits.py. Bringing a link up again sends
+// what waits for it, which Python simulates.
+
+import { DOWN, FULLY_CONNECTED, ROUTED } from "./dimension_links.js";
+import { REROUTE, checkedEdit, parametersOf } from "./edits.js";
+import { InputError } from "./errors.js";
+import { reverseLink } from "./messages_links.js";
+import { needsPython } from "./needs.js";
+import { CHANGEABLE, noOtherRoutes, readValue, written } from "./operations_changes.js";
+
+/** @import { Numbers, OperationEngine, Place } from "./operations_types" */
+/** @import { Edit, Tables } from "./types" */
+
+const NEVER = Number(2n ** 61n / 1000n); // in ns
+const COMPUTE = 0;
+const EFFECTS = {
+  speed: "now, for computations that have not begun",
+  up: "now, for messages that have not entered it",
+  outage_ns: "now, for messages that have not entered it",
+  "": "now, for messages that have not been sent over it",
+};
+
+/** Whether a part is the dimension that stands for the links of an infrastructure. @param {Place} part @param {Tables} tables */
+const isRouted = ({ kind, dim }, { dims }) => kind === "dim" && dims.at.kind(dim) === ROUTED;
+
+/** Check a change and make an edit of it. @param {OperationEngine} engine @param {string} path @param {unknown} value */
+export function readEdit(engine, path, value) {
+  const { tables } = engine;
+  if (path === REROUTE) {
+    if (tables.config.at.routed(0)) needsPython(REROUTE);
+    throw noOtherRoutes(REROUTE);
+  }
+  /** @param {string} field @param {Place} part */
+  const read = (field, part) => {
+    if (isRouted(part, tables)) {
+      const hint = "change link[N], which exists with congestion (--fidelity congestion)";
+      throw new InputError("the links of an infrastructure have no dimension", { where: path, hint });
+    }
+    if (field === "outage_ns" && !tables.config.at.cut_through(0)) {
+      throw new InputError("ASTRA-sim 2.0's links have no outage", { where: path, hint: "leave compat out" });
+    }
+    const number = readValue(field, value, path);
+    if (field === "up" && number && tables.links.at.busy(part.rows[0]) & DOWN) needsPython("repair");
+    return number;
+  };
+  return checkedEdit(path, value, {
+    changeable: CHANGEABLE, resolve: engine.place, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+    events: engine.count("events"), at_ps: engine.now_ps(),
+  });
+}
+
+/** Carry an edit out: what has begun keeps its times. @param {Edit} edit @param {Tables} tables @param {Numbers} base durations before any edit */
+export function applyEdit({ kind, field, rows, number }, tables, base) {
+  const { operations, links, wires, queue } = tables;
+  if (kind === "rank") {
+    const { at, put } = operations;
+    const chosen = new Set(rows);
+    for (let row = 0; row < operations.rows; row++) {
+      if (!chosen.has(at.npu(row)) || at.kind(row) !== COMPUTE || at.start_ns(row) >= 0) continue;
+      put.duration_ns(row, Math.min(Math.floor(base[row] / number), NEVER));
+    }
+  } else if (field === "up") {
+    for (const row of rows) if (!number) links.put.busy(row, links.at.busy(row) | DOWN);
+  } else if (field === "outage_ns") {
+    const until = queue.at.now(0) + number; // what is not sent until then begins to cross then
+    if (number) for (const row of rows) links.put.free_ns(row, Math.max(links.at.free_ns(row), until));
+  } else if (kind === "link") {
+    for (const row of rows) wires.put[field](row, number);
+  } else {
+    for (const row of rows) setDimension(tables, row, field, number);
+  }
+}
+
+/** Set a number of a dimension, of all its links, and in the scheduler of chunks. @param {Tables} tables @param {number} dim @param {string} field @param {number} number */
+function setDimension({ dims, wires, config, schedule }, dim, field, number) {
+  dims.put[field](dim, number);
+  if (config.at.congestion(0)) {
+    const last = dim + 1 < dims.rows ? dims.at.first_link(dim + 1) : wires.rows;
+    for (let row = dims.at.first_link(dim); row < last; row++) wires.put[field](row, number);
+  }
+  if (field !== "rate_Bpns") return;
+  const whole = dims.at.kind(dim) === FULLY_CONNECTED ? Math.max(1, dims.at.nodes(dim) - 1) : 1; // all links of an NPU
+  for (let row = 0; row < schedule.rows; row++) if (schedule.at.links(row) === dim) schedule.put.rate(row, number * whole);
+}
+
+/** What can be changed of an object, as it is after the edits. @param {Place} part @param {Tables} tables @param {Edit[]} edits */
+export function parametersNow(part, tables, edits) {
+  if (isRouted(part, tables)) return [];
+  return parametersOf(part, CHANGEABLE, (field) => written(field, valueOf(part.kind, field, part.rows[0], tables, edits)), EFFECTS);
+}
+
+/** The present value of something that can be changed. @param {string} kind @param {string} field @param {number} row @param {Tables} tables @param {Edit[]} edits */
+export function valueOf(kind, field, row, { links, queue, dims, wires }, edits) {
+  if (field === "speed") return edits.findLast((edit) => edit.kind === "rank" && edit.rows.includes(row))?.number ?? 1;
+  if (field === "up") return links.at.busy(row) & DOWN ? 0 : 1;
+  if (field === "outage_ns") {
+    const ends = edits.filter((edit) => edit.field === field && edit.rows.includes(row)).map(({ at_ps, number }) => at_ps / 1000 + number);
+    return Math.max(0, Math.max(0, ...ends) - queue.at.now(0));
+  }
+  return (kind === "dim" ? dims : wires).at[field](row);
+}
+
+/** A link's full path, and, if wanted, that of its other direction. @param {OperationEngine} engine @param {string} link @param {boolean} both */
+export function directions({ place: find, tables }, link, both) {
+  const place = find(link);
+  if (place.kind !== "link") throw new InputError(`${place.path} is not a link`, { where: "take_down", hint: "write link[7]" });
+  const back = both ? reverseLink(tables, place.rows[0]) : -1;
+  if (both && back < 0) {
+    const hint = "name both ends: A->B; or take down each of the two";
+    throw new InputError("its other direction is not known", { where: place.path, hint });
+  }
+  return both ? [place.path, `link[${back}]`] : [place.path];
+}

@@ -1,0 +1,225 @@
+// @ts-check
+// All routes of least cost between ranks: counterpart of net/nearest.py and of the routes of net/fabric.py.
+
+import { InputError } from "./errors.js";
+import { repr } from "./text.js";
+
+/** @import { Table } from "./types" */
+
+const PROBE_BYTES = 4096; // among routes of equal length the fastest for one message of this size wins
+const THROUGH_GPU_PS = 1e9; // what passing through a GPU costs besides: used only without another route
+const MOST_NAMED = 4;
+
+/** Parallel lanes from one node to the next, and what they cost. @typedef {{ source: number, target: number, price: number, lanes: number[] }} Bundle */
+/**
+ * What there is beside the table of links. `cut_off`: ranks that links which are down separate from most others.
+ * @typedef {{ title: string, gpus: number[], nodes: string[], failed: string[], cut_off: number[] }} Names
+ */
+/**
+ * The routes of pairs of ranks, each with the links from `first[route]` to `first[route + 1]`.
+ * @typedef {{ links: number[], first: number[], of: Map<number, [first: number, count: number]>, through: boolean }} Routes
+ */
+
+/**
+ * The routes between ranks.
+ * @param {Table} links at the start of a run, without those on chips
+ * @param {number} count of links
+ * @param {(link: number) => number} latency_ps of a link for messages that pass no proxy
+ * @param {Names} names
+ */
+export function createRoutes(links, count, latency_ps, names) {
+  const bundles = bundlesOf(links, count, latency_ps);
+  const ranked = new Set(names.gpus);
+  const out = grouped(bundles, "source");
+  const into = grouped(withoutDeadEnds(bundles, ranked), "target");
+  for (const found of into.values()) found.sort((a, b) => a.source - b.source || a.price - b.price);
+
+  /**
+   * @param {number[]} pairs source * ranks + target, each once, in ascending order
+   * @param {number} ranks
+   * @returns {Routes}
+   */
+  return function routes(pairs, ranks) {
+    /** @type {Map<number, number[]>} sources by target */
+    const byTarget = new Map();
+    for (const pair of pairs) {
+      const target = pair % ranks;
+      byTarget.set(target, [...(byTarget.get(target) ?? []), Math.floor(pair / ranks)]);
+    }
+    /** @type {Routes} */
+    const found = { links: [], first: [0], of: new Map(), through: false };
+    for (const [target, sources] of byTarget) {
+      const end = names.gpus[target];
+      const cost = costsTo(into, end, sources.map((source) => names.gpus[source]), ranked);
+      for (const source of sources) {
+        if (!cost.has(names.gpus[source])) throw noRoute(source, target, names);
+        found.through ||= /** @type {number} */ (cost.get(names.gpus[source])) >= THROUGH_GPU_PS;
+      }
+      const list = lister(out, cost, end, ranked);
+      for (const source of sources) {
+        const own = list(names.gpus[source]);
+        found.of.set(source * ranks + target, [found.first.length - 1, own.length]);
+        for (const route of own) {
+          found.links.push(...route);
+          found.first.push(found.links.length);
+        }
+      }
+    }
+    return found;
+  };
+}
+
+/** @param {number} source @param {number} target @param {Names} names */
+function noRoute(source, target, { title, gpus, nodes, failed, cut_off }) {
+  const where = `infrastructure ${repr(title)}`;
+  /** @param {string[]} listed */
+  const some = (listed) => listed.slice(0, MOST_NAMED).join(", ") + (listed.length > MOST_NAMED ? ` and ${listed.length - MOST_NAMED} more` : "");
+  if (cut_off.length) {
+    const ranks = some(cut_off.map((rank) => `${rank} (${nodes[gpus[rank]]})`));
+    const what = `no route to rank${cut_off.length > 1 ? "s" : ""} ${ranks}: down: ${some(failed)}`;
+    return new InputError(what, { where, hint: "leave these ranks out, or bring one of the links up" });
+  }
+  const what = `there is no route from ${nodes[gpus[source]]} (rank ${source}) to ${nodes[gpus[target]]} (rank ${target})`;
+  return new InputError(what, { where, hint: "add an edge or a switch that joins them" });
+}
+
+/** In the order of their first lanes. @param {Table} links @param {number} count @param {(link: number) => number} latency_ps @returns {Bundle[]} */
+function bundlesOf(links, count, latency_ps) {
+  /** @type {Map<string, Bundle>} */
+  const found = new Map();
+  for (let link = 0; link < count; link += 1) {
+    const [source, target] = [links.at.src(link), links.at.dst(link)];
+    const known = found.get(`${source} ${target}`);
+    if (known) {
+      known.lanes.push(link);
+      continue;
+    }
+    const rate = links.at.bandwidth_Bps(link);
+    const wire_ps = Math.floor((PROBE_BYTES * 1e12 + rate - 1) / rate);
+    found.set(`${source} ${target}`, { source, target, price: wire_ps + latency_ps(link) + links.at.forward_ps(link), lanes: [link] });
+  }
+  return [...found.values()];
+}
+
+/** @param {Bundle[]} bundles @param {"source" | "target"} end */
+function grouped(bundles, end) {
+  /** @type {Map<number, Bundle[]>} */
+  const found = new Map();
+  for (const bundle of bundles) {
+    const those = found.get(bundle[end]);
+    if (those) those.push(bundle);
+    else found.set(bundle[end], [bundle]);
+  }
+  return found;
+}
+
+/** Without nodes that lead nowhere else and are no GPUs. @param {Bundle[]} bundles @param {Set<number>} ranked */
+function withoutDeadEnds(bundles, ranked) {
+  /** @type {Map<number, Set<number>>} */
+  const neighbours = new Map();
+  for (const { source, target } of bundles) neighbours.set(source, (neighbours.get(source) ?? new Set()).add(target));
+  const ends = [...neighbours].filter(([node, others]) => others.size < 2 && !ranked.has(node)).map(([node]) => node);
+  for (const node of ends) { // grows while it is walked
+    const others = neighbours.get(node) ?? new Set();
+    neighbours.delete(node);
+    for (const other of others) {
+      neighbours.get(other)?.delete(node);
+      if (neighbours.get(other)?.size === 1 && !ranked.has(other)) ends.push(other);
+    }
+  }
+  return bundles.filter(({ source, target }) => neighbours.has(source) && neighbours.has(target));
+}
+
+/**
+ * The cost of nodes to a target, as far as some of them are away (Dijkstra's algorithm, backwards).
+ * @param {Map<number, Bundle[]>} into @param {number} target @param {number[]} wanted nodes @param {Set<number>} ranked
+ */
+function costsTo(into, target, wanted, ranked) {
+  /** @type {Map<number, number>} */
+  const cost = new Map();
+  const left = new Set(wanted);
+  /** @type {[cost: number, node: number][]} a binary heap; a node is in it once for each link into it */
+  const heap = [[0, target]];
+  while (heap.length && left.size) {
+    const [own, node] = pop(heap);
+    if (cost.has(node)) continue;
+    cost.set(node, own);
+    left.delete(node);
+    const far = own + (ranked.has(node) && node !== target ? THROUGH_GPU_PS : 0);
+    for (const { source, price } of into.get(node) ?? []) if (!cost.has(source)) push(heap, [far + price, source]);
+  }
+  return cost;
+}
+
+/** @param {[number, number][]} heap @param {[number, number]} entry */
+function push(heap, entry) {
+  let place = heap.push(entry) - 1;
+  for (let parent = (place - 1) >> 1; place > 0 && heap[parent][0] > entry[0]; parent = (place - 1) >> 1) {
+    heap[place] = heap[parent];
+    place = parent;
+  }
+  heap[place] = entry;
+}
+
+/** @param {[number, number][]} heap @returns {[number, number]} */
+function pop(heap) {
+  const first = heap[0];
+  const last = /** @type {[number, number]} */ (heap.pop());
+  if (!heap.length) return first;
+  let place = 0;
+  for (let child = 1; child < heap.length; child = 2 * place + 1) {
+    if (child + 1 < heap.length && heap[child + 1][0] < heap[child][0]) child += 1;
+    if (heap[child][0] >= last[0]) break;
+    heap[place] = heap[child];
+    place = child;
+  }
+  heap[place] = last;
+  return first;
+}
+
+/**
+ * Lists the routes of a node to a target. A route keeps its lane number if the next bundle has it, and wraps around if
+ * it has fewer lanes, so that parallel routes do not multiply with every hop.
+ * @param {Map<number, Bundle[]>} out @param {Map<number, number>} cost @param {number} target @param {Set<number>} ranked
+ */
+function lister(out, cost, target, ranked) {
+  /** @type {Map<number, number>} */
+  const counts = new Map([[target, 1]]);
+  /** @param {number} node */
+  const onward = (node) => (out.get(node) ?? []).filter((bundle) => {
+    const behind = cost.get(bundle.target);
+    if (behind === undefined) return false;
+    const toll = ranked.has(bundle.target) && bundle.target !== target ? THROUGH_GPU_PS : 0;
+    return behind + bundle.price + toll === cost.get(node);
+  });
+  /** @param {number} node @returns {number} */
+  function countOf(node) {
+    const known = counts.get(node);
+    if (known !== undefined) return known;
+    const count = onward(node).reduce((sum, bundle) => sum + Math.max(countOf(bundle.target), bundle.lanes.length), 0);
+    counts.set(node, count);
+    return count;
+  }
+  /** @param {number} from */
+  return function list(from) {
+    return Array.from({ length: countOf(from) }, (_, chosen) => {
+      /** @type {number[]} */
+      const route = [];
+      let [node, rest] = [from, chosen];
+      while (node !== target) {
+        for (const bundle of onward(node)) {
+          const width = Math.max(countOf(bundle.target), bundle.lanes.length);
+          if (rest >= width) {
+            rest -= width;
+            continue;
+          }
+          route.push(bundle.lanes[rest % bundle.lanes.length]);
+          node = bundle.target;
+          rest %= countOf(node);
+          break;
+        }
+      }
+      return route;
+    });
+  };
+}

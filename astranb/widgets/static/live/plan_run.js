@@ -1,0 +1,147 @@
+// @ts-check
+// A plan on the machine of a page: from the bytes of a file to what a page's kernel is made of.
+
+import { InputError } from "./errors.js";
+import { createKernel } from "./kernel.js";
+import { gcd, lcm } from "./plan.js";
+import { describe } from "./plan_about.js";
+import { build } from "./plan_build.js";
+import { lower } from "./plan_lower.js";
+import { machineOf } from "./plan_machine.js";
+import { Program } from "./plan_program.js";
+import { formatBytes } from "./units.js";
+
+/** @import { Chunk, Plan } from "./plan.js" */
+/** @import { Layout, Live, PageKernel } from "./types" */
+
+const MOST_PIECES = 1 << 10;
+const LINE_BYTES = 128;
+const POSTED_LINES = 2048; // that an SM has under way where it stores packets to other nodes
+const ROUTED = ["dispatch", "combine"];
+/** What a page fills with zeros by itself. */
+const EMPTY = new Set(["flights", "bursts", "activity", "trace", "control", "breaks"]);
+
+/**
+ * Check a plan's collective and size, as it runs: its name there, and its protocol.
+ * @param {Plan} plan
+ * @param {number} size bytes of the larger buffer of a rank
+ */
+export function checked(plan, size) {
+  const collective = plan.collective ?? "custom";
+  if (ROUTED.includes(collective)) {
+    const hint = `use astranb.collectives.${collective}, or astranb run --collective ${collective} --tokens N`;
+    throw new InputError(`a ${collective} depends on the experts of each token`, { where: "collective", hint });
+  }
+  if (!Number.isSafeInteger(size) || size < 1) throw new InputError("size must be at least 1 B", { where: "size" });
+  if (size < plan.minBytes || (plan.maxBytes !== null && size > plan.maxBytes)) {
+    const most = plan.maxBytes === null ? "any size" : `${plan.maxBytes} B`;
+    const note = `${size} B is outside the range of the plan, ${plan.minBytes} B to ${most}`;
+    if (!plan.notes.includes(note)) plan.notes.push(note);
+  }
+  return collective;
+}
+
+/** As titles have it. @param {Plan} plan @param {string} collective */
+const titleOf = ({ name, protocol }, collective) => `${collective}/${name}${protocol === "Simple" ? "" : `/${protocol}`}`;
+
+/**
+ * The program of a plan for a size.
+ * @param {Plan} plan @param {string} collective @param {number} size @param {{ perNode: number, rdma: boolean }} joined @param {number} ranks
+ */
+function programOf(plan, collective, size, joined, ranks) {
+  const { parts, inputs, outputs } = plan.parts(collective, ranks);
+  const { cut, loops } = cutsOf(plan, size);
+  const program = new Program({ name: titleOf(plan, collective), ranks, protocol: plan.protocol, joined });
+  [program.inputs, program.outputs, program.width] = [inputs, outputs, parts * plan.slices * cut];
+  /** @param {Chunk} chunk @param {number} piece @returns {Chunk} */
+  const moved = ({ rank, buffer, index, channel }, piece) => {
+    if (buffer !== "input" && buffer !== "output") return { rank, buffer, index, channel: channel * cut + piece };
+    return { rank, buffer, index: Math.floor(index / parts), channel: ((index % parts) * plan.slices + channel) * cut + piece };
+  };
+  program.add(plan.blocks, moved, cut, loops);
+  return program;
+}
+
+/**
+ * Into how many pieces a slice is cut, so that each iteration of each loop has whole ones; and the iterations of each
+ * loop, with how many pieces each is for.
+ * @param {Plan} plan @param {number} bytes
+ * @returns {{ cut: number, loops: [count: number, pieces: number][] }}
+ */
+function cutsOf(plan, bytes) {
+  if (!plan.pipelines.length) return { cut: 1, loops: [] };
+  const size = Math.ceil(bytes / (Math.max(plan.inputs, plan.outputs) * plan.slices));
+  let cut = 1;
+  for (const { unit } of plan.pipelines) if (cut <= MOST_PIECES) cut = lcm(cut, size / gcd(size, unit));
+  if (cut > MOST_PIECES || size % (cut * LINE_BYTES)) {
+    cut = Math.min(MOST_PIECES, Math.max(...plan.pipelines.map(({ unit }) => Math.ceil(size / unit))));
+    const note = "pipelines have iterations of equal parts of a chunk: unit_size does not cut it into lines";
+    if (!plan.notes.includes(note)) plan.notes.push(note);
+  }
+  const loops = plan.pipelines.map(({ unit, chunks }) => {
+    const pieces = Math.max(1, Math.floor((unit * cut) / size));
+    return /** @type {[number, number]} */ ([Math.ceil((chunks * plan.slices * cut) / pieces), pieces]);
+  });
+  return { cut, loops };
+}
+
+/**
+ * The kernel of a plan on the machine of a page.
+ * @param {{ live: Live }} header of the page
+ * @param {DataView[]} columns of the page
+ * @param {Plan} plan
+ * @param {number} size bytes of the larger buffer of a rank
+ * @returns {Promise<{ kernel: PageKernel, columns: DataView[] }>}
+ */
+export async function planKernel(header, columns, plan, size) {
+  const own = planned(header, columns, plan, size);
+  const kernel = await createKernel(own, own.columns);
+  own.live.inputs = kernel.sim.engine.digest();
+  return { kernel, columns: own.columns };
+}
+
+/**
+ * What a page of a plan is given.
+ * @param {{ live: Live }} header of the page
+ * @param {DataView[]} columns of the page
+ * @param {Plan} plan
+ * @param {number} size bytes of the larger buffer of a rank
+ * @returns {{ live: Live, columns: DataView[] }}
+ */
+function planned({ live }, columns, plan, size) {
+  const collective = checked(plan, size);
+  const machine = machineOf(live, columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength)));
+  const title = titleOf(plan, collective);
+  const [coalesced] = machine.presets(false);
+  if (size > coalesced.hbm_bytes) {
+    const what = `a buffer of ${formatBytes(size)}, the memory of a ${coalesced.name} is ${formatBytes(coalesced.hbm_bytes)}`;
+    throw new InputError(what, { where: title, hint: "reduce the size" });
+  }
+  const program = programOf(plan, collective, size, machine.joined, machine.ranks);
+  let presets = machine.presets(false);
+  let lowered = lower(program, collective, size, presets[0]);
+  const exact = lowered.flags > 0 && machine.coalesce > 1; // packets always travel line by line
+  if (exact) {
+    presets = machine.presets(true);
+    lowered = lower(program, collective, size, presets[0]);
+  }
+  const { perNode, rdma } = machine.joined;
+  const posted = rdma && perNode < machine.ranks && plan.protocol !== "Simple" ? Math.ceil(POSTED_LINES / (exact ? 1 : machine.coalesce)) : 0;
+  presets = presets.map((preset) => ({ ...preset, max_outstanding: Math.max(preset.max_outstanding, posted) }));
+  presets.forEach((preset, rank) => {
+    const taken = lowered.lines[rank] * preset.line_bytes;
+    if (taken <= preset.hbm_bytes) return;
+    const what = `the buffers of rank ${rank} take ${formatBytes(taken)}, the memory of a ${preset.name} is ${formatBytes(preset.hbm_bytes)}`;
+    throw new InputError(what, { where: title, hint: "reduce the size" });
+  });
+  const { layouts, tables } = build(machine, presets, lowered, title, live.tables);
+  const found = [columns[live.wasm]];
+  /** @type {Layout[]} */
+  const sent = layouts.map((layout) => {
+    if (EMPTY.has(layout.name)) return { ...layout, parts: [], data: 0 };
+    const bytes = tables[layout.name].bytes().slice();
+    return { ...layout, parts: [[0, bytes.length]], data: found.push(new DataView(bytes.buffer)) - 1 };
+  });
+  const run = { plan, collective, size, title, program, lowered, tables };
+  return { live: { ...live, ...describe(live, run), wasm: 0, tables: sent }, columns: found };
+}

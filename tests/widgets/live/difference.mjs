@@ -1,0 +1,20 @@
+// Forks the run of a page in Node, moves and changes both, and writes what differs as JSON: a packed page and the steps on
+// the command line.
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const [folder, file, steps] = process.argv.slice(2);
+const module = (name) => import(pathToFileURL(`${folder}/${name}.js`).href);
+const { read } = await module("packed");
+const { createKernel } = await module("live/kernel");
+const { difference } = await module("live/compare");
+const { header, columns } = await read(readFileSync(file, "utf-8"));
+const { sim } = await createKernel(header, columns);
+const runs = { a: sim, b: null };
+const found = [];
+for (const [run, verb, ...options] of JSON.parse(steps)) {
+  if (verb === "fork") runs.b = sim.fork();
+  else if (verb === "difference") found.push(difference(runs.a, runs.b, options[0]));
+  else runs[run][verb](...options);
+}
+process.stdout.write(JSON.stringify(found), () => process.exit()); // else the session's channel keeps it

@@ -1,0 +1,62 @@
+"""What differs between a run and its fork in one page is what differs between them in Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import astranb as anb
+from astranb.widgets.feed import feed_of
+from astranb.widgets.live import live
+from astranb.widgets.page import packed
+from astranb.widgets.recording import Columns
+from astranb.widgets.session import session_of
+from astranb.widgets.views.compare import report
+from tests.widgets.live.kernels import HERE, STATIC
+
+LINK = "gpu[0]->dgx_h100.0.nvsw.0"
+
+
+def dgx() -> anb.Simulation:
+    return anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
+
+
+def many_links() -> anb.Simulation:
+    return anb.Simulation("clos:servers=4", anb.collectives.all_to_all("256 KiB"))
+
+
+@pytest.mark.parametrize("make", [dgx, many_links])
+def test_a_fork_differs_as_in_python(make: Any, tmp_path: Path):
+    first = make().engine.fabric.name(0).partition("#")[0]
+    steps: list[Any] = [
+        ("a", "step", 700), ("b", "fork"), ("a", "difference", None),
+        ("b", "set", f"{first}.bandwidth", "2 GB/s"), ("a", "step", 1000), ("b", "step", 900),
+        ("a", "difference", None), ("a", "difference", 10_000), ("a", "difference", 10**12),
+        ("b", "set", "gpu[2].l2", "900 ns"), ("b", "run"), ("a", "difference", None), ("a", "run"),
+        ("a", "difference", None), ("a", "difference", 2_000_000), ("b", "take_down", first, False),
+        ("a", "difference", None),
+    ]  # fmt: skip
+    sim = make()
+    columns = Columns()
+    file = tmp_path / "page.txt"
+    file.write_text(packed({"live": live(feed_of(session_of(sim)), columns), **columns.placed()}))
+    command = ["node", str(HERE / "difference.mjs"), str(STATIC), str(file), json.dumps(steps)]
+    theirs = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    mine, runs = [], {"a": sim}
+    for run, verb, *options in steps:
+        if verb == "fork":
+            runs["b"] = sim.fork()
+        elif verb == "difference":
+            both = anb.compare(runs["a"], runs["b"])
+            mine.append(report(both if options[0] is None else both.at(options[0])))
+        elif verb == "take_down":
+            runs[run].take_down(options[0])
+        else:
+            getattr(runs[run], verb)(*options)
+    assert len(mine) == 8
+    for number, (one, other) in enumerate(zip(theirs, json.loads(json.dumps(mine)), strict=True)):
+        assert one == other, number

@@ -1,0 +1,81 @@
+"""The engines of operations in a page: every table is Python's, wherever they stop."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.core.state import Parts
+from astranb.engine.messages import tables as message_tables
+from astranb.engine.stops import ENDED
+from astranb.widgets.feed import feed_of
+from astranb.widgets.live import live
+from astranb.widgets.page import packed
+from astranb.widgets.feed import Columns
+from astranb.widgets.session import session_of
+from tests.widgets.live.kernels import HERE, STATIC
+from tests.widgets.live.workloads import LAYERS, MESSAGES
+
+
+def _hash(table: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(table).view(np.ndarray).tobytes()).hexdigest()
+
+
+def _same_tables(sim: anb.Simulation, maker: str, folder: Path) -> int:
+    """Move both to random numbers of events, and to the end; returns how many stops there were."""
+    columns = Columns()
+    file = folder / "page.txt"
+    file.write_text(packed({"live": live(feed_of(session_of(sim)), columns), **columns.placed()}))
+    engine: Any = sim.engine
+    command = ["node", str(HERE / "node_tables.mjs"), str(STATIC), str(file), maker]
+    chance, stops = random.Random(3), 0
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as page:
+        assert page.stdin
+        assert page.stdout
+        while True:
+            steps = engine.count("events") + chance.choice((1, 7, 60, 500, 4000, 50_000))
+            why = engine.go(steps=steps, closely=False)
+            page.stdin.write(f"{steps}\n")
+            page.stdin.flush()
+            found = json.loads(page.stdout.readline())
+            stops += 1
+            assert found["why"] == why
+            assert found["counts"] == engine.counts()
+            assert found["next_ps"] == engine.next_ps
+            machine = engine.machine._asdict()
+            theirs = {name: one for name, one in found["tables"].items() if name != "limits"}
+            assert theirs == {name: _hash(table) for name, table in machine.items()}
+            assert found["simulated"] == [[name, len(one), _hash(one)] for name, one in _simulated(engine)]
+            if why == ENDED:
+                page.stdin.close()
+                return stops
+
+
+def _simulated(engine: Any) -> list[tuple[str, Any]]:
+    if isinstance(engine.machine, message_tables.MessageMachine):
+        tables = list(message_tables.simulated(engine.machine).items())
+    else:
+        tables = list(engine._simulated())
+    assert not any(isinstance(table, Parts) for _, table in tables)
+    return tables
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_messages_have_the_same_tables(name: str, tmp_path: Path) -> None:
+    sim = MESSAGES[name]()
+    rows = len(sim.engine.machine.messages)
+    assert _same_tables(sim, "messages", tmp_path) > 1
+    assert (len(sim.engine.machine.messages) > rows) == (name == "growing")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_have_the_same_tables(name: str, tmp_path: Path) -> None:
+    assert _same_tables(LAYERS[name](), "layers", tmp_path) > 1

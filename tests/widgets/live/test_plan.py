@@ -1,0 +1,334 @@
+"""A plan that is dropped on a page runs there as in Python: the same tables at the start, the same errors."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import astranb as anb
+from astranb.collectives import Collective, read_algorithm, write_algorithm
+from astranb.core.errors import InputError
+from astranb.core.units import size_bytes
+from astranb.net import Fault, Network
+from astranb.net.roce import Roce
+from astranb.widgets.feed import Columns, feed_of
+from astranb.widgets.live import live
+from astranb.widgets.session import session_of
+from tests.collectives.formats.test_mscclpp import (
+    BROKEN,
+    VALID,
+    all_gather,
+    all_pairs,
+    all_pairs_packets,
+    at,
+    in_pipelines,
+    local,
+    op,
+    places,
+    put_over_ports,
+    values,
+)
+from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel
+
+class PlanPage:
+    """A page of a machine, in Node, on which plans are dropped."""
+
+    def __init__(self, page: NodeKernel, infra: str, options: dict[str, Any]) -> None:
+        self._page, self.infra, self.options = page, infra, options
+
+    def drop(self, file: Path, size: int) -> dict[str, Any]:
+        """Run the plan of a file: then the kernel is that of the plan."""
+        data = base64.b64encode(file.read_bytes()).decode()
+        ((found, _),) = self._page.send({"type": "drop", "name": str(file), "data": data, "size": size})
+        return found
+
+    def python(self, file: Path, size: int) -> tuple[anb.Simulation | None, list[str], str]:
+        """What Python makes of the plan: a simulation and notes, or an error."""
+        try:
+            plan = read_algorithm(file)
+            work = Collective.of(plan.collective or "custom", size, plan)
+            sim = anb.Simulation(self.infra, work, **self.options)
+        except InputError as error:
+            return None, [], str(error)
+        return sim, plan.notes, ""
+
+    def check(self, file: Path, size: int, *, run: bool = True) -> dict[str, Any]:
+        """Compare both sides: errors, notes, what the page is given, and the run to its end."""
+        sim, notes, error = self.python(file, size)
+        found = self.drop(file, size)
+        assert found.get("error", "") == error
+        if sim is None:
+            return found
+        assert found["notes"] == notes
+        assert differing(sim, self._page) == []
+        if not run:
+            return found
+        same_description(found["live"], sim)
+        python = PythonKernel(sim)
+        scenes = [kernel.send({"type": "ready"})[0] for kernel in (python, self._page)]
+        assert scenes[0] == scenes[1]
+        for message in ({"type": "event", "n": 1000}, {"type": "event", "n": 10**9}):
+            python.send(message)
+            self._page.send(message)
+            assert differing(sim, self._page) == []
+        assert self._page.ask("hash")["hash"] == sim.state_hash()
+        return found
+
+
+def same_description(page: dict[str, Any], sim: anb.Simulation) -> None:
+    """Compare what a page knows of a plan with what Python would give it."""
+    mine = json.loads(json.dumps(live(feed_of(session_of(sim)), Columns())))
+    assert page["about"].keys() == mine["about"].keys()
+    for name, value in mine["about"].items():
+        assert page["about"][name] == value, name
+    for name in ("title", "questions", "units", "inputs"):
+        assert page[name] == mine[name], name
+
+
+@contextmanager
+def plan_page(infra: str, **options: Any) -> Iterator[PlanPage]:
+    """Open the page of a machine, which shows a run of its own."""
+    sim = anb.Simulation(infra, anb.collectives.all_reduce("8 KiB", "ring"), **options)
+    with page_kernel(sim) as page:
+        yield PlanPage(page, infra, options)
+
+
+@pytest.fixture(scope="module")
+def dgx():
+    with plan_page("dgx-h100") as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Machines by their number of GPUs."""
+    with plan_page("switch:gpus=2") as two, plan_page("switch:gpus=3") as three, plan_page("switch:gpus=4") as four:
+        yield {2: two, 3: three, 4: four}
+
+
+def exported(tmp_path, infra, collective, size, algorithm, protocol="Simple"):
+    """A plan as ``astranb collective export`` writes it for a machine."""
+    sim = anb.Simulation(infra, anb.collectives.all_reduce("8 KiB", "ring"))
+    engine = sim.engine
+    one = Collective.of(collective, size, algorithm, protocol=protocol)
+    file = tmp_path / "plan.json"
+    write_algorithm(one.program(len(engine.presets), engine.fabric.shape), file)
+    return file
+
+
+def saved(tmp_path, document):
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(document, indent=1))
+    return file
+
+
+@pytest.mark.parametrize(
+    "collective, algorithm, protocol, size",
+    [
+        ("all_reduce", "ring", "Simple", "64 KiB"),
+        ("all_reduce", "ring", "LL", "32 KiB"),
+        ("all_reduce", "allpairs", "LL", "8 KiB"),
+        ("all_reduce", "allpairs", "LL128", "12 KB"),
+        ("all_reduce", "switch", "Simple", "256 KiB"),
+        ("all_reduce", "double_tree", "Simple", "64 KiB"),
+        ("all_gather", "allpairs", "Simple", "100 KB"),
+        ("reduce_scatter", "ring", "Simple", "1000 B"),
+        ("all_to_all", "allpairs", "Simple", "100 KB"),
+        ("broadcast", "ring", "Simple", "64 KiB"),
+        ("all_gather", "nvls", "Simple", "64 KiB"),
+    ],
+)
+def test_plans_of_the_library_on_a_dgx(dgx, tmp_path, collective, algorithm, protocol, size):
+    file = exported(tmp_path, "dgx-h100", collective, size, algorithm, protocol)
+    dgx.check(file, size_bytes(size))
+    dgx.check(file, 777)  # not a multiple of anything
+
+
+@pytest.mark.parametrize(
+    "infra, options, collective, algorithm, protocol",
+    [
+        ("mi300x", {}, "all_gather", "allpairs", "Simple"),
+        ("dgx-1", {}, "all_reduce", "ring", "LL"),  # over GPUs that forward
+        ("torus2d:rows=2,columns=2", {}, "all_reduce", "allpairs", "Simple"),
+        ("generic:gpus=4", {}, "all_reduce", "ring", "Simple"),  # with a mesh
+        ("dgx-h100", {"network": Network(arbitration="fair", buffers=4, multipath="spray")}, "all_reduce", "ring", "Simple"),
+        ("dgx-h100", {"network": Network(coalesce=4)}, "all_reduce", "allpairs", "LL"),
+        ("dgx-h100", {"network": Network(coalesce=4)}, "all_gather", "ring", "Simple"),
+        ("dgx-h100", {"launch": "stream + 3 us", "start": {3: "2 us"}, "record": False}, "all_gather", "ring", "Simple"),
+        ("clos:servers=2", {}, "all_reduce", "ring", "Simple"),  # over NICs
+        ("clos:servers=2", {}, "all_to_all", "allpairs", "Simple"),
+        ("clos:servers=2", {}, "all_reduce", "ring", "LL"),
+        ("clos:servers=2,network=ethernet", {"network": Network(roce=Roce(), proxy_ps=10**6)}, "all_gather", "ring", "Simple"),
+    ],
+)  # fmt: skip
+def test_plans_on_other_machines(tmp_path, infra, options, collective, algorithm, protocol):
+    file = exported(tmp_path, infra, collective, "16 KiB", algorithm, protocol)
+    with plan_page(infra, **options) as page:
+        page.check(file, 16 * 1024)
+
+
+def test_faults_come_at_their_times(tmp_path):
+    link = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring")).engine.fabric.name(3)
+    slow = Fault(link, at="1 us", until="5 us", latency="3 us", every="10 us", times=3)
+    file = exported(tmp_path, "dgx-h100", "all_reduce", "16 KiB", "ring")
+    with plan_page("dgx-h100", network=Network(faults=(slow,))) as page:
+        page.check(file, 16 * 1024)
+
+
+SEMAPHORES = [
+    {"name": "sem_release", "semaphore_ids": [0]},
+    {"name": "sem_acquire", "semaphore_ids": [0, 1]},
+    {"name": "barrier", "barrier_id": 0, "num_threadblocks": 1},
+    {"name": "nop"},
+    {"name": "flush", "channel_ids": [], "channel_type": "memory"},
+]
+
+
+def with_semaphores():
+    document = all_pairs(2)
+    for one in document["gpus"]:
+        one["semaphores"] = [{"init_value": 0}, {"init_value": 1}]
+        one["threadblocks"][0]["ops"][:0] = SEMAPHORES
+    return document
+
+
+def in_groups():
+    """Two thread blocks of each GPU share the work of one."""
+    document = all_gather(2, inplace=True)
+    for one in document["gpus"]:
+        first = one["threadblocks"][0]
+        for each in first["ops"]:
+            if "src_buff" in each:
+                each["tbg_info"] = {"tb_id": 0, "tbg_size": 2}
+        second = copy.deepcopy(first) | {"id": 1}
+        for each in second["ops"]:
+            if "tbg_info" in each:
+                each["tbg_info"]["tb_id"] = 1
+        one["channels"][0]["connected_to"] *= 2
+        second["channels"][0]["channel_ids"] = [1]
+        one["threadblocks"].append(second)
+    return document
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        all_pairs(2),
+        all_pairs(4, inplace=True),
+        all_pairs_packets(3),
+        all_gather(4, inplace=True, chunks=3),
+        all_gather(4, inplace=False),
+        put_over_ports(3),
+        in_pipelines(all_pairs(2), 512),
+        in_pipelines(all_pairs(3), 1000),
+        in_pipelines(put_over_ports(2), 256),
+        with_semaphores(),
+        in_groups(),
+        {**all_pairs(2), "collective": "something", "use_double_scratch_buffer": True},
+        {**all_pairs(2), "min_message_size": 1 << 20, "max_message_size": 2 << 20},
+        {**all_pairs(2), "name": "<b>é \N{GRINNING FACE}</b>"},
+    ],
+)
+def test_what_a_plan_can_say(small, tmp_path, document):
+    page = small[len(document["gpus"])]
+    for size in (1, 4096, 6 * 3000):
+        page.check(saved(tmp_path, document), size)
+
+
+@pytest.mark.parametrize("change, text", BROKEN)
+def test_what_is_broken_is_said_as_python_says_it(small, tmp_path, change, text):
+    del text
+    document = all_pairs(2)
+    change(document)
+    assert "error" in small[2].check(saved(tmp_path, document), 4096)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"hello", b'{"name": ', b'{"name": "\xff"}', b'{"name": "\xe2\x82"}', b'{"a": 1,}', b"{'a': 1}", b'{"a": 1} 2',
+        b'{"a" 1}', b'{"a": [1 2]}', b'{"a": "\n"}', b'{"a": "\\x"}', b'{"a": "\\u12g4"}', b'{"a": "b', b'{"a": 01}',
+        b'{\n"gpus": {\n}}', b'{"gpus": ' + b"[" * 100_000, b'{"gpus": ' + b"9" * 10_000 + b"}", b'{"gpus": 1e999}',
+        b'\xef\xbb\xbf{"gpus": 7, "gpus": 1.50}', b'{"gpus": 99999999999999999999}',
+    ],
+)  # fmt: skip
+def test_what_is_no_json(small, tmp_path, data):
+    file = tmp_path / "plan.json"
+    file.write_bytes(data)
+    assert "error" in small[2].check(file, 4096)
+
+
+def test_other_formats_need_python(small, tmp_path):
+    file = tmp_path / "plan.xml"
+    file.write_bytes(b"<algo/>")
+    assert small[2].drop(file, 4096)["error"] == (
+        f"{file}: no MSCCL++ execution plan (JSON); algorithms of MSCCL and schedules of TACOS need JupyterLab"
+    )
+
+
+@pytest.mark.parametrize(
+    "change, size",
+    [
+        (at(["collective"], "allgather"), 4096),
+        (at(["collective"], "dispatch"), 4096),
+        (at(["collective"], "alltoall"), 4096),
+        (lambda document: None, 0),
+        (lambda document: None, 1 << 40),
+        (lambda document: document["gpus"].pop(), 4096),
+        (at(["gpus", 0, "threadblocks"], []), 4096),
+        (at(["gpus", 0, "threadblocks", 0, "ops", 0, "dst_buff", 0, "index"], 0), 4096),  # scratch that nobody writes
+    ],
+)
+def test_what_does_not_fit_the_machine(small, tmp_path, change, size):
+    document = all_pairs(2)
+    change(document)
+    assert "error" in small[2].check(saved(tmp_path, document), size)
+
+
+def test_too_many_ranks(small, tmp_path):
+    assert "8 GPUs" not in small[2].check(saved(tmp_path, all_pairs(4)), 4096)["error"]
+
+
+def test_enormous_counts_are_refused_at_once(small, tmp_path):
+    document = all_pairs(2)
+    for one in document["gpus"]:
+        one["input_chunks"] = one["output_chunks"] = 65536
+        one["threadblocks"][0]["ops"] = [op("copy", [local("i", 0, 65536)], [local("o", 0, 65536)])] * 100
+    error = small[2].check(saved(tmp_path, document), 4096)["error"]
+    assert "more than 1000000 operations; use fewer or larger chunks" in error
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(VALID), st.data())
+def test_changed_documents_are_the_same_or_refused_alike(small, tmp_path, document, data):
+    document = copy.deepcopy(document)
+    for _ in range(data.draw(st.integers(1, 3))):
+        way = data.draw(st.sampled_from(list(places(document))[1:]))
+        try:
+            at(way, data.draw(values))(document)
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier change has taken the place away
+    gpus = document.get("gpus")
+    page = small[3 if isinstance(gpus, list) and len(gpus) == 3 else 2]
+    page.check(saved(tmp_path, document), 4096, run=False)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(VALID), st.lists(st.tuples(st.floats(0, 0.999), st.binary(max_size=2)), max_size=4))
+def test_changed_bytes_are_the_same_or_refused_alike(small, tmp_path, document, changes):
+    data = bytearray(json.dumps(document).encode())
+    for where, new in changes:
+        place = int(where * len(data))
+        data[place : place + 1] = new
+    file = tmp_path / "plan.json"
+    file.write_bytes(bytes(data))
+    small[len(document["gpus"])].check(file, 4096, run=False)
