@@ -97,6 +97,15 @@ def test_every_object_at_several_moments(name):
                 same(python, page, {"type": "ask", "id": 3, "question": "events", "options": options})
 
 
+@pytest.mark.parametrize("name", ["ring", "posts", "operations"])
+def test_the_program(name):
+    sim = MACHINES[name]()
+    with page_kernel(sim) as page:
+        message = {"type": "ask", "id": 1, "question": "source", "options": {}}
+        ((answer, _),) = same(PythonKernel(sim), page, message)
+    assert all(part["lines"] for part in answer["parts"])
+
+
 def test_links_that_are_down():
     sim = MACHINES["ring"]()
     python = PythonKernel(sim)
