@@ -50,6 +50,8 @@ const controls = {
   open: ({ path }) => enterState(kernel, model, stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes()), "opened"),
   copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs()) }, []]),
   follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs()), "followed"),
+  budget: ({ bytes: most }) => void Object.assign(kernel.sim.driver.history, { budget_bytes: most }),
+  kept: () => sent.push([{ type: "kept", checkpoints: kernel.sim.driver.history.checkpoints.map((one) => [one.counts.events, one.new_bytes]) }, []]),
   shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),
 };
 async function control(message) {
