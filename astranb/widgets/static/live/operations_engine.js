@@ -84,7 +84,6 @@ export function shared(self, special) {
     },
     is_point: (point) => isPoint(point, owners()),
     hit: () => watch.at.hit(0),
-    is_point: (point) => isPoint(point, owners()),
     reason: (point) => [point.object, foundAt(point, owners()) || (point.at_ps === null ? self().narrate() : "")],
     on_event: special.on_event,
     condition(text) {
