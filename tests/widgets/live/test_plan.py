@@ -43,12 +43,12 @@ class PlanPage:
     """A page of a machine, in Node, on which plans are dropped."""
 
     def __init__(self, page: NodeKernel, infra: str, options: dict[str, Any], *, wide: bool = False) -> None:
-        self._page, self.infra, self.options, self.wide = page, infra, options, wide
+        self.page, self.infra, self.options, self.wide = page, infra, options, wide
 
     def drop(self, file: Path, size: int) -> dict[str, Any]:
         """Run the plan of a file: then the kernel is that of the plan."""
         data = base64.b64encode(file.read_bytes()).decode()
-        ((found, _),) = self._page.send({"type": "drop", "name": str(file), "data": data, "size": size})
+        ((found, _),) = self.page.send({"type": "drop", "name": str(file), "data": data, "size": size})
         return found
 
     def python(self, file: Path, size: int) -> tuple[anb.Simulation | None, list[str], str]:
@@ -69,18 +69,18 @@ class PlanPage:
         if sim is None:
             return found
         assert found["notes"] == notes
-        assert differing(sim, self._page) == []
+        assert differing(sim, self.page) == []
         if not run:
             return found
         same_description(found["live"], sim, self.wide)
         python = PythonKernel(sim)
-        scenes = [kernel.send({"type": "ready"})[0] for kernel in (python, self._page)]
+        scenes = [kernel.send({"type": "ready"})[0] for kernel in (python, self.page)]
         assert self.wide or scenes[0] == scenes[1]
         for message in ({"type": "event", "n": 1000}, {"type": "event", "n": 10**9}):
             python.send(message)
-            self._page.send(message)
-            assert differing(sim, self._page) == []
-        assert self._page.ask("hash")["hash"] == sim.state_hash()
+            self.page.send(message)
+            assert differing(sim, self.page) == []
+        assert self.page.ask("hash")["hash"] == sim.state_hash()
         return found
 
 
@@ -252,6 +252,29 @@ def test_what_a_plan_can_say(small, tmp_path, document):
         page.check(saved(tmp_path, document), size)
 
 
+def test_a_plan_is_saved_in_the_page_and_loaded_in_python(dgx, tmp_path):
+    """Python goes on from the file; what it would have saved itself is the same."""
+    file = exported(tmp_path, "dgx-h100", "all_reduce", "16 KiB", "allpairs")
+    for path, document in ((file, None), (tmp_path / "named.json", json.loads(file.read_text()) | {"name": "é \"x\", {1"})):
+        if document:
+            path.write_text(json.dumps(document))
+        assert "error" not in dgx.drop(path, 16 * 1024)
+        for message in ({"type": "ready"}, {"type": "event", "n": 5000}, {"type": "save", "path": str(tmp_path / "half.anb")}):
+            dgx.page.send(message)
+        loaded = anb.Simulation.load(tmp_path / "half.anb")
+        sim, _, _ = dgx.python(path, 16 * 1024)
+        sim.step(5000)
+        assert (loaded.state_hash(), loaded.engine.title) == (sim.state_hash(), sim.engine.title)
+        for one in (loaded, sim):
+            one.run()
+        assert loaded.state_hash() == sim.state_hash()
+        mine, theirs = (live(feed_of(session_of(one)), Columns()) for one in (sim, loaded))
+        assert theirs["saved"]["document"] == mine["saved"]["document"]
+        assert theirs["about"] == mine["about"]
+        opened = dgx.page.send({"type": "open", "path": str(tmp_path / "half.anb")})
+        assert not [meta for meta, _ in opened if meta["type"] == "refused"], opened
+
+
 @pytest.mark.parametrize("change, text", BROKEN)
 def test_what_is_broken_is_said_as_python_says_it(small, tmp_path, change, text):
     del text
@@ -291,7 +314,7 @@ def test_other_formats_need_python(small, tmp_path):
         (lambda document: None, 0),
         (lambda document: None, 1 << 40),
         (lambda document: document["gpus"].pop(), 4096),
-        (at(["gpus", 0, "threadblocks", 0, "ops", 0, "dst_buff", 0, "index"], 1), 4096),  # what is read is not there
+        (at(["gpus", 0, "threadblocks", 0, "ops"], [op("copy", [local("s", 0)], [local("s", 0)])]), 4096),
     ],
 )
 def test_what_does_not_fit_the_machine(small, tmp_path, change, size):

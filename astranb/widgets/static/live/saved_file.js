@@ -4,6 +4,7 @@
 
 import { plainBytes, readArchive, writeArchive } from "./archive.js";
 import { InputError } from "./errors.js";
+import { needsPython } from "./needs.js";
 import { checkedState } from "./shared_state.js";
 import { fill } from "./tables.js";
 
@@ -20,7 +21,7 @@ const NUMBERS = /:\s*(-?)Infinity/g; // which Python's JSON has
 const encoder = new TextEncoder();
 
 /** What Python calls the fields of a table's type. @param {Layout} layout */
-function descrOf({ fields }) {
+export function descrOf({ fields }) {
   const typed = fields.map(([name, type]) => `('${name === "value" && fields.length === 1 ? "" : name}', '${type.endsWith("1") ? "|" : "<"}${type}')`);
   return `[${typed.join(", ")}]`;
 }
@@ -55,7 +56,7 @@ function arrayOf({ now, start, data, descr = "", shape = [] }, { engine }, colum
  * @returns {Uint8Array[]}
  */
 export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
-  const { saved } = sim.engine.live;
+  const saved = sim.engine.live.saved ?? needsPython("save");
   const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
@@ -72,7 +73,7 @@ export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
  */
 export function stateOfFile(file, { sim }, columns) {
   const arrays = readArchive(file, WHAT);
-  const { saved } = sim.engine.live;
+  const saved = sim.engine.live.saved ?? needsPython("open");
   const own = documentOf(`{${saved.document}}`);
   const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
   if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);
