@@ -32,6 +32,5 @@ def about(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         **about_of(feed, columns),
         "margin": margin,
         "streams": streams,
-        "links": engine.about.links,
         "base": numbers(columns, {"duration_ns": engine.base_ns}),
     }

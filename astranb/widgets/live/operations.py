@@ -49,15 +49,26 @@ def about_of(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         "names": about.names,
         "topology": about.topology,
         "network": about.network,
+        "links": about.links,
         "own": about.own,
         "operations": numbers(columns, {name: getattr(about, name) for name in ABOUT}),
         "parts": _parts(about.parts, columns),
         "footprint": _footprint(engine, columns),
         "absent": dict(engine.absent),
+        "losses": dict(engine.losses),
+        "bus_factor": engine.bus_factor,
         "boxes": [box.rank for box in feed.layout.boxes if box.rank >= 0 and box.count == 1],
         "scene": {"message": scene, "buffers": columns.add(*buffers)},
         "picture": numbers(columns, drawn),
+        "link_ends": numbers(columns, _link_ends(feed)),
     }
+
+
+def _link_ends(feed: OperationFeed) -> dict[str, Any]:
+    """With congestion the node at the end of each link, and that of each rank: where messages arrive."""
+    if feed.sim.engine.fidelity != "congestion":
+        return {}
+    return {"dst": feed.graph.dst, "gpus": feed.graph.gpus}
 
 
 def _parts(parts: Any, columns: Columns) -> dict[str, Any] | None:

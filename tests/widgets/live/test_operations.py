@@ -111,6 +111,24 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
     found += [("doing", {"at_ps": None}), ("doing", {})]
     for path in ("rank[0].op[0]", f"rank[{sim.ranks - 1}].op[1]", "no", ""):
         found.append(("operation_span", {"path": path, "start": 5, "end": 9, "time": start}))
+    paths = ["", "rank[0]", f"rank[{sim.ranks - 1}].op[1]", "rank[1].dim[0]", "dim[0]", "link[0]", "no"]
+    for at_ps in moments:
+        found += [(question, {"at_ps": at_ps}) for question in ("ranks", "outcome", "ports", "events")]
+        found += [(question, {"at_ps": at_ps, "path": path}) for question in ("why", "lost_time") for path in paths]
+        for order in ("start_ps", "bytes", "duration_ps", "rate", "waited_ps"):
+            options = {"order": order, "at_ps": at_ps, "rank": chance.randrange(-1, sim.ranks)}
+            found.append(("flows", {**options, "text": chance.choice(["", "all", "rank"]), "now": chance.random() < 0.3}))
+        found.append(("traffic", {"at_ps": at_ps}))
+        found.append(("traffic", {"at_ps": at_ps, "window": [start, start + now // 4]}))
+    for text in ("0", "rank 1", "3 us", "all", "dim", "rank[0]", "rank[0].op[1]", "compute", "conv", "link 1", ""):
+        found.append(("search", {"text": text}))
+    for text in ("", "rank", "rank[1]", "rank[1].", "rank[0].op[1", "dim", "layer", "op", "rank[0].wai", "link[0].b"):
+        found += [("complete", {"text": text, "fields": of}) for of in (None, "condition", "watch")]
+    for path in paths:
+        found += [("breaks", {"path": path}), ("parameters", {"path": path})]
+    for first, last, columns in windows:
+        for rank in (None, 0, sim.ranks - 1, -1, 999):
+            found.append(("footprint", {"from": first, "to": last, "columns": columns, "rank": rank, "at_ps": start}))
     hostile: list[Any] = [None, "x", -1, 10**9, [], {}, 1.5, True]
     for value in hostile:
         found += [
@@ -124,6 +142,17 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
             ("tracks", {"from": 0, "to": 10, "columns": 5, "kind": value}),
             ("operation_span", {"path": value, "start": 1, "end": 2, "time": 3}),
             ("operation_span", {"path": "rank[0]", "start": value, "end": 2, "time": 3}),
+            ("flows", {"order": value}),
+            ("flows", {"rank": value}),
+            ("flows", {"text": value}),
+            ("events", {"at_ps": value}),
+            ("why", {"path": value}),
+            ("why", {"path": "", "at_ps": value}),
+            ("lost_time", {"path": value}),
+            ("search", {"text": value}),
+            ("complete", {"text": value}),
+            ("footprint", {"from": 0, "to": 10, "columns": 5, "rank": value}),
+            ("traffic", {"at_ps": None, "window": value}),
         ]
     return found
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 
 import astranb as anb
 from astranb.core.state import own
+from astranb.gpu import preset
 from astranb.net import Network
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
 from tests.widgets.live.machines import MACHINES
@@ -26,6 +28,10 @@ _MORE: dict[str, Callable[[], anb.Simulation]] = {
     "two servers": lambda: anb.Simulation(
         "single-tier:server=dgx-h100,servers=2", anb.collectives.all_to_all("32 KiB"),
         network=Network(buffers=4),
+    ),
+    "few slots": lambda: anb.Simulation(
+        "dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs", channels=1),
+        gpu=preset("h100-sxm").but(max_outstanding=3),
     ),
     "all pairs, LL128": lambda: anb.Simulation(
         "mi300x", anb.collectives.all_reduce("32 KiB", "allpairs", protocol="LL128")
@@ -123,6 +129,8 @@ class Both:
                 self.ask("spans", **window, kind=kind, folds=[1], tracks=list(range(0, tracks, 3)))
                 self.ask("moment", kind=kind, track=tracks - 1, time=end)
                 self.ask("moment", kind=kind, track=0, time=(start + end) // 2)
+                for track in (0, tracks // 2):
+                    self.ask("span", kind=kind, track=track, time=(start + end) // 2)
             self.ask("spans", **window, kind="phases", folds=list(range(ranks)))
             self.ask("moment", kind="phases", track=1, time=(start + end) // 2)
             self.ask("span", kind="phases", track=0, phase=0, time=(start + end) // 2)
@@ -130,7 +138,9 @@ class Both:
             self.ask("activity", **{**window, "columns": 20}, first=1, last=3)
             for strip in ("issue", "l2", "hbm", "out"):
                 self.ask("activity_span", gpu=1, strip=strip, time=(start + end) // 2, gap=4000)
-            self.ask("activity_span", bundle=0, time=start + 10, gap=500)
+            for flight in self.sim.engine.recorder.flights(start, end, limit=3)[0]:
+                bundle = int(self.python.connection._feed.bundle_of[flight.link])
+                self.ask("activity_span", bundle=max(0, bundle), time=int(flight.start_ps) + 10, gap=500)
             self.ask("aggregate", **{"from": start, "to": end})
             self.ask("aggregate", **{"from": start, "to": end}, ranks=[0, ranks - 1])
             for question in ("hot", "aggregates", "traffic"):
@@ -163,6 +173,24 @@ def test_answers_at_every_stop(name: str) -> None:
             if sim.events == before:
                 break  # it hangs
         both.ask_all()
+
+
+@pytest.mark.parametrize("name", ["few slots", "copy engines", "late", "operations", "tree, LL128"])
+def test_a_timeline_is_kept_up(name: str) -> None:
+    sim, random = (MACHINES | _MORE)[name](), Random(name)
+    with page_kernel(sim) as page:
+        both = Both(sim, page)
+        for _ in range(70):
+            back = random.random() < 0.3
+            step = {"type": "back", "unit": "event"} if back else {"type": "event"}
+            both.move(**step, n=random.choice([1, 7, 60, 400]))
+            now = sim.now_ps
+            window = {"from": random.randrange(now + 1), "to": now + random.randrange(2, 900), "columns": 90}
+            for kind in ("sms", "blocks"):
+                tracks = list(range(len(sim.engine.tracks(kind))))
+                both.ask("spans", **window, kind=kind, folds=[0, 1], tracks=tracks)
+                both.ask("moment", kind=kind, track=random.choice(tracks), time=now - 1)
+            both.ask("activity", **window)
 
 
 def test_options_that_make_no_sense() -> None:

@@ -16,7 +16,7 @@ from tests.sim.test_time_travel import CASES
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel, same
 
 _STEPS = 25
-_LINES = {name: case for name, case in CASES.items() if name.startswith("lines")}
+_RUNS = {name: case for name, case in CASES.items() if "folded" not in name}
 
 
 class Travellers:
@@ -58,7 +58,7 @@ class Travellers:
         for kernel in (self.python, self.page):
             kernel.send({"type": "ready"})
         mine, theirs = (kernel.send(command)[-1][0] for kernel in (self.python, self.page))
-        for name in ("now_ps", "events", "counts", "finished", "failed", "status"):
+        for name in ("status", "failed", "now_ps", "events", "counts", "finished"):
             assert theirs[name] == mine[name], (command, name)
         self._check(command)
 
@@ -74,18 +74,21 @@ class Travellers:
 
 
 def _travel(sim: anb.Simulation, edits: Sequence[Any] = (), seed: int = 0, steps: int = _STEPS) -> None:
+    lines = sim.fidelity == "cacheline"  # else tables may have room for more than is simulated
     with page_kernel(sim) as page:
         both = Travellers(sim, page, edits, seed)
         for number in range(steps):
             both.go(both.command())
-            assert number % 6 or differing(sim, page) == []
-        assert differing(sim, page) == []
+            assert not lines or number % 6 or differing(sim, page) == []
+        assert not lines or differing(sim, page) == []
 
 
-@pytest.mark.parametrize("name", _LINES)
+@pytest.mark.parametrize("name", _RUNS)
 def test_a_run_is_the_same_however_it_is_reached(name: str) -> None:
-    case = _LINES[name]
-    _travel(case.make(), case.edits, seed=len(name))
+    case = _RUNS[name]
+    needs_python = "dim[" if name.startswith("layers") else "none"  # they change whole tables
+    edits = [edit for edit in case.edits if needs_python not in edit[0]]
+    _travel(case.make(), edits, seed=len(name))
 
 
 _SEEDS = [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 50))]

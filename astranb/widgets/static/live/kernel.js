@@ -1,8 +1,8 @@
 // @ts-check
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
-import { beside } from "./beside_answers.js";
 import { Connection } from "./connection.js";
+import { forking } from "./fork_answers.js";
 import { createLayerEngine } from "./layers_engine.js";
 import { LineFeed } from "./lines_feed.js";
 import { ANSWERS as OF_LINES } from "./lines_answers.js";
@@ -31,7 +31,7 @@ const ENGINES = {
 };
 
 /** @type {Answers} what every engine's views may ask */
-const OF_ALL = { ...beside, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
+const OF_ALL = { ...forking, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
 
 /**
  * The kernel of a page.

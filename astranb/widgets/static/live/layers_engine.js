@@ -6,7 +6,7 @@ import { applyEdit, parametersNow, readEdit } from "./layers_edits.js";
 import { InputError } from "./errors.js";
 import { layerFlights } from "./layers_flights.js";
 import { INSPECTORS, explainWait, happened } from "./layers_inspection.js";
-import { EVENTS, FIELDS, conditionField, onEvent, resolve } from "./layers_paths.js";
+import { EVENTS, FIELDS, PARTS, conditionField, onEvent, resolve } from "./layers_paths.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { shortened } from "./messages_paths.js";
 import { createAbout, numbersOf } from "./operations_about.js";
@@ -125,6 +125,7 @@ function engineOf(made) {
       return other;
     },
     simulated: () => allBut(tables, NOT_SIMULATED).map(({ name, rows, bytes }) => [name, rows, bytes()]),
+    parts_of_others: (path) => Object.fromEntries(path.startsWith("layer[") ? [["part", PARTS.map((word) => `${path}.${word.toLowerCase()}`)]] : []),
     others: () => live.about.layers.map((/** @type {string} */ name) => `layer[${name}]`),
     concerned: () => (engine.count("events") && watch.at.what(0) >= 0 ? "rank[0]" : ""),
     times_ps: times,
@@ -168,6 +169,8 @@ function engineOf(made) {
         end_ps: [...spans.end_ps, ...waited.map(({ end }) => (end >= 0 ? end : now))],
       };
     },
+    whose: () => ({ operation: -1, phase: -1, chunk: -1 }), // no single messages are recorded
+    link_path: () => "",
     recorded_flights: () => watch.at.passed(0),
     flights: (since) => layerFlights(tables, { of: program.of, crossing: program.crossing, crossings: crossed }, since),
     queues: (of) => [Array.from(of, () => 0), Array.from(of, () => false)], // phases wait for one another, messages for no link

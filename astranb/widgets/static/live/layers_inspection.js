@@ -9,7 +9,8 @@ import { commas, percent } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
 /** @import { LayerEngine } from "./layers_engine.js" */
-/** @import { Place, Shown, Why } from "./operations_types" */
+/** @import { Place, Shown } from "./operations_types" */
+/** @import { Why } from "./types" */
 
 /** What was sent in a dimension as the system layer sees dimensions. @param {LayerEngine} engine @param {number} dim */
 export function dimensionRow(engine, dim) {

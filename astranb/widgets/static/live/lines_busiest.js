@@ -89,7 +89,7 @@ export const busiest = {
 const meanOf = (values, places) => mean(places.map((place) => values[place]));
 
 /** The window of time of a question, in ps, up to the cursor; all time without one. @param {Feed} feed @param {any} options @returns {[number, number]} */
-function windowOf(feed, options) {
+export function windowOf(feed, options) {
   const at_ps = options.at_ps ?? feed.sim.now_ps();
   if (typeof at_ps === "string" || typeof at_ps === "object") throw new TypeError(`'<' not supported between instances of 'int' and '${typeName(at_ps)}'`);
   const now_ps = Math.min(at_ps, feed.sim.now_ps());

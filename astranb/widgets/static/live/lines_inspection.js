@@ -13,7 +13,7 @@ import { TABLES, blockName, blockNumber, blockPath, resolve, rowsOf, smNumber } 
 import { busyUntil } from "./lines_recorder.js";
 import { recentEvents } from "./lines_recent.js";
 import { describeLine, onLinks, utilisation } from "./lines_under_way.js";
-import { mostOf, range, rowsWhere, sumOf } from "./rows.js";
+import { mostOf, range, rowsWhere, sumOf, underWay } from "./rows.js";
 import { commas, generalCommas, percent, str } from "./text.js";
 import { formatBandwidth, formatBytes, formatTime } from "./units.js";
 
@@ -69,7 +69,7 @@ export function inspect(engine, path) {
 }
 
 /** Requests under way of which something holds. @param {Engine} engine @param {(request: number) => boolean} holds */
-const underWay = ({ tables: { requests } }, holds) => rowsWhere(requests, (row) => requests.at.live(row) === 1 && holds(row));
+const flyingOf = ({ tables }, holds) => underWay(tables).filter(holds);
 
 /** @param {Engine} engine @param {MachinePart} place @returns {Found} */
 function gpu(engine, { row: rank, path }) {
@@ -78,7 +78,7 @@ function gpu(engine, { row: rank, path }) {
   const counts = BLOCK_STATES.map(() => 0);
   for (const one of rowsOf(engine, rank, "block")) counts[blocks.at.state(one)] += 1;
   const does = counts.map((count, number) => `${doing(number)} ${count}`).filter((_, number) => counts[number]);
-  const flying = underWay(engine, (request) => requests.at.gpu(request) === rank);
+  const flying = flyingOf(engine, (request) => requests.at.gpu(request) === rank);
   const own = rowsOf(engine, rank, "sm");
   const used = own.filter((one) => sms.at.resident(one) || sms.at.issued(one));
   const slices = range(at.first_l2_slice(rank), at.l2_slices(rank));
@@ -163,7 +163,7 @@ function sm(engine, { row, path, kind }) {
       ["held by blocks", percent(1 - at.free(row) / ROOM, 0)],
       ["matrix units busy", formatTime(matrix_ps)],
     ],
-    requests: underWay(engine, (request) => own.has(warps.at.block(requests.at.warp(request)))),
+    requests: flyingOf(engine, (request) => own.has(warps.at.block(requests.at.warp(request)))),
     children: here.map((one) => {
       const number = blockNumber(engine, one);
       return { path: `${gpuPath}.block.${number}`, text: `block ${number}: ${blockText(engine, one)}` };
@@ -183,7 +183,7 @@ function block(engine, { row }) {
       ...Object.entries(BLOCK_CLASSES).map(([part, name]) => /** @type {[string, string]} */ ([`time ${name}`, formatTime(at[`${part}_ps`](row))])),
       ["polls in vain", commas(at.polls(row))],
     ],
-    requests: underWay(engine, (request) => warps.at.block(requests.at.warp(request)) === row),
+    requests: flyingOf(engine, (request) => warps.at.block(requests.at.warp(request)) === row),
     children: [],
   };
 }
@@ -205,7 +205,7 @@ function server(engine, { row, kind }) {
     ["time queued, all lines", formatTime(table.at.queued_ps(row))],
   ];
   if (kind === "hbm" && gpus.at.row_miss_ps(rank)) state.push(["open row", commas(table.at.row(row))]);
-  return { state, requests: underWay(engine, mine), children: [] };
+  return { state, requests: flyingOf(engine, mine), children: [] };
 }
 
 /** The L2 slice or the HBM channel of a line of a GPU's memory (gpu/travel.py). @param {Engine} engine @param {number} rank @param {number} address @param {string} kind */
@@ -234,7 +234,7 @@ function semaphore(engine, { row }) {
       ["waits", `${over} of ${waits.length} over`],
       ["waiting for it", at.map((one) => blockName(engine, one)).join(", ") || "no thread block"],
     ],
-    requests: underWay(engine, control),
+    requests: flyingOf(engine, control),
     children: [...owners].map((one) => ({ path: blockPath(engine, one), text: `${blockName(engine, one)}: ${blockText(engine, one)}` })),
   };
 }
@@ -361,7 +361,7 @@ function instance(engine, { rows }) {
       ["instructions issued", commas(sumOf(sms, "issued", units))],
       ["GPUs that have ended", commas(ranks.filter((rank) => gpus.at.ended_ps(rank) > 0).length)],
     ],
-    requests: underWay(engine, (request) => own.has(requests.at.gpu(request))),
+    requests: flyingOf(engine, (request) => own.has(requests.at.gpu(request))),
     children: first.slice(0, MOST_CHILDREN).map((one) => {
       const rank = fabric.rankOf.get(one);
       return { path: fabric.nodes[one], text: rank === undefined ? fabric.nodes[one] : `GPU${rank}: ${fabric.nodes[one]}` };

@@ -9,7 +9,7 @@ import { blockName, blockNumber, blockPath, rowsOf } from "./lines_paths.js";
 import { rowsWhere } from "./rows.js";
 import { formatTime } from "./units.js";
 
-/** @import { Engine, MachinePart } from "./types" */
+/** @import { Engine, MachinePart, Table } from "./types" */
 /** @typedef {[when: number, text: string]} Report */
 
 const MOST = 10;
@@ -55,17 +55,36 @@ function reportedOf(engine, { kind, row, rows }) {
 /** The flights of the run, which a copy that looks at the past shows, too. @param {Engine} engine */
 const flightsOf = ({ recorder }) => recorder.since(Infinity).table.at;
 
-/** The newest flights up to now, the oldest of them first: those of which something holds. @param {Engine} engine @param {(flight: number) => boolean} holds */
-function newest({ recorder, count }, holds) {
-  const ring = recorder.since(Math.max(0, recorder.mark() - WINDOW));
-  const event = ring.table.at.event;
+/**
+ * The ring of flights, and the numbers of those up to now: the first one, and one past the last.
+ * @param {Engine} engine
+ */
+function recorded({ recorder, count }) {
+  const ring = recorder.since(0);
+  const event = longsOf(ring.table, "event");
   const events = count("events");
-  /** @type {number[]} */
+  let [first, last] = [ring.first, ring.total]; // flights are in the order of their events
+  while (first < last) {
+    const middle = Math.floor((first + last) / 2);
+    if (event(ring.row(middle)) <= events) first = middle + 1;
+    else last = middle;
+  }
+  return { ring, first: ring.first, last };
+}
+
+/**
+ * Of the newest flights up to now those of which something holds, the oldest of them first.
+ * @param {Engine} engine
+ * @param {(flight: number) => boolean} holds
+ * @param {number} most
+ */
+function newest(engine, holds, most = Infinity) {
+  const { ring, first, last } = recorded(engine);
   const found = [];
-  ring.each((flight) => {
-    if (event(flight) <= events && holds(flight)) found.push(flight);
-  });
-  return found;
+  for (let number = last - 1; number >= Math.max(first, ring.total - WINDOW) && found.length < most; number -= 1) {
+    if (holds(ring.row(number))) found.push(ring.row(number));
+  }
+  return found.reverse();
 }
 
 /** A line that crosses a link, and how long it was queued. @param {Engine} engine @param {number} flight */
@@ -96,7 +115,7 @@ function report(engine, flight) {
 /** @param {Engine} engine @param {Set<number>} links @returns {Report[]} */
 function ofLinks(engine, links) {
   const { link } = flightsOf(engine);
-  return newest(engine, (flight) => links.has(link(flight))).slice(-4 * MOST).map((flight) => report(engine, flight));
+  return newest(engine, (flight) => links.has(link(flight)), 4 * MOST).map((flight) => report(engine, flight));
 }
 
 /** The links that a line has crossed, and its beginning. @param {Engine} engine @param {number} request @returns {Report[]} */
@@ -171,6 +190,26 @@ function did(engine, op, field) {
   return text && `${text}: operation ${at.number(op)}${phaseText(engine, op)}`;
 }
 
+/** Keeps those with the smallest keys; of equal ones the first. */
+class Least {
+  /** @param {number} most */
+  constructor(most) {
+    this._most = most;
+    /** @type {{ key: number, place: number }[]} */
+    this.kept = [];
+  }
+
+  /** @param {number} key @param {number} place */
+  offer(key, place) {
+    const { kept } = this;
+    let at = kept.length;
+    while (at && (key < kept[at - 1].key || (key === kept[at - 1].key && place < kept[at - 1].place))) at -= 1;
+    if (at === this._most) return;
+    kept.splice(at, 0, { key, place });
+    if (kept.length > this._most) kept.pop();
+  }
+}
+
 /**
  * What happened before and after a moment, as far as it has been simulated: time in ps, what, and the path of the thread
  * block or link, in the order of time.
@@ -186,16 +225,13 @@ export function eventsAround(engine, at_ps, most) {
   const found = [];
   for (const field of Object.keys(DID)) {
     const time = ops.at[field];
-    const rows = nearest((visit) => rowsWhere(ops, () => true).forEach(visit), time, at_ps, now_ps, most);
+    const rows = nearest(ops, 0, ops.rows, time, at_ps, now_ps, most);
     for (const op of rows) found.push([time(op), did(engine, op, field), blockPath(engine, ops.at.block(op))]);
   }
-  const ring = engine.recorder.since(0);
-  const event = ring.table.at.event;
-  const events = engine.count("events");
+  const { ring, first, last } = recorded(engine);
   for (const [field, how] of [["start_ps", "is sent"], ["end_ps", "has arrived"]]) {
-    const time = ring.table.at[field];
-    const recorded = (/** @type {(row: number) => void} */ visit) => ring.each((flight) => event(flight) <= events && visit(flight));
-    for (const flight of nearest(recorded, time, at_ps, now_ps, most)) {
+    const time = longsOf(ring.table, field);
+    for (const flight of nearest(ring.table, ring.row(first), last - first, time, at_ps, now_ps, most)) {
       const { what, queue } = whatOf(engine, flight);
       found.push([time(flight), `${what} ${how}${queue}`, fabricOf(engine).name(ring.table.at.link(flight))]);
     }
@@ -206,40 +242,26 @@ export function eventsAround(engine, at_ps, most) {
 }
 
 /**
- * Rows of the last times up to a moment, the last one first, and of the first ones after it.
- * @param {(visit: (row: number) => void) => void} each calls with all rows, in their order
+ * Of so many rows of a ring those of the last times up to a moment, the last one first, and those of the first ones after it.
+ * @param {Table} ring
+ * @param {number} first
+ * @param {number} count
  * @param {(row: number) => number} time
  * @param {number} at_ps
  * @param {number} now_ps
  * @param {number} most
  */
-function nearest(each, time, at_ps, now_ps, most) {
-  const [before, after] = [-1, 1].map((sign) => createKept(most, (row) => sign * time(row)));
-  each((row) => {
+function nearest({ rows }, first, count, time, at_ps, now_ps, most) {
+  const [before, after] = [new Least(most), new Least(most)];
+  const rowOf = (/** @type {number} */ place) => (first + place) % rows;
+  // Times grow, roughly: from where the nearest ones come first, hardly any other one is kept.
+  for (let place = count - 1, row = rowOf(place); place >= 0; place -= 1, row = row ? row - 1 : rows - 1) {
     const when = time(row);
-    if (when >= 0 && when <= at_ps) before.offer(row);
-    else if (when > at_ps && when <= now_ps) after.offer(row);
-  });
-  return [...before.rows(), ...after.rows()];
-}
-
-/**
- * Keeps the rows with the smallest keys; of equal ones the first.
- * @param {number} most
- * @param {(row: number) => number} key
- */
-function createKept(most, key) {
-  /** @type {[key: number, row: number][]} */
-  const kept = [];
-  return {
-    offer(/** @type {number} */ row) {
-      const own = key(row);
-      if (kept.length === most && own >= kept[most - 1][0]) return;
-      let place = kept.length;
-      while (place && kept[place - 1][0] > own) place -= 1;
-      kept.splice(place, 0, [own, row]);
-      if (kept.length > most) kept.pop();
-    },
-    rows: () => kept.map(([, row]) => row),
-  };
+    if (when >= 0 && when <= at_ps) before.offer(-when, place);
+  }
+  for (let place = 0, row = first; place < count; place += 1, row = row + 1 === rows ? 0 : row + 1) {
+    const when = time(row);
+    if (when > at_ps && when <= now_ps) after.offer(when, place);
+  }
+  return [...before.kept, ...after.kept].map(({ place }) => rowOf(place));
 }

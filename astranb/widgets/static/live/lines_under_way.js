@@ -9,7 +9,7 @@ import { waitingIn } from "./lines_faults.js";
 import { blockPath, gpuPath, linkName } from "./lines_paths.js";
 import { busyUntil } from "./lines_recorder.js";
 import { ascending, longs } from "./longs.js";
-import { range, rowsWhere } from "./rows.js";
+import { range, rowsWhere, underWay } from "./rows.js";
 import { commas, percent } from "./text.js";
 import { formatTime } from "./units.js";
 import { leastWirePs, transferPs, wireSize } from "./wire.js";
@@ -91,9 +91,27 @@ export class Lines {
 
   /** @param {(request: number) => boolean} which of those under way */
   _oldest(which) {
-    const { requests } = this._tables;
-    const found = rowsWhere(requests, (row) => requests.at.live(row) === 1 && which(row));
-    return found.sort((a, b) => requests.at.issued_ps(a) - requests.at.issued_ps(b));
+    const { issued_ps } = this._tables.requests.at;
+    return underWay(this._tables).filter(which).sort((a, b) => issued_ps(a) - issued_ps(b));
+  }
+
+  /** Whether a request waits in the queue of a link. @param {number} request */
+  isQueued(request) {
+    if (this._held.has(request)) return true;
+    const now_ps = this._engine.now_ps();
+    const crosses = this.next.has(request) && this._onLink(request) && this._tables.requests.at.arrives_ps(request) > now_ps;
+    return crosses && this.startPs(request) > now_ps;
+  }
+
+  /** How many requests are on each link or in its queues. @returns {Map<number, number>} */
+  countByLink() {
+    const { link, arrives_ps } = this._tables.requests.at;
+    const now_ps = this._engine.now_ps();
+    const on = underWay(this._tables).filter((request) => arrives_ps(request) >= now_ps).map(link);
+    const held = [...this._held.values()].map(({ queue }) => Math.floor(queue / CLASSES));
+    const counts = new Map();
+    for (const one of [...on, ...held]) counts.set(one, (counts.get(one) ?? 0) + 1);
+    return counts;
   }
 
   /** Where a request is now. @param {number} request @returns {Spot} */
@@ -176,8 +194,8 @@ export class Lines {
     const link = at.link(request);
     const wires_ps = this._engine.now_ps() + links.at.latency_ps(link);
     const arrives = longs(requests, "arrives_ps");
-    const before = (/** @type {number} */ row) => at.live(row) === 1 && at.link(row) === link && at.arrives_ps(row) > wires_ps;
-    return rowsWhere(requests, (row) => before(row) && arrives.get(row) < arrives.get(request)).length;
+    const waits = (/** @type {number} */ row) => at.link(row) === link && at.arrives_ps(row) > wires_ps;
+    return underWay(this._tables).filter((row) => waits(row) && arrives.get(row) < arrives.get(request)).length;
   }
 
   /** In the queue of a managed link. @param {number} request */
@@ -209,10 +227,10 @@ export class Lines {
 }
 
 /** Requests that wait for links or are on them, in the order of their numbers. @param {Engine} engine @param {Set<number>} links */
-export function onLinks({ tables: { requests }, now_ps }, links) {
-  const { live, link, arrives_ps } = requests.at;
+export function onLinks({ tables, now_ps }, links) {
+  const { link, arrives_ps } = tables.requests.at;
   const now = now_ps();
-  return rowsWhere(requests, (row) => live(row) === 1 && links.has(link(row)) && arrives_ps(row) >= now);
+  return underWay(tables).filter((row) => links.has(link(row)) && arrives_ps(row) >= now);
 }
 
 /** The link in whose queue a request waits, else the one that it is on; -1 where it is at none. @param {Tables} tables @param {number} request */

@@ -388,7 +388,7 @@ class WaitChain {
   _link(path, links) {
     const { at } = this._tables.requests;
     const on = this._lines.onLinks(links);
-    const queued = on.filter((request) => this._lines.spot(request).cause === "queue");
+    const queued = on.filter((request) => this._lines.isQueued(request));
     const busy = `${percent(utilisation(this._engine, links), 0)} busy so far`;
     this._put(`${path} carries ${commas(on.length - queued.length)} lines, ${commas(queued.length)} wait in its queue; ${busy}`, path);
     const users = counted(on.map((request) => `${this._lines.blockOf(request)} ${at.op(request)}`));
@@ -429,7 +429,8 @@ class WaitChain {
       this._put(`${path} has no links out`, path);
       return;
     }
-    const counts = out.map((link) => this._lines.onLinks([link]).length);
+    const byLink = this._lines.countByLink();
+    const counts = out.map((link) => byLink.get(link) ?? 0);
     const most = Math.max(...counts);
     const busiest = out[counts.indexOf(most)];
     const every = counts.reduce((total, count) => total + count, 0);

@@ -3,7 +3,7 @@
 
 import { copyMachine, createMachine } from "./machine.js";
 import { applyEdit, directions, parametersNow, readEdit } from "./messages_edits.js";
-import { flightsOf, linksOf, queuesOf } from "./messages_flights.js";
+import { flightsOf, linksOf, queuesOf, whose } from "./messages_flights.js";
 import { INSPECTORS, RECORDED_WORDS, happened, readersOf } from "./messages_inspection.js";
 import { readyTimes } from "./messages_pairs.js";
 import { EVENTS, FIELDS, conditionField, onEvent, resolve } from "./messages_paths.js";
@@ -120,6 +120,7 @@ function engineOf(made) {
         if (tables[name].rows !== rows) resize(machine.room, tables[name], rows);
       }
     },
+    parts_of_others: () => ({}),
     others: () => Array.from({ length: config.at.congestion(0) ? links.rows : 0 }, (_, link) => `link[${link}]`),
     copy() {
       const other = engineOf({ ...made, machine: copyMachine(machine, live, module) });
@@ -156,6 +157,11 @@ function engineOf(made) {
     },
     ready_ps: () => readyTimes(engine),
     track_spans: () => spansOf(engine),
+    whose: (row) => whose(engine, row, tables.flights.at.phase(row) > 0 ? tables.flights.at.tag(row) % NATIVE_TAGS : -1),
+    link_path(link) {
+      if (config.at.congestion(0)) return `link[${link}]`;
+      return config.at.routed(0) ? "" : `dim[${network.first.findLastIndex((first) => first <= link)}]`;
+    },
     recorded_flights: () => watch.at.flights(0),
     flights: (since) => flightsOf(engine, network, since),
     queues: (some) => queuesOf(tables, some),

@@ -32,6 +32,21 @@ export function queuesOf(tables, some) {
 }
 
 /**
+ * The operation of a recorded message, its phase and chunk; of a custom collective as recorded.
+ * @param {OperationEngine} engine
+ * @param {number} row
+ * @param {number} own its chunk, where nothing else is recorded
+ */
+export function whose({ tables: { flights: { at }, operations }, about: { parts } }, row, own) {
+  const sender = at.operation(row);
+  const given = { operation: sender, phase: at.phase(row), chunk: own };
+  if (!parts) return { ...given, operation: sender >= 0 && operations.at.owner(sender) >= 0 ? operations.at.owner(sender) : sender };
+  const inner = sender - parts.own;
+  const known = inner >= 0 && parts.phase[inner] >= 0;
+  return { operation: sender >= 0 ? parts.shown(sender) : sender, phase: known ? parts.phase[inner] : given.phase, chunk: known ? parts.chunk[inner] : own };
+}
+
+/**
  * Messages on their links, from a number of the recording on. Without congestion a message takes all its
  * links at once: its time is divided into equal parts.
  * @param {OperationEngine} engine
@@ -39,8 +54,9 @@ export function queuesOf(tables, some) {
  * @param {number} since
  * @returns {Recorded}
  */
-export function flightsOf({ tables, about }, links, since) {
-  const { config, routes, hops, operations, flights: { at, rows } } = tables;
+export function flightsOf(engine, links, since) {
+  const { tables } = engine;
+  const { config, routes, hops, flights: { at, rows } } = tables;
   const { numbers, first, total } = keptFlights(tables, since);
   const [congestion, routed] = [config.at.congestion(0), config.at.routed(0)];
   /** @type {Recorded["flights"]} */
@@ -56,20 +72,9 @@ export function flightsOf({ tables, about }, links, since) {
     const heading = ONE_LINK - at.link(row);
     return [...all, links.first[heading >> 1] + at.src(row) + (heading & 1) * links.npus];
   }
-  /** The operation of a message, its chunk and phase; of a custom collective as recorded. @param {number} row @returns {[number, number, number]} */
-  function whose(row) {
-    const sender = at.operation(row);
-    const given = [at.tag(row) % NATIVE_TAGS, at.phase(row)];
-    if (sender < 0) return [sender, given[0], given[1]];
-    if (!about.parts) return [operations.at.owner(sender) >= 0 ? operations.at.owner(sender) : sender, given[0], given[1]];
-    const inner = sender - about.parts.own;
-    const known = inner >= 0 && about.parts.phase[inner] >= 0;
-    const [chunk, phase] = known ? [about.parts.chunk[inner], about.parts.phase[inner]] : given;
-    return [about.parts.shown(sender), chunk, phase];
-  }
   for (const number of numbers) {
     const row = number % rows;
-    const [operation, chunk, phase] = whose(row);
+    const { operation, chunk, phase } = whose(engine, row, at.tag(row) % NATIVE_TAGS);
     const [start, end, queued] = [at.start_ns(row) * PS, at.end_ns(row) * PS, at.queued_ns(row) * PS];
     const crossed = congestion ? [at.link(row)] : path(row);
     const length = end - start;

@@ -8,7 +8,8 @@ import { COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND } from "./operat
 import { commas } from "./text.js";
 import { formatTime } from "./units.js";
 
-/** @import { OperationEngine, Why } from "./operations_types" */
+/** @import { OperationEngine } from "./operations_types" */
+/** @import { Why } from "./types" */
 
 const MOST = 64;
 const IN_ORDER = [[COMPUTE], [COLLECTIVE, SEND, RECV, REPLAY], [MEMORY], [DELAY]]; // what a rank is in, the first of these

@@ -1,6 +1,7 @@
 // @ts-check
 // What does not change in a run of operations: counterpart of engine/operations/about.py and parts.py.
 
+import { unpack } from "../messages.js";
 import { formatBytes } from "./units.js";
 
 /** @import { About, Footprint, Numbers, Parts } from "./operations_types" */
@@ -91,6 +92,7 @@ function reversed(first, lists) {
 export function createAbout({ about: given }, columns) {
   const { names, topology, network, own, boxes, absent, links } = given;
   const { drawn, kind_of } = numbersOf(given.picture, columns);
+  const link_ends = numbersOf(given.link_ends, columns);
   const buffers = given.scene.buffers.map((/** @type {number} */ number) => viewOf(columns[number]));
   const { npu, kind, collective, size, name, first, parents } = numbersOf(given.operations, columns);
   const parts = partsOf(given.parts, columns);
@@ -112,7 +114,8 @@ export function createAbout({ about: given }, columns) {
   /** @type {About} */
   const about = {
     npu, kind, collective, size, name, names, topology, network, own, parts, start, boxes, absent, links, drawn, kind_of,
-    scene: [given.scene.message, buffers],
+    scene: [given.scene.message, buffers], bundles: given.scene.message.bundles.length, link_ends,
+    bundle_of: unpack("scene", buffers).bundle_of,
     footprint: footprintOf(given.footprint, columns),
     rows_of(rank) {
       const rows = Array.from({ length: start[rank + 1] - start[rank] }, (_, at) => start[rank] + at);

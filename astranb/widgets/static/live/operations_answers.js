@@ -3,10 +3,17 @@
 
 import { stops } from "./breakpoints_answers.js";
 import { changes } from "./change_answers.js";
+import { lookups as everyones } from "./looking_answers.js";
+import { traffic } from "./operations_flows.js";
+import { memories } from "./operations_footprint.js";
 import { graphs } from "./operations_graph.js";
+import { lookups } from "./operations_looking.js";
 import { timelines } from "./operations_ranks.js";
+import { results } from "./operations_result.js";
 
 /** @import { Answers } from "./types" */
 
+const { complete, why } = everyones; // they ask the engine, whichever it is
+
 /** @type {Answers} by the name of the question */
-export const ANSWERS = { ...changes, ...graphs, ...stops, ...timelines };
+export const ANSWERS = { ...changes, complete, ...graphs, ...lookups, ...memories, ...results, ...stops, ...timelines, ...traffic, why };

@@ -1,7 +1,7 @@
 // @ts-check
 // What the engines of messages and of layers share in a page: counterpart of engine/operations/engine.py and run.py.
 
-import { condition, foundAt, install } from "./breakpoints.js";
+import { condition, foundAt, install, isPoint } from "./breakpoints.js";
 import { digest } from "./digest.js";
 import { InputError } from "./errors.js";
 import { needsPython } from "./needs.js";
@@ -83,6 +83,7 @@ export function shared(self, special) {
       return found;
     },
     hit: () => watch.at.hit(0),
+    is_point: (point) => isPoint(point, owners()),
     reason: (point) => [point.object, foundAt(point, owners()) || (point.at_ps === null ? self().narrate() : "")],
     on_event: special.on_event,
     condition(text) {
@@ -99,6 +100,17 @@ export function shared(self, special) {
     fields: (path) => Object.keys(special.fields[special.place(path).kind] ?? {}),
     recorded: (path) => special.recorded(special.place(path)),
     why: special.why,
+    objects: () => [
+      ...Array.from({ length: self().ranks }, (_, rank) => `rank[${rank}]`),
+      ...about.topology.map((_, dim) => `dim[${dim}]`),
+      ...self().others(),
+    ],
+    part_kinds: ["op", "dim"],
+    parts(path) {
+      if (!path.startsWith("rank[")) return self().parts_of_others(path);
+      const rank = Number(path.slice(5, -1));
+      return { op: about.rows_of(rank).map(about.path), dim: about.topology.map((_, dim) => `${path}.dim[${dim}]`) };
+    },
     inspect: (path) => inspectPlace(self(), special.place(path), special.inspectors),
     narrate() {
       const events = self().count("events");

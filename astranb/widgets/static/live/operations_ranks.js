@@ -193,7 +193,7 @@ export const timelines = {
   operation_span(feed, options) {
     const [path, start, end, time] = ["path", "start", "end", "time"].map((name) => required(options, name));
     const past = feed.engineAt(int(time));
-    const found = /** @type {{ title: string, state: [string, string][] }} */ (past.inspect(str(path)));
+    const found = /** @type {{ title: string, state: [string, string][] }} */ (/** @type {object} */ (past.inspect(str(path))));
     const steps = past.why(str(path)).steps.slice(0, 4);
     /** @type {[string, string][]} */
     const facts = [...found.state.slice(0, 1), ...steps.map(({ text }, at) => /** @type {[string, string]} */ ([at ? "waits for" : "is", text]))];

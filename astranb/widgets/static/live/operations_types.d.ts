@@ -2,7 +2,7 @@
 
 import type { ConditionField } from "./breakpoints.js";
 import type { Parameter } from "./edits.js";
-import type { Breakpoint, Edit, Engine, Sent, Table, Tables } from "./types";
+import type { Breakpoint, Edit, Engine, Sent, Table, Tables, Why } from "./types";
 
 export type Numbers = Float64Array | Int32Array;
 
@@ -66,6 +66,11 @@ export interface About {
   /** The links that are drawn, ascending; the entry of the legend of each operation. */
   drawn: Numbers;
   kind_of: Numbers;
+  /** How many bundles of links there are, and the bundle of each link that is drawn. */
+  bundles: number;
+  bundle_of: Int32Array;
+  /** Of a network with congestion: the node at the end of each link, and that of each rank. */
+  link_ends: Record<"dst" | "gpus", Numbers>;
   /** The ranks that have a box of their own. */
   boxes: number[];
   /** What the run cannot know, and why. */
@@ -139,15 +144,8 @@ export interface Shown {
   in_flight_count?: number;
   children?: { path: string; text: string }[];
 }
-/** A chain of waits: counterpart of engine/why.py. */
-export interface Why {
-  path: string;
-  now_ps: number;
-  circle: boolean;
-  steps: { text: string; path: string; since_ps: number }[];
-}
 /** What only runs by cache lines have. */
-type OfLines = "recorder" | "late_ps" | "tracks" | "why" | "copy" | "replica" | "place";
+type OfLines = "recorder" | "late_ps" | "tracks" | "copy" | "replica" | "place";
 
 /** Counterpart of engine/operations/engine.py. */
 export interface OperationEngine extends Omit<Engine, OfLines> {
@@ -173,12 +171,17 @@ export interface OperationEngine extends Omit<Engine, OfLines> {
   /** How many messages wait for each of some links now, and which of these are down. */
   queues(links: Numbers): [waiting: number[], down: boolean[]];
   computed_ps(): number[];
+  /** The operation of a recorded message, its phase and chunk; of a custom collective as recorded. */
+  whose(flight: number): Record<"operation" | "phase" | "chunk", number>;
+  /** What is inspected for a link: itself, or its dimension where links are not simulated. */
+  link_path(link: number): string;
   /** What the hash is of: names, rows and bytes. */
   simulated(): [name: string, rows: number, bytes: Uint8Array][];
   place(path: string): Place;
-  why(path: string): Why;
   /** Paths of the objects beside ranks and dimensions that are no part of another one. */
   others(): string[];
+  /** Paths of the parts of one of these, by their kinds. */
+  parts_of_others(path: string): Record<string, Iterable<string>>;
 }
 /** What operations_engine.js does for both engines. */
 export type Shared = Pick<
@@ -186,7 +189,7 @@ export type Shared = Pick<
   | "finish" | "check" | "done" | "state_bytes" | "replica" | "digest" | "recording" | "rewinding" | "rewound" | "unrecorded"
   | "recording_switched" | "install" | "hit" | "reason" | "on_event" | "condition" | "inspect" | "narrate" | "last_phase"
   | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "place" | "parameters" | "kinds" | "fields"
-  | "recorded" | "why"
+  | "recorded" | "why" | "objects" | "part_kinds" | "parts"
 >;
 /** What it is told of each. */
 export interface Special {

@@ -1,12 +1,21 @@
 // @ts-check
 // Rows of a table that hold something, and sums over rows.
 
-/** @import { Table } from "./types" */
+/** @import { Table, Tables } from "./types" */
 
 /** The rows for which something holds. @param {Table} table @param {(row: number) => boolean} holds */
 export function rowsWhere({ rows }, holds) {
   const found = [];
   for (let row = 0; row < rows; row += 1) if (holds(row)) found.push(row);
+  return found;
+}
+
+/** The requests under way, in the order of their numbers. @param {Tables} tables @returns {number[]} */
+export function underWay({ requests }) {
+  const bytes = requests.bytes(); // there are tens of thousands of rows, most of them free
+  const place = requests.fields.find(([name]) => name === "live")?.[2] ?? 0;
+  const found = [];
+  for (let row = 0; row < requests.rows; row += 1) if (bytes[row * requests.size + place] === 1) found.push(row);
   return found;
 }
 

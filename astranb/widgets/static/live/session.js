@@ -213,7 +213,7 @@ export class Session {
   _isLong(command, options) {
     if (command === "goto") return true;
     if (!Object.hasOwn(this.sim.engine.live.units, command)) return false;
-    return LONG.has(command) || (STEPPED.has(command) && countOf(options) > MANY);
+    return LONG.has(command) || (STEPPED.has(command) && options.n > MANY);
   }
 
   /** Carry out what may take long in slices. @param {string} command @param {CommandOptions} options */
