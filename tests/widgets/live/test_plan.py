@@ -297,10 +297,11 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("source", {}),
     ("where", {"at_ps": None}),
     ("chunks", {"at_ps": None}),
-    ("contributions", {"buffer": "output", "at_ps": None}),
+    ("held", {"at_ps": None}),
+    ("line_times", {"at_ps": None, "path": False}),
     ("spans", {"kind": "blocks", "from": 0, "to": 4_000_000, "columns": 64, "folds": [0], "tracks": [0, 1]}),
     ("parameters", {"path": ""}),
-    ("result", {}),
+    ("outcome", {}),
 ]
 
 
@@ -315,7 +316,8 @@ def test_views_of_a_plan_are_answered_as_python_answers_them(dgx, tmp_path):
             kernel.send({"type": "ready"})
             kernel.send({"type": "event", "n": events})
         for question, options in QUESTIONS:
-            same(python, dgx.page, {"type": "ask", "id": 1, "question": question, "options": options})
+            asked = {"type": "ask", "id": 1, "question": question, "options": options}
+            assert "error" not in same(python, dgx.page, asked)[0][0]
         for path in ("gpu[3]", "gpu[3].sm.0", "gpu[1].memory"):
             same(python, dgx.page, {"type": "inspect", "path": path, "at_ps": None})
 
