@@ -4,6 +4,7 @@
 
 import { plainBytes, readArchive, writeArchive } from "./archive.js";
 import { InputError } from "./errors.js";
+import { needsPython } from "./needs.js";
 import { checkedState } from "./shared_state.js";
 import { fill } from "./tables.js";
 
@@ -19,6 +20,12 @@ const HINT = { hint: "Workbench.load(path) opens it in JupyterLab" };
 const NUMBERS = /:\s*(-?)Infinity/g; // which Python's JSON has
 
 const encoder = new TextEncoder();
+
+/** What Python calls the fields of a table's type. @param {Layout} layout */
+export function descrOf({ fields }) {
+  const typed = fields.map(([name, type]) => `('${name === "value" && fields.length === 1 ? "" : name}', '${type.endsWith("1") ? "|" : "<"}${type}')`);
+  return `[${typed.join(", ")}]`;
+}
 
 /** A table as it was at the start. @param {Layout} layout @param {Uint8Array[]} columns */
 function startOf({ rows, size, parts, data }, columns) {
