@@ -4,7 +4,6 @@
 
 import { plainBytes, readArchive, writeArchive } from "./archive.js";
 import { InputError } from "./errors.js";
-import { needsPython } from "./needs.js";
 import { checkedState } from "./shared_state.js";
 import { fill } from "./tables.js";
 
