@@ -41,7 +41,6 @@ def simulated(file: Path, size: str, infra: str = "dgx-h100") -> anb.Simulation:
     return anb.Simulation(infra, Collective.of("all_reduce", size, read_algorithm(file)))
 
 
-
 def same(bench: Locator, sim: anb.Simulation) -> None:
     """Wait until the page is where Python is, and compare everything simulated."""
     shown(bench, sim.events)

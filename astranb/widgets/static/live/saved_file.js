@@ -20,6 +20,12 @@ const NUMBERS = /:\s*(-?)Infinity/g; // which Python's JSON has
 
 const encoder = new TextEncoder();
 
+/** What Python calls the fields of a table's type. @param {Layout} layout */
+export function descrOf({ fields }) {
+  const typed = fields.map(([name, type]) => `('${name === "value" && fields.length === 1 ? "" : name}', '${type.endsWith("1") ? "|" : "<"}${type}')`);
+  return `[${typed.join(", ")}]`;
+}
+
 /** A table as it was at the start. @param {Layout} layout @param {Uint8Array[]} columns */
 function startOf({ rows, size, parts, data }, columns) {
   const bytes = new Uint8Array(rows * size);
