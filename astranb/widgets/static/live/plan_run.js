@@ -143,5 +143,5 @@ function planned({ live }, columns, plan, size) {
     return { ...layout, parts: [[0, bytes.length]], data: found.push(new DataView(bytes.buffer)) - 1 };
   });
   const run = { plan, collective, size, title, program, lowered, tables };
-  return { live: { ...live, ...describe(live, run), wasm: 0, tables: sent, inputs: "", saved: null }, columns: found };
+  return { live: { ...live, ...describe(live, run), wasm: 0, tables: sent, saved: null }, columns: found };
 }

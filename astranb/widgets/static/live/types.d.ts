@@ -63,10 +63,10 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
-  /** Hash of the state at the start: links to a state are of pages with the same one. Empty: of a run that is not the page's own. */
+  /** Hash of the state at the start: links to a state are of pages with the same one. */
   inputs: string;
   /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
-  saved: { document: string; arrays: SavedArray[] } | null;
+  saved: { document: string; arrays: SavedArray[] } | null; // null: of the run of a plan
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
