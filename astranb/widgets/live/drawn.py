@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.aggregate import link_types
 from astranb.export.layout import bundle_of, lay_out
 from astranb.widgets.feed.lines import names_of, picture_of, used_links
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["drawn", "pictures"]
 

@@ -1,4 +1,4 @@
-"""The machine of a page, as far as a plan dropped on it needs more than the tables hold (``static/live/plan_*.js``)."""
+"""What the tables of a page do not hold of its machine, and a plan that is dropped on the page needs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def plan_machine(engine: CacheLineEngine) -> dict[str, Any]:
 
 
 def _wide(engine: CacheLineEngine) -> dict[str, Any] | None:
-    """Give the pictures with the links between all ranks, where the run of the page does not use all of them."""
+    """Give pictures with the links between all ranks, where the run of the page does not use all of them."""
     fabric, ranks = engine.fabric, range(len(engine.fabric.gpus))
     if len(ranks) > _MOST_RANKS:
         return None

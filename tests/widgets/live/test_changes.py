@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 import astranb as anb
 from astranb.net import Pfc, Roce
+from tests.engine.cacheline.test_workload import call, graph, spend
 from tests.widgets.live.both import both
 
 
@@ -29,6 +31,22 @@ def buffered(infra: str = "switch:gpus=4") -> anb.Simulation:
 
 
 RUNS = {"ring": ring, "packets": packets, "ethernet": ethernet, "buffered": buffered}
+
+
+def switched() -> anb.Simulation:
+    return anb.Simulation("dgx-h100", anb.collectives.all_reduce("32 KiB", "switch"))
+
+
+def workload() -> anb.Simulation:
+    """Collectives and computations of two streams, which take SMs from each other."""
+    rows = [call("all_reduce", 16384), spend(3), call("all_gather", 8192), spend(2)]
+    return anb.Simulation("switch:gpus=2", graph(*[(rows, [[], [], [0], [1]])] * 2), fidelity="cacheline")
+
+
+def crowded() -> anb.Simulation:
+    """More thread blocks than the SMs have room for at once."""
+    what = anb.collectives.all_reduce("128 KiB", "allpairs", channels=12)
+    return anb.Simulation("switch:gpus=4", what, gpu={"preset": "h100-sxm", "sms": 8, "blocks_per_sm": 1})
 
 
 def links_of(sim: anb.Simulation) -> list[str]:
@@ -88,6 +106,36 @@ def test_links_that_are_down(make: Any):
         assert not state["failed"]
         run.go(type="back", n=3000)
         run.go(type="to_end")
+
+
+@pytest.mark.parametrize("make", [*RUNS.values(), switched, workload, crowded])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_changes_at_random_moments(make: Any, seed: int):
+    sim, rng = make(), random.Random(seed)
+    used = [
+        sim.engine.fabric.name(int(link)) for link in sorted(set(sim.engine.machine.route_links.tolist()))
+    ]
+    links = [*used, *{name.partition("#")[0] for name in used}]
+    changes = [
+        lambda: ("set", {"path": f"{rng.choice(links)}.bandwidth", "value": f"{rng.randint(1, 60)} GB/s"}),
+        lambda: ("set", {"path": f"{rng.choice(links)}.latency", "value": f"{rng.randint(0, 900)} ns"}),
+        lambda: ("set", {"path": f"gpu[{rng.randrange(sim.ranks)}].sms", "value": rng.randint(1, 100)}),
+        lambda: (
+            "set",
+            {"path": f"gpu[{rng.randrange(sim.ranks)}].hbm", "value": f"{rng.randint(1, 99)} ns"},
+        ),
+        lambda: ("take_down", {"link": rng.choice(links), "both": rng.random() < 0.5}),
+        lambda: ("repair", {"link": rng.choice(links), "both": rng.random() < 0.5}),
+        lambda: ("undo", {}),
+    ]
+    with both(sim) as run:
+        for _ in range(14):
+            run.go(type="event", n=rng.choice([1, 60, 700]))
+            verb, options = rng.choice(changes)()
+            run.refused_or_done(verb, **options)
+            run.agree()
+        run.go(type="back", n=rng.randint(1, 1500))
+        run.go(type="event", n=2500)
 
 
 def test_faults_of_the_network_beside_changes_by_hand():

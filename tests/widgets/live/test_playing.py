@@ -34,6 +34,9 @@ def test_pause_stops_a_run_that_goes_on_to_the_same_end() -> None:
         assert paused["events"] > 0
         times = [state["now_ps"] for state in [*found, paused]]
         assert times == sorted(times)
+        done = [state["progress"]["done"] for state in found if state["fast"]]
+        assert done == sorted(done)
+        assert 0 <= done[0] <= done[-1] < 1
         sim.step(paused["events"])
         assert page.ask("hash")["hash"] == sim.state_hash()
         page.send({"type": "to_end"})

@@ -9,7 +9,13 @@ import { formatBytes } from "./units.js";
 /** @import { Lowered } from "./plan_lower.js" */
 /** @import { Program } from "./plan_program.js" */
 /** @import { Live, Tables } from "./types" */
-/** The run of a plan. @typedef {{ plan: Plan, collective: string, size: number, title: string, program: Program, lowered: Lowered, tables: Tables }} PlanRun */
+/**
+ * The run of a plan. `through`: some GPUs forward for others; `samePresets`: GPUs have the numbers that they have in the page.
+ * @typedef {{
+ *   plan: Plan, collective: string, size: number, title: string, program: Program, lowered: Lowered, tables: Tables,
+ *   through: boolean, samePresets: boolean, lineBytes: number,
+ * }} PlanRun
+ */
 
 const SUMS = ["all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter"];
 const NONE = -1; // where a link is drawn that is not drawn

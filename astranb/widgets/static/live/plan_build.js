@@ -111,7 +111,7 @@ const counted = (table, test) => count(table.rows, 0).filter((row) => test(row))
 const some = (table, field) => counted(table, (row) => table.at[field](row) !== 0) > 0;
 
 /** Write fields of all records. @param {Table} table @param {Record<string, ArrayLike<number>>} records */
-function put(table, records) {
+export function put(table, records) {
   for (const [field, values] of Object.entries(records)) {
     const write = table.put[field];
     for (let row = 0; row < values.length; row += 1) write(row, values[row]);

@@ -6,6 +6,7 @@ import { COMMANDS, UNITS, countOf, whenOf } from "./commands.js";
 import { FOREVER } from "./driver.js";
 import { breathe, sleep } from "./breathing.js";
 import { InputError, near } from "./errors.js";
+import { float, int, required, typeName } from "./options.js";
 import { Progress } from "./progress.js";
 import { Replay } from "./replay.js";
 import { Stop } from "./stop.js";
@@ -135,9 +136,8 @@ export class Session {
    */
   at(at_ps) {
     if (at_ps === null || at_ps === undefined) return this.sim;
-    if (typeof at_ps === "string" || typeof at_ps === "object") {
-      const name = typeof at_ps === "string" ? "str" : Array.isArray(at_ps) ? "list" : "dict";
-      throw new TypeError(`'>=' not supported between instances of '${name}' and 'int'`);
+    if (typeof at_ps !== "number" && typeof at_ps !== "boolean") {
+      throw new TypeError(`'>=' not supported between instances of '${typeName(at_ps)}' and 'int'`);
     }
     if (at_ps >= this.sim.now_ps()) return this.sim;
     this._replica ??= new Replay(this.sim);
@@ -166,7 +166,7 @@ export class Session {
   /** @param {string} command @param {CommandOptions} options */
   _apply(command, options) {
     if (command === "set_speed") {
-      this.speed = Math.min(FASTEST, Math.max(SLOWEST, Number(options.speed)));
+      this.speed = Math.min(FASTEST, Math.max(SLOWEST, float(required(options, "speed"))));
       this.publish();
     } else if (command === "play") this._play({ fast: false });
     else if (command === "to_breakpoint" || command === "to_end") this._play({ fast: true });
@@ -197,7 +197,7 @@ export class Session {
   _rest(seen_ps) {
     if (seen_ps === null) return "paused";
     const { sim } = this;
-    const rest_ps = Math.max(Math.trunc(seen_ps), sim.edits.at(-1)?.at_ps ?? 0);
+    const rest_ps = Math.max(int(seen_ps), sim.edits.at(-1)?.at_ps ?? 0);
     if (rest_ps >= sim.now_ps()) return "paused";
     if (sim.driver.work_back_to("now_ps", rest_ps) > MOST_WORK) {
       return `paused: the run is ${formatTime(sim.now_ps() - rest_ps)} ahead of the view (going back takes long)`;
