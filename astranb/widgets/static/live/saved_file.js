@@ -14,7 +14,6 @@ const WHAT = "a saved simulation";
 const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes"]);
 const [STATE, START] = ["state/", "start/"];
 const INPUTS = "inputs";
-const NOT_OWN = "files are of the page's own run: pass the plan on with the page";
 const HINT = { hint: "Workbench.load(path) opens it in JupyterLab" };
 const NUMBERS = /:\s*(-?)Infinity/g; // which Python's JSON has
 
@@ -57,7 +56,7 @@ function arrayOf({ now, start, data, descr, shape = [] }, { engine }, columns) {
  */
 export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
   const { saved } = sim.engine.live;
-  if (!saved) throw new InputError(NOT_OWN);
+  if (!saved) needsPython("file");
   const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
@@ -75,7 +74,7 @@ export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
 export function stateOfFile(file, { sim }, columns) {
   const arrays = readArchive(file, WHAT);
   const { saved } = sim.engine.live;
-  if (!saved) throw new InputError(NOT_OWN);
+  if (!saved) needsPython("file");
   const own = documentOf(`{${saved.document}}`);
   const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
   if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);

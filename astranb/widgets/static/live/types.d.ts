@@ -63,9 +63,8 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
-  /** Hash of the state at the start: links to a state are of pages with the same one. Empty: of a run that is not the page's own. */
+  /** Hash of the state at the start: links to a state are of pages with the same one. */
   inputs: string;
-  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
   /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py); null: only Python can write it. */
   saved: { document: string; arrays: SavedArray[] } | null;
   /** Bytes of state whose copy takes as long as replaying an event. */
