@@ -242,7 +242,7 @@ def test_answers_are_the_same_wherever_a_run_stops(name: str) -> None:
 
 
 def _changes(sim: anb.Simulation, seed: int) -> Iterator[dict[str, Any]]:
-    """Commands that stop at breakpoints, watch, change things and take changes back; some of them are refused."""
+    """Commands that stop at breakpoints, watch, change and undo; some are refused."""
     chance = random.Random(seed)
     engine = sim.engine
     kinds = [*engine.kinds, "nothing"]
