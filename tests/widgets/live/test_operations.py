@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import astranb as anb
+from astranb.workload.models import Parallelism, workload
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
 from tests.widgets.live.workloads import LAYERS, MESSAGES
 
@@ -346,3 +347,25 @@ def test_runs_are_stopped_watched_and_changed_alike(name: str) -> None:
                 for question in ("breaks", "parameters"):
                     options = {"path": path, "at_ps": None}
                     same(python, page, {"type": "ask", "id": 1, "question": question, "options": options})
+
+
+def test_of_many_spans_shares_are_the_same() -> None:
+    plan = Parallelism(pipeline=4, tensor=8, data=2)
+    sim = anb.Simulation(None, workload("gpt3-1.3b", plan, batch=16, microbatches=8, gpu="h100-sxm"))
+    with page_kernel(sim) as page:
+        python = PythonKernel(sim)
+        for kernel in (python, page):
+            kernel.send({"type": "event", "n": 9_999})
+            kernel.send({"type": "to_end"})
+        for kind in ("operations", "chunks"):
+            options = {
+                "from": 1,
+                "to": sim.now_ps * 3 // 4,
+                "columns": 333,
+                "kind": kind,
+                "ranks": [*range(64)],
+            }
+            message = {"type": "ask", "id": 1, "question": "tracks", "options": options}
+            ((answer, _),) = same(python, page, message)
+            assert answer["drawn"] == ("density" if answer["count"] > 6000 else "spans")
+            assert kind == "chunks" or answer["count"] > 6000
