@@ -30,7 +30,7 @@ async function drop({ name, data, size }) {
     [kernel, columns] = [listened(opened.kernel), opened.columns];
     sent.push([{ notes: plan.notes, live: { ...kernel.sim.engine.live, tables: [] } }, []]);
   } catch (error) {
-    if (error.name !== "InputError") throw error;
+    if (error.constructor.name !== "InputError") throw error;
     sent.push([{ error: error.message }, []]);
   }
 }
@@ -68,7 +68,9 @@ async function take(message) {
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
   else kernel.send(message);
 }
-for await (const line of createInterface({ input: process.stdin })) {
+const lines = createInterface({ input: process.stdin });
+lines.on("close", () => process.exit()); // whoever asked is gone; what plays would keep this alive
+for await (const line of lines) {
   sent = [];
   try {
     for (const message of [JSON.parse(line)].flat()) await take(message);

@@ -7,7 +7,7 @@ import { eventsOf } from "./event_queue.js";
 import { EVENT_KINDS, NEVER } from "./gpu_numbers.js";
 import { MIXED, NOTHING, createContents, kept, promised, spread } from "./lines_contents.js";
 import { explainDeadlock, explainStranded } from "./lines_deadlock.js";
-import { objectOf } from "./lines_concerned.js";
+import { objectOf } from "./lines_narrating.js";
 import { DEADLOCK, EXHAUSTED, STRANDED, TIME } from "./stops.js";
 import { commas } from "./text.js";
 

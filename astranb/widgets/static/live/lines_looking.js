@@ -2,9 +2,8 @@
 // What an engine of cache lines answers about its objects: counterpart of the part "Looking" of engine/cacheline/engine.py,
 // and of engine/cacheline/source_lines.py.
 
-import { concerned } from "./lines_concerned.js";
 import { inspect } from "./lines_inspection.js";
-import { narrate } from "./lines_narrating.js";
+import { concerned, narrate } from "./lines_narrating.js";
 import { PARTS, blockName, objectNames, partNames, resolve } from "./lines_paths.js";
 import { linesOf } from "./lines_times.js";
 import { explainWait } from "./lines_why.js";

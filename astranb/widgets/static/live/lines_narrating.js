@@ -1,15 +1,18 @@
 // @ts-check
-// The last event and lines under way, in words: counterpart of the first half of engine/cacheline/inspection.py.
+// The last event and lines under way, in words: counterpart of the first half of engine/cacheline/inspection.py, and of
+// what engine/cacheline/engine.py says an event is about.
 
-import { fabricOf } from "./fabric.js";
-import { CNP, FAULT, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, ON_CHIP, PAUSE, POST, RATE_RELEASE, SWITCH, TILE, WAIT, WIRE } from "./gpu_numbers.js";
+import { fabricOf, partition } from "./fabric.js";
+import {
+  CLASSES, CNP, FAULT, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, ON_CHIP, ON_FABRIC, PAUSE, POST, RATE_RELEASE, RETURN, SWITCH, TILE, WAIT, WIRE,
+} from "./gpu_numbers.js";
 import { BUFFERS, indexName } from "./lines_contributions.js";
 import { describeEvent } from "./lines_ethernet.js";
-import { blockName, smNumber } from "./lines_paths.js";
+import { blockName, gpuPath, smNumber } from "./lines_paths.js";
 import { entranceOf } from "./lines_under_way.js";
 import { formatTime } from "./units.js";
 
-/** @import { Engine } from "./types" */
+/** @import { Engine, Tables } from "./types" */
 
 const GOING = ["load", "store", "signal", "poll"];
 const COMING = ["data of load", "acknowledgement of store", "acknowledgement of signal", "answer to poll"];
@@ -91,4 +94,31 @@ export function requestText(engine, request, going = false) {
 export function phaseText({ live, tables }, op) {
   const { phases } = live.about.scene;
   return phases.length ? ` (${phases[tables.ops.at.phase(op)]})` : "";
+}
+
+/** Path of what the last event was about; empty at the start. @param {Engine} engine */
+export function concerned(engine) {
+  const { at } = engine.tables.clock;
+  return at.events(0) ? objectOf(engine, at.last_kind(0), at.last_arg(0)) : "";
+}
+
+/** Path of what an event is about. @param {Engine} engine @param {number} kind @param {number} arg */
+export function objectOf(engine, kind, arg) {
+  const { blocks, requests, sms } = engine.tables;
+  const link = linkOf(engine.tables, kind, arg);
+  const fabric = fabricOf(engine);
+  if (link >= 0) return link < fabric.links ? partition(fabric.name(link), "#")[0] : "";
+  if ([LAUNCH, FENCE, POST].includes(kind)) return gpuPath(engine, blocks.at.gpu(arg));
+  if (kind === ISSUE) return gpuPath(engine, sms.at.gpu(arg));
+  return gpuPath(engine, requests.at[kind === RETURN ? "gpu" : "target"](arg));
+}
+
+/** The link that an event is about, -1 for none. @param {Tables} tables @param {number} kind @param {number} arg */
+function linkOf(tables, kind, arg) {
+  const { faults, flows, requests } = tables;
+  if (kind === HOP) return requests.at.leg(arg) === ON_FABRIC ? entranceOf(tables, arg) : -1;
+  if (kind === WIRE) return arg;
+  if (kind === FAULT) return faults.at.link(arg);
+  if (kind === PAUSE) return Math.floor(arg / (2 * CLASSES));
+  return kind === RATE_RELEASE || kind === CNP ? flows.at.link(arg) : -1;
 }

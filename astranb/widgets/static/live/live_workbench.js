@@ -4,6 +4,7 @@
 import { createKernel } from "./kernel.js";
 import { createPageControls } from "./page_controls.js";
 import { PageWorkbench } from "./page_workbench.js";
+import { createPlanControl } from "./plan_control.js";
 import { enterState } from "./shared_state.js";
 
 /** @import { LiveHeader } from "../types" */
@@ -20,16 +21,39 @@ import { enterState } from "./shared_state.js";
  * @param {Render} render shows a workbench
  */
 export async function openSimulation(host, page, columns, modelled, render) {
-  const workbench = new PageWorkbench(await createKernel(page, columns), modelled, columns);
-  const { element, openLink } = createPageControls(workbench, columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength)));
-  const place = document.createElement("div");
-  host.replaceChildren(element, place);
+  const [above, place] = [document.createElement("div"), document.createElement("div")];
+  let leave = () => {};
+  let { panels } = page.state.shown;
+  const plans = createPlanControl(page, columns, async (kernel, own, said) => {
+    const { workbench } = await open(kernel, own);
+    workbench.session.show(said);
+  });
+  host.replaceChildren(above, plans.form, place);
   /** @param {PageWorkbench} one @param {{ el: HTMLElement, signal?: AbortSignal }} where */
   async function show(one, { el, signal }) {
     const stop = await render({ model: one.model, el, host: one.host(show) });
     signal?.addEventListener("abort", stop);
   }
-  await show(workbench, { el: place });
+  /** Show a run in the place of the one that is shown. @param {PageKernel} kernel @param {DataView[]} own */
+  async function open(kernel, own) {
+    leave();
+    const shown = new AbortController();
+    const workbench = new PageWorkbench(kernel, modelled, own);
+    const bytes = own.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
+    const { element, openLink } = createPageControls(workbench, bytes, plans, shown.signal);
+    above.replaceChildren(element);
+    workbench.model.set("_panels", panels);
+    leave = () => {
+      panels = workbench.model.get("_panels") ?? {};
+      shown.abort();
+      workbench.part();
+      workbench.close();
+      place.replaceChildren();
+    };
+    await show(workbench, { el: place, signal: shown.signal });
+    return { workbench, openLink };
+  }
+  const { workbench, openLink } = await open(await createKernel(page, columns), columns);
   if (window.location.hash) await openLink();
   else await enterState(workbench.kernel, workbench.model, page.state, "ready");
 }

@@ -9,12 +9,15 @@ import { linkOf, stateOfLink } from "./state_link.js";
 /** @import { PageWorkbench } from "./page_workbench.js" */
 
 const MOST_BYTES = 2 ** 30; // of a file
+const SAVED = "PK"; // the beginning of a saved file; what begins otherwise may be a plan
 
 /**
  * @param {PageWorkbench} workbench
  * @param {Uint8Array[]} columns
+ * @param {{ buttons: HTMLElement[], take: (file: File) => Promise<void> }} plans
+ * @param {AbortSignal} signal ends what listens to the whole page
  */
-export function createPageControls(workbench, columns) {
+export function createPageControls(workbench, columns, plans, signal) {
   const { kernel, model, session, sim } = workbench;
   const { inputs } = sim.engine.live;
 
@@ -57,6 +60,10 @@ export function createPageControls(workbench, columns) {
     guarded(async () => {
       if (!file) return;
       if (file.size > MOST_BYTES) throw new Error("this file is too large for a page: open it in JupyterLab");
+      if ((await file.slice(0, 2).text()) !== SAVED) {
+        await plans.take(file);
+        return;
+      }
       await enterState(kernel, model, stateOfFile(new Uint8Array(await file.arrayBuffer()), kernel, columns), `opened ${file.name}`);
     });
   const openLink = () =>
@@ -77,14 +84,19 @@ export function createPageControls(workbench, columns) {
     makeButton("Copy link", copyLink, { title: "copy a link to this moment, with what was changed and what is open" }),
     makeButton("Save", save, { title: "save this moment as a file, which JupyterLab opens, too" }),
     makeButton("Open", () => chooser.click(), { title: "go to the moment in a saved file of this run; a file can be dropped on the page, too" }),
+    ...plans.buttons,
     makeButton("Hash", hash, { title: "show the hash of everything simulated, which sim.state_hash() gives in Python" }),
     chooser,
   );
-  window.addEventListener("hashchange", openLink);
-  document.addEventListener("dragover", (event) => event.preventDefault());
-  document.addEventListener("drop", (event) => {
-    event.preventDefault();
-    open(event.dataTransfer?.files[0]);
-  });
+  window.addEventListener("hashchange", openLink, { signal });
+  document.addEventListener("dragover", (event) => event.preventDefault(), { signal });
+  document.addEventListener(
+    "drop",
+    (event) => {
+      event.preventDefault();
+      open(event.dataTransfer?.files[0]);
+    },
+    { signal },
+  );
   return { element, openLink };
 }

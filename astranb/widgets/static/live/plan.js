@@ -94,16 +94,22 @@ export function gatherWaits(plan) {
   }
   let number = 0;
   for (const block of blocks) {
-    block.steps = block.steps.flatMap((one) => {
+    /** @type {PlanStep[]} */
+    const steps = [];
+    for (const one of block.steps) {
       const mine = one.kind === "wait" ? one.flags.filter((flag) => gathered.has(flag)) : [];
-      if (!mine.length) return [one];
+      if (!mine.length) {
+        steps.push(one);
+        continue;
+      }
       const together = plan.flag(block.rank, "waits", number);
       number += 1;
       for (const flag of mine) gathered.get(flag)?.push(together);
+      steps.push(step("wait", { flags: [together], value: mine.length }));
       const rest = one.flags.filter((flag) => !gathered.has(flag));
-      const first = step("wait", { flags: [together], value: mine.length });
-      return rest.length ? [first, { ...one, flags: rest }] : [first];
-    });
+      if (rest.length) steps.push({ ...one, flags: rest });
+    }
+    block.steps = steps;
   }
   for (const block of blocks) {
     block.steps = block.steps.map((one) => {

@@ -9,9 +9,16 @@ import { formatBytes } from "./units.js";
 /** @import { Lowered } from "./plan_lower.js" */
 /** @import { Program } from "./plan_program.js" */
 /** @import { Live, Tables } from "./types" */
-/** The run of a plan. @typedef {{ plan: Plan, collective: string, size: number, title: string, program: Program, lowered: Lowered, tables: Tables }} PlanRun */
+/**
+ * The run of a plan. `through`: some GPUs forward for others; `samePresets`: GPUs have the numbers that they have in the page.
+ * @typedef {{
+ *   plan: Plan, collective: string, size: number, title: string, program: Program, lowered: Lowered, tables: Tables,
+ *   through: boolean, samePresets: boolean, lineBytes: number,
+ * }} PlanRun
+ */
 
 const SUMS = ["all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter"];
+const NONE = -1; // where a link is drawn that is not drawn
 const OUTPUT = BUFFERS.indexOf("output");
 
 /**
@@ -40,12 +47,11 @@ export function describe(live, run) {
   };
 }
 
-/** The pictures of the page, if they have all links that the plan uses. @param {Live["about"]} about @param {PlanRun} run */
-function pictures(about, { tables }) {
-  const { pictures: shown, wide } = about;
-  if (!wide) return shown;
-  const drawn = new Set(wide.used);
-  return tables.route_links.column("value").every((link) => drawn.has(link)) ? shown : wide.pictures;
+/** The pictures of the page, or those with the links between all ranks. @param {Live["about"]} about @param {PlanRun} run */
+function pictures({ pictures: shown, machine }, { tables }) {
+  const { bundle_of: bundleOf } = shown.start;
+  const missing = tables.route_links.column("value").some((link) => bundleOf[link] === NONE);
+  return missing && machine.wide ? machine.wide.pictures : shown;
 }
 
 /** What can be changed of the whole run. @param {Live["about"]} about @param {PlanRun} run */
@@ -112,5 +118,5 @@ function lines({ blocks }) {
     sequences.set(length, sequences.get(length) ?? sequences.size);
     return sequences.get(length);
   });
-  return { places: [[-1, 0]], sequences: Array.from(sequences.keys(), (length) => Array(length).fill(0)), blocks: numbers };
+  return { parts: [], places: [[-1, 0]], sequences: Array.from(sequences.keys(), (length) => Array(length).fill(0)), blocks: numbers };
 }

@@ -99,8 +99,8 @@ export function build(machine, presets, program, name, layouts) {
   return { layouts: own, tables, through: found.through };
 }
 
-/** @param {ArrayLike<number>} values */
-const total = (values) => Array.prototype.reduce.call(values, (sum, value) => sum + value, 0);
+/** @param {Float64Array} values */
+const total = (values) => values.reduce((sum, value) => sum + value, 0);
 /** Whole numbers. @param {number} length @param {number} first */
 const count = (length, first) => Float64Array.from({ length }, (_, k) => first + k);
 /** @param {Float64Array} values @param {Float64Array} times */
@@ -111,7 +111,7 @@ const counted = (table, test) => count(table.rows, 0).filter((row) => test(row))
 const some = (table, field) => counted(table, (row) => table.at[field](row) !== 0) > 0;
 
 /** Write fields of all records. @param {Table} table @param {Record<string, ArrayLike<number>>} records */
-function put(table, records) {
+export function put(table, records) {
   for (const [field, values] of Object.entries(records)) {
     const write = table.put[field];
     for (let row = 0; row < values.length; row += 1) write(row, values[row]);
@@ -353,7 +353,7 @@ function place(tables, machine, presets, blocks) {
   presets.forEach((preset, rank) => {
     /** @type {number[][]} by unit */
     const [mine, lists, pairs] = [0, COPY_ENGINE, NIC].map((unit) => [...blocks.gpu.keys()].filter((b) => blocks.gpu[b] === rank && blocks.engine[b] === unit));
-    const [first, usable, count, engines, nics] = ["first_sm", "usable", "sms", "engines", "nics"].map((field) => gpus.at[field](rank));
+    const [first, usable, ofGpu, engines, nics] = ["first_sm", "usable", "sms", "engines", "nics"].map((field) => gpus.at[field](rank));
     const share = Math.floor(ROOM / preset.blocks_on_sm);
     const room = filled(usable, ROOM);
     for (const block of mine) held[block] = share;
@@ -365,8 +365,8 @@ function place(tables, machine, presets, blocks) {
       sm[mine[placed]] = first + emptiest;
     }
     room.forEach((free, k) => sms.put.free(first + k, free));
-    lists.slice(0, engines).forEach((block, k) => (sm[block] = first + count + k));
-    pairs.forEach((block, k) => (sm[block] = first + count + engines + (nics ? k % nics : 0)));
+    lists.slice(0, engines).forEach((block, k) => (sm[block] = first + ofGpu + k));
+    pairs.forEach((block, k) => (sm[block] = first + ofGpu + engines + (nics ? k % nics : 0)));
     for (const block of [...mine.slice(0, placed), ...lists.slice(0, engines), ...pairs]) sms.put.resident(sm[block], sms.at.resident(sm[block]) + 1);
     const [pendingHead, pendingTail] = chain(mine.slice(placed));
     const [listHead, listTail] = chain(lists.slice(engines));

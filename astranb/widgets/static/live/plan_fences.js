@@ -30,7 +30,7 @@ export function paces(operations, firstChunk, numbers, blockOf, firsts) {
     }
     const middle = firstChunk[op] + sources.length;
     const [reads, writes] = [numbers.subarray(firstChunk[op], middle), numbers.subarray(middle, middle + targets.length)];
-    let wait = 0;
+    let wait;
     if (kind === "move") {
       let [writer, reader] = [-1, -1];
       for (const slice of reads) writer = Math.max(writer, stored.get(slice) ?? -1);

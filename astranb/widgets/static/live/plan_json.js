@@ -113,23 +113,10 @@ function written(x) {
   return Number.isInteger(x) ? `${x}.0` : repr(x);
 }
 
-/**
- * Parse the bytes of a file of JSON: numbers that a page cannot hold exactly are kept, of duplicate keys the last counts.
- * @param {Uint8Array} bytes
- * @param {string} name what errors call the file
- */
-export function parseDocument(bytes, name) {
-  const text = decoded(bytes, name);
-  const parser = new Parser(text, name);
-  const value = parser.document();
-  // Where Python's search for lines (which reads the file as YAML) gives up, no line is given here either.
-  const lined = bytes.length <= MOST_LINED && !parser.repeats && parser.deepest <= MOST_DEPTH && !UNLINED.test(text);
-  return new DocumentNode(value, { name, lined });
-}
-
 const UNLINED = /\\u[dD][89a-fA-F]|[\x7f-\x84\x86-\x9f\ufffe\uffff]/;
 const LONGEST_WHOLE = 4300; // digits
 const RECURSION = 900;
+const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g; // halves of surrogate pairs
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?/y;
 const BLANK = /[ \t\n\r]*/y;
 const PLAIN = /[^"\\\x00-\x1f]*/y; // eslint-disable-line no-control-regex -- what a string holds as it is
@@ -172,7 +159,8 @@ function firstBroken(bytes) {
 class Parser {
   /** @param {string} text @param {string} name */
   constructor(text, name) {
-    [this.text, this.name] = [text, name];
+    this.text = text;
+    this.name = name;
     this.at = 0;
     this.repeats = false;
     this.deepest = 0;
@@ -326,4 +314,16 @@ class Parser {
   }
 }
 
-const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g; // halves of surrogate pairs
+/**
+ * Parse the bytes of a file of JSON: numbers that a page cannot hold exactly are kept, of duplicate keys the last counts.
+ * @param {Uint8Array} bytes
+ * @param {string} name what errors call the file
+ */
+export function parseDocument(bytes, name) {
+  const text = decoded(bytes, name);
+  const parser = new Parser(text, name);
+  const value = parser.document();
+  // Where Python's search for lines (which reads the file as YAML) gives up, no line is given here either.
+  const lined = bytes.length <= MOST_LINED && !parser.repeats && parser.deepest <= MOST_DEPTH && !UNLINED.test(text);
+  return new DocumentNode(value, { name, lined });
+}

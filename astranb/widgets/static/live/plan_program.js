@@ -17,127 +17,43 @@ import { commas, repr } from "./text.js";
 const FIRST_SENT = 2 ** 24; // first index, in scratch, of the chunks that a rank's NIC reads
 const MOST_OPERATIONS = 2 ** 20; // Python asks how much memory is free, which a page cannot
 
-export class Program {
-  /** @param {{ name: string, ranks: number, protocol?: string, joined?: Joined }} about */
-  constructor({ name, ranks, protocol = "Simple", joined }) {
-    this.name = name;
-    this.ranks = ranks;
-    this.protocol = protocol;
-    this.joined = joined ?? { perNode: ranks, rdma: false };
-    this.width = 1; // slices of each chunk
-    this.inputs = 0;
-    this.outputs = 0;
-    this.channel = 0; // the current one
-    /** @type {Block[]} */
-    this.blocks = [];
-    /** @type {number[]} the rank of each */
-    this.semaphores = [];
-    this.operations = 0;
-    /** @type {Map<string, number>} */
-    this.sent = new Map();
+/** What a thread block lets its NIC do for ranks of other nodes. */
+class WorkQueue {
+  /** @param {Block} block @param {Program} program */
+  constructor(block, program) {
+    this.block = block;
+    this.program = program;
+    this.requests = program.block(block.rank, "nic", block.channel);
+    this.doorbell = program.semaphore(block.rank);
+    /** @type {Map<number, [source: Chunk, target: Chunk][]>} */
+    this.pending = new Map();
+    this.rung = -1; // operations of the block when it rang last
   }
 
-  /** Whether NICs move what thread blocks send to other nodes. */
-  get nicsMove() {
-    return this.joined.rdma && this.protocol === "Simple" && this.joined.perNode < this.ranks;
+  /** Store what is for other nodes to a send buffer, and the rest where it is for. @param {Chunk[]} sources @param {Chunk[]} targets @param {Chunk[]} far */
+  move(sources, targets, far) {
+    const staged = this.program.sendBuffer(this.block.rank, far[0]);
+    this.block.move(sources, [...targets.filter((target) => !far.includes(target)), staged], 0);
+    for (const target of far) this.pending.set(target.rank, [...(this.pending.get(target.rank) ?? []), [staged, target]]);
   }
 
-  /** @param {number} rank */
-  semaphore(rank) {
-    return this.semaphores.push(rank) - 1;
+  /** @param {number} semaphore @param {number} value */
+  signal(semaphore, value) {
+    this.post(this.program.semaphores[semaphore]);
+    this.requests.signal(semaphore, value, false);
   }
 
-  /** @param {number} rank @param {string} [unit] */
-  block(rank, unit = "sm") {
-    const block = new Block(this, rank, this.channel, unit);
-    this.blocks.push(block);
-    return block;
-  }
-
-  /** Scratch of a rank from which its NIC reads. @param {number} rank @param {Chunk} like @returns {Chunk} */
-  sendBuffer(rank, like) {
-    const key = `${rank} ${like.channel}`;
-    const index = this.sent.get(key) ?? FIRST_SENT;
-    this.sent.set(key, index + 1);
-    return { rank, buffer: "scratch", index, channel: like.channel };
-  }
-
-  count() {
-    this.operations += 1;
-    if (this.operations > MOST_OPERATIONS) {
-      const where = `program ${repr(this.name)}`;
-      throw new InputError(`more than ${commas(MOST_OPERATIONS)} operations`, { where, hint: "run it in JupyterLab" });
+  /** Ring the doorbell, and write what is for a rank. @param {number} rank */
+  post(rank) {
+    const { block, requests } = this;
+    if (block.operations.length !== this.rung) { // signals that follow one another are posted at once
+      block.signal(this.doorbell, 1, false);
+      requests.wait(this.doorbell, 1);
+      requests.push({ kind: "compute", value: 1 });
+      this.rung = block.operations.length;
     }
-  }
-
-  /**
-   * Add the blocks of a plan, with pieces of their chunks mapped to chunks of the program.
-   * @param {PlanBlock[]} listed
-   * @param {(chunk: Chunk, piece: number) => Chunk} moved
-   * @param {number} cut pieces of each slice
-   * @param {[count: number, pieces: number][]} iterations of each loop
-   */
-  add(listed, moved, cut, iterations) {
-    /** @type {Map<Flag, number>} */
-    const numbers = new Map();
-    for (const planned of listed) {
-      // The channel that views show for a block is that of its first chunk.
-      const none = { rank: planned.rank, buffer: "scratch", index: 0, channel: 0 };
-      this.channel = moved(planned.steps.find(({ sources }) => sources.length)?.sources[0] ?? none, 0).channel;
-      const block = this.block(planned.rank, this.unitOf(planned));
-      for (const { one, from, until } of unrolled(planned.steps, cut, iterations)) {
-        for (const flag of one.flags) {
-          const semaphore = numbers.get(flag) ?? this.semaphore(flag.rank);
-          numbers.set(flag, semaphore);
-          if (one.kind === "signal") block.signal(semaphore, one.value, one.relaxed);
-          else block.wait(semaphore, one.value);
-        }
-        if (block.unit === "nic" && one.kind === "wait") block.push({ kind: "compute", value: 1 }); // it is posted
-        for (let piece = from; one.kind === "move" && piece < until; piece += 1) {
-          const [sources, targets] = [one.sources, one.targets].map((chunks) => chunks.map((chunk) => moved(chunk, piece)));
-          block.move(sources, targets, one.inSwitch);
-        }
-        if (one.kind === "fence" || one.kind === "compute") block.push({ kind: one.kind, value: one.kind === "fence" ? 0 : one.value });
-      }
-    }
-    for (const block of [...this.blocks]) block.finish();
-  }
-
-  /** A thread block, a copy engine or, where it reaches another node, a NIC. @param {PlanBlock} planned */
-  unitOf({ unit, rank, steps }) {
-    const { perNode, rdma } = this.joined;
-    if (unit === "sm" || !rdma) return unit;
-    const node = Math.floor(rank / perNode);
-    const far = steps.some(({ kind, targets, flags }) =>
-      [...targets, ...(kind === "signal" ? flags : [])].some((end) => Math.floor(end.rank / perNode) !== node));
-    return far ? "nic" : unit;
-  }
-}
-
-/**
- * The steps of a block in the order of execution, each with the pieces of slices that it is for.
- * @param {PlanStep[]} steps @param {number} cut @param {[count: number, pieces: number][]} iterations
- */
-function* unrolled(steps, cut, iterations) {
-  for (let first = 0; first < steps.length; ) {
-    const number = steps[first].pipeline;
-    let last = first + 1;
-    while (last < steps.length && steps[last].pipeline === number) last += 1;
-    const body = steps.slice(first, last);
-    first = last;
-    if (!number || !iterations.length) {
-      for (const one of body) yield { one, from: 0, until: cut };
-      continue;
-    }
-    const [count, pieces] = iterations[number - 1];
-    for (let iteration = 0; iteration < count; iteration += 1) {
-      for (const one of body) {
-        const begin = one.part * cut;
-        const from = Math.max(0, iteration * pieces - begin);
-        const until = Math.min(cut, (iteration + 1) * pieces - begin);
-        if (one.kind !== "move" || from < until) yield { one, from, until };
-      }
-    }
+    for (const [source, target] of this.pending.get(rank) ?? []) requests.move([source], [target], 0);
+    this.pending.delete(rank);
   }
 }
 
@@ -145,7 +61,10 @@ function* unrolled(steps, cut, iterations) {
 class Block {
   /** @param {Program} program @param {number} rank @param {number} channel @param {string} unit */
   constructor(program, rank, channel, unit) {
-    [this.program, this.rank, this.channel, this.unit] = [program, rank, channel, unit];
+    this.program = program;
+    this.rank = rank;
+    this.channel = channel;
+    this.unit = unit;
     /** @type {Operation[]} */
     this.operations = [];
     /** @type {Map<number, number>} */
@@ -197,42 +116,125 @@ class Block {
   }
 }
 
-/** What a thread block lets its NIC do for ranks of other nodes. */
-class WorkQueue {
-  /** @param {Block} block @param {Program} program */
-  constructor(block, program) {
-    [this.block, this.program] = [block, program];
-    this.requests = new Block(program, block.rank, block.channel, "nic");
-    program.blocks.push(this.requests);
-    this.doorbell = program.semaphore(block.rank);
-    /** @type {Map<number, [source: Chunk, target: Chunk][]>} */
-    this.pending = new Map();
-    this.rung = -1; // operations of the block when it rang last
-  }
-
-  /** Store what is for other nodes to a send buffer, and the rest where it is for. @param {Chunk[]} sources @param {Chunk[]} targets @param {Chunk[]} far */
-  move(sources, targets, far) {
-    const staged = this.program.sendBuffer(this.block.rank, far[0]);
-    this.block.move(sources, [...targets.filter((target) => !far.includes(target)), staged], 0);
-    for (const target of far) this.pending.set(target.rank, [...(this.pending.get(target.rank) ?? []), [staged, target]]);
-  }
-
-  /** @param {number} semaphore @param {number} value */
-  signal(semaphore, value) {
-    this.post(this.program.semaphores[semaphore]);
-    this.requests.signal(semaphore, value, false);
-  }
-
-  /** Ring the doorbell, and write what is for a rank. @param {number} rank */
-  post(rank) {
-    const { block, requests } = this;
-    if (block.operations.length !== this.rung) { // signals that follow one another are posted at once
-      block.signal(this.doorbell, 1, false);
-      requests.wait(this.doorbell, 1);
-      requests.push({ kind: "compute", value: 1 });
-      this.rung = block.operations.length;
+/**
+ * The steps of a block in the order of execution, each with the pieces of slices that it is for.
+ * @param {PlanStep[]} steps @param {number} cut @param {[count: number, pieces: number][]} iterations
+ */
+function* unrolled(steps, cut, iterations) {
+  for (let first = 0; first < steps.length; ) {
+    const number = steps[first].pipeline;
+    let last = first + 1;
+    while (last < steps.length && steps[last].pipeline === number) last += 1;
+    const body = steps.slice(first, last);
+    first = last;
+    if (!number || !iterations.length) {
+      for (const one of body) yield { one, from: 0, until: cut };
+      continue;
     }
-    for (const [source, target] of this.pending.get(rank) ?? []) requests.move([source], [target], 0);
-    this.pending.delete(rank);
+    const [count, pieces] = iterations[number - 1];
+    for (let iteration = 0; iteration < count; iteration += 1) {
+      for (const one of body) {
+        const begin = one.part * cut;
+        const from = Math.max(0, iteration * pieces - begin);
+        const until = Math.min(cut, (iteration + 1) * pieces - begin);
+        if (one.kind !== "move" || from < until) yield { one, from, until };
+      }
+    }
+  }
+}
+
+export class Program {
+  /** @param {{ name: string, ranks: number, protocol?: string, joined?: Joined }} about */
+  constructor({ name, ranks, protocol = "Simple", joined }) {
+    this.name = name;
+    this.ranks = ranks;
+    this.protocol = protocol;
+    this.joined = joined ?? { perNode: ranks, rdma: false };
+    this.width = 1; // slices of each chunk
+    this.inputs = 0;
+    this.outputs = 0;
+    /** @type {Block[]} */
+    this.blocks = [];
+    /** @type {number[]} the rank of each */
+    this.semaphores = [];
+    this.operations = 0;
+    /** @type {Map<string, number>} */
+    this.sent = new Map();
+  }
+
+  /** Whether NICs move what thread blocks send to other nodes. */
+  get nicsMove() {
+    return this.joined.rdma && this.protocol === "Simple" && this.joined.perNode < this.ranks;
+  }
+
+  /** @param {number} rank */
+  semaphore(rank) {
+    return this.semaphores.push(rank) - 1;
+  }
+
+  /** @param {number} rank @param {string} unit @param {number} channel */
+  block(rank, unit, channel) {
+    const block = new Block(this, rank, channel, unit);
+    this.blocks.push(block);
+    return block;
+  }
+
+  /** Scratch of a rank from which its NIC reads. @param {number} rank @param {Chunk} like @returns {Chunk} */
+  sendBuffer(rank, like) {
+    const key = `${rank} ${like.channel}`;
+    const index = this.sent.get(key) ?? FIRST_SENT;
+    this.sent.set(key, index + 1);
+    return { rank, buffer: "scratch", index, channel: like.channel };
+  }
+
+  count() {
+    this.operations += 1;
+    if (this.operations > MOST_OPERATIONS) {
+      const where = `program ${repr(this.name)}`;
+      throw new InputError(`more than ${commas(MOST_OPERATIONS)} operations`, { where, hint: "run it in JupyterLab" });
+    }
+  }
+
+  /**
+   * Add the blocks of a plan, with pieces of their chunks mapped to chunks of the program.
+   * @param {PlanBlock[]} listed
+   * @param {(chunk: Chunk, piece: number) => Chunk} moved
+   * @param {number} cut pieces of each slice
+   * @param {[count: number, pieces: number][]} iterations of each loop
+   */
+  add(listed, moved, cut, iterations) {
+    /** @type {Map<Flag, number>} */
+    const numbers = new Map();
+    for (const planned of listed) {
+      // The channel that views show for a block is that of its first chunk.
+      const none = { rank: planned.rank, buffer: "scratch", index: 0, channel: 0 };
+      const { channel } = moved(planned.steps.find(({ sources }) => sources.length)?.sources[0] ?? none, 0);
+      const block = this.block(planned.rank, this.unitOf(planned), channel);
+      for (const { one, from, until } of unrolled(planned.steps, cut, iterations)) {
+        for (const flag of one.flags) {
+          const semaphore = numbers.get(flag) ?? this.semaphore(flag.rank);
+          numbers.set(flag, semaphore);
+          if (one.kind === "signal") block.signal(semaphore, one.value, one.relaxed);
+          else block.wait(semaphore, one.value);
+        }
+        if (block.unit === "nic" && one.kind === "wait") block.push({ kind: "compute", value: 1 }); // it is posted
+        for (let piece = from; one.kind === "move" && piece < until; piece += 1) {
+          const [sources, targets] = [one.sources, one.targets].map((chunks) => chunks.map((chunk) => moved(chunk, piece)));
+          block.move(sources, targets, one.inSwitch);
+        }
+        if (one.kind === "fence" || one.kind === "compute") block.push({ kind: one.kind, value: one.kind === "fence" ? 0 : one.value });
+      }
+    }
+    for (const block of [...this.blocks]) block.finish();
+  }
+
+  /** A thread block, a copy engine or, where it reaches another node, a NIC. @param {PlanBlock} planned */
+  unitOf({ unit, rank, steps }) {
+    const { perNode, rdma } = this.joined;
+    if (unit === "sm" || !rdma) return unit;
+    const node = Math.floor(rank / perNode);
+    const far = steps.some(({ kind, targets, flags }) =>
+      [...targets, ...(kind === "signal" ? flags : [])].some((end) => Math.floor(end.rank / perNode) !== node));
+    return far ? "nic" : unit;
   }
 }

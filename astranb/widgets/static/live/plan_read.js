@@ -47,20 +47,6 @@ const OLD = ["i_buff", "o_buff", "i_cids", "o_cids", "cids", "ctype", "srcbuff",
  * }} JsonBlock
  */
 
-/** Read an execution plan, recognized by its contents. @param {Uint8Array} bytes of the file @param {string} name of the file */
-export function readPlan(bytes, name) {
-  const begins = new TextDecoder("latin1").decode(bytes.subarray(0, 4096)).replace(/^ï»¿/, "").trimStart();
-  if (begins.startsWith("<") || begins.startsWith("NPUs Count")) {
-    throw new InputError("no MSCCL++ execution plan (JSON)", { where: name, hint: "algorithms of MSCCL and schedules of TACOS need JupyterLab" });
-  }
-  if (!begins.startsWith("{")) {
-    throw new InputError("neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML) nor a schedule of TACOS (CSV)", {
-      where: name, hint: "such a file begins with {, < or NPUs Count",
-    });
-  }
-  return new PlanReader(parseDocument(bytes, name)).read();
-}
-
 /** @template K, V @param {Map<K, V[]>} lists @param {K} key @returns {V[]} the list of a key, a new one where there is none */
 function listOf(lists, key) {
   const found = lists.get(key) ?? [];
@@ -103,7 +89,7 @@ class PlanReader {
       this.notes.add("scratch that alternates between runs is one scratch: one run is simulated");
     }
     this.gpus = nodes.map((node, rank) => this.gpu(rank, node));
-    plan.scratch = this.gpus.reduce((most, gpu) => Math.max(most, gpu.scratch), 0);
+    plan.scratch = Math.max(...this.gpus.map(({ scratch }) => scratch));
     this.connect();
     plan.slices = this.slices();
     for (const gpu of this.gpus) {
@@ -460,4 +446,18 @@ class PlanReader {
     const each = this.plan.slices / size; // a whole number
     return [mine * each, (mine + 1) * each];
   }
+}
+
+/** Read an execution plan, recognized by its contents. @param {Uint8Array} bytes of the file @param {string} name of the file */
+export function readPlan(bytes, name) {
+  const begins = new TextDecoder("latin1").decode(bytes.subarray(0, 4096)).replace(/^ï»¿/, "").trimStart();
+  if (begins.startsWith("<") || begins.startsWith("NPUs Count")) {
+    throw new InputError("no MSCCL++ execution plan (JSON)", { where: name, hint: "algorithms of MSCCL and schedules of TACOS need JupyterLab" });
+  }
+  if (!begins.startsWith("{")) {
+    throw new InputError("neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML) nor a schedule of TACOS (CSV)", {
+      where: name, hint: "such a file begins with {, < or NPUs Count",
+    });
+  }
+  return new PlanReader(parseDocument(bytes, name)).read();
 }

@@ -9,6 +9,7 @@ import { build } from "./plan_build.js";
 import { lower } from "./plan_lower.js";
 import { machineOf } from "./plan_machine.js";
 import { Program } from "./plan_program.js";
+import { savedFile } from "./plan_saved.js";
 import { formatBytes } from "./units.js";
 
 /** @import { Chunk, Plan } from "./plan.js" */
@@ -134,7 +135,7 @@ function planned({ live }, columns, plan, size) {
     const what = `the buffers of rank ${rank} take ${formatBytes(taken)}, the memory of a ${preset.name} is ${formatBytes(preset.hbm_bytes)}`;
     throw new InputError(what, { where: title, hint: "reduce the size" });
   });
-  const { layouts, tables } = build(machine, presets, lowered, title, live.tables);
+  const { layouts, tables, through } = build(machine, presets, lowered, title, live.tables);
   const found = [columns[live.wasm]];
   /** @type {Layout[]} */
   const sent = layouts.map((layout) => {
@@ -142,6 +143,9 @@ function planned({ live }, columns, plan, size) {
     const bytes = tables[layout.name].bytes().slice();
     return { ...layout, parts: [[0, bytes.length]], data: found.push(new DataView(bytes.buffer)) - 1 };
   });
-  const run = { plan, collective, size, title, program, lowered, tables };
-  return { live: { ...live, ...describe(live, run), wasm: 0, tables: sent }, columns: found };
+  const { max_outstanding: slots, issue_lines: together } = machine.base.gpus.at;
+  const samePresets = presets.every((preset, rank) => preset.max_outstanding === slots(rank) && preset.issue_lines === together(rank));
+  const run = { plan, collective, size, title, program, lowered, tables, through, samePresets, lineBytes: presets[0].line_bytes };
+  const saved = savedFile(live, run, ({ buffer }) => found.push(new DataView(buffer)) - 1);
+  return { live: { ...live, ...describe(live, run), saved, wasm: 0, tables: sent, inputs: "" }, columns: found };
 }

@@ -65,8 +65,8 @@ export interface Live {
   slice_events: number;
   /** Hash of the state at the start: links to a state are of pages with the same one. */
   inputs: string;
-  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
-  saved: { document: string; arrays: SavedArray[] };
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py); null: only Python can write it. */
+  saved: { document: string; arrays: SavedArray[] } | null;
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
@@ -79,13 +79,13 @@ export interface Live {
   about: Record<string, any>;
 }
 
-/** An array of a saved file: a table now, a table at the start, or a column with its type and shape. */
+/** An array of a saved file with its type, as Python writes it: a table now, a table at the start, or a column with its shape. */
 export interface SavedArray {
   name: string;
   now?: string;
   start?: string;
   data?: number;
-  descr?: string;
+  descr: string;
   shape?: number[];
 }
 /** A state that travels in a link or a file. */

@@ -1,0 +1,98 @@
+// @ts-check
+// Runs MSCCL++ execution plans on the machine of a page: a file is chosen or dropped, its size is set, and it runs.
+
+import { make, makeButton, refill } from "../theme.js";
+import { createKernel } from "./kernel.js";
+import { readPlan } from "./plan_read.js";
+import { planKernel } from "./plan_run.js";
+import { formatBytes, sizeBytes } from "./units.js";
+
+/** @import { Plan } from "./plan.js" */
+/** @import { Live, PageKernel } from "./types" */
+
+const MOST_BYTES = 64 * 2 ** 20; // of a file
+const USUAL_SIZE = 2 ** 20; // where neither the plan nor the page has one
+
+/** What a person is told of a plan. @param {Plan} plan @param {number} gpus */
+function summary({ name, collective, ranks, inPlace, protocol }, gpus) {
+  const what = `“${name}”: ${collective ?? "no collective that is known, run unchecked"}, ${protocol}, for ${ranks} GPUs`;
+  const where = inPlace ? "; input and output are one buffer" : "";
+  return ranks === gpus ? what + where : `${what}${where} (this page has ${gpus})`;
+}
+
+/**
+ * @param {{ live: Live }} page
+ * @param {DataView[]} columns
+ * @param {(kernel: PageKernel, columns: DataView[], said: string) => Promise<unknown>} open shows another run
+ */
+export function createPlanControl(page, columns, open) {
+  const { about } = page.live;
+  /** @type {Plan | null} */
+  let plan = null;
+  const told = make("span", { class: "anb-plan-told" });
+  const size = make("input", { type: "text", "aria-label": "Size of the plan's buffer", title: "bytes of the larger buffer of a rank: 1 MiB" });
+  const problem = make("p", { class: "anb-error", role: "alert", hidden: "" });
+  const notes = make("ul", { class: "anb-hint" });
+  const form = make(
+    "form", { class: "anb-plan", "aria-label": "Plan", hidden: "", onsubmit: run },
+    told, make("label", {}, "Size ", size), make("button", { type: "submit", class: "anb-button", text: "Run the plan" }), makeButton("Close", close), notes, problem,
+  );
+  const chooser = make("input", {
+    type: "file", hidden: "", accept: ".json,application/json", "aria-label": "Plan to run",
+    async onchange() {
+      const file = chooser.files?.[0];
+      if (file) await take(file);
+      chooser.value = "";
+    },
+  });
+  const own = makeButton("Own run", () => guarded(async () => open(await createKernel(page, columns), columns, "the run of this page")), {
+    hidden: "", title: "return to the run that this page was made of",
+  });
+  const button = makeButton("Run a plan…", () => chooser.click(), {
+    title: "run an MSCCL++ execution plan (JSON) on the machine of this page; a file can be dropped on the page, too",
+  });
+
+  /** @param {() => Promise<unknown> | void} action */
+  async function guarded(action) {
+    problem.hidden = true;
+    try {
+      await action();
+    } catch (error) {
+      form.hidden = false;
+      problem.hidden = false;
+      problem.textContent = error instanceof Error ? error.message : String(error);
+    }
+  }
+  /** Size that a plan is given at first: that of the page, within the plan's range. @param {Plan} given */
+  const usual = ({ minBytes, maxBytes }) => Math.max(1, minBytes, Math.min(about.work?.size || USUAL_SIZE, maxBytes ?? Infinity));
+
+  /** Read a plan, and ask for its size. @param {File} file */
+  const take = (file) =>
+    guarded(async () => {
+      plan = null;
+      refill(notes);
+      told.textContent = file.name;
+      if (file.size > MOST_BYTES) throw new Error(`${file.name}: larger than ${MOST_BYTES / 2 ** 20} MiB; is it the right file?`);
+      plan = readPlan(new Uint8Array(await file.arrayBuffer()), file.name);
+      told.textContent = summary(plan, about.gpus.length);
+      size.value = formatBytes(usual(plan));
+      refill(notes, ...plan.notes.map((text) => make("li", { text })));
+      form.hidden = false;
+      size.focus();
+    });
+  /** @param {Event} event */
+  function run(event) {
+    event.preventDefault();
+    guarded(async () => {
+      if (!plan) return;
+      const { kernel, columns: given } = await planKernel(page, columns, plan, sizeBytes(size.value));
+      refill(notes, ...plan.notes.map((text) => make("li", { text })));
+      own.hidden = false;
+      await open(kernel, given, `the plan “${plan.name}” at its start`);
+    });
+  }
+  function close() {
+    form.hidden = true;
+  }
+  return { buttons: [button, own, chooser], form, take };
+}

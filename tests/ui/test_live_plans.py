@@ -1,0 +1,105 @@
+"""Plans that are dropped on a page, with no network: they run there as in Python, and errors are shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+import astranb as anb
+from astranb.collectives import Collective, read_algorithm, write_algorithm
+from tests.collectives.formats.test_mscclpp import all_pairs
+from tests.export.support import MARKUP
+from tests.ui.harness import PICTURES, screenshot
+from tests.ui.test_export import alone, open_page
+from tests.ui.test_live_page import control
+from tests.ui.test_workbench import button, shown
+
+__all__ = ["alone"]
+
+DROP = """([name, text]) => {
+  const files = new DataTransfer();
+  files.items.add(new File([text], name));
+  document.dispatchEvent(new DragEvent("drop", { dataTransfer: files, cancelable: true }));
+}"""
+
+
+def opened(page: Page, tmp_path: Path, infra: str = "dgx-h100") -> Locator:
+    sim = anb.Simulation(infra, anb.collectives.all_reduce("16 KiB", "ring"))
+    return open_page(page, sim.to_html(tmp_path / "ring.html", live=True))
+
+
+def exported(tmp_path: Path) -> Path:
+    file = tmp_path / "allpairs.json"
+    write_algorithm(Collective.of("all_reduce", "64 KiB", "allpairs").program(8), file)
+    return file
+
+
+def simulated(file: Path, size: str, infra: str = "dgx-h100") -> anb.Simulation:
+    return anb.Simulation(infra, Collective.of("all_reduce", size, read_algorithm(file)))
+
+
+def same(bench: Locator, sim: anb.Simulation) -> None:
+    """Wait until the page is where Python is, and compare everything simulated."""
+    shown(bench, sim.events)
+    bench.page.get_by_role("toolbar", name="Page").get_by_role("button", name="Hash", exact=True).click()
+    expect(bench.locator(".anb-status")).to_have_text(f"hash {sim.state_hash()}")
+
+
+def run_plan(page: Page, size: str) -> None:
+    page.get_by_label("Size of the plan's buffer").fill(size)
+    page.get_by_role("button", name="Run the plan").click()
+
+
+def test_a_plan_runs_on_the_machine_of_the_page(alone: Page, tmp_path: Path) -> None:
+    bench, file = opened(alone, tmp_path), exported(tmp_path)
+    alone.get_by_label("Plan to run").set_input_files(file)
+    form = alone.get_by_role("form", name="Plan")
+    expect(form).to_contain_text("all_reduce, Simple, for 8 GPUs")
+    expect(alone.get_by_label("Size of the plan's buffer")).to_have_value("16 KiB")
+    run_plan(alone, "64 KiB")
+    sim = simulated(file, "64 KiB")
+    expect(bench.locator(".anb-status")).to_contain_text("at its start")
+    same(bench, sim)
+    button(bench, "Instruction").click()
+    sim.step(1, "instruction")
+    same(bench, sim)
+    button(bench, "End").click()
+    sim.run()
+    same(bench, sim)
+    screenshot(alone, PICTURES / "live_plan.png")
+    control(alone, "Own run").click()
+    same(bench, anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring")))
+
+
+def dropped(page: Page, document: Any, name: str = "plan.json") -> None:
+    text = document if isinstance(document, str) else json.dumps(document)
+    page.evaluate(DROP, [name, text])
+
+
+def test_what_is_dropped_and_cannot_run_is_said(alone: Page, tmp_path: Path) -> None:
+    opened(alone, tmp_path, "switch:gpus=2")
+    alert = alone.get_by_role("form", name="Plan").get_by_role("alert")
+    dropped(alone, '{"name": ')
+    expect(alert).to_have_text("plan.json:1: not JSON: Expecting value; correct the text there")
+    broken = all_pairs(2)
+    broken["gpus"][0]["threadblocks"][0]["ops"][0]["name"] = "putt"
+    dropped(alone, broken)
+    expect(alert).to_contain_text("unknown operation 'putt'; did you mean 'put'")
+    dropped(alone, "<algo/>", "a.xml")
+    expect(alert).to_contain_text("need JupyterLab")
+    dropped(alone, all_pairs(4))
+    run_plan(alone, "4 KiB")
+    expect(alert).to_contain_text("it is for 4 ranks, not 2")
+
+
+def test_names_are_text(alone: Page, tmp_path: Path) -> None:
+    bench = opened(alone, tmp_path, "switch:gpus=2")
+    dropped(alone, all_pairs(2) | {"name": MARKUP})
+    expect(alone.get_by_role("form", name="Plan")).to_contain_text(MARKUP)
+    run_plan(alone, "4 KiB")
+    expect(bench.locator(".anb-status")).to_contain_text("at its start")
+    button(bench, "End").click()
+    assert alone.locator("main img, main script").count() == 0
