@@ -38,8 +38,8 @@ class PythonKernel:
     """The kernel of a notebook, without the notebook."""
 
     def __init__(self, sim: anb.Simulation) -> None:
-        self.sim = sim
-        feed = feed_of(session_of(sim))
+        feed: Any = feed_of(session_of(sim))  # of either kind
+        self.sim, self.feed = sim, feed
         self._sent: Sent = []
         self.connection = BrowserConnection(
             feed, answers_of(feed), feed.session.ask, lambda meta, buffers: self._sent.append((meta, buffers))

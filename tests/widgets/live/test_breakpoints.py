@@ -132,8 +132,14 @@ def test_watches_and_their_curves(make: Any):
             run.ask("breaks", start_ps=0, end_ps=sim.now_ps // 2, at_ps=at_ps)
             run.ask("breaks", start_ps=100, end_ps=130, at_ps=at_ps)
         run.ask("breaks", start_ps="12", end_ps=3.7)
-        for wrong in [{"start_ps": "soon"}, {"start_ps": None}, {"end_ps": []}, {"path": 12}, {"path": None}]:
-            run.ask("breaks", **wrong)
+        refused: list[tuple[str, Any]] = [
+            ("start_ps", "soon"),
+            ("start_ps", None),
+            ("end_ps", []),
+            ("path", 12),
+        ]
+        for name, wrong in [*refused, ("path", None)]:
+            run.ask("breaks", **{name: wrong})
         run.go(type="back", n=500)
         run.ask("breaks", path="nobody")
         run.apply("unwatch", number=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -116,7 +117,7 @@ def test_random_changes_at_random_moments(make: Any, seed: int):
         sim.engine.fabric.name(int(link)) for link in sorted(set(sim.engine.machine.route_links.tolist()))
     ]
     links = [*used, *{name.partition("#")[0] for name in used}]
-    changes = [
+    changes: list[Callable[[], tuple[str, dict[str, Any]]]] = [
         lambda: ("set", {"path": f"{rng.choice(links)}.bandwidth", "value": f"{rng.randint(1, 60)} GB/s"}),
         lambda: ("set", {"path": f"{rng.choice(links)}.latency", "value": f"{rng.randint(0, 900)} ns"}),
         lambda: ("set", {"path": f"gpu[{rng.randrange(sim.ranks)}].sms", "value": rng.randint(1, 100)}),

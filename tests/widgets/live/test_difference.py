@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import astranb as anb
-from astranb.widgets.feed import feed_of
+from astranb.widgets.feed import Columns, feed_of
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
-from astranb.widgets.recording import Columns
 from astranb.widgets.session import session_of
 from astranb.widgets.views.compare import report
 from tests.widgets.live.kernels import HERE, STATIC

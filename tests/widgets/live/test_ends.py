@@ -36,7 +36,7 @@ def swapped(p: Any) -> None:
 
 WRONG: dict[str, Make] = {
     **{
-        bug: lambda bug=bug: on_switch(lambda p: two_shots(p, **{bug: True}))
+        bug: lambda bug=bug: on_switch(lambda p: two_shots(p, **{bug: True}))  # type: ignore[misc]
         for bug in ("twice", "forget", "wrong_chunk", "too_early", "wrong_target")
     },
     "racing": lambda: on_switch(racing, "all_gather"),

@@ -195,10 +195,8 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
     for path in paths:
         found += [("breaks", {"path": path}), ("parameters", {"path": path})]
     for first, last, columns in windows:
-        for rank in (None, 0, sim.ranks - 1, -1, 999):
-            found.append(
-                ("footprint", {"from": first, "to": last, "columns": columns, "rank": rank, "at_ps": start})
-            )
+        window = {"from": first, "to": last, "columns": columns, "at_ps": start}
+        found += [("footprint", {**window, "rank": who}) for who in (None, 0, sim.ranks - 1, -1, 999)]
     hostile: list[Any] = [None, "x", -1, 10**9, [], {}, 1.5, True]
     for value in hostile:
         found += [

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import astranb as anb
 from tests.widgets.live.kernels import NodeKernel, Sent, differing, page_kernel
 
-READY = {"type": "ready"}
+READY: dict[str, Any] = {"type": "ready"}
 
 
 def _simulation(size: str = "1 MiB") -> anb.Simulation:
     return anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, "ring"))
 
 
-def _states(sent: Sent) -> list[dict]:
+def _states(sent: Sent) -> list[dict[str, Any]]:
     return [meta for meta, _ in sent if meta["type"] == "state"]
 
 
-def _last(page: NodeKernel) -> dict:
+def _last(page: NodeKernel) -> dict[str, Any]:
     """The state now, however many states before have not been read."""
     return _states(page.send({"type": "fine"}))[-1]
 
@@ -26,7 +28,12 @@ def _last(page: NodeKernel) -> dict:
 def test_pause_stops_a_run_that_goes_on_to_the_same_end() -> None:
     sim = _simulation()
     with page_kernel(sim) as page:
-        played = [READY, {"type": "to_end"}, {"type": "sleep", "ms": 60}, {"type": "pause"}]
+        played: list[dict[str, Any]] = [
+            READY,
+            {"type": "to_end"},
+            {"type": "sleep", "ms": 60},
+            {"type": "pause"},
+        ]
         found = _states(page.send(played))
         assert [state["status"] for state in found[:2]] == ["ready", "running"]
         paused = _last(page)
@@ -69,7 +76,7 @@ def test_pause_goes_back_to_what_was_seen() -> None:
     ({"type": "event", "n": 60_000}, "stepped at "),
     ({"type": "cycle", "n": 30_000}, "stepped at "),
 ])  # fmt: skip
-def test_long_steps_are_played_and_end_where_they_should(command: dict, status: str) -> None:
+def test_long_steps_are_played_and_end_where_they_should(command: dict[str, Any], status: str) -> None:
     sim = _simulation()
     with page_kernel(sim) as page:
         states = _states(page.send([READY, command]))

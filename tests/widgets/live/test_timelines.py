@@ -140,7 +140,7 @@ class Both:
             for strip in ("issue", "l2", "hbm", "out"):
                 self.ask("activity_span", gpu=1, strip=strip, time=(start + end) // 2, gap=4000)
             for flight in self.sim.engine.recorder.flights(start, end, limit=3)[0]:
-                bundle = int(self.python.connection._feed.bundle_of[flight.link])
+                bundle = int(self.python.feed.bundle_of[flight.link])
                 self.ask("activity_span", bundle=max(0, bundle), time=int(flight.start_ps) + 10, gap=500)
             self.ask("aggregate", **{"from": start, "to": end})
             self.ask("aggregate", **{"from": start, "to": end}, ranks=[0, ranks - 1])
