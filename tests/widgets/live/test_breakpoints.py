@@ -10,6 +10,7 @@ import astranb as anb
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net import Pfc, Roce
 from tests.widgets.live.both import Both, both
+from tests.widgets.live.selection import mostly_slow
 
 
 def ring() -> anb.Simulation:
@@ -20,6 +21,8 @@ def ethernet() -> anb.Simulation:
     network = anb.Network(roce=Roce(pfc=Pfc("8 KiB", "4 KiB")))
     return anb.Simulation("clos:servers=2", anb.collectives.all_reduce("64 KiB", "ring"), network=network)
 
+
+RUNS = {"ring": ring, "Ethernet": ethernet}
 
 OBJECTS = [
     "gpu[1]",
@@ -87,9 +90,9 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("make", [ring, ethernet])
-def test_conditions(make: Any):
-    sim = make()
+@pytest.mark.parametrize("name", mostly_slow(RUNS, "ring"))
+def test_conditions(name: str):
+    sim = RUNS[name]()
     link = objects_of(sim)[len(OBJECTS) + 1]
     with both(sim) as run:
         run.go(type="event", n=400)
@@ -117,9 +120,9 @@ def watch(run: Both) -> None:
         run.refused_or_done("watch", what=what)
 
 
-@pytest.mark.parametrize("make", [ring, ethernet])
-def test_watches_and_their_curves(make: Any):
-    sim = make()
+@pytest.mark.parametrize("name", mostly_slow(RUNS, "Ethernet"))
+def test_watches_and_their_curves(name: str):
+    sim = RUNS[name]()
     with both(sim) as run:
         run.go(type="event", n=900)
         watch(run)
@@ -138,8 +141,8 @@ def test_watches_and_their_curves(make: Any):
             ("end_ps", []),
             ("path", 12),
         ]
-        for name, wrong in [*refused, ("path", None)]:
-            run.ask("breaks", **{name: wrong})
+        for option, wrong in [*refused, ("path", None)]:
+            run.ask("breaks", **{option: wrong})
         run.go(type="back", n=500)
         run.ask("breaks", path="nobody")
         run.apply("unwatch", number=1)

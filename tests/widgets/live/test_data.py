@@ -15,6 +15,7 @@ from tests.collectives.language.test_contract import exchange
 from tests.engine.cacheline import test_calls
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
 from tests.widgets.live.machines import MACHINES
+from tests.widgets.live.selection import mostly_slow
 
 
 def made(
@@ -95,7 +96,9 @@ def moments(python: PythonKernel, page: NodeKernel) -> Iterator[int | None]:
     yield from (python.sim.now_ps // 3, python.sim.now_ps * 4 // 5)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    "run", mostly_slow(RUNS, "late", "products", "barrier", "experts", "workload without a recording")
+)
 def test_a_page_knows_what_memory_holds_and_where_time_is_lost(run):
     python = PythonKernel(RUNS[run]())
     with page_kernel(RUNS[run]()) as page:
