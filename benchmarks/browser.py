@@ -31,6 +31,7 @@ from tests.ui.harness import (
 )
 
 from .first_picture import first_picture
+from .live_page import in_chromium
 from .timelines import WINDOW, window
 from .trace_timeline import OPENS, READS, million, opened
 
@@ -340,6 +341,7 @@ PARTS: dict[str, Callable[[Browser, Lab, Row], None]] = {
     "window": _window,
     "traces": _traces,
     "first-picture": first_picture,
+    "live-page": in_chromium,
     "leaks": _leaks,
     "back": _back,
 }

@@ -23,6 +23,8 @@ __all__ = ["live_page"]
 
 _MOST_BYTES: Final = 2 * 10**9
 """Memory of a page: browsers give a tab little more."""
+_GOING_BACK_BYTES: Final = 2**28
+"""Most memory of the checkpoints of a page (``static/live/simulation.js``)."""
 
 
 def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
@@ -63,7 +65,8 @@ def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
         title=feed.title,
         still=to_svg(picture_of(feed)),
         caption=f"This page simulates with astranb {__version__}, as JupyterLab does: nothing is installed, "
-        f"and no network is used. It takes about {needed / 1e6:,.0f} MB of memory.",
+        f"and no network is used. It takes about {needed / 1e6:,.0f} MB of memory, and up to "
+        f"{_GOING_BACK_BYTES / 1e6:,.0f} MB more for going back.",
         player=LIVE_PLAYER,
         simulates=True,
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 import websocket
 
-from tests.ui.harness import PICTURES, TIMEOUT_S, free_port
+from tests.ui.harness import PICTURES, REPOSITORY, TIMEOUT_S, free_port
 
 __all__ = ["Firefox", "firefox"]
 
@@ -127,16 +126,21 @@ class Firefox:
 @contextmanager
 def firefox() -> Iterator[Firefox]:
     """Start the system's Firefox without a network."""
-    program = shutil.which("firefox-esr") or shutil.which("firefox")
-    if program is None:
-        pytest.skip("no Firefox: sh scripts/browser.sh --install firefox")
+    found = subprocess.run(
+        ("sh", str(REPOSITORY / "scripts" / "browser.sh"), "firefox"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode:
+        pytest.skip(found.stderr.strip())
     with TemporaryDirectory() as profile:
         chosen = [(json.dumps(name), json.dumps(value)) for name, value in _PREFERENCES.items()]
         Path(profile, "user.js").write_text("\n".join(f"user_pref({a}, {b});" for a, b in chosen))
         port = free_port()
         options = ["--headless", "--no-remote", "--profile", profile, f"--remote-debugging-port={port}"]
         with subprocess.Popen(
-            [program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [found.stdout.strip(), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process:
             try:
                 socket = _connected(port, process)

@@ -14,7 +14,6 @@ def named(fabric: Fabric) -> dict[str, Any]:
     graph = fabric.graph
     kinds = sorted({graph.kind_name(node) for node in range(len(graph))})
     return {
-        "lanes": len(fabric.links),
         "kinds": kinds,
         "kind": [kinds.index(graph.kind_name(node)) for node in range(len(graph))],
         "forward_ps": graph.forward_ps.tolist(),

@@ -33,9 +33,10 @@ def saved_file(driver: Driver, tables: Mapping[str, Any], columns: Columns) -> d
     -------
     dict
         ``document``: what the file holds as JSON and never changes, without braces: text, because a page
-        knows no difference between 1 and 1.0. ``arrays``: the others in their order, each with its name and
-        where the page has it: ``now``, a table as it is when the file is written; ``start``, a table as it was
-        at the start of the run; or ``data``, a column, with the ``descr`` of its type and its ``shape``.
+        knows no difference between 1 and 1.0. ``arrays``: the others in their order, each with its name,
+        the ``descr`` of its type, and where the page has it: ``now``, a table as it is when the file is
+        written; ``start``, a table as it was at the start of the run; or ``data``, a column, with its
+        ``shape``.
     """
     document, arrays = document_of(Savable(driver, [], [], {}))
     fixed = {name: value for name, value in document.items() if name not in _CHANGING}
@@ -48,11 +49,11 @@ def saved_file(driver: Driver, tables: Mapping[str, Any], columns: Columns) -> d
 def _found(name: str, array: np.ndarray, tables: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """Say where the page has an array."""
     folder, _, own = name.partition("/")
-    if folder == "state" and own in tables:
-        return {"name": name, "now": own}
     descr = repr(array.dtype.descr)
+    if folder == "state" and own in tables:
+        return {"name": name, "descr": descr, "now": own}
     for table, rows in tables.items():
         same = repr(np.asarray(rows).dtype.descr) == descr and len(rows) == len(array) > 0
         if same and np.asarray(rows).tobytes() == array.tobytes():
-            return {"name": name, "start": table}
-    return {"name": name, "data": columns.add(array.tobytes())[0], "descr": descr, "shape": array.shape}
+            return {"name": name, "descr": descr, "start": table}
+    return {"name": name, "descr": descr, "data": columns.add(array.tobytes())[0], "shape": array.shape}

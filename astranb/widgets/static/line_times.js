@@ -22,11 +22,18 @@ export function createLineTimes(store, cells, reveal) {
   const progress = make("span", { class: "anb-hint", role: "status", "aria-live": "polite" });
   let revealed = false; // `reveal` has been called
   let searching = false; // the critical path of a long run is wanted
+  let refused = ""; // why there is none
   /** @type {Answer<"line_times"> | null} */
   let times = null;
   const asker = createAsker(store, "line_times", {
     every: EVERY_MS,
     answered(reply, error) {
+      if (error && searching) {
+        searching = false;
+        refused = error.message;
+        want();
+        return;
+      }
       times = error ? null : reply;
       show();
       if (error) return;
@@ -35,7 +42,7 @@ export function createLineTimes(store, cells, reveal) {
         revealed = true;
         reveal(`${longest.part}:${longest.line}`);
       }
-      settle(progress, reply.working ? `critical path: ${Math.round(100 * (reply.progress ?? 0))}%` : "");
+      settle(progress, reply.working ? `critical path: ${Math.round(100 * (reply.progress ?? 0))}%` : refused);
       if (reply.working) {
         asker.again();
         want();
@@ -112,7 +119,7 @@ export function createLineTimes(store, cells, reveal) {
     refill(
       legend, ...keys,
       ...(about.path ? [makeBarKey(LIMIT_COLOUR, "critical path", 5)] : []),
-      ...(about.path || about.working || !about.events ? [] : [search]),
+      ...(about.path || about.working || !about.events || refused ? [] : [search]),
       progress,
     );
   }

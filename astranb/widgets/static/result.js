@@ -14,7 +14,6 @@ export function createResult(store, theme) {
   const facts = make("div", { class: "anb-facts" });
   const bar = make("div", { class: "anb-shares", role: "img" });
   const keys = make("div", { class: "anb-legend" });
-  const hash = make("span", { class: "anb-fact" });
   const element = make("section", { class: "anb-result", "aria-label": "Result" }, facts, bar, keys);
   const asker = createAsker(store, "outcome", {
     answered(found, error) {
@@ -34,7 +33,7 @@ export function createResult(store, theme) {
       path ? makeLink(text, () => store.select(path)) : make("b", { text }),
     ));
     if (!finished) known.push(make("span", { class: "anb-hint", text: "so far" }));
-    facts.replaceChildren(...known, hash, moment);
+    facts.replaceChildren(...known, moment);
     const colours = store.engine === "operations" ? ACTIVITY_COLOURS : TRACK_COLOURS;
     /** @param {number} number */
     const colourOf = (number) => colours[number] ?? theme.faint;
@@ -47,20 +46,8 @@ export function createResult(store, theme) {
       ...parts.map(([name, number, share]) => makeBarKey(colourOf(number), `${name} ${formatShare(share)}`)),
     );
   }
-  /** The hash of the state, when it is wanted: it takes a moment. */
-  function offerHash() {
-    const title = "of everything simulated: runs in the same state have the same one, in a page as in Python (state_hash)";
-    hash.replaceChildren(makeLink("state hash", () => void showHash(), { class: "anb-child anb-hash", title }));
-  }
-  async function showHash() {
-    const { at_ps, key } = momentOf(store);
-    const text = await store.ask("hash", { at_ps }).then((reply) => reply.hash, (error) => error.message);
-    if (momentOf(store).key === key) hash.replaceChildren(make("span", { text: "state hash" }), make("code", { text }));
-  }
   function draw() {
     const { at_ps, key } = momentOf(store);
-    if (key !== hash.dataset.key) offerHash();
-    hash.dataset.key = key;
     if (store.state) asker.want({ at_ps }, key);
   }
   return { element, draw, destroy: asker.destroy };

@@ -53,7 +53,7 @@ class Both:
 
     def agree(self) -> None:
         """Check that the state is the same."""
-        self.ask("hash", at_ps=None)
+        self.ask("hash")
 
 
 @contextmanager

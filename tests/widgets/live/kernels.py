@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,11 +107,12 @@ def page_kernel(sim: anb.Simulation) -> Iterator[NodeKernel]:
         file = Path(folder, "page.txt")
         file.write_text(packed(header))
         command = [NODE, str(HERE / "node_kernel.mjs"), str(STATIC), str(file)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, **pipes, start_new_session=True) as process:
             try:
                 yield NodeKernel(process)
-            finally:
-                process.kill()
+            finally:  # the environment's node is a script that runs Node: both end
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def same(python: PythonKernel, page: NodeKernel, message: dict[str, Any]) -> Sent:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import astranb as anb
-from astranb.collectives import Collective
+from astranb.collectives import Collective, gemm_reduce_scatter
 from astranb.gpu import preset
 from astranb.net import Dcqcn, Ecn, Fault, Network, Pfc, Roce
-from tests.engine.cacheline import test_calls
+from tests.engine.cacheline import test_calls, test_fused, test_nic
 from tests.engine.cacheline.support import playing_roles, posting
 
 __all__ = ["MACHINES"]
@@ -60,6 +60,13 @@ MACHINES: dict[str, Callable[[], anb.Simulation]] = {
     "operations": lambda: anb.Simulation(
         "ring:gpus=4", test_calls.workload(), gpu="h100-sxm", launch="graph"
     ),
+    "late": lambda: _made(
+        "dgx-h100", "all_gather", "64 KiB", "ring", "LL128", start={1: "3 us", 3: "4 us"}
+    ),
+    "NICs": lambda: _made(
+        "single-tier:servers=2,server=dgx-h100", "send_recv", "64 KiB", test_nic._post, channels=1
+    ),
+    "products": lambda: test_fused.simulate(gemm_reduce_scatter(256, 128, 128, 2, (64, 64))),
     "deadlock": lambda: _made("switch:gpus=2", "send_recv", "4 KiB", _deadlock),
 }  # fmt: skip
 """By name, what makes a simulation at its start."""

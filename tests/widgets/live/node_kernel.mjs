@@ -50,6 +50,8 @@ const controls = {
   open: ({ path }) => enterState(kernel, model, stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes()), "opened"),
   copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs()) }, []]),
   follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs()), "followed"),
+  budget: ({ bytes: most }) => void Object.assign(kernel.sim.driver.history, { budget_bytes: most }),
+  kept: () => sent.push([{ type: "kept", checkpoints: kernel.sim.driver.history.checkpoints.map((one) => [one.counts.events, one.new_bytes]) }, []]),
   shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),
 };
 async function control(message) {
@@ -66,7 +68,9 @@ async function take(message) {
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
   else kernel.send(message);
 }
-for await (const line of createInterface({ input: process.stdin })) {
+const lines = createInterface({ input: process.stdin });
+lines.on("close", () => process.exit()); // whoever asked is gone; what plays would keep this alive
+for await (const line of lines) {
   sent = [];
   try {
     for (const message of [JSON.parse(line)].flat()) await take(message);

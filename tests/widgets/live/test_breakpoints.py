@@ -111,10 +111,9 @@ def test_conditions(make: Any):
 def watch(run: Both) -> None:
     """Watch what there is, and what there is not."""
     link = objects_of(run.sim)[len(OBJECTS) + 1]
-    for what in [
-        "gpu[1].sm.0.waiting", "gpu[0].block.0.op", f"{link}.bytes", f"{link}.free_at_ps", "gpu[2].blocks_left",
-        "gpu[0].ended_ps", "gpu[0]", "gpu[0].nothing", "gpu[100].waiting", "", f"{link}.buffer.requests.waiting",
-    ]:  # fmt: skip
+    of_link = [f"{link}.bytes", f"{link}.free_at_ps", f"{link}.buffer.requests.waiting"]
+    of_parts = ["gpu[1].sm.0.waiting", "gpu[0].block.0.op", "gpu[2].blocks_left", "gpu[0].ended_ps"]
+    for what in [*of_link, *of_parts, "gpu[0]", "gpu[0].nothing", "gpu[100].waiting", ""]:
         run.refused_or_done("watch", what=what)
 
 

@@ -42,7 +42,9 @@ WRONG: dict[str, Make] = {
     "racing": lambda: on_switch(racing, "all_gather"),
     "swapped": lambda: on_switch(swapped, "all_to_all"),
     "layout": lambda: anb.Simulation(
-        "ring:gpus=4", Collective.of(exchange(), algorithm=without_one(random.Random(3)), channels=1), gpu="h100-sxm"
+        "ring:gpus=4",
+        Collective.of(exchange(), algorithm=without_one(random.Random(3)), channels=1),
+        gpu="h100-sxm",
     ),
     "layout twice": lambda: anb.Simulation(
         "ring:gpus=2",

@@ -14,8 +14,22 @@ from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, sa
 from tests.widgets.live.workloads import LAYERS, MESSAGES
 
 RUNS = {**MESSAGES, **{f"layers, {name}": make for name, make in LAYERS.items()}}
-SOME = ["random 0", "random 1", "random 2", "random 3", "mixed", "mixed with congestion", "growing", "a model", "memory",
-        "routes", "routes with congestion", "layers, random 1", "layers, random 2", "layers, a torus"]  # fmt: skip
+SOME = [
+    "random 0",
+    "random 1",
+    "random 2",
+    "random 3",
+    "mixed",
+    "mixed with congestion",
+    "growing",
+    "a model",
+    "memory",
+    "routes",
+    "routes with congestion",
+    "layers, random 1",
+    "layers, random 2",
+    "layers, a torus",
+]
 
 
 @contextmanager
@@ -47,7 +61,7 @@ def _moves(sim: anb.Simulation, seed: int) -> Iterator[dict[str, Any]]:
 def test_states_are_the_same_wherever_a_run_stops(name: str) -> None:
     with kernels(name) as (python, page):
         for message in _moves(python.sim, 1):
-            # A command that the page plays in slices sends several states, and of many messages not all at once.
+            # A command that the page plays in slices sends several states; of many messages not all at once.
             mine, theirs = (kernel.send(message)[-1][0] | {"seq": 0} for kernel in (python, page))
             if mine["coarse"] or theirs["coarse"]:
                 mine, theirs = ({**one, "first": 0, "one_in": 0, "coarse": True} for one in (mine, theirs))
@@ -66,8 +80,25 @@ def paths_of(sim: anb.Simulation, seed: int, most: int) -> list[str]:
     found = list(engine.objects)
     for path in [one for one in found if one.startswith(("rank[", "layer["))]:
         found += [part for parts in engine.parts(path).values() for part in parts]
-    hostile = ["", "rank", "rank[-1]", "rank[999]", "op[1]", "rank[0].op[99999]", "rank[0].op[no such]", "dim[7]", "link[99999]",
-               "rank[0].dim[9]", "npu[1]", " rank[0] ", "link[0]", "<img src=x>", "layer[x]", "a" * 300, "rank[0].op[1].op[1]"]  # fmt: skip
+    hostile = [
+        "",
+        "rank",
+        "rank[-1]",
+        "rank[999]",
+        "op[1]",
+        "rank[0].op[99999]",
+        "rank[0].op[no such]",
+        "dim[7]",
+        "link[99999]",
+        "rank[0].dim[9]",
+        "npu[1]",
+        " rank[0] ",
+        "link[0]",
+        "<img src=x>",
+        "layer[x]",
+        "a" * 300,
+        "rank[0].op[1].op[1]",
+    ]
     return [*(chance.sample(found, most) if len(found) > most else found), *hostile]
 
 
@@ -114,21 +145,53 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
     paths = ["", "rank[0]", f"rank[{sim.ranks - 1}].op[1]", "rank[1].dim[0]", "dim[0]", "link[0]", "no"]
     for at_ps in moments:
         found += [(question, {"at_ps": at_ps}) for question in ("ranks", "outcome", "ports", "events")]
-        found += [(question, {"at_ps": at_ps, "path": path}) for question in ("why", "lost_time") for path in paths]
+        found += [
+            (question, {"at_ps": at_ps, "path": path}) for question in ("why", "lost_time") for path in paths
+        ]
         for order in ("start_ps", "bytes", "duration_ps", "rate", "waited_ps"):
             options = {"order": order, "at_ps": at_ps, "rank": chance.randrange(-1, sim.ranks)}
-            found.append(("flows", {**options, "text": chance.choice(["", "all", "rank"]), "now": chance.random() < 0.3}))
+            found.append(
+                (
+                    "flows",
+                    {**options, "text": chance.choice(["", "all", "rank"]), "now": chance.random() < 0.3},
+                )
+            )
         found.append(("traffic", {"at_ps": at_ps}))
         found.append(("traffic", {"at_ps": at_ps, "window": [start, start + now // 4]}))
-    for text in ("0", "rank 1", "3 us", "all", "dim", "rank[0]", "rank[0].op[1]", "compute", "conv", "link 1", ""):
+    for text in (
+        "0",
+        "rank 1",
+        "3 us",
+        "all",
+        "dim",
+        "rank[0]",
+        "rank[0].op[1]",
+        "compute",
+        "conv",
+        "link 1",
+        "",
+    ):
         found.append(("search", {"text": text}))
-    for text in ("", "rank", "rank[1]", "rank[1].", "rank[0].op[1", "dim", "layer", "op", "rank[0].wai", "link[0].b"):
+    for text in (
+        "",
+        "rank",
+        "rank[1]",
+        "rank[1].",
+        "rank[0].op[1",
+        "dim",
+        "layer",
+        "op",
+        "rank[0].wai",
+        "link[0].b",
+    ):
         found += [("complete", {"text": text, "fields": of}) for of in (None, "condition", "watch")]
     for path in paths:
         found += [("breaks", {"path": path}), ("parameters", {"path": path})]
     for first, last, columns in windows:
         for rank in (None, 0, sim.ranks - 1, -1, 999):
-            found.append(("footprint", {"from": first, "to": last, "columns": columns, "rank": rank, "at_ps": start}))
+            found.append(
+                ("footprint", {"from": first, "to": last, "columns": columns, "rank": rank, "at_ps": start})
+            )
     hostile: list[Any] = [None, "x", -1, 10**9, [], {}, 1.5, True]
     for value in hostile:
         found += [
@@ -164,4 +227,112 @@ def test_answers_are_the_same_wherever_a_run_stops(name: str) -> None:
             python.send(message), page.send(message)
             if number % 4 in (1, 2):
                 for question, options in _questions(python.sim, number):
+                    same(python, page, {"type": "ask", "id": 1, "question": question, "options": options})
+
+
+def _changes(sim: anb.Simulation, seed: int) -> Iterator[dict[str, Any]]:
+    """Commands that stop, watch, change things and take changes back; some of them are refused."""
+    chance = random.Random(seed)
+    engine = sim.engine
+    kinds = [*engine.kinds, "nothing"]
+    paths = [
+        "rank[0]",
+        "rank[0].op[1]",
+        "dim[0]",
+        "rank[0].dim[0]",
+        "link[1]",
+        "layer[conv1]",
+        "layer[conv0].wg",
+        "no",
+    ]
+    conditions = [
+        "rank[0].waiting > 0",
+        "rank[0].op[1].end_ns >= 0",
+        "rank[0].op[1].chunks_done > 0",
+        "rank[0].dim[0].running == 1",
+        "rank[0].compute_ns > 2 us",
+        "dim[0].x > 1",
+        "layer[conv1].ongoing > 0",
+        "dim[0].inside > 1",
+        "rank[0] > 1",
+        "what",
+        "rank[0].passes >= 1",
+        "rank[0].op[0].chunks > 0",
+    ]
+    values = [
+        ("rank[0].speed", "0.5"),
+        ("rank[0].speed", "inf"),
+        ("rank[0].speed", "no"),
+        ("rank[0].speed", 2),
+        ("rank[0].speed", 0),
+        ("dim[0].bandwidth", "10 GB/s"),
+        ("dim[0].latency", "1 us"),
+        ("dim[0].latency", -1),
+        ("dim[0].latency", 1.5),
+        ("link[1].bandwidth", "10 GB/s"),
+        ("link[1].outage", "2 us"),
+        ("link[1].up", "no"),
+        ("rank[0].size", "1"),
+        ("reroute", "yes"),
+        ("layer[conv1].speed", "0.25"),
+        ("layer[conv0].fwd.speed", "3"),
+        ("x", "y"),
+        ("", ""),
+        ("dim[0].bandwidth", True),
+    ]
+    for round_ in range(3):
+        for _ in range(4):
+            how = chance.choice(["on", "when", "at"])
+            what = {
+                "kind": chance.choice(kinds),
+                "object": chance.choice([*paths, ""]),
+                "condition": chance.choice(conditions),
+            }
+            yield {"type": "breakpoint", "how": how, "time": f"{chance.randrange(1, 20)} us", **what}
+        yield {"type": "watch", "what": chance.choice(conditions).partition(" ")[0]}
+        yield {"type": "to_breakpoint"}
+        for path, value in chance.sample(values, 6):
+            yield {"type": "set", "path": path, "value": value}
+        yield {
+            "type": "take_down",
+            "link": chance.choice(["link[0]", "rank[0]", "dim[0]"]),
+            "both": chance.random() < 0.5,
+        }
+        yield {"type": "to_breakpoint"}
+        yield {"type": "event", "n": 50}
+        yield {"type": "back", "n": 30, "unit": "event"}
+        if round_ == 1:
+            yield {"type": "undo"}
+        yield {"type": "enable", "number": 0, "enabled": False}
+        yield {"type": "clear", "number": 1}
+    yield {"type": "clear"}
+    yield {"type": "record", "on": False}
+    yield {"type": "to_end"}
+    yield {"type": "reset"}
+    yield {"type": "to_end"}
+
+
+PYTHON_ONLY = "needs JupyterLab"
+"""What the page says of changes that only Python can make."""
+
+
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("seed", range(3))
+def test_runs_are_stopped_watched_and_changed_alike(name: str, seed: int) -> None:
+    with kernels(name) as (python, page):
+        for message in _changes(python.sim, seed):
+            theirs = page.send(message)[-1][0]
+            if PYTHON_ONLY in theirs.get("status", ""):
+                continue
+            mine = python.send(message)[-1][0]
+            left_out = {"seq", "first", "one_in", "coarse", "total"}
+            assert {k: v for k, v in theirs.items() if k not in left_out} == {
+                k: v for k, v in mine.items() if k not in left_out
+            }, message
+            for kernel in (python, page):
+                kernel.send({"type": "read"})
+            same(python, page, {"type": "ask", "id": 1, "question": "hash", "options": {"at_ps": None}})
+            for path in ("rank[0]", "dim[0]", "link[1]", "layer[conv1]", ""):
+                for question in ("breaks", "parameters"):
+                    options = {"path": path, "at_ps": None}
                     same(python, page, {"type": "ask", "id": 1, "question": question, "options": options})

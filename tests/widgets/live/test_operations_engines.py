@@ -16,10 +16,9 @@ import astranb as anb
 from astranb.core.state import Parts
 from astranb.engine.messages import tables as message_tables
 from astranb.engine.stops import ENDED
-from astranb.widgets.feed import feed_of
+from astranb.widgets.feed import Columns, feed_of
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
-from astranb.widgets.feed import Columns
 from astranb.widgets.session import session_of
 from tests.widgets.live.kernels import HERE, STATIC
 from tests.widgets.live.workloads import LAYERS, MESSAGES

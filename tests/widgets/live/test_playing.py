@@ -34,6 +34,9 @@ def test_pause_stops_a_run_that_goes_on_to_the_same_end() -> None:
         assert paused["events"] > 0
         times = [state["now_ps"] for state in [*found, paused]]
         assert times == sorted(times)
+        done = [state["progress"]["done"] for state in found if state["fast"]]
+        assert done == sorted(done)
+        assert 0 <= done[0] <= done[-1] < 1
         sim.step(paused["events"])
         assert page.ask("hash")["hash"] == sim.state_hash()
         page.send({"type": "to_end"})
@@ -100,3 +103,30 @@ def test_a_run_that_has_ended_says_so() -> None:
         assert _last(page)["finished"]
         page.send({"type": "play"})
         assert _last(page)["status"] == "nothing is left to happen: go back, or reset"
+
+
+def test_checkpoints_keep_to_their_memory() -> None:
+    budget = 25_000_000
+    sim = _simulation()
+    with page_kernel(sim) as page:
+        page.send([{"type": "budget", "bytes": budget}, READY, {"type": "to_end"}])
+        ((kept, _),) = page.send({"type": "kept"})
+        events = [number for number, _ in kept["checkpoints"]]
+        assert events[0] == 0
+        assert 2 < len(events) < 8  # native: 8 without a limit, 49 MB
+        assert sum(taken for _, taken in kept["checkpoints"]) <= budget
+        sim.run()
+        for back in (1, 200_000, 600_000):
+            page.send({"type": "back", "n": back})
+            sim.back(back)
+            assert page.ask("hash")["hash"] == sim.state_hash()
+
+
+def test_a_pause_on_the_way_to_the_next_line_leaves_no_breakpoint() -> None:
+    with page_kernel(_simulation()) as page:
+        page.send([READY, {"type": "goto", "when": "4 us"}])
+        wait = [{"type": "next_line", "block": "gpu[2].block.3"}, {"type": "pause"}]
+        page.send(wait)
+        assert page.ask("breaks")["points"] == []
+        page.send(wait[:1])
+        assert page.ask("breaks")["points"] == []

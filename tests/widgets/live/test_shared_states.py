@@ -11,6 +11,7 @@ import pytest
 
 import astranb as anb
 from astranb.core.state import read_tables, write_tables
+from astranb.workload import models
 from tests.widgets.live.kernels import NodeKernel, page_kernel
 
 LINK = "gpu[0]->dgx_h100.0.nvsw.0"
@@ -197,3 +198,27 @@ def test_files_of_other_runs_travel_too(algorithm: str, tmp_path: Path) -> None:
         page.send({"type": "event", "n": 1000})
         page.send({"type": "save", "path": str(tmp_path / "b.anb")})
         assert anb.Simulation.load(tmp_path / "b.anb").state_hash() == hash_of(page)
+
+
+@pytest.mark.parametrize("fidelity", ["analytical", "congestion"])
+def test_files_of_runs_of_messages_travel_in_both_directions(fidelity: str, tmp_path: Path) -> None:
+    step = models.workload("gpt3-125m", models.Parallelism(data=2, tensor=2))
+
+    def make() -> anb.Simulation:
+        return anb.Simulation(None, step, fidelity=fidelity)
+
+    sim = make()
+    sim.step(500)
+    sim.set("rank[1].speed", 0.5)
+    sim.step(700)
+    sim.save(tmp_path / "a.anb")
+    with page_kernel(make()) as page:
+        assert not [meta for meta, _ in page.send({"type": "open", "path": str(tmp_path / "a.anb")})]
+        assert hash_of(page) == sim.state_hash()
+        page.send([{"type": "event", "n": 300}, {"type": "save", "path": str(tmp_path / "b.anb")}])
+        again = anb.Simulation.load(tmp_path / "b.anb")
+        assert again.edits == sim.edits
+        assert again.state_hash() == hash_of(page)
+        again.run()
+        page.send({"type": "to_end"})
+        assert again.state_hash() == hash_of(page)

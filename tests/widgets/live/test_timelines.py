@@ -12,6 +12,7 @@ import astranb as anb
 from astranb.core.state import own
 from astranb.gpu import preset
 from astranb.net import Network
+from astranb.widgets.feed import unpack
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
 from tests.widgets.live.machines import MACHINES
 
@@ -193,6 +194,22 @@ def test_a_timeline_is_kept_up(name: str) -> None:
             both.ask("activity", **window)
 
 
+def test_ports_that_have_been_told_to_pause() -> None:
+    sim = MACHINES["Ethernet"]()
+    ahead = sim.fork(record=False)
+    while not (ahead.engine.machine.queues["paused"] == 1).any():
+        ahead.step(50)
+    with page_kernel(sim) as page:
+        both = Both(sim, page)
+        for _ in range(0, ahead.events, 5_000):
+            both.move(type="event", n=min(5_000, ahead.events - sim.events))
+        assert sim.events == ahead.events
+        ((_, columns),) = same(
+            both.python, page, {"type": "ask", "id": 1, "question": "ports", "options": {"at_ps": None}}
+        )
+        assert any(mark & 2 for mark in unpack("ports", columns)["marks"])
+
+
 def test_options_that_make_no_sense() -> None:
     sim = MACHINES["ring"]()
     with page_kernel(sim) as page:
@@ -220,7 +237,7 @@ def test_rings_that_have_lost_what_came_first() -> None:
     sim = MACHINES["ring"]()
     machine = sim.engine.machine
     flights, bursts = machine.recording.flights, machine.recording.bursts
-    machine.recording = machine.recording._replace(flights=own(flights[:1_500]), bursts=own(bursts[:40]))
+    machine.recording = machine.recording._replace(flights=own(flights[:1_500]), bursts=own(bursts[:30]))
     with page_kernel(sim) as page:
         both = Both(sim, page)
         for step in (9_000, 9_000, 1_000):

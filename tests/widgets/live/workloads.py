@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import astranb as anb
+from astranb.traffic import record
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork,
     LayerAlgorithm,
@@ -128,6 +129,54 @@ def _model() -> anb.Simulation:
     return anb.Simulation(None, workload("gpt3-1.3b", plan, batch=4, microbatches=2, gpu="h100-sxm"))
 
 
+def _replay(fidelity: str) -> Callable[[], anb.Simulation]:
+    """A training step that is replayed: what it shows are recorded operations."""
+
+    def made() -> anb.Simulation:
+        step = workload(
+            "gpt3-125m", Parallelism(tensor=2, pipeline=2, data=2), batch=4, microbatches=2, sequence=64
+        )
+        ran = anb.Simulation("dgx-h100", step, fidelity=fidelity)
+        return anb.Simulation("dgx-h100", record(ran, fidelity=fidelity), fidelity=fidelity)
+
+    return made
+
+
+def _in_network() -> anb.Simulation:
+    """Collectives that a switch does, in two dimensions."""
+    one = Operations.of([{"kind": COLLECTIVE, "collective": 0, "bytes": 1 << 18}])
+    document = {"all-reduce-implementation": ["inNetwork", "ring"], "preferred-dataset-splits": 3}
+    network = DimensionNetwork(["Switch", "Ring"], [4, 2], [50, 25], [500, 700])
+    return by_messages([one] * 8, network, System.from_document({**document, "local-mem-bw": 1600}))
+
+
+def _stuck() -> anb.Simulation:
+    """Ranks that never end: one receives what nobody sends."""
+    ranks = [
+        Operations.of(
+            [{"kind": RECV, "peer": 1, "bytes": 1000, "tag": 1}, {"kind": COLLECTIVE, "bytes": 99}]
+        ),
+        Operations.of(
+            [{"kind": SEND, "peer": 0, "bytes": 1000, "tag": 2}, {"kind": COLLECTIVE, "bytes": 99}]
+        ),
+    ]
+    document = {"all-reduce-implementation": ["ring"], "local-mem-bw": 1600}
+    return by_messages(ranks, DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document(document))
+
+
+def _too_late() -> anb.Simulation:
+    """An operation that ends after more time than is counted."""
+    rows = [{"kind": COMPUTE, "duration_ns": 10}, {"kind": COMPUTE, "duration_ns": 1 << 60}]
+    one = Operations.of(rows, [[], [0]])
+    return by_messages([one] * 2, DimensionNetwork(["Ring"], [2], [50], [500]), System.from_document({}))
+
+
+def _late() -> anb.Simulation:
+    """A rank that starts late."""
+    collective = anb.collectives.all_reduce("64 KiB", "ring")
+    return anb.Simulation("ring:gpus=4", collective, fidelity="analytical", start={2: "20 us"})
+
+
 def _infrastructure(fidelity: str) -> Callable[[], anb.Simulation]:
     collective = anb.collectives.all_reduce("64 KiB", "ring")
     return lambda: anb.Simulation("ring:gpus=4", collective, fidelity=fidelity)
@@ -140,6 +189,12 @@ MESSAGES: dict[str, Callable[[], anb.Simulation]] = {
     "growing": _growing,
     "a model": _model,
     "memory": _memory,
+    "a replay": _replay("analytical"),
+    "a replay with congestion": _replay("congestion"),
+    "in the network": _in_network,
+    "stuck": _stuck,
+    "too late": _too_late,
+    "started late": _late,
     "routes": _infrastructure("analytical"),
     "routes with congestion": _infrastructure("congestion"),
 }

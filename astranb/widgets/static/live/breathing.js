@@ -1,19 +1,22 @@
 // @ts-check
 // Lets the page do its other work between two slices of a run.
 
-const channel = new MessageChannel();
-/** @type {(() => void)[]} */
-const waiting = [];
-channel.port1.onmessage = () => waiting.shift()?.();
+/** @typedef {(call: () => void) => void} Post */
 
-/** @param {() => void} call */
-function post(call) {
-  waiting.push(call);
-  channel.port2.postMessage(null);
+/** Posts messages to itself. @returns {Post} */
+function createPost() {
+  const channel = new MessageChannel();
+  /** @type {(() => void)[]} */
+  const waiting = [];
+  channel.port1.onmessage = () => waiting.shift()?.();
+  return (call) => {
+    waiting.push(call);
+    channel.port2.postMessage(null);
+  };
 }
 
-/** Browsers let timers wait for 4 ms, so a message is posted; Node would take no other work between two messages. */
-const soon = /** @type {{ setImmediate?: typeof post }} */ (globalThis).setImmediate ?? post;
+/** Browsers delay timers by 4 ms, so a message is posted; Node has `setImmediate`, and does not end while a channel is open. */
+const soon = /** @type {{ setImmediate?: Post }} */ (globalThis).setImmediate ?? createPost();
 
 /** Resolves when other work has been done. @returns {Promise<void>} */
 export const breathe = () =>

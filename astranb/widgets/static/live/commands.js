@@ -3,6 +3,7 @@
 // widgets/session/commands.py.
 
 import { InputError } from "./errors.js";
+import { optional, truthy } from "./options.js";
 import { commas, repr } from "./text.js";
 import { timePs } from "./units.js";
 
@@ -29,7 +30,7 @@ export const whenOf = ({ when = 0 }) => timePs(typeof when === "number" ? Math.t
 
 /** @param {CommandOptions} options @param {string} name */
 function textOf(options, name) {
-  const value = options[name] ?? (name in options ? null : "");
+  const value = optional(options, name, "");
   if (typeof value !== "string") throw new InputError(`${repr(value)} is not text`, { where: name });
   return value.trim();
 }
@@ -42,12 +43,9 @@ function numberOf({ number = null }, count, what) {
   return number;
 }
 
-/** Whether something is wanted, as Python reads what JSON holds. @param {unknown} value */
-const truth = (value) => (typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value));
-
 /** @param {Sim} sim @param {CommandOptions} options @param {"take_down" | "repair"} verb @param {string} said */
 function setUp(sim, options, verb, said) {
-  sim[verb](textOf(options, "link"), truth(options.both ?? false));
+  sim[verb](textOf(options, "link"), truthy(optional(options, "both", false)));
   return `${textOf(options, "link")} ${said.replace("{}", commas(sim.events()))}`;
 }
 
@@ -66,7 +64,7 @@ function addPoint(sim, options) {
 /** @type {Record<string, Command>} commands that change a run, its breakpoints or its watches */
 export const CHANGES = {
   set(sim, options) {
-    sim.set(textOf(options, "path"), "value" in options ? options.value : "");
+    sim.set(textOf(options, "path"), optional(options, "value", ""));
     const { path, value } = sim.edits[sim.edits.length - 1];
     return `${path} = ${value} from event ${commas(sim.events())} on`;
   },
@@ -76,7 +74,7 @@ export const CHANGES = {
   breakpoint: (sim, options) => `a breakpoint ${addPoint(sim, options).text}`,
   enable(sim, options) {
     const point = pointOf(sim, options);
-    point.enabled = truth(options.enabled ?? true);
+    point.enabled = truthy(optional(options, "enabled", true));
     return `the breakpoint ${point.text} is ${point.enabled ? "on" : "off"}`;
   },
   clear(sim, options) {
@@ -105,14 +103,8 @@ export const COMMANDS = {
   reset: (sim) => sim.reset({ keep: true }),
   back: (sim, options) => sim.back(countOf(options), String(options.unit ?? "event")),
   goto: (sim, options) => sim.goto(whenOf(options)),
-  next_line(sim, options) {
-    const block = String(options.block ?? "");
-    const stop = sim.next_line(block);
-    const where = sim.engine.spot_text(block);
-    return stop.breakpoint === null ? where : `${stop.text}; ${where}`;
-  },
   record(sim, options) {
-    const on = truth(options.on ?? true);
+    const on = truthy(optional(options, "on", true));
     sim.record(on);
     return on ? "recording" : "not recording: this interval cannot be shown later";
   },

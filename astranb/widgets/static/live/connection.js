@@ -4,6 +4,7 @@
 import { COMMANDS } from "./commands.js";
 import { InputError, near } from "./errors.js";
 import { needsPython } from "./needs.js";
+import { int, optional, required, typeName } from "./options.js";
 import { PLAYING } from "./session.js";
 import { repr, str } from "./text.js";
 
@@ -53,7 +54,7 @@ export class Connection {
 
   /** @param {any} content */
   _answer(content) {
-    const kind = given(content, "type");
+    const kind = required(content, "type");
     if (kind === "ready") {
       [this.ready, this._unread] = [true, 0];
       this._write(this._feed.scene());
@@ -68,7 +69,7 @@ export class Connection {
       this._unread += 1;
       this._write(this._feed.state({ fine: true }));
     } else if (kind === "timeline") this._write(this._feed.timeline());
-    else if (kind === "inspect") this._send({ type: "inspection", for: given(content, "path"), ...this._inspection(content) }, []);
+    else if (kind === "inspect") this._send({ type: "inspection", for: required(content, "path"), ...this._inspection(content) }, []);
     else if (kind === "ask") this._write(this._answerTo(content));
     else if (typeof kind === "string" && (PLAYING.includes(kind) || Object.hasOwn(COMMANDS, kind))) {
       const { type, ...options } = content;
@@ -78,10 +79,10 @@ export class Connection {
 
   /** Answer a view's question; an error is an answer, too. @param {any} content @returns {Sent} */
   _answerTo(content) {
-    const about = { type: "answer", id: given(content, "id") };
-    const options = { ...content.options };
+    const about = { type: "answer", id: required(content, "id") };
     try {
-      const [meta, buffers] = this._known(str(given(content, "question")))(this._feed, options);
+      const options = named(optional(content, "options", {}));
+      const [meta, buffers] = this._known(str(required(content, "question")))(this._feed, options);
       const held = Object.hasOwn(options, "at_ps") ? { at_ps: this._heldPs(options.at_ps) } : {};
       return [{ ...meta, ...about, ...held }, buffers];
     } catch (error) {
@@ -100,7 +101,7 @@ export class Connection {
   /** The time that an answer about the cursor (null: now) holds for. @param {number | null} at_ps */
   _heldPs(at_ps) {
     const now_ps = this._session.sim.now_ps();
-    return at_ps === null ? now_ps : Math.min(Math.trunc(at_ps), now_ps);
+    return at_ps === null ? now_ps : Math.min(int(at_ps), now_ps);
   }
 
   /** @param {any} content */
@@ -109,7 +110,8 @@ export class Connection {
     try {
       return { found: this._session.inspect(str(path), at_ps), ...held };
     } catch (error) {
-      return { error: /** @type {Error} */ (error).message, ...held };
+      if (!(error instanceof InputError)) throw error;
+      return { error: error.message, ...held };
     }
   }
 
@@ -119,8 +121,8 @@ export class Connection {
   }
 }
 
-/** What a message must hold. @param {any} content @param {string} name */
-function given(content, name) {
-  if (content?.[name] === undefined) throw new InputError(repr(name)); // as Python's KeyError
-  return content[name];
+/** Options by name: `dict(value)`. @param {unknown} value @returns {Record<string, any>} */
+function named(value) {
+  if (typeof value !== "object" || value === null) throw new TypeError(`'${typeName(value)}' object is not iterable`);
+  return { ...value };
 }

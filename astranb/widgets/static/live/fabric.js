@@ -14,8 +14,8 @@ const made = new WeakMap();
 export function fabricOf({ live, tables }) {
   const known = made.get(live);
   if (known) return known;
-  const { nodes, gpus, lanes: links, plan, kinds, kind, forward_ps } = live.about;
-  const [src, dst, lane] = ["src", "dst", "lane"].map((name) => tables.links.column(name).slice(0, links));
+  const { nodes, gpus, links: names, plan, kinds, kind, forward_ps } = live.about;
+  const [src, dst, lane] = ["src", "dst", "lane"].map((name) => tables.links.column(name).slice(0, names.length));
   /** @type {Map<number, Map<number, number[]>>} lanes by their source and target */
   const out = new Map();
   src.forEach((source, link) => {
@@ -25,15 +25,13 @@ export function fabricOf({ live, tables }) {
   });
   /** @type {Fabric} */
   const fabric = {
-    nodes, gpus, links, src, dst, lane,
+    nodes, gpus, src, dst, lane,
+    links: names.length,
     rankOf: new Map(gpus.map((/** @type {number} */ node, /** @type {number} */ rank) => [node, rank])),
     kindName: (node) => kinds[kind[node]],
     forwardPs: (node) => forward_ps[node],
     lanes: (source, target) => out.get(source)?.get(target) ?? [],
-    name(link) {
-      const plain = `${nodes[src[link]]}->${nodes[dst[link]]}`;
-      return fabric.lanes(src[link], dst[link]).length > 1 ? `${plain}#${lane[link]}` : plain;
-    },
+    name: (link) => names[link],
     index(name) {
       const found = locate(plan, name);
       return found && found.leaf && found.units === 1 ? found.nodes[0] : -1;

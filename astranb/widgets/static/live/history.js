@@ -64,9 +64,11 @@ export class History {
    */
   _changed(name, data, kept) {
     const latest = this._latest?.checkpoint === this.checkpoints.at(-1) ? this._latest?.tables[name] : undefined;
+    const [now, then] = [wordsOf(data), wordsOf(latest ?? EMPTY)];
     return [...kept.keys()].filter((number) => {
       const [start, end] = [number * PAGE, Math.min(data.length, (number + 1) * PAGE)];
-      return !equal(data, start, latest ?? kept[number], latest ? start : 0, end - start);
+      if (latest) return !equal(now, then, start, start, end - start);
+      return !equal(now, wordsOf(kept[number]), start, 0, end - start);
     });
   }
 
@@ -141,24 +143,29 @@ export class History {
 
 /** Copy a table as pages; those of zeros are one object. @param {Uint8Array} data */
 function pagesOf(data) {
+  const [now, zeros] = [wordsOf(data), wordsOf(EMPTY)];
   return Array.from({ length: Math.ceil(data.length / PAGE) }, (_, number) => {
-    const page = data.subarray(number * PAGE, (number + 1) * PAGE);
-    return page.length === PAGE && equal(page, 0, EMPTY, 0, PAGE) ? EMPTY : page.slice();
+    const start = number * PAGE;
+    const empty = start + PAGE <= data.length && equal(now, zeros, start, 0, PAGE);
+    return empty ? EMPTY : data.slice(start, start + PAGE);
   });
 }
 
+/** The same memory as words, which are compared four times as fast. @param {Uint8Array} bytes */
+const wordsOf = (bytes) => ({ bytes, words: new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2) });
+
 /**
- * Whether so many bytes of two arrays are the same.
- * @param {Uint8Array} one
- * @param {number} at a place, as all of them a multiple of 4
- * @param {Uint8Array} other
- * @param {number} from
+ * Whether so many bytes of two tables are the same.
+ * @param {ReturnType<typeof wordsOf>} one
+ * @param {ReturnType<typeof wordsOf>} other
+ * @param {number} at a place in the first one, a multiple of 4
+ * @param {number} from a place in the other one
  * @param {number} length
  */
-function equal(one, at, other, from, length) {
-  const words = length >> 2;
-  const [a, b] = [new Int32Array(one.buffer, one.byteOffset + at, words), new Int32Array(other.buffer, other.byteOffset + from, words)];
-  for (let k = 0; k < words; k++) if (a[k] !== b[k]) return false;
-  for (let k = 4 * words; k < length; k++) if (one[at + k] !== other[from + k]) return false;
+function equal(one, other, at, from, length) {
+  const [a, b, words] = [one.words, other.words, length >> 2];
+  const [i, j] = [at >> 2, from >> 2];
+  for (let k = 0; k < words; k++) if (a[i + k] !== b[j + k]) return false;
+  for (let k = 4 * words; k < length; k++) if (one.bytes[at + k] !== other.bytes[from + k]) return false;
   return true;
 }

@@ -8,7 +8,7 @@ import { spanOf, windowOf } from "./lines_timeline.js";
 import { TRACK_STATES } from "./lines_tracks.js";
 import { elements, int, optional, required } from "./options.js";
 import { addSpan, addSpent, flatten, noSpans, placeOf } from "./stretches.js";
-import { byteOf, mean } from "./sums.js";
+import { bytesOf, mean } from "./sums.js";
 import { commas, percent, repr, str } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
@@ -46,7 +46,7 @@ export const activity = {
       out: links.slice(chosen.length),
       bundles: links.slice(0, chosen.length),
     };
-    const bytes = Object.fromEntries(Object.entries(rows).map(([name, all]) => [name, all.flatMap((row) => Array.from(row, byteOf))]));
+    const bytes = Object.fromEntries(Object.entries(rows).map(([name, all]) => [name, bytesOf(all)]));
     return [{ ...about, exact: exact !== null, bin_ps, bundles: chosen }, pack("activity", bytes)];
   },
 
@@ -84,25 +84,30 @@ function issuing(engine, first, last, edges) {
   const states = TRACK_STATES.length;
   const gpus = Array.from({ length: Math.max(0, last - first) }, (_, k) => first + k);
   const spent = engine.tracks("sms").spent(gpus, edges, true);
-  return gpus.map((gpu, row) =>
-    Float64Array.from({ length: edges.length - 1 }, (_, column) => {
-      const cell = (row * (edges.length - 1) + column) * states;
-      const busy = ISSUING.reduce((sum, state) => sum + spent[cell + state], 0);
-      return busy / (edges[column + 1] - edges[column]) / Math.max(1, engine.tables.gpus.at.sms(gpu));
-    }),
-  );
+  return gpus.map((gpu, row) => {
+    const sms = Math.max(1, engine.tables.gpus.at.sms(gpu));
+    const cell = (/** @type {number} */ column) => (row * (edges.length - 1) + column) * states;
+    return perColumn(edges, (column) => ISSUING.reduce((sum, state) => sum + spent[cell(column) + state], 0)).map((share) => share / sms);
+  });
+}
+
+/** What there is of each column, divided by its length. @param {Float64Array} edges @param {(column: number) => number} value */
+function perColumn(edges, value) {
+  const found = new Float64Array(edges.length - 1);
+  for (let column = 0; column < found.length; column++) found[column] = value(column) / (edges[column + 1] - edges[column]);
+  return found;
 }
 
 /** Means over columns of what is known by bins, taken as even within a bin. @param {Float64Array} row @param {number} bin_ps @param {Float64Array} edges */
 function resampled(row, bin_ps, edges) {
   const until = new Float64Array(row.length + 1);
   row.forEach((value, bin) => (until[bin + 1] = until[bin] + value));
-  const upTo = (/** @type {number} */ at) => {
+  const upTo = edges.map((at) => {
     const bin = Math.min(Math.floor(at / bin_ps), row.length);
-    const [low, high] = [until[bin] * bin_ps, bin < row.length ? until[bin + 1] * bin_ps : 0];
-    return bin === row.length || at === bin * bin_ps ? low : ((high - low) / bin_ps) * (at - bin * bin_ps) + low;
-  };
-  return Float64Array.from({ length: edges.length - 1 }, (_, column) => (upTo(edges[column + 1]) - upTo(edges[column])) / (edges[column + 1] - edges[column]));
+    const low = until[bin] * bin_ps;
+    return bin === row.length || at === bin * bin_ps ? low : ((until[bin + 1] * bin_ps - low) / bin_ps) * (at - bin * bin_ps) + low;
+  });
+  return perColumn(edges, (column) => upTo[column + 1] - upTo[column]);
 }
 
 /**
@@ -127,7 +132,7 @@ function fromFlights(engine, edges, groups) {
   return groups.map((links) => {
     const busy = new Float64Array(edges.length - 1);
     for (const link of links) addSpent(whole, /** @type {number} */ (placeOfLink.get(link)), edges, busy, 0, 1);
-    return busy.map((ps, column) => ps / (edges[column + 1] - edges[column]) / Math.max(1, links.length));
+    return perColumn(edges, (column) => busy[column]).map((share) => share / Math.max(1, links.length));
   });
 }
 

@@ -104,6 +104,7 @@ export const buffer = {
     const count = indices.length * width;
     const [arrived, total, final] = [new Int32Array(count), new Int32Array(count), new Int32Array(count)];
     const least = new Uint16Array(count).fill(NONE);
+    const slices = slicesOf(sim.engine.tables, rank);
     const inRow = found.times.map((row) => row.filter((times) => times > 0).length);
     found.final.forEach((done, k) => {
       for (let line = found.first[k]; line < found.first[k + 1]; line++) {
@@ -119,7 +120,7 @@ export const buffer = {
     const all = (counts) => counts.reduce((whole, one) => whole + one, 0);
     return [
       {
-        rank, buffer: name, used: BUFFERS.filter((one) => slicesOf(sim.engine.tables, rank, one).length),
+        rank, buffer: name, used: BUFFERS.filter((_, of) => slices[of].length),
         of: inRow.reduce((most, one) => Math.max(most, one), 1), chunks: indices.length, names: indices.map(indexName),
         columns: width, fold, by_line: found.by_line, lines: cellOf.length, arrived_lines: all(arrived), final: all(final),
       },

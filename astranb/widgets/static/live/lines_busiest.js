@@ -80,7 +80,7 @@ export const busiest = {
       const [from, to] = [Math.floor(cell / ranks), cell % ranks];
       cells[Math.floor(from / each) * rows + Math.floor(to / each)] += bytes;
     });
-    const total = sum(cells.length, (k) => cells[k]);
+    const total = sum(cells);
     return [{ ranks, each, rows, total, window, partly: false, absent: "" }, pack("traffic", { cells })];
   },
 };

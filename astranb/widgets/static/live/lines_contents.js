@@ -8,6 +8,7 @@ import { INITIAL, MOVE, UNWRITTEN } from "./gpu_numbers.js";
 
 export const NOTHING = -1; // the chunk of a slice that nothing was written to
 export const MIXED = -2; // of one that mixes different chunks or incomplete writes
+const FIRST_ROWS = 1024;
 
 /**
  * @typedef {object} Contents of slices
@@ -20,6 +21,8 @@ export const MIXED = -2; // of one that mixes different chunks or incomplete wri
  * @property {boolean[][]} patterns for each column, whether it must be there
  * @property {Int32Array} pattern number of each slice's; -1: nothing is promised
  * @property {Int32Array} chunk that it must be
+ * @property {Int32Array | null} column of what is in each slice at first, and its item; null: the rank, and the chunk
+ * @property {Int32Array | null} item
  */
 
 /** One number for each slice, of runs that begin with how many slices they are of. @param {number[][]} runs @param {number} which */
@@ -44,6 +47,8 @@ export function promised(live) {
     }),
     pattern: spread(contents.promised, 1),
     chunk: spread(contents.promised, 2),
+    column: contents.layout ? spread(contents.layout.inputs, 1) : null,
+    item: contents.layout ? spread(contents.layout.inputs, 2) : null,
   };
   promises.set(live, known);
   return known;
@@ -66,66 +71,84 @@ export function kept({ patterns, pattern, chunk }, held) {
  * @param {{ open?: boolean }} [settings] whether of operations under way, too
  */
 export function createContents(live, { ops, operands, slices }, { open = false } = {}) {
-  const { columns, repeatable, layout } = live.about.contents;
-  const [kind, lines, sources, firstSource] = ["kind", "lines", "sources", "first_source"].map(ops.column);
-  const [firstTarget, issued, started] = ["first_target", "issued_ps", "started_ps"].map(ops.column);
-  const [of, seen] = ["slice", "seen"].map(operands.column);
-  const column = layout ? spread(layout.inputs, 1) : slices.column("gpu");
-  const item = layout ? spread(layout.inputs, 2) : slices.column("chunk");
-  const times = new Int32Array(ops.rows * columns);
-  const chunk = new Float64Array(ops.rows).fill(NOTHING);
-  const begun = new Uint8Array(ops.rows); // to be worked out
+  const { columns, repeatable } = live.about.contents;
+  const { kind, lines, sources, first_source: firstSource, first_target: firstTarget, issued_ps: issuedPs, started_ps: startedPs } = ops.at;
+  const { slice: sliceOf, seen } = operands.at;
+  const first = promised(live);
+  /** @param {number} slice */
+  const columnOf = (slice) => (first.column ? first.column[slice] : slices.at.gpu(slice));
+  /** @param {number} slice */
+  const itemOf = (slice) => (first.item ? first.item[slice] : slices.at.chunk(slice));
+  const place = new Int32Array(ops.rows); // of each operation, one more than its row of what follows; 0: it is not worked out
+  const chunk = [NOTHING]; // the first row is of operations that have written nothing
+  let times = new Int32Array(FIRST_ROWS * columns);
 
   /** @param {number} op */
-  const moves = (op) => kind[op] === MOVE && lines[op] > 0 && (issued[op] >= 0 || (open && started[op] >= 0));
+  const moves = (op) => kind(op) === MOVE && lines(op) > 0 && (issuedPs(op) >= 0 || (open && startedPs(op) >= 0));
 
   /** What an operation has read that is not worked out yet; -1: nothing. @param {number} op */
   function unknown(op) {
-    for (let k = firstSource[op]; moves(op) && k < firstSource[op] + sources[op]; k++) if (seen[k] >= 0 && !begun[seen[k]]) return seen[k];
+    const end = moves(op) ? firstSource(op) + sources(op) : 0;
+    for (let k = firstSource(op); k < end; k++) if (seen(k) >= 0 && !place[seen(k)]) return seen(k);
     return -1;
+  }
+
+  /** A new row; returns where it begins. */
+  function newRow() {
+    const from = chunk.length * columns;
+    if (from === times.length) {
+      const more = new Int32Array(2 * times.length);
+      more.set(times);
+      times = more;
+    }
+    chunk.push(MIXED);
+    return from;
   }
 
   /** Add up what an operation has read. @param {number} op */
   function add(op) {
     if (!moves(op)) return;
-    const to = op * columns;
-    if (!sources[op]) { // what a rank has computed is its contribution, as what it brought is
-      const written = of[firstTarget[op]];
-      times[to + column[written]] = 1;
-      chunk[op] = item[written];
+    const [to, row, begin] = [newRow(), chunk.length - 1, firstSource(op)];
+    place[op] = row + 1;
+    if (!sources(op)) { // what a rank has computed is its contribution, as what it brought is
+      const written = sliceOf(firstTarget(op));
+      times[to + columnOf(written)] = 1;
+      chunk[row] = itemOf(written);
     }
-    for (let k = firstSource[op]; k < firstSource[op] + sources[op]; k++) {
-      const writer = seen[k];
+    for (let k = begin; k < begin + sources(op); k++) {
+      const writer = seen(k);
       let there = MIXED;
       if (writer >= 0) {
-        there = chunk[writer];
-        for (let c = 0, from = writer * columns; c < columns; c++) times[to + c] = repeatable ? Math.max(times[to + c], times[from + c]) : times[to + c] + times[from + c];
+        const from = (place[writer] - 1) * columns;
+        there = chunk[place[writer] - 1];
+        for (let c = 0; c < columns; c++) times[to + c] = repeatable ? Math.max(times[to + c], times[from + c]) : times[to + c] + times[from + c];
       } else if (writer === INITIAL) {
-        there = item[of[k]];
-        const place = to + column[of[k]];
-        times[place] = repeatable ? Math.max(times[place], 1) : times[place] + 1;
+        there = itemOf(sliceOf(k));
+        const at = to + columnOf(sliceOf(k));
+        times[at] = repeatable ? Math.max(times[at], 1) : times[at] + 1;
       }
-      chunk[op] = k === firstSource[op] || chunk[op] === there ? there : MIXED;
+      chunk[row] = k === begin || chunk[row] === there ? there : MIXED;
     }
   }
 
-  /** Work out what an operation has written, after what it has read. @param {number} op */
-  function workOut(op) {
-    const path = begun[op] ? [] : [op];
+  /** The row of what an operation has written, which is worked out after what it has read. @param {number} op */
+  function rowOf(op) {
+    const path = place[op] ? [] : [op];
     while (path.length) {
       const last = path[path.length - 1];
-      begun[last] = 1;
+      place[last] = 1;
       const next = unknown(last);
       if (next >= 0) path.push(next);
       else add(/** @type {number} */ (path.pop()));
     }
+    return place[op] - 1;
   }
 
   return {
     /** How often each contribution is in what an operation has written. @param {number} op */
     of(op) {
-      workOut(op);
-      return times.subarray(op * columns, (op + 1) * columns);
+      const row = rowOf(op);
+      return times.subarray(row * columns, (row + 1) * columns);
     },
     /** What every slice holds. @returns {Contents} */
     slices() {
@@ -134,12 +157,12 @@ export function createContents(live, { ops, operands, slices }, { open = false }
         if (slices.at.writing(slice) >= 0) continue;
         const writer = slices.at.writer(slice);
         if (writer >= 0) {
-          workOut(writer);
-          held.times.set(times.subarray(writer * columns, (writer + 1) * columns), slice * columns);
-          held.chunk[slice] = chunk[writer];
+          const row = rowOf(writer);
+          held.times.set(times.subarray(row * columns, (row + 1) * columns), slice * columns);
+          held.chunk[slice] = chunk[row];
         } else if (writer === INITIAL) {
-          held.times[slice * columns + column[slice]] = 1;
-          held.chunk[slice] = item[slice];
+          held.times[slice * columns + columnOf(slice)] = 1;
+          held.chunk[slice] = itemOf(slice);
         } else if (writer === UNWRITTEN) held.chunk[slice] = NOTHING;
       }
       return held;

@@ -87,7 +87,12 @@ function engineOf(live, module, machine, recorder = null) {
     ],
     resize() {}, // tables change only where routes do, which needs Python
     state_bytes: () => stateBytes,
-    copy: (record) => Object.assign(engineOf(live, module, copyOf(record)), { edits: [...engine.edits] }),
+    copy(record) {
+      const other = Object.assign(engineOf(live, module, copyOf(record)), { edits: [...engine.edits] });
+      other.recorder.most = engine.recorder.most;
+      other.recorder.most_bursts = engine.recorder.most_bursts;
+      return other;
+    },
     replica: () => Object.assign(engineOf(live, module, copyOf(false), engine.recorder), { edits: [...engine.edits] }),
     digest: () => stateHash(tables, simulated),
     recording: () => Boolean(tables.recorder.at.on(0)),

@@ -3,12 +3,13 @@
 
 import { eventsOf, refill } from "./event_queue.js";
 import {
-  CLASSES, CNP, COMPUTE, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, LOAD, MOVING, NEVER, PAUSE, POLL, POST, RATE_RELEASE, RETURN, SIGNAL, STORE, SWITCH,
-  WAITING, WIRE,
+  CLASSES, CNP, COMPUTE, FENCE, HBM, HOP, ISSUE, L2, LAUNCH, LOAD, MOVING, NEVER, PAUSE, POLL, POST, RATE_RELEASE, RETURN, SWITCH, WAITING,
+  WIRE,
 } from "./gpu_numbers.js";
 import { recordBusy, recordFlight } from "./lines_recording.js";
 import { ascending, longs } from "./longs.js";
 import { REACHED, STEPS, STRANDED, TIME } from "./stops.js";
+import { wireSize } from "./wire.js";
 
 /** @import { Engine, Tables } from "./types" */
 
@@ -126,14 +127,6 @@ function recordWaited(tables, link, waiting, firstPs) {
     });
     recordBusy(tables, link, start, wire_ps);
   });
-}
-
-/** Bytes of a message on a wire (gpu/wire.py). @param {Tables} tables @param {number} request */
-function wireSize({ gpus, requests }, request) {
-  const kind = requests.at.kind(request);
-  const going = requests.at.returning(request) === 0;
-  const carriesData = kind === STORE || kind === SIGNAL ? going : !going;
-  return carriesData ? requests.at.bytes(request) : gpus.at.header_bytes(requests.at.gpu(request));
 }
 
 /**

@@ -6,7 +6,7 @@ import { Feed } from "./feed.js";
 import { HOP, ISSUE, LAUNCH, RETURN } from "./gpu_numbers.js";
 import { pictureOf } from "./lines_topology.js";
 import { needsPython } from "./needs.js";
-import { byteOf, sum } from "./sums.js";
+import { bytesOf, sum } from "./sums.js";
 
 /** @import { Picture, Sent, Session } from "./types" */
 /** @import { NewFlights } from "./feed.js" */
@@ -113,14 +113,17 @@ export class LineFeed extends Feed {
     const columns = Math.min(COLUMNS, Math.max(16, Math.floor(MOST_CELLS / (this.layout.bundles.length + 4 * this.out_of.length))));
     const fold = Math.max(1, Math.ceil(bins / columns));
     const width = Math.ceil(bins / fold);
+    const padded = new Float64Array(width * fold);
     /** @param {Float64Array[]} rows */
-    const strip = (rows) => {
-      const bytes = new Uint8Array(rows.length * width);
-      rows.forEach((row, k) => {
-        for (let column = 0; column < width; column++) bytes[k * width + column] = byteOf(sum(fold, (bin) => row[bin] ?? 0, column * fold) / fold);
-      });
-      return bytes;
-    };
+    const strip = (rows) =>
+      bytesOf(
+        rows.map((row) => {
+          padded.set(row);
+          const means = new Float64Array(width);
+          for (let column = 0; column < width; column++) means[column] = sum(padded, column * fold, fold) / fold;
+          return means;
+        }),
+      );
     const meta = { type: "timeline", now_ps: this.sim.now_ps(), left_out: 0, bin_ps: bins ? recorder.bin_ps() * fold : 1, bins: width, picture: this.picture };
     if (!bins) return [meta, pack("timeline", {})];
     const strips = Object.fromEntries(["issue", "l2", "hbm"].map((name) => [name, strip(recorder.activity(name))]));

@@ -21,10 +21,12 @@ import { repr } from "./text.js";
  * @property {boolean} by_line whether each line is known; else only how many of a slice have arrived
  */
 
-/** The slices of a rank's buffer. @param {Tables} tables @param {number} rank @param {string} buffer @returns {number[]} */
-export function slicesOf({ slices }, rank, buffer) {
-  const of = BUFFERS.indexOf(buffer);
-  return Array.from(slices.column("gpu").keys()).filter((slice) => slices.at.gpu(slice) === rank && slices.at.buffer(slice) === of);
+/** The slices of each buffer of a rank, by the number of the buffer. @param {Tables} tables @param {number} rank @returns {number[][]} */
+export function slicesOf({ slices }, rank) {
+  const found = BUFFERS.map(() => /** @type {number[]} */ ([]));
+  const { gpu, buffer } = slices.at;
+  for (let slice = 0; slice < slices.rows; slice++) if (gpu(slice) === rank) found[buffer(slice)].push(slice);
+  return found;
 }
 
 /**
@@ -40,7 +42,7 @@ export function bufferOf(engine, rank, buffer) {
   const ranks = tables.gpus.rows;
   if (rank < 0 || rank >= ranks) throw new InputError(`there is no rank ${rank}`, { where: "memory", hint: `0 to ${ranks - 1}` });
   if (!BUFFERS.includes(buffer)) throw new InputError(`unknown buffer ${repr(buffer)}`, { where: "memory", hint: near(buffer, BUFFERS) });
-  const mine = slicesOf(tables, rank, buffer);
+  const mine = slicesOf(tables, rank)[BUFFERS.indexOf(buffer)];
   if (!mine.length) throw new InputError(`${live.about.contents.program} has no ${buffer} on rank ${rank}`, { where: "memory" });
   const first = [0];
   for (const slice of mine) first.push(first[first.length - 1] + slices.at.lines(slice));

@@ -12,7 +12,7 @@ import { blockName, gpuPath, smNumber } from "./lines_paths.js";
 import { entranceOf } from "./lines_under_way.js";
 import { formatTime } from "./units.js";
 
-/** @import { Engine } from "./types" */
+/** @import { Engine, Tables } from "./types" */
 
 const GOING = ["load", "store", "signal", "poll"];
 const COMING = ["data of load", "acknowledgement of store", "acknowledgement of signal", "answer to poll"];
@@ -105,16 +105,16 @@ export function concerned(engine) {
 /** Path of what an event is about. @param {Engine} engine @param {number} kind @param {number} arg */
 export function objectOf(engine, kind, arg) {
   const { blocks, requests, sms } = engine.tables;
+  const link = linkOf(engine.tables, kind, arg);
   const fabric = fabricOf(engine);
-  const link = linkOf(engine, kind, arg);
   if (link >= 0) return link < fabric.links ? partition(fabric.name(link), "#")[0] : "";
   if ([LAUNCH, FENCE, POST].includes(kind)) return gpuPath(engine, blocks.at.gpu(arg));
   if (kind === ISSUE) return gpuPath(engine, sms.at.gpu(arg));
   return gpuPath(engine, requests.at[kind === RETURN ? "gpu" : "target"](arg));
 }
 
-/** The link that an event is about, -1 for none. @param {Engine} engine @param {number} kind @param {number} arg */
-function linkOf({ tables }, kind, arg) {
+/** The link that an event is about, -1 for none. @param {Tables} tables @param {number} kind @param {number} arg */
+function linkOf(tables, kind, arg) {
   const { faults, flows, requests } = tables;
   if (kind === HOP) return requests.at.leg(arg) === ON_FABRIC ? entranceOf(tables, arg) : -1;
   if (kind === WIRE) return arg;

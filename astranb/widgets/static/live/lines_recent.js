@@ -6,7 +6,7 @@ import { fabricOf } from "./fabric.js";
 import { CLASSES, DONE, PENDING, REQUEST_KINDS } from "./gpu_numbers.js";
 import { phaseText } from "./lines_narrating.js";
 import { blockName, blockNumber, blockPath, rowsOf } from "./lines_paths.js";
-import { rowsWhere } from "./rows.js";
+import { longsOf, rowsWhere } from "./rows.js";
 import { formatTime } from "./units.js";
 
 /** @import { Engine, MachinePart, Table } from "./types" */

@@ -126,7 +126,8 @@ export function createRecorder(engine) {
         const whole = Math.max(1, links.length) * bin_ps;
         const sums = new Float64Array(bins);
         for (const link of links) add(link, sums);
-        return sums.map((busy) => Math.min(busy / whole, 1));
+        for (let bin = 0; bin < bins; bin++) sums[bin] = Math.min(sums[bin] / whole, 1);
+        return sums;
       });
     },
     utilisation(start_ps, end_ps) {

@@ -11,7 +11,7 @@ import { eventsAround } from "./lines_recent.js";
 import { linesOf } from "./lines_times.js";
 import { float, int, optional, truthy } from "./options.js";
 import { range } from "./rows.js";
-import { createSearch } from "./search.js";
+import { createSearch } from "./searching.js";
 import { str } from "./text.js";
 import { watchable } from "./watch.js";
 
@@ -67,7 +67,7 @@ function fieldsOf(sim, path, of) {
   }
 }
 
-/** The objects that a search finds by their names. @param {Engine} engine @returns {import("./search.js").Named} */
+/** The objects that a search finds by their names. @param {Engine} engine @returns {import("./searching.js").Named} */
 function namedOf(engine) {
   const fabric = fabricOf(engine);
   const ranked = (/** @type {number} */ rank) => /** @type {[string, string]} */ ([`GPU${rank}`, `gpu[${rank}]`]);

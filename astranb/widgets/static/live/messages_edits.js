@@ -5,6 +5,7 @@
 import { DOWN, FULLY_CONNECTED, ROUTED } from "./dimension_links.js";
 import { REROUTE, checkedEdit, parametersOf } from "./edits.js";
 import { InputError } from "./errors.js";
+import { NEVER } from "./messages_deadlock.js";
 import { reverseLink } from "./messages_links.js";
 import { needsPython } from "./needs.js";
 import { CHANGEABLE, noOtherRoutes, readValue, written } from "./operations_changes.js";
@@ -12,7 +13,6 @@ import { CHANGEABLE, noOtherRoutes, readValue, written } from "./operations_chan
 /** @import { Numbers, OperationEngine, Place } from "./operations_types" */
 /** @import { Edit, Tables } from "./types" */
 
-const NEVER = Number(2n ** 61n / 1000n); // in ns
 const COMPUTE = 0;
 const EFFECTS = {
   speed: "now, for computations that have not begun",

@@ -2,6 +2,7 @@
 // A run of ASTRA-sim 2.0's workloads in a page: counterpart of engine/messages/engine.py, state.py and run.py.
 
 import { copyMachine, createMachine } from "./machine.js";
+import { check } from "./messages_deadlock.js";
 import { applyEdit, directions, parametersNow, readEdit } from "./messages_edits.js";
 import { flightsOf, linksOf, queuesOf, whose } from "./messages_flights.js";
 import { INSPECTORS, RECORDED_WORDS, happened, readersOf } from "./messages_inspection.js";
@@ -89,6 +90,7 @@ function engineOf(made) {
       directions: (link, both) => directions(engine, link, both),
       parameters: (path) => (path ? parametersNow(find(path), tables, engine.edits) : []),
     }),
+    check: () => check(engine),
     live, tables, about, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(queue.at.now(0) * PS, engine.as_of_ps),
     next_ps: () => (waiting() >= 0 ? waiting() * PS : -1),

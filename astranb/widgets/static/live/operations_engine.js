@@ -82,8 +82,8 @@ export function shared(self, special) {
       watch.put.noting(0, Number(watch.at.recording(0) === 1 || found.length > 0));
       return found;
     },
-    hit: () => watch.at.hit(0),
     is_point: (point) => isPoint(point, owners()),
+    hit: () => watch.at.hit(0),
     reason: (point) => [point.object, foundAt(point, owners()) || (point.at_ps === null ? self().narrate() : "")],
     on_event: special.on_event,
     condition(text) {

@@ -3,7 +3,7 @@
 
 import { pack } from "../messages.js";
 import { int, optional } from "./options.js";
-import { createSearch } from "./search.js";
+import { createSearch } from "./searching.js";
 import { formatTime } from "./units.js";
 
 /** @import { OperationEngine } from "./operations_types" */
@@ -16,7 +16,7 @@ const MOST_EVENTS = 20; // before the cursor, and after it
 /** @param {Engine} engine */
 const ofOperations = (engine) => /** @type {OperationEngine} */ (/** @type {object} */ (engine));
 
-/** The objects that a search finds by their names. @param {Engine} given @returns {import("./search.js").Named} */
+/** The objects that a search finds by their names. @param {Engine} given @returns {import("./searching.js").Named} */
 function namedOf(given) {
   const engine = ofOperations(given);
   const { about, ranks } = engine;

@@ -189,7 +189,7 @@ export type Shared = Pick<
   | "finish" | "check" | "done" | "state_bytes" | "replica" | "digest" | "recording" | "rewinding" | "rewound" | "unrecorded"
   | "recording_switched" | "install" | "hit" | "reason" | "on_event" | "condition" | "inspect" | "narrate" | "last_phase"
   | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "place" | "parameters" | "kinds" | "fields"
-  | "recorded" | "why" | "objects" | "part_kinds" | "parts"
+  | "recorded" | "why" | "objects" | "part_kinds" | "parts" | "is_point"
 >;
 /** What it is told of each. */
 export interface Special {

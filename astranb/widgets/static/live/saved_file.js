@@ -13,7 +13,7 @@ import { fill } from "./tables.js";
 
 const WHAT = "a saved simulation";
 const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes"]);
-const STATE = "state/";
+const [STATE, START] = ["state/", "start/"];
 const INPUTS = "inputs";
 const HINT = { hint: "Workbench.load(path) opens it in JupyterLab" };
 const NUMBERS = /:\s*(-?)Infinity/g; // which Python's JSON has
@@ -40,12 +40,12 @@ function startOf({ rows, size, parts, data }, columns) {
  * @param {Uint8Array[]} columns
  * @returns {NamedArray}
  */
-function arrayOf({ now, start, data, descr = "", shape = [] }, { engine }, columns) {
+function arrayOf({ now, start, data, descr, shape = [] }, { engine }, columns) {
   if (data !== undefined) return { descr, shape, bytes: columns[data] };
   const layout = /** @type {Layout} */ (engine.live.tables.find(({ name }) => name === (now ?? start)));
-  if (start !== undefined) return { descr: descrOf(layout), shape: [layout.rows], bytes: startOf(layout, columns) };
+  if (start !== undefined) return { descr, shape: [layout.rows], bytes: startOf(layout, columns) };
   const table = engine.tables[layout.name];
-  return { descr: descrOf(layout), shape: [table.rows], bytes: table.bytes() };
+  return { descr, shape: [table.rows], bytes: table.bytes() };
 }
 
 /**
@@ -56,7 +56,8 @@ function arrayOf({ now, start, data, descr = "", shape = [] }, { engine }, colum
  * @returns {Uint8Array[]}
  */
 export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
-  const saved = sim.engine.live.saved ?? needsPython("save");
+  const { saved } = sim.engine.live;
+  if (!saved) needsPython("file");
   const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
@@ -73,7 +74,8 @@ export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
  */
 export function stateOfFile(file, { sim }, columns) {
   const arrays = readArchive(file, WHAT);
-  const saved = sim.engine.live.saved ?? needsPython("open");
+  const { saved } = sim.engine.live;
+  if (!saved) needsPython("file");
   const own = documentOf(`{${saved.document}}`);
   const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
   if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);
@@ -82,11 +84,13 @@ export function stateOfFile(file, { sim }, columns) {
     if (!CHANGING.has(name) && !isSame(own[name], document[name])) throw ofAnotherRun(name);
   }
   for (const array of saved.arrays) {
-    const [mine, found] = [arrayOf(array, sim, columns), arrays.get(array.name)];
-    const fits = found && found.descr === mine.descr && found.bytes.length === mine.bytes.length;
-    if (!fits || (!array.name.startsWith(STATE) && !isEqual(mine.bytes, found.bytes))) throw ofAnotherRun(array.name);
+    const found = arrays.get(array.name);
+    if (found?.descr !== array.descr) throw ofAnotherRun(array.name);
+    const ofMachine = array.name.startsWith(STATE) || array.name.startsWith(START);
+    if (!ofMachine && !isEqual(arrayOf(array, sim, columns).bytes, found.bytes)) throw ofAnotherRun(array.name);
   }
-  const { events, hash } = stateIn(arrays, sim);
+  if ([...arrays.keys()].some((name) => name.startsWith(START)) && stateIn(arrays, START, sim).hash !== sim.engine.live.inputs) throw ofAnotherRun("start");
+  const { events, hash } = stateIn(arrays, STATE, sim);
   const { edits, breakpoints, watches, notes } = document;
   const points = Array.isArray(breakpoints) ? breakpoints.map((point) => ({ object: "", ...point })) : [];
   return checkedState({ events, edits, breakpoints: points, watches, hash, shown: notes?.workbench ?? {} });
@@ -117,11 +121,21 @@ function isSame(a, b) {
 /** @param {Uint8Array} a @param {Uint8Array} b */
 const isEqual = (a, b) => a.length === b.length && a.every((byte, k) => byte === b[k]);
 
-/** How far a saved state is, and its hash: looked at in a copy of the machine. @param {Map<string, NamedArray>} arrays @param {Sim} sim */
-function stateIn(arrays, sim) {
+/**
+ * How far a saved state is, and its hash: looked at in a copy of the machine.
+ * @param {Map<string, NamedArray>} arrays
+ * @param {string} folder of the tables among the arrays
+ * @param {Sim} sim
+ */
+function stateIn(arrays, folder, sim) {
   const copy = sim.engine.replica();
-  for (const [name, { bytes }] of arrays) {
-    if (name.startsWith(STATE)) copy.tables[name.slice(STATE.length)].bytes().set(bytes);
+  const tables = [...arrays].filter(([name]) => name.startsWith(folder)).map(([name, { bytes }]) => ({ name: name.slice(folder.length), bytes }));
+  for (const { name } of tables) if (!Object.hasOwn(copy.tables, name)) throw ofAnotherRun(name);
+  copy.resize(Object.fromEntries(tables.map(({ name, bytes }) => [name, bytes.length])));
+  for (const { name, bytes } of tables) {
+    const own = copy.tables[name].bytes();
+    if (own.length !== bytes.length) throw ofAnotherRun(name);
+    own.set(bytes);
   }
   return { events: copy.count("events"), hash: copy.digest() };
 }

@@ -6,17 +6,18 @@ import { COMMANDS, UNITS, countOf, whenOf } from "./commands.js";
 import { FOREVER } from "./driver.js";
 import { breathe, sleep } from "./breathing.js";
 import { InputError, near } from "./errors.js";
+import { float, int, required, typeName } from "./options.js";
 import { Progress } from "./progress.js";
 import { Replay } from "./replay.js";
 import { Stop } from "./stop.js";
 import { repr } from "./text.js";
 import { formatTime } from "./units.js";
 
-/** @import { Sim } from "./types" */
+/** @import { Breakpoint, Sim } from "./types" */
 /** @import { CommandOptions } from "./commands.js" */
 
 /** Commands of the session itself; the others are in commands.js. */
-export const PLAYING = ["play", "pause", "to_breakpoint", "to_end", "set_speed"];
+export const PLAYING = ["play", "pause", "to_breakpoint", "to_end", "next_line", "set_speed"];
 
 const LONG = new Set(UNITS.filter((unit) => unit !== "event" && unit !== "cycle")); // these steps are played, so that Pause acts at once
 const STEPPED = new Set(["event", "cycle"]); // so are these, where they are many
@@ -52,6 +53,8 @@ export class Session {
     /** @type {Promise<void>} */
     this._played = Promise.resolve();
     this._turn = 0; // of playing: an older one ends
+    /** The breakpoint at the next operation of a thread block that is being played to. @type {{ block: string, point: Breakpoint } | null} */
+    this._sought = null;
     this._slice = FIRST_SLICE;
     /** @type {[command: string, options: CommandOptions][]} */
     this._queue = [];
@@ -133,9 +136,8 @@ export class Session {
    */
   at(at_ps) {
     if (at_ps === null || at_ps === undefined) return this.sim;
-    if (typeof at_ps === "string" || typeof at_ps === "object") {
-      const name = typeof at_ps === "string" ? "str" : Array.isArray(at_ps) ? "list" : "dict";
-      throw new TypeError(`'>=' not supported between instances of '${name}' and 'int'`);
+    if (typeof at_ps !== "number" && typeof at_ps !== "boolean") {
+      throw new TypeError(`'>=' not supported between instances of '${typeName(at_ps)}' and 'int'`);
     }
     if (at_ps >= this.sim.now_ps()) return this.sim;
     this._replica ??= new Replay(this.sim);
@@ -164,14 +166,15 @@ export class Session {
   /** @param {string} command @param {CommandOptions} options */
   _apply(command, options) {
     if (command === "set_speed") {
-      this.speed = Math.min(FASTEST, Math.max(SLOWEST, Number(options.speed)));
+      this.speed = Math.min(FASTEST, Math.max(SLOWEST, float(required(options, "speed"))));
       this.publish();
     } else if (command === "play") this._play({ fast: false });
     else if (command === "to_breakpoint" || command === "to_end") this._play({ fast: true });
     else if (command === "pause") {
       this._halt();
       this.show(this._rest(options.at_ps ?? null));
-    } else if (this._isLong(command, options)) this._guarded(() => this._far(command, options));
+    } else if (command === "next_line") this._guarded(() => this._nextLine(String(options.block ?? "")));
+    else if (this._isLong(command, options)) this._guarded(() => this._far(command, options));
     else {
       const outcome = this._guarded(() => COMMANDS[command](this.sim, options));
       if (typeof outcome !== "string") this._halt(); // it has moved time
@@ -194,7 +197,7 @@ export class Session {
   _rest(seen_ps) {
     if (seen_ps === null) return "paused";
     const { sim } = this;
-    const rest_ps = Math.max(Math.trunc(seen_ps), sim.edits.at(-1)?.at_ps ?? 0);
+    const rest_ps = Math.max(int(seen_ps), sim.edits.at(-1)?.at_ps ?? 0);
     if (rest_ps >= sim.now_ps()) return "paused";
     if (sim.driver.work_back_to("now_ps", rest_ps) > MOST_WORK) {
       return `paused: the run is ${formatTime(sim.now_ps() - rest_ps)} ahead of the view (going back takes long)`;
@@ -206,7 +209,14 @@ export class Session {
   /** Play no longer, nor the twin. */
   _halt() {
     this.playing = false;
+    this._unseek();
     if (this.twin) this.twin.playing = false;
+  }
+
+  /** Remove the breakpoint at the next operation of a thread block. */
+  _unseek() {
+    if (this._sought) this.sim.clear(this._sought.point);
+    this._sought = null;
   }
 
   /** Whether a command is played in slices. @param {string} command @param {CommandOptions} options */
@@ -219,7 +229,7 @@ export class Session {
   /** Carry out what may take long in slices. @param {string} command @param {CommandOptions} options */
   _far(command, options) {
     if (command !== "goto") {
-      this._play({ fast: true, unit: command, count: this.sim.counts()[command] + countOf(options) });
+      this._play({ fast: true, unit: command, count: this.sim.target(countOf(options), command) });
       return;
     }
     const when_ps = whenOf(options);
@@ -228,6 +238,22 @@ export class Session {
       this._halt();
       this.show(this.sim.goto(when_ps).text);
     }
+  }
+
+  /** Play until a thread block reaches its next operation. @param {string} block */
+  _nextLine(block) {
+    this._halt();
+    const point = this.sim.break_when(this.sim.engine.next_operation(block));
+    this._play({ fast: true });
+    this._sought = { block, point };
+    if (!this.playing) this._unseek();
+  }
+
+  /** What the status says of a stop. @param {Stop} stop */
+  _textOf(stop) {
+    if (!this._sought) return stop.text;
+    const where = this.sim.engine.spot_text(this._sought.block);
+    return stop.breakpoint === null || stop.breakpoint === this._sought.point ? where : `${stop.text}; ${where}`;
   }
 
   /** Carry out a command; an error becomes the status. @template T @param {() => T} verb @returns {T | null} */
@@ -285,12 +311,17 @@ export class Session {
       last_ms = now_ms;
       const until_ps = this.fast ? last_ps : Math.trunc(Math.min(target_ps, FOREVER));
       const stop = this._advance(Math.max(until_ps, sim.now_ps()), unit, count);
-      if (stop === null) return;
+      if (stop === null) {
+        this._unseek();
+        return;
+      }
       seen_ps = sim.now_ps();
       const reached = stop.why === unit || (STEPPED.has(unit) && sim.counts()[unit] >= count);
       if (stop.why === "end" || stop.why === "breakpoint" || reached || (this.fast && stop.why === "time")) {
+        const text = this._textOf(stop);
         this.playing = false;
-        this.show(stop.text);
+        this._unseek();
+        this.show(text);
         return;
       }
       if (performance.now() - this._published_ms >= (this.fast ? FAST_PUBLISH_MS : PUBLISH_MS)) this.publish();
@@ -309,8 +340,8 @@ export class Session {
     const stop = this._guarded(() => this.sim.advance(until_ps, this._slice, unit, count));
     const [handled, took] = [this.sim.events() - before, performance.now() - started];
     if (handled >= this._slice || took > SLICE_MS) {
-      const wanted = (this._slice * SLICE_MS) / Math.max(took, 0.1);
-      this._slice = Math.round(Math.min(MOST_SLICE, Math.max(LEAST_SLICE, Math.min(2 * this._slice, wanted))));
+      const factor = Math.min(2, Math.max(0.5, SLICE_MS / Math.max(took, 0.1))); // one slow slice says little
+      this._slice = Math.round(Math.min(MOST_SLICE, Math.max(LEAST_SLICE, factor * this._slice)));
     }
     return stop;
   }

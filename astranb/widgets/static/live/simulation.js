@@ -82,9 +82,13 @@ export class Simulation {
   step(n = 1, unit = "event") {
     const field = this._counter(n, unit);
     if (n === 0) return this._stop("steps");
-    let target = this.engine.count(field) + n;
-    if (unit === "cycle" && this.driver.next_ps === this.engine.counts().now_ps) target -= 1;
-    return this._go({ [field]: target }, unit === "event" || unit === "cycle" ? "steps" : unit);
+    return this._go({ [field]: this.target(n, unit) }, unit === "event" || unit === "cycle" ? "steps" : unit);
+  }
+
+  /** The count of a unit after n more; a cycle that has begun is the first of them. @param {number} n @param {string} unit */
+  target(n, unit) {
+    const begun = unit === "cycle" && this.driver.next_ps === this.engine.counts().now_ps;
+    return this.engine.count(this.engine.live.units[unit]) + n - Number(begun);
   }
 
   /** Go on to the end, to a breakpoint, or through everything up to a time. @param {number | string | null} until */
@@ -303,18 +307,5 @@ export class Simulation {
 
   _sample() {
     for (const watch of this._watches) watch.sample(this.now_ps());
-  }
-
-  // What only cache lines show ----------------------------------------------
-
-  /** Run until a thread block reaches its next operation. @param {string} block */
-  next_line(block) {
-    const point = this.break_when(this.engine.next_operation(block));
-    try {
-      const stop = this.run();
-      return stop.breakpoint === point ? new Stop("steps", stop.now_ps, stop.events, { where: stop.where, because: stop.because }) : stop;
-    } finally {
-      this.clear(point);
-    }
   }
 }

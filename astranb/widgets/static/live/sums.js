@@ -5,31 +5,31 @@ const AT_ONCE = 128; // numbers that NumPy adds up in one go
 
 /**
  * The sum of numbers in the order in which NumPy adds: in eight parts, and halves of many numbers each by itself.
- * @param {number} count
- * @param {(k: number) => number} value
- * @param {number} from
+ * @param {ArrayLike<number>} numbers
+ * @param {number} from only those from here on
+ * @param {number} count how many of them
  * @returns {number}
  */
-export function sum(count, value, from = 0) {
+export function sum(numbers, from = 0, count = numbers.length - from) {
   if (count < 8) {
     let whole = 0;
-    for (let k = 0; k < count; k++) whole += value(from + k);
+    for (let k = from; k < from + count; k++) whole += numbers[k];
     return whole;
   }
   if (count > AT_ONCE) {
     const half = Math.floor(count / 2) - (Math.floor(count / 2) % 8);
-    return sum(half, value, from) + sum(count - half, value, from + half);
+    return sum(numbers, from, half) + sum(numbers, from + half, count - half);
   }
-  const parts = Float64Array.from({ length: 8 }, (_, k) => value(from + k));
-  let at = 8;
-  for (; at + 8 <= count; at += 8) for (let k = 0; k < 8; k++) parts[k] += value(from + at + k);
+  const parts = Float64Array.from({ length: 8 }, (_, k) => numbers[from + k]);
+  let at = from + 8;
+  for (; at + 8 <= from + count; at += 8) for (let k = 0; k < 8; k++) parts[k] += numbers[at + k];
   let whole = parts[0] + parts[1] + (parts[2] + parts[3]) + (parts[4] + parts[5] + (parts[6] + parts[7]));
-  for (; at < count; at++) whole += value(from + at);
+  for (; at < from + count; at++) whole += numbers[at];
   return whole;
 }
 
 /** The mean of numbers. @param {ArrayLike<number>} numbers */
-export const mean = (numbers) => sum(numbers.length, (k) => numbers[k]) / numbers.length;
+export const mean = (numbers) => sum(numbers) / numbers.length;
 
 /** A number rounded to an integer, halves to the even one. @param {number} value */
 export function toEven(value) {
@@ -47,3 +47,13 @@ export function rounded(value, places) {
 
 /** What a fraction is in a byte, 255 being all. @param {number} share */
 export const byteOf = (share) => toEven(255 * Math.min(Math.max(share, 0), 1));
+
+/** Rows of fractions as bytes, one behind the other. @param {Float64Array[]} rows */
+export function bytesOf(rows) {
+  const width = rows[0]?.length ?? 0;
+  const bytes = new Uint8Array(rows.length * width);
+  rows.forEach((row, k) => {
+    for (let at = 0; at < width; at++) bytes[k * width + at] = byteOf(row[at]);
+  });
+  return bytes;
+}

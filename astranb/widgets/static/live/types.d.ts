@@ -75,19 +75,19 @@ export interface Live {
   /** Every question that Python answers, and the answers that never change. */
   questions: string[];
   answers: StaticAnswer[];
-  /** Whether a plan runs that was dropped on the page, which no link holds. */
+  /** Whether it is the run of a plan that was dropped on the page, which no link holds. */
   dropped?: boolean;
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
 }
 
-/** An array of a saved file: a table now, a table at the start, or a column with its type and shape. */
+/** An array of a saved file with its type, as Python writes it: a table now, a table at the start, or a column with its shape. */
 export interface SavedArray {
   name: string;
   now?: string;
   start?: string;
   data?: number;
-  descr?: string;
+  descr: string;
   shape?: number[];
 }
 /** A state that travels in a link or a file. */
