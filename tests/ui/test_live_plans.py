@@ -70,6 +70,8 @@ def test_a_plan_runs_on_the_machine_of_the_page(alone: Page, tmp_path: Path) -> 
     sim.run()
     same(bench, sim)
     screenshot(alone, "live_plan")
+    control(alone, "Copy link").click()
+    expect(bench.locator(".anb-status")).to_contain_text("a link holds no plan; save this moment as a file")
     control(alone, "Own run").click()
     same(bench, anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring")))
 
