@@ -113,7 +113,7 @@ def test_links_that_are_down(name: str):
         run.go(type="to_end")
 
 
-@pytest.mark.parametrize("name", mostly_slow(MORE_RUNS, "ethernet", "workload", "crowded"))
+@pytest.mark.parametrize("name", mostly_slow(MORE_RUNS, "switched", "workload"))
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_changes_at_random_moments(name: str, seed: int):
     sim, rng = MORE_RUNS[name](), random.Random(seed)

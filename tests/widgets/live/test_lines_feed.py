@@ -35,7 +35,7 @@ def _both(python: PythonKernel, page: NodeKernel, message: dict[str, Any]) -> di
     return theirs
 
 
-@pytest.mark.parametrize("servers", [1, 8, 16])
+@pytest.mark.parametrize("servers", [1, pytest.param(8, marks=pytest.mark.slow), 16])
 def test_every_picture_of_a_machine(servers: int) -> None:
     infra = f"single-tier:server=dgx-h100,servers={servers}" if servers > 1 else "dgx-h100"
     sim = anb.Simulation(infra, anb.collectives.all_reduce("1 KiB", "ring"), network=Network(buffers=8))

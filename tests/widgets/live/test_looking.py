@@ -81,7 +81,7 @@ def _events_of(name: str) -> int:
     return sim.events
 
 
-@pytest.mark.parametrize("name", mostly_slow(MACHINES, "all pairs, LL", "Ethernet", "operations"))
+@pytest.mark.parametrize("name", mostly_slow(MACHINES, "all pairs, LL", "buffers", "operations"))
 def test_every_object_at_several_moments(name):
     sim, events = MACHINES[name](), _events_of(name)
     paths = _paths(sim)
@@ -130,7 +130,7 @@ def test_links_that_are_down():
         assert any("down" in label for label, _ in sim.inspect(link)["state"])
 
 
-@pytest.mark.parametrize("name", mostly_slow(MACHINES, "in switches", "roles", "fault"))
+@pytest.mark.parametrize("name", mostly_slow(MACHINES, "in switches", "roles", "Ethernet"))
 def test_every_event_in_words(name):
     sim = MACHINES[name]()
     python = PythonKernel(sim)

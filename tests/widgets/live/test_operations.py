@@ -65,7 +65,7 @@ def _moves(sim: anb.Simulation, seed: int) -> Iterator[dict[str, Any]]:
     yield {"type": "back", "n": 3, "unit": "phase"}
 
 
-@pytest.mark.parametrize("name", mostly_slow(SOME, "growing", "a replay", "too late", "layers, random 1"))
+@pytest.mark.parametrize("name", mostly_slow(SOME, "mixed", "a replay", "too late", "layers, random 1"))
 def test_states_are_the_same_wherever_a_run_stops(name: str) -> None:
     with kernels(name) as (python, page):
         for message in _moves(python.sim, 1):
