@@ -41,8 +41,9 @@ class PythonKernel:
         self.sim = sim
         feed = feed_of(session_of(sim))
         self._sent: Sent = []
+        self.questions = answers_of(feed)
         self.connection = BrowserConnection(
-            feed, answers_of(feed), feed.session.ask, lambda meta, buffers: self._sent.append((meta, buffers))
+            feed, self.questions, feed.session.ask, lambda meta, buffers: self._sent.append((meta, buffers))
         )
         feed.session.attach(self.connection.changed)
 
