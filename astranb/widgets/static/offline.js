@@ -38,7 +38,7 @@ function createFlown({ words, links }, buffers) {
  * @param {DataView[]} columns
  * @returns {Model}
  */
-export function createRecording(recording, columns) {
+function createRecording(recording, columns) {
   const { model, send } = createModel(
     { _engine: recording.engine, _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels }, receive,
   );

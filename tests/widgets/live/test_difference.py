@@ -11,11 +11,13 @@ import pytest
 
 import astranb as anb
 from astranb.widgets.feed import feed_of
+from astranb.widgets.linked_clock import LinkedClock
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
 from astranb.widgets.recording import Columns
 from astranb.widgets.session import session_of
 from astranb.widgets.views.compare import report
+from astranb.widgets.workbench import Workbench
 from tests.widgets.live.kernels import HERE, STATIC
 
 LINK = "gpu[0]->dgx_h100.0.nvsw.0"
@@ -38,7 +40,8 @@ def test_a_fork_differs_as_in_python(make: Any, tmp_path: Path):
         ("a", "difference", None), ("a", "difference", 10_000), ("a", "difference", 10**12),
         ("b", "set", "gpu[2].l2", "900 ns"), ("b", "run"), ("a", "difference", None), ("a", "run"),
         ("a", "difference", None), ("a", "difference", 2_000_000), ("b", "take_down", first, False),
-        ("a", "difference", None),
+        ("a", "difference", None), ("a", "beside"), ("a", "set", "gpu[2].l2", "700 ns"), ("a", "set", "gpu[1].l2", "800 ns"),
+        ("b", "set", "gpu[2].l2", "700 ns"), ("a", "record", False), ("a", "beside"),
     ]  # fmt: skip
     sim = make()
     columns = Columns()
@@ -53,10 +56,15 @@ def test_a_fork_differs_as_in_python(make: Any, tmp_path: Path):
         elif verb == "difference":
             both = anb.compare(runs["a"], runs["b"])
             mine.append(report(both if options[0] is None else both.at(options[0])))
+        elif verb == "beside":
+            benches = [Workbench(run) for run in runs.values()]
+            clock = LinkedClock(*benches)
+            mine.append([bench._beside for bench in benches])
+            clock.close()
         elif verb == "take_down":
             runs[run].take_down(options[0])
         else:
             getattr(runs[run], verb)(*options)
-    assert len(mine) == 8
+    assert len(mine) == 10
     for number, (one, other) in enumerate(zip(theirs, json.loads(json.dumps(mine)), strict=True)):
         assert one == other, number

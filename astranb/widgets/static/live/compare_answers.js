@@ -1,7 +1,7 @@
 // @ts-check
 // What differs between a run and the one beside it: counterpart of widgets/views/compare.py.
 
-import { difference } from "./compare.js";
+import { difference } from "./lines_difference.js";
 import { truthy } from "./options.js";
 
 /** @import { Answers, Feed } from "./types" */

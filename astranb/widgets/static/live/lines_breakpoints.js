@@ -2,7 +2,7 @@
 // Breakpoints on events of objects, and the fields that conditions and watches may name: counterpart of
 // engine/cacheline/breakpoints.py, and of what engine/cacheline/engine.py says of them.
 
-import { breakpoint, condition, foundAt, install, isPoint, unknownKind } from "./breakpoints.js";
+import { breakpoint, condition, foundAt, install, isPoint, unknownKind } from "./engine_breakpoints.js";
 import { parted } from "./edits.js";
 import { InputError, near } from "./errors.js";
 import { fabricOf } from "./fabric.js";

@@ -1,7 +1,7 @@
 // @ts-check
 // What the engines of messages and of layers share in a page: counterpart of engine/operations/engine.py and run.py.
 
-import { condition, foundAt, install, isPoint } from "./breakpoints.js";
+import { condition, foundAt, install, isPoint } from "./engine_breakpoints.js";
 import { digest } from "./digest.js";
 import { InputError } from "./errors.js";
 import { needsPython } from "./needs.js";

@@ -53,7 +53,7 @@ export function latePs(engine) {
 }
 
 /** When each rank was done; now, before that. @param {OperationEngine} engine */
-export function untilOf(engine) {
+function untilOf(engine) {
   const now = engine.now_ps();
   return engine.ends_ps().map((done) => (done >= 0 ? done : now));
 }

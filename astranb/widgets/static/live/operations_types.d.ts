@@ -1,6 +1,6 @@
 // What the modules of runs of operations share in a page: counterpart of engine/operations/.
 
-import type { ConditionField } from "./breakpoints.js";
+import type { ConditionField } from "./engine_breakpoints.js";
 import type { Parameter } from "./edits.js";
 import type { Breakpoint, Edit, Engine, Sent, Table, Tables, Why } from "./types";
 
