@@ -40,8 +40,9 @@ def test_a_fork_differs_as_in_python(make: Any, tmp_path: Path):
         ("a", "difference", None), ("a", "difference", 10_000), ("a", "difference", 10**12),
         ("b", "set", "gpu[2].l2", "900 ns"), ("b", "run"), ("a", "difference", None), ("a", "run"),
         ("a", "difference", None), ("a", "difference", 2_000_000), ("b", "take_down", first, False),
-        ("a", "difference", None), ("a", "beside"), ("a", "set", "gpu[2].l2", "700 ns"), ("a", "set", "gpu[1].l2", "800 ns"),
-        ("b", "set", "gpu[2].l2", "700 ns"), ("a", "record", False), ("a", "beside"),
+        ("a", "difference", None), ("a", "beside"), ("a", "set", "gpu[2].l2", "700 ns"),
+        ("a", "set", "gpu[1].l2", "800 ns"), ("b", "set", "gpu[2].l2", "700 ns"), ("a", "record", False),
+        ("a", "beside"),
     ]  # fmt: skip
     sim = make()
     columns = Columns()

@@ -14,8 +14,10 @@ from tests.widgets.live.workloads import layers, messages
 NAMES = ["__proto__", "constructor", "toString", "<img src=x onerror=alert(1)>"]
 PATHS = [
     *NAMES,
-    *(pattern.format(name) for name in NAMES[:2] for pattern in ("{}[0]", "gpu[0].{}", "gpu[0].{}.0", "rank[0].{}")),
-    "rank[0].op[0].__proto__", "link[0].constructor", "gpu[99999999999999999999]", "rank[99999999999999999999]",
+    *(f"{name}[0]" for name in NAMES[:2]),
+    *(f"{rank}[0].{name}" for rank in ("gpu", "rank") for name in (*NAMES[:2], "constructor.0")),
+    "rank[0].op[0].__proto__", "link[0].constructor", "gpu[99999999999999999999]",
+    "rank[99999999999999999999]",
 ]  # fmt: skip
 VALUES: list[Any] = [*NAMES[:2], -1, 2**40, 1.5, True, [], ["__proto__"], {}, {"constructor": 1}]
 OPTIONS = ["path", "kind", "rank", "by", "name", "at_ps"]
@@ -58,8 +60,9 @@ def test_questions(kernels: tuple[PythonKernel, NodeKernel]):
 def test_messages_and_commands(kernels: tuple[PythonKernel, NodeKernel]):
     python, page = kernels
     for value in [*VALUES, *PATHS]:
-        for message in [{"type": value}, {"type": "inspect", "path": value}, {"type": "ask", "id": 1, "question": value}]:
-            same(python, page, message)
+        same(python, page, {"type": value})
+        same(python, page, {"type": "inspect", "path": value})
+        same(python, page, {"type": "ask", "id": 1, "question": value})
     for command in COMMANDS:
         for name in VALUES_OF:
             for value in [*VALUES, *NAMES]:

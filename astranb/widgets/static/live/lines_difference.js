@@ -2,11 +2,11 @@
 // What differs between two runs by cache lines, as tables of texts: counterpart of sim/compare.py, of what
 // engine/cacheline/engine.py compares, and of widgets/views/compare.py.
 
+import { toEven } from "../numpy.js";
 import { differingEdits } from "./edits.js";
 import { breakdown, linksUsed, partsOf } from "./lines_result.js";
 import { runTime } from "./lines_times.js";
 import { Replay } from "./replay.js";
-import { toEven } from "./sums.js";
 import { general } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 

@@ -28,7 +28,7 @@ export function longs({ bytes, size, fields }, field) {
  * @param {string} field
  * @returns {(row: number) => number}
  */
-export function numbersOf({ bytes, size, fields }, field) {
+export function quickLongs({ bytes, size, fields }, field) {
   const { buffer, byteOffset, byteLength } = bytes();
   const words = new Uint32Array(buffer, byteOffset, byteLength >>> 2);
   const [each, place] = [size >>> 2, (fields.find(([name]) => name === field)?.[2] ?? 0) >>> 2];
@@ -36,7 +36,7 @@ export function numbersOf({ bytes, size, fields }, field) {
 }
 
 /** The bytes of integers, as hashes and files have them. @param {Iterable<number>} values */
-export const bytesOf = (values) => new Uint8Array(BigInt64Array.from(values, BigInt).buffer);
+export const longBytes = (values) => new Uint8Array(BigInt64Array.from(values, BigInt).buffer);
 
 /** @param {bigint} a @param {bigint} b */
 export const ascending = (a, b) => (a < b ? -1 : Number(a > b));

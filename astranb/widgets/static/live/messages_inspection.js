@@ -1,6 +1,7 @@
 // @ts-check
 // What is shown of the objects of a workload's run: counterpart of engine/messages/inspection.py and readers.py.
 
+import { toEven } from "../numpy.js";
 import { DOWN } from "./dimension_links.js";
 import { valueOf } from "./messages_edits.js";
 import { dimensionOf, endsOf, waitingFor } from "./messages_links.js";
@@ -11,7 +12,6 @@ import { written } from "./operations_changes.js";
 import { ALGORITHMS, COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND } from "./operations_about.js";
 import { MOST, listed, neighbours, operationLines, rankLines, when } from "./operations_inspection.js";
 import { sumOf } from "./rows.js";
-import { toEven } from "./sums.js";
 import { commas, percent } from "./text.js";
 import { formatBandwidth, formatBytes, formatTime } from "./units.js";
 

@@ -35,7 +35,7 @@ export interface Parts {
 }
 /** What ranks hold in memory when; counterpart of workload/astrasim2/footprint.py. */
 export interface Footprint {
-  axes: { parts: string[] }[];
+  axes: import("../types").MemoryAxis[];
   used: number[];
   width: number;
   fullest: number;

@@ -1,7 +1,7 @@
 // @ts-check
 // What the file of a plan's run is made of: counterpart of widgets/live/saved_file.py.
 
-import { bytesOf } from "./longs.js";
+import { longBytes } from "./longs.js";
 import { put } from "./plan_build.js";
 import { descrOf } from "./saved_file.js";
 import { allocate, createTables } from "./tables.js";
@@ -54,8 +54,8 @@ export function savedFile({ saved, tables: layouts }, run, add) {
         const layout = /** @type {Layout} */ (own.find((one) => one.name === name));
         return array(`program/${name}`, descrOf(layout), tables[name].bytes().slice(), layout.rows);
       }),
-      array("program/block_channel", "[('', '<i8')]", bytesOf(lowered.channels), lowered.channels.length),
-      array("program/lines", "[('', '<i8')]", bytesOf(lowered.lines), lowered.lines.length),
+      array("program/block_channel", "[('', '<i8')]", longBytes(lowered.channels), lowered.channels.length),
+      array("program/lines", "[('', '<i8')]", longBytes(lowered.lines), lowered.lines.length),
       array("source/part", "[('', '<i4')]", new Uint8Array(new Int32Array(ops).fill(-1).buffer), ops),
       array("source/line", "[('', '<i4')]", new Uint8Array(new Int32Array(ops).buffer), ops),
     ],
