@@ -6,6 +6,7 @@ and those of the workbench, which are the same as a notebook's. ``static/live_pa
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from astranb import __version__
@@ -65,7 +66,7 @@ def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
         title=feed.title,
         still=to_svg(picture_of(feed)),
         caption=f"This page simulates with astranb {__version__}, as JupyterLab does: nothing is installed, "
-        f"and no network is used. It takes about {needed / 1e6:,.0f} MB of memory, and up to "
+        f"and no network is used. It takes about {math.ceil(needed / 1e6):,} MB of memory, and up to "
         f"{_GOING_BACK_BYTES / 1e6:,.0f} MB more for going back.",
         player=LIVE_PLAYER,
         simulates=True,

@@ -26,7 +26,8 @@ function summary({ name, collective, ranks, inPlace, protocol }, gpus) {
  * @param {(kernel: PageKernel, columns: DataView[], said: string) => Promise<unknown>} open shows another run
  */
 export function createPlanControl(page, columns, open) {
-  const { about } = page.live;
+  const { about, engine } = page.live;
+  const able = engine === "cacheline";
   /** @type {Plan | null} */
   let plan = null;
   const told = make("span", { class: "anb-plan-told" });
@@ -72,6 +73,7 @@ export function createPlanControl(page, columns, open) {
       plan = null;
       refill(notes);
       told.textContent = file.name;
+      if (!able) throw new Error(`${file.name}: plans run by cache lines, and this page simulates whole messages`);
       if (file.size > MOST_BYTES) throw new Error(`${file.name}: larger than ${MOST_BYTES / 2 ** 20} MiB; is it the right file?`);
       plan = readPlan(new Uint8Array(await file.arrayBuffer()), file.name);
       told.textContent = summary(plan, about.gpus.length);
@@ -94,5 +96,5 @@ export function createPlanControl(page, columns, open) {
   function close() {
     form.hidden = true;
   }
-  return { buttons: [button, own, chooser], form, take };
+  return { buttons: able ? [button, own, chooser] : [], form, take };
 }
