@@ -41,7 +41,7 @@ export const stopping = (engine) => ({
     return owners;
   },
   /** Whether a breakpoint that somebody else has made is one. @param {unknown} point */
-  is_point: (point) => isPoint(point, ownersOf(engine.tables)),
+  is_point: (point) => isPoint(point, engine.tables.breaks, ownersOf(engine.tables)),
   /** The row of the breakpoint that stopped the loop. */
   hit: () => engine.tables.control.at.hit(0),
   /** @param {string | null} kind @param {string | null} path */

@@ -82,7 +82,7 @@ export function shared(self, special) {
       watch.put.noting(0, Number(watch.at.recording(0) === 1 || found.length > 0));
       return found;
     },
-    is_point: (point) => isPoint(point, owners()),
+    is_point: (point) => isPoint(point, points, owners()),
     hit: () => watch.at.hit(0),
     reason: (point) => [point.object, foundAt(point, owners()) || (point.at_ps === null ? self().narrate() : "")],
     on_event: special.on_event,
