@@ -18,7 +18,8 @@ from astranb.widgets.recording import Columns
 from astranb.widgets.session import session_of
 from astranb.widgets.views.compare import report
 from astranb.widgets.workbench import Workbench
-from tests.widgets.live.kernels import HERE, STATIC
+from tests.widgets.live.kernels import HERE, NODE, STATIC
+from tests.widgets.live.workloads import layers, messages
 
 LINK = "gpu[0]->dgx_h100.0.nvsw.0"
 
@@ -29,6 +30,22 @@ def dgx() -> anb.Simulation:
 
 def many_links() -> anb.Simulation:
     return anb.Simulation("clos:servers=4", anb.collectives.all_to_all("256 KiB"))
+
+
+def in_a_page(sim: anb.Simulation, steps: list[Any], folder: Path) -> Any:
+    """What Node finds in the page of a simulation."""
+    columns = Columns()
+    file = folder / "page.txt"
+    file.write_text(packed({"live": live(feed_of(session_of(sim)), columns), **columns.placed()}))
+    command = [NODE, str(HERE / "difference.mjs"), str(STATIC), str(file), json.dumps(steps)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+
+@pytest.mark.parametrize("make", [dgx, lambda: messages(3), lambda: layers(3)])
+def test_the_run_beside_can_be_closed(make: Any, tmp_path: Path):
+    ((first, *closed),) = in_a_page(make(), [("a", "closed")], tmp_path)
+    assert first == (make is dgx or "“difference” needs JupyterLab: open this state there")
+    assert closed == [False, False, True]
 
 
 @pytest.mark.parametrize("make", [dgx, many_links])
@@ -45,11 +62,7 @@ def test_a_fork_differs_as_in_python(make: Any, tmp_path: Path):
         ("a", "beside"),
     ]  # fmt: skip
     sim = make()
-    columns = Columns()
-    file = tmp_path / "page.txt"
-    file.write_text(packed({"live": live(feed_of(session_of(sim)), columns), **columns.placed()}))
-    command = ["node", str(HERE / "difference.mjs"), str(STATIC), str(file), json.dumps(steps)]
-    theirs = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    theirs = in_a_page(sim, steps, tmp_path)
     mine, runs = [], {"a": sim}
     for run, verb, *options in steps:
         if verb == "fork":

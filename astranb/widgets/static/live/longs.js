@@ -35,7 +35,7 @@ export function quickLongs({ bytes, size, fields }, field) {
   return (row) => words[row * each + place] + words[row * each + place + 1] * HIGH;
 }
 
-/** The bytes of integers, as hashes and files have them. @param {Iterable<number>} values */
+/** The bytes of integers, as hashes and files have them. @param {Iterable<number | bigint>} values */
 export const longBytes = (values) => new Uint8Array(BigInt64Array.from(values, BigInt).buffer);
 
 /** @param {bigint} a @param {bigint} b */
