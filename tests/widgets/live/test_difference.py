@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 import astranb as anb
-from astranb.widgets.feed import feed_of
+from astranb.widgets.feed import Columns, feed_of
 from astranb.widgets.linked_clock import LinkedClock
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
-from astranb.widgets.recording import Columns
 from astranb.widgets.session import session_of
 from astranb.widgets.views.compare import report
 from astranb.widgets.workbench import Workbench
@@ -63,7 +62,8 @@ def test_a_fork_differs_as_in_python(make: Any, tmp_path: Path):
     ]  # fmt: skip
     sim = make()
     theirs = in_a_page(sim, steps, tmp_path)
-    mine, runs = [], {"a": sim}
+    mine: list[Any] = []
+    runs = {"a": sim}
     for run, verb, *options in steps:
         if verb == "fork":
             runs["b"] = sim.fork()
