@@ -58,6 +58,7 @@ export function createChange(store) {
     if (!(await request("apply", { verb, options }))) return;
     for (const row of object.querySelectorAll("[data-dirty]")) row.setAttribute("data-dirty", "false");
     shape = ""; // what was typed is replaced by what is so
+    asker.again(); // an answer may have come while the entry still held what was typed
   }
   /** @param {Record<string, string>} changes */
   async function fork(changes) {
