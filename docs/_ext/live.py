@@ -1,5 +1,6 @@
 """Live workbenches of the site: behind the cell of a notebook with the tag ``live`` stands what it shows.
 
+``<!-- live: NOTEBOOK -->`` on a page shows that of a notebook, too.
 The build runs the notebook's cells up to that one (``scripts/live_page.py``) and writes a page that
 simulates by itself. A page is kept in ``build/live`` until its notebook or the package has changed.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _FOLDERS = ("tutorials", "notebooks")
 _KEPT = Path("build", "live")
 _AT_ONCE = 2
+_MARK = re.compile(r"^<!-- live: (\w+) -->$", re.MULTILINE)
 _SOURCES = ("*.py", "*.js", "*.css")
 
 _log = logging.getLogger(__name__)
@@ -41,14 +44,19 @@ def live_notebooks(root: Path) -> dict[str, Path]:
     }
 
 
+def framed(address: str, title: str) -> str:
+    """Give the Markdown that shows a live page within another one."""
+    frame = f'<iframe class="live" src="{escape(address)}" title="{escape(title)}" loading="lazy"></iframe>'
+    link = f'<p class="live-link"><a href="{escape(address)}">Open it in a window of its own</a></p>'
+    return f"```{{raw}} html\n{frame}\n{link}\n```"
+
+
 def with_live(notebook: dict[str, Any], address: str, title: str) -> dict[str, Any]:
     """Give a notebook with a frame behind its live cell, in the place of a picture."""
     at = central(notebook)
     if at < 0:
         return notebook
-    frame = f'<iframe class="live" src="{escape(address)}" title="{escape(title)}" loading="lazy"></iframe>'
-    link = f'<p class="live-link"><a href="{escape(address)}">Open it in a window of its own</a></p>'
-    text = f"```{{raw}} html\n{frame}\n{link}\n```"
+    text = framed(address, title)
     cells = list(notebook["cells"])
     behind = at + 1
     if behind < len(cells) and cells[behind].get("id") == f"{cells[at].get('id')}-p":
@@ -94,12 +102,14 @@ def _build(app: Sphinx) -> None:
 
 
 def _read(app: Sphinx, name: str, source: list[str]) -> None:
-    page = Path(app.env.doc2path(name))
-    if page.suffix != ".ipynb":
-        return
-    up = "../" * name.count("/")
-    title = f"The workbench of {page.stem}"
-    source[0] = json.dumps(with_live(json.loads(source[0]), f"{up}live/{page.stem}.html", title))
+    page, up = Path(app.env.doc2path(name)), "../" * name.count("/")
+    if page.suffix == ".md":
+        source[0] = _MARK.sub(
+            lambda of: framed(f"{up}live/{of[1]}.html", f"The workbench of {of[1]}"), source[0]
+        )
+    elif page.suffix == ".ipynb":
+        title = f"The workbench of {page.stem}"
+        source[0] = json.dumps(with_live(json.loads(source[0]), f"{up}live/{page.stem}.html", title))
 
 
 def _finish(app: Sphinx, error: Exception | None) -> None:

@@ -12,7 +12,7 @@ import astranb as anb
 from astranb.collectives import Collective, read_algorithm, write_algorithm
 from tests.collectives.formats.test_mscclpp import all_pairs
 from tests.export.support import MARKUP
-from tests.ui.harness import PICTURES, screenshot
+from tests.ui.harness import screenshot
 from tests.ui.test_export import open_page
 from tests.ui.test_live_page import control
 from tests.ui.test_workbench import button, shown
@@ -67,7 +67,9 @@ def test_a_plan_runs_on_the_machine_of_the_page(alone: Page, tmp_path: Path) -> 
     button(bench, "End").click()
     sim.run()
     same(bench, sim)
-    screenshot(alone, PICTURES / "live_plan.png")
+    screenshot(alone, "live_plan")
+    control(alone, "Copy link").click()
+    expect(bench.locator(".anb-status")).to_contain_text("a link holds no plan; save this moment as a file")
     control(alone, "Own run").click()
     same(bench, anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring")))
 

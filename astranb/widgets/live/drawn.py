@@ -21,18 +21,17 @@ _MOST_PICTURES = 32
 def drawn(engine: CacheLineEngine) -> dict[str, Any]:
     """Describe the scene, and every picture in which one instance is shown alone or is opened."""
     used = used_links(engine)
-    units, kinds = lay_out(engine.fabric, used).units, link_types(engine.fabric)
+    kinds = link_types(engine.fabric)
     return {
         "scene": names_of(engine),
-        "pictures": pictures(engine, used),
-        "instances": {"names": units.names, "of": units.of.tolist(), "gpus": units.gpus},
+        **pictures(engine, used),
         "link_types": {"names": kinds[0], "of": kinds[1].tolist()},
         "late_ps": engine.late_ps.tolist() if engine.late_ps.any() else [],
     }
 
 
 def pictures(engine: CacheLineEngine, used: np.ndarray) -> dict[str, Any]:
-    """Describe the pictures of a run that uses some links."""
+    """Describe the pictures of a run that uses some links, and the instances in them."""
     links = len(engine.machine.links)
 
     def picture(**look: Any) -> dict[str, Any]:
@@ -40,11 +39,14 @@ def pictures(engine: CacheLineEngine, used: np.ndarray) -> dict[str, Any]:
         return {**picture_of(engine, layout), "bundle_of": bundle_of(layout, links).tolist()}
 
     layout = lay_out(engine.fabric, used)
-    names, collapsed = layout.units.names, layout.detail.collapsed
-    few = len(names) <= _MOST_PICTURES
+    units, collapsed = layout.units, layout.detail.collapsed
+    few = len(units.names) <= _MOST_PICTURES
     return {
-        "start": picture(),
-        "alone": {name: picture(focus=name) for name in names} if few else {},
-        "opened": {name: picture(opened=[name]) for name in names} if few and collapsed else {},
-        "collapsed": collapsed,
+        "pictures": {
+            "start": picture(),
+            "alone": {name: picture(focus=name) for name in units.names} if few else {},
+            "opened": {name: picture(opened=[name]) for name in units.names} if few and collapsed else {},
+            "collapsed": collapsed,
+        },
+        "instances": {"names": units.names, "of": units.of.tolist(), "gpus": units.gpus},
     }

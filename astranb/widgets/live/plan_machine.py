@@ -68,7 +68,7 @@ def _wide(engine: CacheLineEngine) -> dict[str, Any] | None:
     used = np.unique(routes.links)
     if np.isin(used, used_links(engine)).all():
         return None
-    return {"used": used.tolist(), "pictures": pictures(engine, used)}
+    return pictures(engine, used)
 
 
 def _described(presets: Sequence[Preset]) -> dict[str, Any]:

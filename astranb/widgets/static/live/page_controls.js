@@ -2,6 +2,7 @@
 // What a page that simulates has above its workbench: a link to the present state, and files to save and to open.
 
 import { make, makeButton } from "../theme.js";
+import { InputError } from "./errors.js";
 import { fileOf, stateOfFile } from "./saved_file.js";
 import { enterState, stateOf } from "./shared_state.js";
 import { linkOf, stateOfLink } from "./state_link.js";
@@ -37,6 +38,7 @@ export function createPageControls(workbench, columns, plans, signal) {
   const copyLink = () =>
     guarded(async () => {
       session.ask("pause");
+      if (sim.engine.live.dropped) throw new InputError("a link holds no plan", { hint: "save this moment as a file, or send the page and the plan" });
       const fragment = await linkOf(stateOf(kernel, model), inputs);
       window.history.replaceState(null, "", fragment);
       try {

@@ -37,7 +37,7 @@ export function describe(live, run) {
     about: {
       ...about,
       scene: { ...about.scene, phases: [plan.name] },
-      pictures: pictures(about, run),
+      ...pictures(about, run),
       parameters: parameters(about, run),
       program: { name: title, parts: [] },
       work: { size, bus_factor: COLLECTIVES[collective].busFactor(ranks) },
@@ -48,10 +48,10 @@ export function describe(live, run) {
 }
 
 /** The pictures of the page, or those with the links between all ranks. @param {Live["about"]} about @param {PlanRun} run */
-function pictures({ pictures: shown, machine }, { tables }) {
+function pictures({ pictures: shown, instances, machine }, { tables }) {
   const { bundle_of: bundleOf } = shown.start;
   const missing = tables.route_links.column("value").some((link) => bundleOf[link] === NONE);
-  return missing && machine.wide ? machine.wide.pictures : shown;
+  return missing && machine.wide ? machine.wide : { pictures: shown, instances };
 }
 
 /** What can be changed of the whole run. @param {Live["about"]} about @param {PlanRun} run */

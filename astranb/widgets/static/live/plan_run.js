@@ -147,5 +147,5 @@ function planned({ live }, columns, plan, size) {
   const samePresets = presets.every((preset, rank) => preset.max_outstanding === slots(rank) && preset.issue_lines === together(rank));
   const run = { plan, collective, size, title, program, lowered, tables, through, samePresets, lineBytes: presets[0].line_bytes };
   const saved = savedFile(live, run, ({ buffer }) => found.push(new DataView(buffer)) - 1);
-  return { live: { ...live, ...describe(live, run), saved, wasm: 0, tables: sent, inputs: "" }, columns: found };
+  return { live: { ...live, ...describe(live, run), saved, dropped: true, wasm: 0, tables: sent }, columns: found };
 }

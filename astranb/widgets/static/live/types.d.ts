@@ -75,6 +75,8 @@ export interface Live {
   /** Every question that Python answers, and the answers that never change. */
   questions: string[];
   answers: StaticAnswer[];
+  /** Whether it is the run of a plan that was dropped on the page, which no link holds. */
+  dropped?: boolean;
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
 }
