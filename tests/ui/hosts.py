@@ -7,6 +7,7 @@ these tests also prove that the state travels.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class LivePage(Host):
 
     def evaluate(self, expression: str) -> Any:
         self._load()
-        return eval(expression, self.scope)
+        return json.loads(json.dumps(eval(expression, self.scope)))  # as it comes from a kernel
 
     def change(self, expression: str) -> None:
         self._load()

@@ -273,14 +273,14 @@ def test_the_workbench_of_a_lesson_is_live_on_the_site(alone: Page, lesson: str,
     alone.goto((tmp_path / "lesson.html").as_uri())
     bench = alone.frame_locator("iframe").locator(".anb-workbench")
     expect(bench).to_have_attribute("data-events", re.compile(r"\d+"))
+    button(bench, "End").click()
+    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
     button(bench, "Reset").click()
     shown(bench, 0)
     button(bench, "Event").click()
     shown(bench, 1)
-    button(bench, "End").click()
-    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
     button(bench, "Back").click()
-    expect(button(bench, "Event")).to_be_enabled()
+    shown(bench, 0)
 
 
 def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:

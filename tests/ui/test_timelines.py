@@ -17,6 +17,8 @@ MAKE = (
 )
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 GUTTER = 62
+RECORDED = "[whole := sim.fork(), whole.reset(), whole.step(sim.events)] and None"
+"""The same run as ``whole``, recorded from its start: a saved file holds no recording."""
 
 
 def start(host: Host) -> Locator:
@@ -156,7 +158,8 @@ def test_a_marked_interval_is_added_up(host: Host) -> None:
         expect(interval).to_have_attribute(f"data-{field}", re.compile(r"^\d+$"))
     start_ps, end_ps = (int(interval.get_attribute(f"data-{field}") or 0) for field in ("from", "to"))
     assert 0 < start_ps < end_ps <= evaluate(host, "sim.now_ps")
-    evaluate(host, f"globals().update(part=sim.aggregate({start_ps}, {end_ps}))")
+    evaluate(host, RECORDED)
+    evaluate(host, f"globals().update(part=whole.aggregate({start_ps}, {end_ps}))")
     lines = evaluate(host, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
     expect(interval).to_contain_text(f"{lines:,}")
     expect(interval).to_contain_text(evaluate(host, "part.links[0]['link']"))
@@ -168,7 +171,7 @@ def test_a_marked_interval_is_added_up(host: Host) -> None:
     expect(interval.get_by_role("button", name="GPU3", exact=True)).to_have_count(
         0
     )  # one GPU needs no table of GPUs
-    evaluate(host, f"globals().update(part=sim.aggregate({start_ps}, {end_ps}, ranks=[3]))")
+    evaluate(host, f"globals().update(part=whole.aggregate({start_ps}, {end_ps}, ranks=[3]))")
     lines = evaluate(host, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
     expect(interval).to_contain_text(f"{lines:,}")
     drag(page, bench.locator(".anb-memory canvas"), 0.6, 0.7, 40)  # another one, from another timeline
@@ -186,7 +189,8 @@ def test_a_buffer_shows_what_has_arrived(host: Host) -> None:
     view = bench.locator(".anb-buffer")
     view.get_by_label("Rank of the buffer").select_option("2")
     view.get_by_label("Buffer", exact=True).select_option("scratch")
-    now = evaluate(host, "int(sim.memory(2, 'scratch').arrived.sum())")
+    evaluate(host, RECORDED)
+    now = evaluate(host, "int(whole.memory(2, 'scratch').arrived.sum())")
     assert now > 0
     expect(view).to_have_attribute("data-arrived", str(now))
     canvas = view.locator("canvas")
@@ -196,7 +200,7 @@ def test_a_buffer_shows_what_has_arrived(host: Host) -> None:
     screenshot(host, "timelines-buffer")
     # At a cursor in the past there was less of it.
     host.change("workbench.scrub('8 us')")
-    evaluate(host, "[then := sim.fork(record=False), then.goto('8 us')] and 0")
+    evaluate(host, "[then := whole.fork(), then.goto('8 us')] and 0")
     before = evaluate(host, "int(then.memory(2, 'scratch').arrived.sum())")
     assert before < now
     expect(view).to_have_attribute("data-arrived", str(before))

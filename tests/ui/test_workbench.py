@@ -235,14 +235,14 @@ def test_scrubbing_moves_only_the_view(host: Host) -> None:
     becomes(host, f"abs(workbench.cursor_ps - {then}) <= 1")
     assert evaluate(host, "sim.events") == events
     # The inspector shows what a second simulation says at that time.
-    host.change("[other := sim.fork(record=False), other.goto(workbench.cursor_ps)] and 0")
+    evaluate(host, "[other := sim.fork(record=False), other.goto(workbench.cursor_ps)] and 0")
     issued = evaluate(host, "dict(map(tuple, other.inspect('gpu[2]')['state']))['instructions issued']")
     assert issued != evaluate(host, "dict(map(tuple, sim.inspect('gpu[2]')['state']))['instructions issued']")
     expect(bench.locator(".anb-inspector")).to_contain_text(issued)
     button(bench, "Event").click()  # a step brings the cursor back to the simulation first
     shown(bench, events + 1)
     expect(bench.get_by_label("Follow")).to_be_checked()
-    assert evaluate(host, "workbench.cursor_ps == sim.now_ps")
+    becomes(host, "workbench.cursor_ps == sim.now_ps")
     host.change("workbench.scrub('2 us')")
     expect(bench.locator(".anb-shown")).to_contain_text("view 2 µs (past)")
     host.change("workbench.follow()")
