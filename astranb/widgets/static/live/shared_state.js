@@ -39,6 +39,7 @@ export function stateOf({ sim, session }, model) {
  */
 export async function enterState({ sim, session }, model, state, status) {
   session.ask("pause");
+  model.set("_cursor_ps", -1); // what is asked on the way is not about a time that is not simulated yet
   sim.clear();
   sim.unwatch();
   if (sim.events() || sim.edits.length) {
