@@ -40,6 +40,8 @@ _ALONE = frozenset(
     }
 )  # fmt: skip
 """Modules that are part of an entry, and of nothing that an entry loads."""
+_ANSWERING = ("numpy", "graph_layout", "memory_chart", "rank_tracks")
+"""Modules that form answers: of pages that simulate, and of those that play a recording."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\.\.?/(\w+)\.js";\n', re.MULTILINE)
 
 
@@ -75,7 +77,7 @@ RECORDED = _joined("loader", "recorded")
 EDITOR = _joined("theme", "format", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
-PLAYER = _joined("messages", "format", "packed", "model", "replayed", "offline")
+PLAYER = _joined("messages", "format", *_ANSWERING, "packed", "model", "replayed", "offline")
 """What plays a page without a kernel."""
 
 LIVE_PLAYER = _joined("loader", "packed", "model", "live_page")
@@ -95,7 +97,9 @@ JUDGED_PLAYER = _joined("loader", "packed", "judged")
 """What shows reports about models of a corpus in one."""
 
 MODULES = {
-    file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
+    file.stem: file.read_text("utf-8")
+    for file in sorted(_FOLDER.glob("*.js"))
+    if file.stem not in _ALONE.union(_ANSWERING)
 }
 """Text by name of the modules that `ENTRY`, `PAIR`, `RUNS`, `STUDY`, `TRACE_GRAPH` and `RECORDED` load."""
 
@@ -126,7 +130,8 @@ JUDGED_MODULES = _needed("quality")
 
 
 LIVE_MODULES = {
-    f"live/{file.stem}": file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))
+    **{f"live/{file.stem}": file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))},
+    **{name: (_FOLDER / f"{name}.js").read_text("utf-8") for name in _ANSWERING},
 }
 """Text by name of the modules of a live page's kernel, which import some of `MODULES`."""
 

@@ -81,7 +81,7 @@ class BrowserConnection:
             self._write(({"type": "inspection", "for": content["path"], **self._inspection(content)}, []))
         elif kind == "ask":
             self._write(self._answer_to(content))
-        elif kind in PLAYING or kind in COMMANDS:
+        elif isinstance(kind, str) and (kind in PLAYING or kind in COMMANDS):
             self._command(kind, background=True, **{k: v for k, v in content.items() if k != "type"})
         else:
             raise InputError(f"unknown message {kind!r}", where="workbench")
@@ -94,12 +94,12 @@ class BrowserConnection:
             if question not in self._answers:
                 hint = near(question, self._answers)
                 raise InputError(f"unknown question {question!r}", where="workbench", hint=hint)
-            meta, buffers = self._answers[question](self._feed, dict(content.get("options", {})))
+            options = dict(content.get("options", {}))
+            meta, buffers = self._answers[question](self._feed, options)
+            held = {"at_ps": self._held_ps(options["at_ps"])} if "at_ps" in options else {}
         except (AstranbError, KeyError, TypeError, ValueError, IndexError) as error:
             return {**about, "error": str(error)}, []
-        if "at_ps" in content.get("options", {}):
-            about["at_ps"] = self._held_ps(content["options"]["at_ps"])
-        return {**meta, **about}, buffers
+        return {**meta, **about, **held}, buffers
 
     def _held_ps(self, at_ps: float | None) -> int:
         """The time that an answer about the cursor (None: now) holds for."""

@@ -18,7 +18,6 @@ from astranb.engine.operations.footprint import fullest_rank
 from .feed import AnyFeed, Columns, LineFeed, OperationFeed, pack
 from .views import answers_of
 from .views.footprint import axes
-from .views.graph import laid_out
 from .views.ranks import KINDS as KINDS_OF_TRACKS
 from .views.ranks import index_of
 
@@ -108,9 +107,6 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     texts: dict[str, int] = {}
     label = [labels.setdefault(about.label(row), len(labels)) for row in rows.tolist()]
     text = [texts.setdefault(about.text(row), len(texts)) for row in rows.tolist()]
-    x, y = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    for one, until in zip(listed, np.cumsum(sizes[:ranks]).tolist(), strict=False):
-        x[until - len(one) : until], y[until - len(one) : until] = laid_out(sim.engine, one)
     npu = about.npu[rows]
     place = np.full(len(about.npu), -1)
     place[rows] = np.arange(len(rows))
@@ -131,8 +127,6 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
         start=start,
         end=end,
         ready=ready,
-        x=x,
-        y=y,
     )
     spans = {kind: columns.add(*_spans(feed, kind, labels, ranks)) for kind in KINDS_OF_TRACKS}
     workload = {

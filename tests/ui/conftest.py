@@ -13,6 +13,10 @@ page : playwright Page
     leaves ``build/ui/<test>.png`` and ``.log``.
 record : Record
     What that tab asked for and logged so far.
+alone : playwright Page
+    A tab without any network, for pages opened as files.
+host : Host
+    Where a workbench is: first in a notebook, and then in a page that simulates.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from playwright.sync_api import expect
 from tests.ui.harness import (
     PICTURES,
     TIMEOUT_S,
+    Host,
     Lab,
     Record,
     chromium,
@@ -35,9 +40,10 @@ from tests.ui.harness import (
     end_kernels,
     serve,
 )
+from tests.ui.hosts import LivePage, Notebook
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Request
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -116,6 +122,35 @@ def page(
         else:
             page.context.close()
         end_kernels(lab)  # what a test left running must not slow the next one
+
+
+@pytest.fixture
+def alone(browser: Browser, record: Record) -> Iterator[Page]:
+    """Open a tab without any network, and see that the page neither fails nor asks for anything."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1100}, offline=True)
+    context.set_default_timeout(TIMEOUT_S * 1000)
+    page = context.new_page()
+    record.watch(page)
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if not request.is_navigation_request():
+            asked.append(request.url)
+
+    page.on("request", note)
+    page.on("dialog", lambda dialog: record.errors.append(f"a dialog: {dialog.message}"))
+    yield page
+    context.close()
+    assert record.errors == []
+    assert [url for url in asked if not url.startswith("blob:")] == []
+
+
+@pytest.fixture(params=["notebook", "page"])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    """Give a notebook, and then a page that simulates: what a test does holds in both."""
+    if request.param == "notebook":
+        return Notebook(request.getfixturevalue("page"), request.getfixturevalue("lab"))
+    return LivePage(request.getfixturevalue("alone"), tmp_path)
 
 
 def _tab(browser: Browser) -> Page:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from urllib.parse import quote, urlsplit
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Playwright, Position, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, Position, expect, sync_playwright
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "build" / "ui"
@@ -122,6 +123,42 @@ class Record:
         parts = urlsplit(url)
         if not self.over and parts.scheme in {"http", "https", "ws", "wss"} and parts.hostname != "127.0.0.1":
             self.external.append(url)
+
+
+class Host(ABC):
+    """Where a workbench is: a notebook's cell, or a page that simulates (``hosts.py``).
+
+    Attributes
+    ----------
+    page : Page
+        The tab.
+    prefix : str
+        What names of its pictures begin with.
+    """
+
+    page: Page
+    prefix = ""
+
+    @abstractmethod
+    def show(self, *cells: str, width: int = 1400, height: int = 1500) -> Locator:
+        """Open the workbench that some cells make under the name ``workbench``, in a window of a size."""
+
+    @abstractmethod
+    def evaluate(self, expression: str) -> Any:
+        """Give a value in Python, of ``sim`` and ``workbench`` as they are now; changes nothing."""
+
+    @abstractmethod
+    def change(self, expression: str) -> None:
+        """Do something in Python with ``sim`` and ``workbench``."""
+
+    @abstractmethod
+    def set_theme(self, theme: Theme) -> None:
+        """Change the colours."""
+
+    def _shown(self) -> Locator:
+        bench = self.page.locator(".anb-workbench").first
+        expect(bench).to_have_attribute("data-events", re.compile(r"\d+"))
+        return bench
 
 
 @contextmanager
@@ -313,13 +350,13 @@ def wait_idle(page: Page, *, timeout_s: float = TIMEOUT_S) -> None:
     assert not raised, re.sub(r"\x1b\[[\d;]*m", "", "\n".join(raised))
 
 
-def evaluate(page: Page, expression: str) -> Any:
+def evaluate(page: Page | Host, expression: str) -> Any:
     """Ask the kernel of the open notebook for a value.
 
     Parameters
     ----------
-    page : Page
-        A tab with a notebook.
+    page : Page or Host
+        A tab with a notebook, or a workbench's host.
     expression : str
         A Python expression, evaluated among the notebook's variables.
 
@@ -333,6 +370,8 @@ def evaluate(page: Page, expression: str) -> Any:
     AssertionError
         The expression raises.
     """
+    if isinstance(page, Host):
+        return page.evaluate(expression)
     reply = page.evaluate(
         """async value => {
             const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
@@ -394,7 +433,7 @@ def execute(page: Page, code: str) -> None:
     )
 
 
-def point(page: Page, bench: Locator, path: str) -> Position:
+def point(page: Page | Host, bench: Locator, path: str) -> Position:
     """Where a node stands on the topology's canvas."""
     x, y = evaluate(
         page,
@@ -406,7 +445,7 @@ def point(page: Page, bench: Locator, path: str) -> Position:
     return Position(x=x * canvas["width"], y=y * canvas["height"])
 
 
-def on_link(page: Page, bench: Locator, box: str, rail: str) -> Position:
+def on_link(page: Page | Host, bench: Locator, box: str, rail: str) -> Position:
     """Where the link from a box up to a rail is on the topology's canvas: close to the rail."""
     at, wide, port, across = evaluate(
         page,
@@ -422,12 +461,12 @@ def on_link(page: Page, bench: Locator, box: str, rail: str) -> Position:
     return Position(x=at * canvas["width"] + port * wide * min(scale, 1.3) + beside, y=y)
 
 
-def becomes(page: Page, expression: str) -> None:
+def becomes(page: Page | Host, expression: str) -> None:
     """Wait until something holds in the kernel."""
     until = time.monotonic() + 20
     while not evaluate(page, f"bool({expression})"):
         assert time.monotonic() < until, expression
-        page.wait_for_timeout(50)
+        (page.page if isinstance(page, Host) else page).wait_for_timeout(50)
 
 
 def set_theme(page: Page, theme: Theme) -> None:
@@ -448,13 +487,13 @@ def set_theme(page: Page, theme: Theme) -> None:
     page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=light)
 
 
-def screenshot(page: Page, name: str) -> Path:
+def screenshot(page: Page | Host, name: str) -> Path:
     """Save a picture of the tab as ``build/ui/NAME.png``.
 
     Parameters
     ----------
-    page : Page
-        A tab.
+    page : Page or Host
+        A tab, or a workbench's host.
     name : str
         The picture's name.
 
@@ -463,6 +502,8 @@ def screenshot(page: Page, name: str) -> Path:
     Path
         The picture.
     """
+    if isinstance(page, Host):
+        return screenshot(page.page, page.prefix + name)
     PICTURES.mkdir(parents=True, exist_ok=True)
     path = PICTURES / f"{name}.png"
     page.screenshot(path=path)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Host, Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.hosts import Notebook
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
 
 
-def start(page: Page, lab: Lab, *more: str) -> Locator:
-    page.set_viewport_size({"width": 1400, "height": 1500})
-    open_notebook(page, lab, [MAKE, SHOW, *more])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def start(host: Host) -> Locator:
+    bench = host.show(MAKE, SHOW)
     expect(bench).to_have_attribute("data-events", "0")
     return bench
 
@@ -34,54 +31,54 @@ def press(bench: Locator, name: str) -> None:
     bench.get_by_role("button", name=name, exact=True).click()
 
 
-def test_a_link_is_changed_killed_and_taken_back(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, f"workbench.select('{LINK}') or workbench.event(1000)")
+def test_a_link_is_changed_killed_and_taken_back(host: Host) -> None:
+    bench = start(host)
+    host.change(f"workbench.select('{LINK}') or workbench.event(1000)")
     tab(bench, "Change")
     panel = bench.locator(".anb-change")
     expect(panel.get_by_text(LINK, exact=True)).to_be_visible()
     panel.get_by_label("bandwidth", exact=True).fill("fast")
     press(panel, "Apply bandwidth")
     expect(panel.get_by_role("alert")).to_contain_text("fast")
-    assert evaluate(page, "sim.edits") == []
+    assert evaluate(host, "sim.edits") == []
     panel.get_by_label("bandwidth", exact=True).fill("5 GB/s")
     press(panel, "Apply bandwidth")
     expect(panel.get_by_text(f"{LINK}.bandwidth = 5 GB/s")).to_be_visible()
-    assert evaluate(page, "sim.edits") == [[1000, f"{LINK}.bandwidth", "5 GB/s"]]
+    assert evaluate(host, "sim.edits") == [[1000, f"{LINK}.bandwidth", "5 GB/s"]]
     expect(panel.get_by_role("alert")).to_be_hidden()
     press(bench, "Event")
     press(panel, "Take down")
     expect(panel.get_by_role("button", name="Repair", exact=True)).to_be_visible()
     press(bench, "End")
     expect(bench.locator(".anb-status")).to_contain_text(f"{LINK} is down since")
-    screenshot(page, "change-light")
-    set_theme(page, "dark")
-    screenshot(page, "change-dark")
-    set_theme(page, "light")
+    screenshot(host, "change-light")
+    host.set_theme("dark")
+    screenshot(host, "change-dark")
+    host.set_theme("light")
     press(bench, "Reset")  # keeps parameters
     expect(bench).to_have_attribute("data-events", "0")
-    assert len(evaluate(page, "sim.edits")) == 2
+    assert len(evaluate(host, "sim.edits")) == 2
     press(panel, f"Undo {LINK}.up")
     expect(panel.get_by_role("button", name="Take down", exact=True)).to_be_visible()
-    assert [path for _, path, _ in evaluate(page, "sim.edits")] == [f"{LINK}.bandwidth"]
+    assert [path for _, path, _ in evaluate(host, "sim.edits")] == [f"{LINK}.bandwidth"]
 
 
-def test_a_link_is_halved_applied_and_undone(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, f"workbench.select('{LINK}') or workbench.event(1000)")
+def test_a_link_is_halved_applied_and_undone(host: Host) -> None:
+    bench = start(host)
+    host.change(f"workbench.select('{LINK}') or workbench.event(1000)")
     tab(bench, "Change")
     panel = bench.locator(".anb-change")
     bandwidth, latency = (panel.get_by_label(name, exact=True) for name in ("bandwidth", "latency"))
     expect(bandwidth).to_have_value("125 GB/s")
     press(panel, "Halve bandwidth")
     expect(bandwidth).to_have_value("62.5 GB/s")
-    assert evaluate(page, "sim.edits") == []  # a value in the field changes nothing
+    assert evaluate(host, "sim.edits") == []  # a value in the field changes nothing
     press(panel, "Double bandwidth")
     press(panel, "Double bandwidth")
     expect(bandwidth).to_have_value("250 GB/s")
     press(panel, "Double latency")
     press(panel, "Halve latency")
-    expect(latency).to_have_value(evaluate(page, f"sim.parameters('{LINK}')[1].value"))
+    expect(latency).to_have_value(evaluate(host, f"sim.parameters('{LINK}')[1].value"))
     bandwidth.fill("fast")
     press(panel, "Halve bandwidth")
     expect(bandwidth).to_have_value("fast")
@@ -92,8 +89,8 @@ def test_a_link_is_halved_applied_and_undone(page: Page, lab: Lab) -> None:
     expect(bandwidth).to_have_value("12.5 GB/s")
     press(panel, f"Undo {LINK}.bandwidth")
     expect(bandwidth).to_have_value("125 GB/s")  # with no further click
-    assert evaluate(page, "sim.edits") == []
-    evaluate(page, "workbench.select('gpu[3].sm.0') or workbench.select('gpu[3]')")
+    assert evaluate(host, "sim.edits") == []
+    host.change("workbench.select('gpu[3].sm.0') or workbench.select('gpu[3]')")
     press(panel, "Halve sms")
     expect(panel.get_by_label("sms", exact=True)).to_have_value("66")
     press(panel, "Apply sms")
@@ -102,7 +99,7 @@ def test_a_link_is_halved_applied_and_undone(page: Page, lab: Lab) -> None:
 
 
 def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     tab(bench, "Breakpoints")
     panel = bench.locator(".anb-breaks")
     panel.get_by_label("Break", exact=True).select_option("when")
@@ -143,7 +140,7 @@ def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(pa
 
 
 def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     evaluate(page, "workbench.event(2000)")
     tab(bench, "Change")
     panel = bench.locator(".anb-change")

@@ -10,10 +10,8 @@ from playwright.sync_api import Page, expect
 
 import astranb as anb
 from tests.ui.harness import TIMEOUT_S, Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
-from tests.ui.test_export import alone, open_page
+from tests.ui.test_export import open_page
 from tests.ui.test_workbench import SHOW, button
-
-__all__ = ["alone"]  # a fixture
 
 MAKE = (
     "import astranb as anb\n"

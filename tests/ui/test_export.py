@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, expect
+from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
-from tests.ui.harness import REPOSITORY, TIMEOUT_S, Lab, Record, evaluate, open_notebook, run_all, screenshot
+from tests.ui.harness import REPOSITORY, Lab, evaluate, open_notebook, run_all, screenshot
+from tests.ui.hosts import Notebook
 from tests.ui.test_workbench import button, shown, start
 
 MOST_DOTS = """() => new Promise((done) => {
@@ -25,27 +25,6 @@ MOST_DOTS = """() => new Promise((done) => {
   look();
 })"""
 """The most lines in flight in any frame, until there are ten (a page refuses text that is evaluated)."""
-
-
-@pytest.fixture
-def alone(browser: Browser, record: Record) -> Iterator[Page]:
-    """Open a tab without any network, and see that the page neither fails nor asks for anything."""
-    context = browser.new_context(viewport={"width": 1400, "height": 1100}, offline=True)
-    context.set_default_timeout(TIMEOUT_S * 1000)
-    page = context.new_page()
-    record.watch(page)
-    asked: list[str] = []
-
-    def note(request: Request) -> None:
-        if not request.is_navigation_request():
-            asked.append(request.url)
-
-    page.on("request", note)
-    page.on("dialog", lambda dialog: record.errors.append(f"a dialog: {dialog.message}"))
-    yield page
-    context.close()
-    assert record.errors == []
-    assert [url for url in asked if not url.startswith("blob:")] == []
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +219,7 @@ def save_picture(page: Page, bench: Locator, file: Path) -> None:
 
 
 def test_the_picture_can_be_saved(page: Page, lab: Lab, tmp_path: Path) -> None:
-    bench = start(page, lab, size="64 KiB")
+    bench = start(Notebook(page, lab), size="64 KiB")
     evaluate(page, "sim.step(20000).events")
     shown(bench, 20000)
     save_picture(page, bench, tmp_path / "saved.png")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 from tests.ui.firefox import firefox
-from tests.ui.harness import PICTURES, screenshot
-from tests.ui.test_export import alone, open_page, shows
+from tests.ui.harness import PICTURES, REPOSITORY, screenshot
+from tests.ui.test_export import open_page, shows
 from tests.ui.test_workbench import button, shown
-
-__all__ = ["alone"]
 
 UNITS = ("Event", "Cycle", "Instruction", "Hop", "Line", "Message", "Phase")
 
@@ -247,6 +248,39 @@ def test_it_fits_the_screen(
     alone.screenshot(path=PICTURES / f"live-{name}-{scheme}-whole.png", full_page=True)
     wide = alone.evaluate("() => document.documentElement.scrollWidth")
     assert wide <= width
+
+
+def test_what_needs_jupyterlab_says_so(bench: Locator) -> None:
+    select(bench, "gpu[3]")
+    tab(bench, "Explain")
+    panel = bench.get_by_role("region", name="Explain")
+    expect(panel.get_by_role("list", name="Chain of waits").get_by_role("button").first).to_contain_text(
+        "GPU3"
+    )
+    press(panel, "Show critical path")
+    expect(panel).to_contain_text("needs JupyterLab: open this state there")
+
+
+@pytest.mark.parametrize("lesson", ["00_tour", "01_getting_started"])
+def test_the_workbench_of_a_lesson_is_live_on_the_site(alone: Page, lesson: str, tmp_path: Path) -> None:
+    """Of a run by cache lines and of one by messages, in a frame, as the documentation shows them."""
+    subprocess.run(
+        [sys.executable, "-m", "scripts.live_page", f"tutorials/{lesson}.ipynb", str(tmp_path / "live.html")],
+        cwd=REPOSITORY,
+        check=True,
+    )
+    (tmp_path / "lesson.html").write_text('<iframe src="live.html" width="1200" height="900"></iframe>')
+    alone.goto((tmp_path / "lesson.html").as_uri())
+    bench = alone.frame_locator("iframe").locator(".anb-workbench")
+    expect(bench).to_have_attribute("data-events", re.compile(r"\d+"))
+    button(bench, "End").click()
+    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
+    button(bench, "Reset").click()
+    shown(bench, 0)
+    button(bench, "Event").click()
+    shown(bench, 1)
+    button(bench, "Back").click()
+    shown(bench, 0)
 
 
 def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:

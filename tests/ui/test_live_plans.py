@@ -13,11 +13,9 @@ from astranb.collectives import Collective, read_algorithm, write_algorithm
 from tests.collectives.formats.test_mscclpp import all_pairs
 from tests.export.support import MARKUP
 from tests.ui.harness import screenshot
-from tests.ui.test_export import alone, open_page
+from tests.ui.test_export import open_page
 from tests.ui.test_live_page import control
 from tests.ui.test_workbench import button, shown
-
-__all__ = ["alone"]
 
 DROP = """([name, text]) => {
   const files = new DataTransfer();

@@ -4,50 +4,47 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot
+from tests.ui.harness import Host, Lab, becomes, evaluate, screenshot
+from tests.ui.hosts import Notebook
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('1 MiB', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 LINK = "dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0"
 
 
-def start(page: Page, lab: Lab) -> Locator:
-    page.set_viewport_size({"width": 1600, "height": 1400})
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def start(host: Host) -> Locator:
+    bench = host.show(MAKE, SHOW, width=1600, height=1400)
     expect(bench).to_have_attribute("data-events", "0")
     return bench
 
 
-def test_every_panel_holds_for_the_cursors_time(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, "sim.goto('11 us') and workbench.scrub('628 ns')")
-    evaluate(page, f"workbench.select('{LINK}')")
+def test_every_panel_holds_for_the_cursors_time(host: Host) -> None:
+    bench = start(host)
+    host.change("sim.goto('11 us') and workbench.scrub('628 ns')")
+    host.change(f"workbench.select('{LINK}')")
     moment = bench.locator(".anb-inspector .anb-moment")
     expect(moment).to_have_text("at 628 ns")
     expect(moment).to_have_attribute("data-late", "false")
-    queue = evaluate(page, f"dict(workbench.session.inspect('{LINK}', 628_000)['state'])['queue now']")
+    queue = evaluate(host, f"dict(workbench.session.inspect('{LINK}', 628_000)['state'])['queue now']")
     expect(bench.locator(".anb-inspector")).to_contain_text(queue)
-    evaluate(page, "workbench.show_panel('explain')")
+    host.change("workbench.show_panel('explain')")
     for k in range(2):
         expect(bench.locator(".anb-explain .anb-moment").nth(k)).to_have_text("at 628 ns")
-    evaluate(page, "workbench.show_panel('chunks')")
+    host.change("workbench.show_panel('chunks')")
     expect(bench.locator(".anb-chunks .anb-moment")).to_have_text("at 628 ns")
-    evaluate(page, "workbench.scrub('3.5 us')")
+    host.change("workbench.scrub('3.5 us')")
     expect(bench.locator(".anb-chunks .anb-moment")).to_have_text("at 3.5 µs")
-    screenshot(page, "moment-light")
-    evaluate(page, "sim.watch('gpu[1].sm.0.issued').text")
+    screenshot(host, "moment-light")
+    host.change("sim.watch('gpu[1].sm.0.issued').text")
     for panel in ("result", "events", "buffer"):
-        evaluate(page, f"workbench.show_panel('{panel}')")
+        host.change(f"workbench.show_panel('{panel}')")
     names = {
         "Traffic": "Traffic from GPU to GPU", "Table": "Table", "Data": "Data", "Inspect": "Inspector",
         "Breakpoints": "Breakpoints and watches", "Explain": "Explain", "Source": "Source",
     }  # fmt: skip
     below = ("Result", "Events around the cursor", "Buffer")
     for when, text in (("628 ns", "at 628 ns"), ("7.25 us", "at 7.25 µs")):
-        evaluate(page, f"workbench.scrub('{when}')")
+        host.change(f"workbench.scrub('{when}')")
         for tab, name in names.items():
             bench.get_by_role("tab", name=tab, exact=True).click()
             for panel in (name, *below):
@@ -57,9 +54,9 @@ def test_every_panel_holds_for_the_cursors_time(page: Page, lab: Lab) -> None:
     # The numbers are those of the kernel at that time.
     past = "workbench.session.at(7_250_000)"
     memory = "__import__('astranb.engine.cacheline.memory', fromlist=['_'])"
-    arrived = evaluate(page, f"int({memory}.buffer_of({past}.engine, 0, 'output').arrived.sum())")
+    arrived = evaluate(host, f"int({memory}.buffer_of({past}.engine, 0, 'output').arrived.sum())")
     expect(bench.locator(".anb-buffer")).to_contain_text(f"{arrived:,} of 8,192 lines")
-    issued = evaluate(page, f"sim.watches[0].shown(sim.watches[0].read({past}))")
+    issued = evaluate(host, f"sim.watches[0].shown(sim.watches[0].read({past}))")
     bench.get_by_role("tab", name="Breakpoints", exact=True).click()
     expect(bench.locator(".anb-watch .anb-value")).to_have_text(issued)
     # Changes are made where the simulation is, whatever the cursor looks at.
@@ -72,9 +69,9 @@ def test_every_panel_holds_for_the_cursors_time(page: Page, lab: Lab) -> None:
     )
 
 
-def test_a_span_that_is_clicked_is_described(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, "str(sim.goto('11 us'))")
+def test_a_span_that_is_clicked_is_described(host: Host) -> None:
+    bench = start(host)
+    host.change("str(sim.goto('11 us'))")
     panel = bench.get_by_label("SM timeline", exact=True)
     panel.get_by_role("button", name="Thread blocks").click()
     canvas = panel.locator("canvas")
@@ -88,16 +85,16 @@ def test_a_span_that_is_clicked_is_described(page: Page, lab: Lab) -> None:
     expect(span).to_be_visible()
     expect(span).to_contain_text(" to ")
     expect(span).to_contain_text("operation")
-    screenshot(page, "moment-span")
+    screenshot(host, "moment-span")
     span.get_by_role("button", name="Go to its begin").click()
-    becomes(page, "0 <= workbench.cursor_ps < 0.3 * 11e6")
+    becomes(host, "0 <= workbench.cursor_ps < 0.3 * 11e6")
     span.get_by_role("button", name="Go to its end").click()
-    becomes(page, "workbench.cursor_ps > 0.29 * 11e6")
+    becomes(host, "workbench.cursor_ps > 0.29 * 11e6")
 
 
-def test_a_click_on_memories_and_links_describes_what_was_there(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, "str(sim.goto('11 us'))")
+def test_a_click_on_memories_and_links_describes_what_was_there(host: Host) -> None:
+    bench = start(host)
+    host.change("str(sim.goto('11 us'))")
     panel = bench.get_by_label("Memory timeline", exact=True)
     panel.scroll_into_view_if_needed()
     canvas = panel.locator("canvas").first
@@ -105,19 +102,19 @@ def test_a_click_on_memories_and_links_describes_what_was_there(page: Page, lab:
     box = canvas.bounding_box()
     assert box
     span = bench.locator(".anb-span")
-    strips = evaluate(page, "[6 * k + 2 + 3 for k in range(4)]")
+    strips = evaluate(host, "[6 * k + 2 + 3 for k in range(4)]")
     for y, name in zip(strips, ("SM issue", "L2", "HBM", "links out"), strict=True):
         canvas.click(position={"x": 62 + (box["width"] - 62) * 0.05, "y": y})
         expect(span.locator("h4")).to_contain_text(f"{name}: ")
         expect(span).to_contain_text(" to ")
-        assert evaluate(page, "workbench._selection") == "gpu[0]"
+        assert evaluate(host, "workbench._selection") == "gpu[0]"
     expect(span).to_contain_text("lanes")
     expect(span).to_contain_text("messages")
-    screenshot(page, "moment-memory-span")
+    screenshot(host, "moment-memory-span")
 
 
 def test_pause_rests_at_what_was_seen(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     evaluate(page, "workbench.session.ask('set_speed', speed=1e6)")
     bench.get_by_role("button", name="Play", exact=True).click()
     becomes(page, "sim.now_ps > 1_000_000")
@@ -133,9 +130,9 @@ def test_pause_rests_at_what_was_seen(page: Page, lab: Lab) -> None:
     assert 500_000 < evaluate(page, "sim.now_ps") <= seen
 
 
-def test_undo_shows_what_is_restored_and_a_bundle_is_all_its_lanes(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, f"workbench.select('{LINK}') or workbench.event(1000)")
+def test_undo_shows_what_is_restored_and_a_bundle_is_all_its_lanes(host: Host) -> None:
+    bench = start(host)
+    host.change(f"workbench.select('{LINK}') or workbench.event(1000)")
     expect(bench.locator(".anb-inspector")).to_contain_text("125 GB/s (5 lanes x 25 GB/s)")
     bench.get_by_role("tab", name="Change", exact=True).click()
     panel = bench.locator(".anb-change")
@@ -146,7 +143,7 @@ def test_undo_shows_what_is_restored_and_a_bundle_is_all_its_lanes(page: Page, l
     entry.press("Enter")
     expect(panel.get_by_text(f"{LINK}.bandwidth = 62.5 GB/s")).to_be_visible()
     expect(panel).to_contain_text("5 lanes x 12.5 GB/s")
-    assert evaluate(page, f"sim.at('{LINK}').state['bandwidth_Bps']") == 62_500_000_000
+    assert evaluate(host, f"sim.at('{LINK}').state['bandwidth_Bps']") == 62_500_000_000
     panel.get_by_role("button", name=f"Undo {LINK}.bandwidth").click()
     expect(entry).to_have_value("125 GB/s")
     expect(panel).to_contain_text("5 lanes x 25 GB/s")

@@ -7,7 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Host, Lab, becomes, evaluate, screenshot
+from tests.ui.hosts import Notebook
 
 MAKE = (
     "import astranb as anb\n"
@@ -16,16 +17,14 @@ MAKE = (
 )
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 GUTTER = 62
+RECORDED = "[whole := sim.fork(), whole.reset(), whole.step(sim.events)] and None"
+"""The same run as ``whole``, recorded from its start: a saved file holds no recording."""
 
 
-def start(page: Page, lab: Lab) -> Locator:
+def start(host: Host) -> Locator:
     """Open a workbench of a run that has come some way."""
-    page.set_viewport_size({"width": 1400, "height": 1900})
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
-    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    bench = host.show(MAKE, SHOW, height=1900)
+    expect(bench).to_have_attribute("data-events", re.compile(r"[1-9]\d*"))
     drawn(bench)
     return bench
 
@@ -52,7 +51,7 @@ def drag(page: Page, canvas: Locator, start: float, end: float, y: float) -> Non
 
 
 def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     timeline = drawn(bench)
     canvas = timeline.locator("canvas")
     whole = float(timeline.get_attribute("data-to") or 0)
@@ -116,14 +115,11 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("fidelity", ["cacheline", "congestion"])
-def test_a_rank_that_starts_late_has_a_colour_and_a_key(page: Page, lab: Lab, fidelity: str) -> None:
-    page.set_viewport_size({"width": 1280, "height": 720})
+def test_a_rank_that_starts_late_has_a_colour_and_a_key(host: Host, fidelity: str) -> None:
     late = f"'64 KiB', 'ring'), fidelity={fidelity!r}, start={{3: '20 us'}})\n"
-    open_notebook(page, lab, [MAKE.replace("'256 KiB', 'ring'))\n", late).replace("'20 us')", ")"), SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
-    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+    make = MAKE.replace("'256 KiB', 'ring'))\n", late).replace("'20 us')", ")")
+    bench = host.show(make, SHOW, width=1280, height=720)
+    expect(bench).to_have_attribute("data-events", re.compile(r"[1-9]\d*"))
     timeline = drawn(bench, "sms" if fidelity == "cacheline" else "operations")
     key = timeline.locator(".anb-key").filter(has_text="started late")
     expect(key).to_have_count(1)
@@ -140,18 +136,19 @@ def test_a_rank_that_starts_late_has_a_colour_and_a_key(page: Page, lab: Lab, fi
     }"""
     timeline.scroll_into_view_if_needed()
     for theme in ("light", "dark"):
-        set_theme(page, theme)
+        host.set_theme(theme)
         first, last, high, width = timeline.locator("canvas").evaluate(painted)
-        share = 20_000_000 / evaluate(page, "sim.now_ps")
+        share = 20_000_000 / evaluate(host, "sim.now_ps")
         assert first == pytest.approx(GUTTER, abs=3)
         assert (last - first) / (width - GUTTER) == pytest.approx(share, abs=0.05)
         assert high < 40
-        screenshot(page, f"late-{fidelity}-{theme}")
-    set_theme(page, "light")
+        screenshot(host, f"late-{fidelity}-{theme}")
+    host.set_theme("light")
 
 
-def test_a_marked_interval_is_added_up(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+def test_a_marked_interval_is_added_up(host: Host) -> None:
+    page = host.page
+    bench = start(host)
     timeline = drawn(bench)
     drag(page, timeline.locator("canvas"), 0.25, 0.5, 60)
     interval = bench.locator(".anb-interval")
@@ -160,64 +157,67 @@ def test_a_marked_interval_is_added_up(page: Page, lab: Lab) -> None:
     for field in ("from", "to"):
         expect(interval).to_have_attribute(f"data-{field}", re.compile(r"^\d+$"))
     start_ps, end_ps = (int(interval.get_attribute(f"data-{field}") or 0) for field in ("from", "to"))
-    assert 0 < start_ps < end_ps <= evaluate(page, "sim.now_ps")
-    evaluate(page, f"globals().update(part=sim.aggregate({start_ps}, {end_ps}))")
-    lines = evaluate(page, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
+    assert 0 < start_ps < end_ps <= evaluate(host, "sim.now_ps")
+    evaluate(host, RECORDED)
+    evaluate(host, f"globals().update(part=whole.aggregate({start_ps}, {end_ps}))")
+    lines = evaluate(host, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
     expect(interval).to_contain_text(f"{lines:,}")
-    expect(interval).to_contain_text(evaluate(page, "part.links[0]['link']"))
-    fence = evaluate(page, "100 * part.shares()['fence']")
+    expect(interval).to_contain_text(evaluate(host, "part.links[0]['link']"))
+    fence = evaluate(host, "100 * part.shares()['fence']")
     expect(interval).to_contain_text(f"{fence:.0f}%")
     bench.scroll_into_view_if_needed()
-    screenshot(page, "timelines-interval")
+    screenshot(host, "timelines-interval")
     interval.get_by_label("GPUs of the interval").select_option("3")
     expect(interval.get_by_role("button", name="GPU3", exact=True)).to_have_count(
         0
     )  # one GPU needs no table of GPUs
-    evaluate(page, f"globals().update(part=sim.aggregate({start_ps}, {end_ps}, ranks=[3]))")
-    lines = evaluate(page, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
+    evaluate(host, f"globals().update(part=whole.aggregate({start_ps}, {end_ps}, ranks=[3]))")
+    lines = evaluate(host, "[r['lines'] for r in part.classes if r['kind'] == 'store data'][0]")
     expect(interval).to_contain_text(f"{lines:,}")
     drag(page, bench.locator(".anb-memory canvas"), 0.6, 0.7, 40)  # another one, from another timeline
     expect(interval).not_to_have_attribute("data-from", str(start_ps))
-    set_theme(page, "dark")
-    screenshot(page, "timelines-interval-dark")
+    host.set_theme("dark")
+    screenshot(host, "timelines-interval-dark")
     bench.focus()
     bench.press("Escape")
     expect(interval).to_contain_text("Drag over a timeline")
 
 
-def test_a_buffer_shows_what_has_arrived(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+def test_a_buffer_shows_what_has_arrived(host: Host) -> None:
+    bench = start(host)
     bench.get_by_role("button", name="Buffer", exact=True).click()
     view = bench.locator(".anb-buffer")
     view.get_by_label("Rank of the buffer").select_option("2")
     view.get_by_label("Buffer", exact=True).select_option("scratch")
-    now = evaluate(page, "int(sim.memory(2, 'scratch').arrived.sum())")
+    evaluate(host, RECORDED)
+    now = evaluate(host, "int(whole.memory(2, 'scratch').arrived.sum())")
     assert now > 0
     expect(view).to_have_attribute("data-arrived", str(now))
     canvas = view.locator("canvas")
     canvas.scroll_into_view_if_needed()
     canvas.hover(position={"x": 80, "y": 10})
     expect(view.locator(".anb-tip")).to_contain_text("from GPU1")
-    screenshot(page, "timelines-buffer")
+    screenshot(host, "timelines-buffer")
     # At a cursor in the past there was less of it.
-    evaluate(page, "workbench.scrub('8 us')")
-    evaluate(page, "[then := sim.fork(record=False), then.goto('8 us')] and 0")
-    before = evaluate(page, "int(then.memory(2, 'scratch').arrived.sum())")
+    host.change("workbench.scrub('8 us')")
+    evaluate(host, "[then := whole.fork(), then.goto('8 us')] and 0")
+    before = evaluate(host, "int(then.memory(2, 'scratch').arrived.sum())")
     assert before < now
     expect(view).to_have_attribute("data-arrived", str(before))
     canvas.click(position={"x": 80, "y": 10})
-    becomes(page, "workbench.selected['title'] == sim.inspect('gpu[1]')['title']")
+    becomes(host, "workbench.selected['title'] == sim.inspect('gpu[1]')['title']")
     view.get_by_label("Buffer", exact=True).select_option("output")
-    evaluate(page, "workbench.follow()")
-    evaluate(page, "str(sim.run())")
+    host.change("workbench.follow()")
+    host.change("str(sim.run())")
     expect(view).to_contain_text("2,048 of 2,048 lines have arrived, 2,048 are final")
-    set_theme(page, "dark")
+    host.set_theme("dark")
     canvas.scroll_into_view_if_needed()
-    screenshot(page, "timelines-buffer-dark")
+    screenshot(host, "timelines-buffer-dark")
 
 
-def test_a_pinned_row_stays_above_the_others(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+def test_a_pinned_row_stays_above_the_others(host: Host) -> None:
+    page = host.page
+    bench = start(host)
     timeline = drawn(bench)
     canvas, tip = timeline.locator("canvas"), timeline.locator(".anb-tip")
 
@@ -227,17 +227,17 @@ def test_a_pinned_row_stays_above_the_others(page: Page, lab: Lab) -> None:
         return tip.inner_text()
 
     assert top_row() == "GPU0"
-    evaluate(page, "workbench.select('gpu[5]')")
+    host.change("workbench.select('gpu[5]')")
     expect(bench.locator(".anb-inspector")).to_contain_text("xpu.5")
     bench.focus()
     bench.press("t")
-    becomes(page, "workbench._panels.get('pins') == '5'")
+    becomes(host, "workbench._panels.get('pins') == '5'")
     assert top_row() == "GPU5"
     timeline.locator(".anb-holder").evaluate("holder => { holder.scrollTop = 40 }")
     page.wait_for_timeout(200)
-    screenshot(page, "pinned-row")
+    screenshot(host, "pinned-row")
     canvas.click(position={"x": 56, "y": 30})  # its pin
-    becomes(page, "workbench._panels.get('pins') == ''")
+    becomes(host, "workbench._panels.get('pins') == ''")
     timeline.locator(".anb-holder").evaluate("holder => { holder.scrollTop = 0 }")
     page.wait_for_timeout(200)
     assert top_row() == "GPU0"

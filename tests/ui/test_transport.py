@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import (
+    Host,
     Lab,
     becomes,
     evaluate,
@@ -16,11 +17,12 @@ from tests.ui.harness import (
     screenshot,
     wait_idle,
 )
+from tests.ui.hosts import Notebook
 from tests.ui.test_workbench import button, shown, start
 
 
 def test_go_to_a_time_on_and_back(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     when = bench.get_by_label("Go to a time")
     when.fill("5 us")
     when.press("Enter")
@@ -39,7 +41,7 @@ def test_go_to_a_time_on_and_back(page: Page, lab: Lab) -> None:
 
 
 def test_steps_by_every_unit_and_back(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, size="64 KiB")
+    bench = start(Notebook(page, lab), size="64 KiB")
     for unit in ("instruction", "hop", "line", "message", "phase"):
         steps_and_back(page, bench, unit)
         bench.press("Home")
@@ -74,16 +76,13 @@ def steps_and_back(page: Page, bench: Locator, unit: str) -> None:
     expect(bench.locator(".anb-status")).to_contain_text("back")
 
 
-def test_paths_are_proposed_while_they_are_typed(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1400, "height": 1000})
+def test_paths_are_proposed_while_they_are_typed(host: Host) -> None:
     make = (
         "import astranb as anb\ncollective = anb.collectives.all_reduce('64 KiB', 'ring')\n"
         "sim = anb.Simulation('dgx-h100', collective, network=anb.Network(buffers=4))\n"
         "workbench = anb.Workbench(sim)\nworkbench"
     )
-    open_notebook(page, lab, [make])
-    run_cell(page, 0)
-    bench = page.locator(".anb-workbench").first
+    bench = host.show(make, height=1000)
     shown(bench, 0)
     field = bench.get_by_label("Object to inspect")
     first = "i => document.getElementById(i.getAttribute('list')).options[0]?.value ?? ''"
@@ -92,22 +91,21 @@ def test_paths_are_proposed_while_they_are_typed(page: Page, lab: Lab) -> None:
     }.items():  # fmt: skip
         field.press("Control+a")
         field.press_sequentially(typed)
-        expected = evaluate(page, f"sim.paths({typed!r}, 1)[0]")
+        expected = evaluate(host, f"sim.paths({typed!r}, 1)[0]")
         assert kind in expected
-        page.wait_for_function(
-            f"([i, path]) => ({first})(i) === path", arg=[field.element_handle(), expected]
-        )
+        while field.evaluate(first) != expected:
+            host.page.wait_for_timeout(50)
         field.press("Control+a")
         field.press_sequentially(expected)
         field.press("Enter")
-        becomes(page, f"workbench._selection == {expected!r}")
-        title = evaluate(page, f"sim.inspect({expected!r})['title']")
+        becomes(host, f"workbench._selection == {expected!r}")
+        title = evaluate(host, f"sim.inspect({expected!r})['title']")
         expect(bench.locator(".anb-inspector h4").first).to_have_text(title)
-    screenshot(page, "inspected-buffer")
+    screenshot(host, "inspected-buffer")
 
 
 def test_a_picture_may_be_drawn_less_often_than_time_passes(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     bench.get_by_role("button", name="More controls").click()
     bench.get_by_label("Redraw rate").select_option("4")
     becomes(page, "workbench._redraw_hz == 4")
@@ -124,7 +122,7 @@ def test_a_picture_may_be_drawn_less_often_than_time_passes(page: Page, lab: Lab
 
 
 def test_long_work_says_how_far_it_is_and_can_be_paused(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, size="64 MiB")
+    bench = start(Notebook(page, lab), size="64 MiB")
     button(bench, "End").click()
     expect(bench.locator(".anb-narration")).to_contain_text("left", timeout=30_000)
     expect(bench.locator(".anb-narration")).to_contain_text("simulated per second")
@@ -136,14 +134,15 @@ def test_long_work_says_how_far_it_is_and_can_be_paused(page: Page, lab: Lab) ->
     expect(bench.get_by_label("Share of the lines issued")).to_be_hidden()
 
 
-def test_the_table_says_what_the_canvas_shows(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, "workbench.goto('6 us')")
+def test_the_table_says_what_the_canvas_shows(host: Host) -> None:
+    page = host.page
+    bench = start(host)
+    host.change("workbench.goto('6 us')")
     expect(bench.locator(".anb-topology .anb-note")).not_to_contain_text("sent to the browser")
     page.wait_for_timeout(800)  # what was left out in a hurry follows at rest
     bench.get_by_role("tab", name="Table").click()
     table = bench.locator(".anb-table")
-    expect(table.locator("tbody tr")).to_have_count(evaluate(page, "len(workbench.feed.layout.bundles)"))
+    expect(table.locator("tbody tr")).to_have_count(evaluate(host, "len(workbench.feed.layout.bundles)"))
     flying = [int(text) for text in table.locator("tbody td:nth-child(2)").all_inner_texts()]
     assert sum(flying) > 0
     bench.get_by_role("tab", name="Topology").click()
@@ -153,12 +152,12 @@ def test_the_table_says_what_the_canvas_shows(page: Page, lab: Lab) -> None:
     bench.get_by_role("tab", name="Table").click()
     name = table.locator("tbody button").first
     name.click()
-    becomes(page, f"workbench.selected['path'] == {name.get_attribute('title')!r}")
-    screenshot(page, "table")
+    becomes(host, f"workbench.selected['path'] == {name.get_attribute('title')!r}")
+    screenshot(host, "table")
 
 
 def test_a_window_is_recorded(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     record = button(bench, "Record")
     expect(record).to_have_attribute("aria-pressed", "true")
     record.click()
@@ -189,7 +188,7 @@ def test_a_window_is_recorded(page: Page, lab: Lab) -> None:
 
 @pytest.mark.fresh_tab
 def test_a_dead_kernel_is_reported(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     button(bench, "Event").click()
     shown(bench, 1)
     execute(page, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
@@ -201,7 +200,7 @@ def test_a_dead_kernel_is_reported(page: Page, lab: Lab) -> None:
 
 @pytest.mark.fresh_tab
 def test_a_busy_kernel_is_reported(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     execute(page, "import time; time.sleep(9)")
     button(bench, "Event").click()
     expect(bench.locator(".anb-status")).to_contain_text("no answer for 6 s", timeout=30_000)

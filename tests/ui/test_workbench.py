@@ -16,6 +16,7 @@ from tests.ui.harness import (
     OPEN,
     REPOSITORY,
     THEMES,
+    Host,
     Lab,
     becomes,
     evaluate,
@@ -29,19 +30,16 @@ from tests.ui.harness import (
     set_theme,
     wait_idle,
 )
+from tests.ui.hosts import Notebook
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('{size}', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 PICTURE = REPOSITORY / "docs" / "workbench.png"
 
 
-def start(page: Page, lab: Lab, *more: str, size: str = "1 MiB") -> Locator:
-    """Open a notebook that shows a workbench, and give the workbench."""
-    page.set_viewport_size({"width": 1400, "height": 1500})
-    open_notebook(page, lab, [MAKE.format(size=size), SHOW, *more])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def start(host: Host, size: str = "1 MiB") -> Locator:
+    """Open a workbench, and give it."""
+    bench = host.show(MAKE.format(size=size), SHOW)
     expect(bench).to_have_attribute("data-events", "0")
     return bench
 
@@ -64,67 +62,67 @@ def inside(bench: Locator, part: str) -> None:
     assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1, part
 
 
-def test_every_button_does_what_it_says(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+def test_every_button_does_what_it_says(host: Host) -> None:
+    bench = start(host)
     expect(button(bench, "Back")).to_be_disabled()
     button(bench, "Event").click()
     shown(bench, 1)
     button(bench, "Cycle").click()  # all events of an instant: here, the launches of all blocks
     expect(bench).not_to_have_attribute("data-events", "1")
-    cycle = evaluate(page, "sim.events")
+    cycle = evaluate(host, "sim.events")
     assert cycle > 2
     shown(bench, cycle)
     bench.get_by_label("Steps at once").select_option("1000")
     button(bench, "Event").click()
     shown(bench, cycle + 1000)
-    before = evaluate(page, "sim.state_hash()")
+    before = evaluate(host, "sim.state_hash()")
     button(bench, "Back").click()
     shown(bench, cycle)
     button(bench, "Event").click()
     shown(bench, cycle + 1000)
-    assert evaluate(page, "sim.state_hash()") == before
+    assert evaluate(host, "sim.state_hash()") == before
     bench.get_by_label("Steps at once").select_option("1")  # the factor holds for every unit
     button(bench, "Phase").click()
     expect(bench.locator(".anb-status")).to_contain_text("reduce-scatter 1/7 has ended")
-    assert evaluate(page, "int(sim.engine.machine.clock[0].phases)") == 1
-    evaluate(page, "str(sim.break_at('5 us'))")
+    assert evaluate(host, "int(sim.engine.machine.clock[0].phases)") == 1
+    host.change("str(sim.break_at('5 us'))")
     button(bench, "Breakpoint").click()
     expect(bench.locator(".anb-status")).to_contain_text("stopped at a breakpoint")
-    assert evaluate(page, "sim.now_ps") <= 5_000_000
-    evaluate(page, "sim.clear()")
+    assert evaluate(host, "sim.now_ps") <= 5_000_000
+    host.change("sim.clear()")
     button(bench, "End").click()
     expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
     expect(button(bench, "Event")).to_be_disabled()
-    assert evaluate(page, "sim.finished")
-    shown(bench, evaluate(page, "sim.events"))
+    assert evaluate(host, "sim.finished")
+    shown(bench, evaluate(host, "sim.events"))
     button(bench, "Reset").click()
     shown(bench, 0)
     expect(bench.locator(".anb-simulated")).to_have_text("simulated 0 ps · event 0")
 
 
-def test_play_and_pause(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+def test_play_and_pause(host: Host) -> None:
+    bench = start(host)
     button(bench, "Play").click()
     expect(button(bench, "Pause")).to_be_visible()
-    page.wait_for_function("document.querySelector('.anb-workbench').dataset.dots > 100")
+    expect(bench).to_have_attribute("data-dots", re.compile(r"\d{3,}"))
     button(bench, "Pause").click()
     expect(button(bench, "Play")).to_be_visible()
-    events = evaluate(page, "sim.events")
+    events = evaluate(host, "sim.events")
     shown(bench, events)
     time.sleep(0.3)
-    assert evaluate(page, "sim.events") == events > 0  # it stands still
+    assert evaluate(host, "sim.events") == events > 0  # it stands still
     button(bench, "Event").click()
     shown(bench, events + 1)
-    assert evaluate(page, "workbench.cursor_ps == sim.now_ps")
+    assert evaluate(host, "workbench.cursor_ps == sim.now_ps")
     bench.get_by_label("Speed").fill("8")
     expect(bench.locator(".anb-speed-text")).to_have_text("1 s = 100 µs")
     button(bench, "Play").click()
     expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
-    assert evaluate(page, "sim.result.time_ps") == evaluate(page, "sim.now_ps")
+    assert evaluate(host, "sim.result.time_ps") == evaluate(host, "sim.now_ps")
 
 
 def test_other_cells_run_while_it_plays(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "seen = sim.events\nseen", "sim.step(1000)\nmoved = sim.events")
+    bench = start(Notebook(page, lab, "seen = sim.events\nseen", "sim.step(1000)\nmoved = sim.events"))
     button(bench, "Play").click()
     page.wait_for_function("document.querySelector('.anb-workbench').dataset.events > 1000")
     run_cell(page, 2)
@@ -140,15 +138,16 @@ def test_other_cells_run_while_it_plays(page: Page, lab: Lab) -> None:
     expect(button(bench, "Play")).to_be_visible()
 
 
-def test_keyboard(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+def test_keyboard(host: Host) -> None:
+    page = host.page
+    bench = start(host)
     cells = page.locator(".jp-Cell").count()
     bench.focus()
     bench.press("ArrowRight")
     shown(bench, 1)
     bench.press("Shift+ArrowRight")
     expect(bench).not_to_have_attribute("data-events", "1")
-    cycle = evaluate(page, "sim.events")
+    cycle = evaluate(host, "sim.events")
     shown(bench, cycle)
     bench.press("ArrowLeft")
     shown(bench, cycle - 1)
@@ -156,10 +155,10 @@ def test_keyboard(page: Page, lab: Lab) -> None:
     shown(bench, 0)
     bench.press("n")
     expect(bench.locator(".anb-status")).to_contain_text("reduce-scatter 1/7 has ended")
-    evaluate(page, "str(sim.break_at('6 us'))")
+    host.change("str(sim.break_at('6 us'))")
     bench.press("c")
     expect(bench.locator(".anb-status")).to_contain_text("breakpoint")
-    evaluate(page, "sim.clear()")
+    host.change("sim.clear()")
     slow = bench.locator(".anb-speed-text").inner_text()
     bench.press("+")
     expect(bench.locator(".anb-speed-text")).not_to_have_text(slow)
@@ -172,7 +171,7 @@ def test_keyboard(page: Page, lab: Lab) -> None:
     bench.press("?")
     expect(bench.locator(".anb-help")).to_be_visible()
     inside(bench, ".anb-help")
-    screenshot(page, "workbench-help")
+    screenshot(host, "workbench-help")
     bench.press("?")
     expect(bench.locator(".anb-help")).to_be_hidden()
     bench.press("w")
@@ -189,23 +188,23 @@ def test_keyboard(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
 
 
-def test_look_inside(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, "str(sim.run('3 us'))")
-    shown(bench, evaluate(page, "sim.events"))
+def test_look_inside(host: Host) -> None:
+    bench = start(host)
+    host.change("str(sim.run('3 us'))")
+    shown(bench, evaluate(host, "sim.events"))
     inspector = bench.locator(".anb-inspector")
     canvas = bench.locator(".anb-picture > canvas")
-    canvas.click(position=point(page, bench, "gpu[3]"))
+    canvas.click(position=point(host, bench, "gpu[3]"))
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.3 (GPU3)")
-    becomes(page, "workbench.selected['title'] == 'dgx_h100.0.xpu.3 (GPU3)'")
-    count = evaluate(page, "sim.inspect('gpu[3]')['in_flight_count']")
+    becomes(host, "workbench.selected['title'] == 'dgx_h100.0.xpu.3 (GPU3)'")
+    count = evaluate(host, "sim.inspect('gpu[3]')['in_flight_count']")
     expect(inspector).to_contain_text(f"In flight: {count:,}")
     inspector.get_by_role("button", name=re.compile("^sm.0")).click()
     expect(inspector).to_contain_text("stalled for a slot")
-    becomes(page, "workbench.selected['kind'] == 'sm'")
-    canvas.click(position=point(page, bench, "dgx_h100.0.nvsw.1"))
+    becomes(host, "workbench.selected['kind'] == 'sm'")
+    canvas.click(position=point(host, bench, "dgx_h100.0.nvsw.1"))
     expect(inspector).to_contain_text("lines passed")
-    canvas.click(position=on_link(page, bench, "gpu[0]", "dgx_h100.0.nvsw.0"))
+    canvas.click(position=on_link(host, bench, "gpu[0]", "dgx_h100.0.nvsw.0"))
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.0->dgx_h100.0.nvsw.0")
     expect(inspector).to_contain_text("utilisation so far")
     path = inspector.get_by_label("Object to inspect")
@@ -219,54 +218,57 @@ def test_look_inside(page: Page, lab: Lab) -> None:
     expect(inspector.locator("h4")).to_have_text("dgx_h100.0.xpu.0 (GPU0)")
     inspector.get_by_role("button", name="Clear the selection").click()
     expect(inspector).to_contain_text("Click a GPU")
-    becomes(page, "workbench.selected is None")
+    becomes(host, "workbench.selected is None")
 
 
-def test_scrubbing_moves_only_the_view(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, "str(sim.run('8 us'))")
-    evaluate(page, "workbench.select('gpu[2]')")
-    events = evaluate(page, "sim.events")
+def test_scrubbing_moves_only_the_view(host: Host) -> None:
+    bench = start(host)
+    host.change("str(sim.run('8 us'))")
+    host.change("workbench.select('gpu[2]')")
+    events = evaluate(host, "sim.events")
     shown(bench, events)
     slider = bench.get_by_label("View cursor")
     slider.fill("0.5")
     expect(bench.locator(".anb-shown")).to_contain_text("(past)")
     expect(bench.get_by_label("Follow")).not_to_be_checked()
-    then = evaluate(page, "sim.now_ps") * 0.5
-    becomes(page, f"abs(workbench.cursor_ps - {then}) <= 1")
-    assert evaluate(page, "sim.events") == events
+    then = evaluate(host, "sim.now_ps") * 0.5
+    becomes(host, f"abs(workbench.cursor_ps - {then}) <= 1")
+    assert evaluate(host, "sim.events") == events
     # The inspector shows what a second simulation says at that time.
-    evaluate(page, "[other := sim.fork(record=False), other.goto(workbench.cursor_ps)] and 0")
-    issued = evaluate(page, "dict(map(tuple, other.inspect('gpu[2]')['state']))['instructions issued']")
-    assert issued != evaluate(page, "dict(map(tuple, sim.inspect('gpu[2]')['state']))['instructions issued']")
+    evaluate(host, "[other := sim.fork(record=False), other.goto(workbench.cursor_ps)] and 0")
+    issued = evaluate(host, "dict(map(tuple, other.inspect('gpu[2]')['state']))['instructions issued']")
+    assert issued != evaluate(host, "dict(map(tuple, sim.inspect('gpu[2]')['state']))['instructions issued']")
     expect(bench.locator(".anb-inspector")).to_contain_text(issued)
     button(bench, "Event").click()  # a step brings the cursor back to the simulation first
     shown(bench, events + 1)
     expect(bench.get_by_label("Follow")).to_be_checked()
-    assert evaluate(page, "workbench.cursor_ps == sim.now_ps")
-    evaluate(page, "workbench.scrub('2 us')")
+    becomes(host, "workbench.cursor_ps == sim.now_ps")
+    host.change("workbench.scrub('2 us')")
     expect(bench.locator(".anb-shown")).to_contain_text("view 2 µs (past)")
-    evaluate(page, "workbench.follow()")
+    host.change("workbench.follow()")
     expect(bench.get_by_label("Follow")).to_be_checked()
 
 
-def test_playing_from_the_past_replays_and_goes_on(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
-    evaluate(page, "str(sim.run('4 us'))")
-    events = evaluate(page, "sim.events")
+def test_playing_from_the_past_replays_and_goes_on(host: Host) -> None:
+    page = host.page
+    bench = start(host)
+    host.change("str(sim.run('4 us'))")
+    events = evaluate(host, "sim.events")
     shown(bench, events)
     bench.get_by_label("View cursor").fill("0.5")
     button(bench, "Play").click()
     expect(bench.locator(".anb-narration")).to_contain_text("replaying")
-    assert evaluate(page, "sim.events") == events
+    assert evaluate(host, "sim.events") == events
     bench.press("+")
-    page.wait_for_function(f"document.querySelector('.anb-workbench').dataset.events > {events}")
+    goes_on = "(bench, events) => Number(bench.dataset.events) > events"
+    while not bench.evaluate(goes_on, events):
+        page.wait_for_timeout(50)
     button(bench, "Pause").click()
     expect(button(bench, "Play")).to_be_visible()
 
 
 def test_two_views_show_the_same(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "second = anb.Workbench(sim)\nsecond", "workbench")
+    bench = start(Notebook(page, lab, "second = anb.Workbench(sim)\nsecond", "workbench"))
     run_cell(page, 2)
     run_cell(page, 3)
     benches = page.locator(".anb-workbench")
@@ -289,7 +291,7 @@ def test_two_views_show_the_same(page: Page, lab: Lab) -> None:
 
 
 def test_what_nobody_looks_at_is_sent_nothing(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "first = workbench")
+    bench = start(Notebook(page, lab, "first = workbench"))
     run_cell(page, 2)
     run_cell(page, 1)  # shows another one in the place of the first
     shown(bench, 0)
@@ -302,7 +304,8 @@ def test_what_nobody_looks_at_is_sent_nothing(page: Page, lab: Lab) -> None:
 
 def test_interrupting_a_run_in_a_cell_leaves_it_steppable(page: Page, lab: Lab) -> None:
     bench = start(
-        page, lab, "try:\n    sim.run()\nexcept KeyboardInterrupt:\n    stopped = sim.events", size="64 MiB"
+        Notebook(page, lab, "try:\n    sim.run()\nexcept KeyboardInterrupt:\n    stopped = sim.events"),
+        size="64 MiB",
     )
     run_cell(page, 2, wait=False)
     expect(bench.locator(".anb-status")).to_contain_text("running in a cell: interrupt the kernel")
@@ -319,7 +322,7 @@ def test_interrupting_a_run_in_a_cell_leaves_it_steppable(page: Page, lab: Lab) 
 
 
 def test_interrupting_the_kernel_while_it_plays_loses_nothing(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     button(bench, "Play").click()
     page.wait_for_function("document.querySelector('.anb-workbench').dataset.events > 1000")
     for _ in range(3):
@@ -340,7 +343,7 @@ def test_interrupting_the_kernel_while_it_plays_loses_nothing(page: Page, lab: L
 
 @pytest.mark.fresh_tab
 def test_a_reloaded_page_shows_it_again(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     button(bench, "Phase").click()
     expect(bench.locator(".anb-status")).to_contain_text("reduce-scatter 1/7 has ended")
     events = evaluate(page, "sim.events")
@@ -414,7 +417,7 @@ def test_names_are_never_markup(page: Page, lab: Lab) -> None:
 
 
 def test_it_looks_right(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     evaluate(page, "str(sim.run('11 us'))")
     evaluate(page, "workbench.select('gpu[3]')")
     expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU3")
@@ -443,7 +446,7 @@ def test_it_looks_right(page: Page, lab: Lab) -> None:
 
 
 def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     page.set_viewport_size({"width": 900, "height": 1200})
     button(bench, "Phase").click()
     page.wait_for_timeout(500)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Host, becomes, evaluate, screenshot
+from tests.ui.hosts import LivePage
 
 MAKE = """import astranb as anb
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
@@ -28,30 +29,38 @@ sim = anb.Simulation(None, Workload(ranks, network, system))"""
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 
 
-def run_to_end(page: Page, bench: Locator) -> None:
+def run_to_end(host: Host, bench: Locator) -> None:
     """Press End and wait for the run's end: no breakpoint is left to stop it."""
-    evaluate(page, "sim.clear()")
+    host.change("sim.clear()")
     end = bench.get_by_role("button", name="End", exact=True)
     end.click()
     expect(end).to_be_disabled()
 
 
-def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1400, "height": 1500})
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def by_module(host: Host, bench: Locator) -> None:
+    """Look at the operations of rank 5 by module, and select one there."""
+    tree = bench.get_by_role("tree", name="Graph by module")
+    done = evaluate(host, "int((sim.engine.states(sim.engine.about.rows_of(5))[1::2] == 3).sum())")
+    module = tree.get_by_role("treeitem", name="all_reduce: 6 nodes")
+    expect(module).to_have_attribute("aria-label", re.compile(f", {done} of 6 done"))
+    tree.get_by_role("treeitem", name="all_reduce: 1 MiB, done").first.click()
+    expect(bench.locator(".anb-inspector")).to_contain_text("of 4 done")
+    becomes(host, "workbench.selected['path'].startswith('rank[5].op[')")
+
+
+def test_a_workload_is_stepped_watched_and_broken(host: Host) -> None:
+    page = host.page
+    bench = host.show(MAKE, SHOW)
     expect(bench.locator(".anb-title")).to_contain_text("8 ranks on Ring x Switch")
     bench.get_by_role("button", name="Operation", exact=True).click()
     expect(bench.locator(".anb-narration")).to_contain_text("ends compute")
-    assert evaluate(page, "sim.counts['operation']") == 1
+    assert evaluate(host, "sim.counts['operation']") == 1
     bench.get_by_role("button", name="Message", exact=True).click()
     expect(bench.locator(".anb-narration")).to_contain_text("is sent a message by rank")
     bench.focus()
     page.keyboard.press("n")
     expect(bench.locator(".anb-narration")).to_contain_text(re.compile("phase|begins|sends"))
-    assert evaluate(page, "sim.counts['phase']") == 1
+    assert evaluate(host, "sim.counts['phase']") == 1
 
     timeline = bench.locator(".anb-ranks")
     expect(timeline).to_have_attribute("data-drawn", "spans")
@@ -63,7 +72,7 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
 
     graph.locator("[data-path='rank[0].op[1]']").click()
     expect(bench.locator(".anb-inspector")).to_contain_text("of 4 done")
-    becomes(page, "workbench.selected['path'] == 'rank[0].op[1]'")
+    becomes(host, "workbench.selected['path'] == 'rank[0].op[1]'")
 
     bench.get_by_role("tab", name="Breakpoints").click()
     breaks = bench.locator(".anb-breaks")
@@ -78,44 +87,41 @@ def test_a_workload_is_stepped_watched_and_broken(page: Page, lab: Lab) -> None:
     expect(graph).to_have_attribute("data-rank", "5")
     bench.get_by_role("tab", name="Inspect").click()
     expect(graph).to_have_attribute("data-asked", "false")
-    screenshot(page, "workload-light")
+    screenshot(host, "workload-light")
     # The same operations by module, in the state of the cursor; one that is selected is inspected.
     bench.get_by_role("tab", name="Modules").click()
-    tree = bench.get_by_role("tree", name="Graph by module")
-    done = evaluate(page, "int((sim.engine.states(sim.engine.about.rows_of(5))[1::2] == 3).sum())")
-    module = tree.get_by_role("treeitem", name="all_reduce: 6 nodes")
-    expect(module).to_have_attribute("aria-label", re.compile(f", {done} of 6 done"))
-    tree.get_by_role("treeitem", name="all_reduce: 1 MiB, done").first.click()
-    expect(bench.locator(".anb-inspector")).to_contain_text("of 4 done")
-    becomes(page, "workbench.selected['path'].startswith('rank[5].op[')")
+    if isinstance(host, LivePage):
+        expect(bench).to_contain_text("“modules” needs JupyterLab: open this state there")
+    else:
+        by_module(host, bench)
     bench.get_by_role("tab", name="Operations").click()
-    set_theme(page, "dark")
-    screenshot(page, "workload-dark")
+    host.set_theme("dark")
+    screenshot(host, "workload-dark")
 
-    before, events = str(evaluate(page, "sim.state_hash()")), evaluate(page, "sim.events")
-    evaluate(page, "sim.step(500).why")
+    before, events = str(evaluate(host, "sim.state_hash()")), evaluate(host, "sim.events")
+    host.change("sim.step(500).why")
     bench.get_by_label("Steps at once").select_option("100")
     bench.get_by_label("Back by").select_option("event")  # it follows the unit of the last step
     for _ in range(5):
         bench.get_by_role("button", name="Back", exact=True).click()
     expect(bench).to_have_attribute("data-events", str(events))
-    assert str(evaluate(page, "sim.state_hash()")) == before
+    assert str(evaluate(host, "sim.state_hash()")) == before
 
     bench.get_by_role("tab", name="Ranks").click()
     ranks = bench.locator(".anb-exposed")
     expect(ranks.locator("tbody tr")).to_have_count(8)
-    evaluate(page, "workbench.scrub('60 us')")
+    host.change("workbench.scrub('60 us')")
     expect(ranks.locator(".anb-moment")).to_have_text("at 60 µs")
     row = ranks.locator("tbody tr", has_text="rank[0]")
     expect(row.get_by_role("cell").first).to_have_text("60 µs")
-    evaluate(page, "workbench.show_panel('result')")
+    host.change("workbench.show_panel('result')")
     expect(bench.locator(".anb-result .anb-moment")).to_have_text("at 60 µs")
-    evaluate(page, "workbench.follow()")
-    run_to_end(page, bench)
+    host.change("workbench.follow()")
+    run_to_end(host, bench)
     bench.get_by_role("button", name="Chunks by dimension").click()
     expect(timeline).to_have_attribute("data-kind", "chunks")
     expect(timeline).to_have_attribute("data-asked", "false")
-    screenshot(page, "workload-ranks")
+    screenshot(host, "workload-ranks")
 
 
 MAKE_LAYERS = """import astranb as anb
@@ -132,13 +138,9 @@ workload = LayerWorkload(LayerTable("DATA", layers), system, torus, 2, title="fo
 sim = anb.Simulation(None, workload)"""
 
 
-def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1400, "height": 1300})
-    open_notebook(page, lab, [MAKE_LAYERS, SHOW])
-    set_theme(page, "light")
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def test_layers_are_stepped_and_what_is_waited_for_is_seen(host: Host) -> None:
+    bench = host.show(MAKE_LAYERS, SHOW, height=1300)
+    host.set_theme("light")
     expect(bench.locator(".anb-title")).to_contain_text("four layers: 64 ranks (all alike)")
     expect(bench.get_by_role("button", name="Message", exact=True)).to_be_hidden()
     bench.get_by_role("button", name="Operation", exact=True).click()
@@ -146,8 +148,8 @@ def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab)
     before = bench.get_attribute("data-events")
     bench.get_by_role("button", name="Pass", exact=True).click()
     expect(bench).not_to_have_attribute("data-events", str(before))
-    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
-    assert evaluate(page, "sim.counts['pass']") == 1
+    expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")))
+    assert evaluate(host, "sim.counts['pass']") == 1
     bench.get_by_role("tab", name="Operations").click()
     graph = bench.locator(".anb-dag")
     expect(graph).to_have_attribute("data-nodes", "30")
@@ -166,37 +168,33 @@ def test_layers_are_stepped_and_what_is_waited_for_is_seen(page: Page, lab: Lab)
     expect(bench.locator(".anb-status")).to_contain_text("all ranks end conv2 WG comm")
     bench.get_by_role("tab", name="Inspect").click()
     expect(graph).to_have_attribute("data-asked", "false")
-    screenshot(page, "layers-light")
-    set_theme(page, "dark")
-    screenshot(page, "layers-dark")
+    screenshot(host, "layers-light")
+    host.set_theme("dark")
+    screenshot(host, "layers-dark")
 
     bench.get_by_role("tab", name="Layers").click()
     expect(bench.locator(".anb-exposed tbody tr")).to_have_count(4)
-    run_to_end(page, bench)
+    run_to_end(host, bench)
     expect(bench.locator(".anb-ranks")).to_have_attribute("data-asked", "false")
-    screenshot(page, "layers-table")
+    screenshot(host, "layers-table")
     bench.get_by_role("button", name="Chunks by dimension").click()
     expect(bench.locator(".anb-ranks")).to_have_attribute("data-kind", "chunks")
     expect(bench.locator(".anb-ranks")).to_have_attribute("data-asked", "false")
-    screenshot(page, "layers-chunks")
+    screenshot(host, "layers-chunks")
 
 
-def test_messages_move_on_the_topology_and_lead_to_their_operations(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1280, "height": 1000})
-    open_notebook(page, lab, [MAKE, SHOW])
-    set_theme(page, "light")
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def test_messages_move_on_the_topology_and_lead_to_their_operations(host: Host) -> None:
+    bench = host.show(MAKE, SHOW, width=1280, height=1000)
+    host.set_theme("light")
     topology = bench.locator(".anb-topology")
     expect(bench.get_by_role("tab", name="Topology")).to_have_attribute("aria-selected", "true")
     expect(topology.locator("canvas").first).to_have_attribute("aria-label", re.compile("12 nodes"))
     expect(topology.locator(".anb-legend")).to_contain_text("all_reduce")
-    evaluate(page, "sim.goto('44 us').why")
+    host.change("sim.goto('44 us').why")
     expect(topology.locator(".anb-note").first).to_contain_text("messages in flight")
 
     # Between two events messages are where their recorded times put them; going back takes them away.
-    evaluate(page, "workbench.scrub('40.9 us')")
+    host.change("workbench.scrub('40.9 us')")
     expect(bench).to_have_attribute("data-dots", "14")  # two chunks of each rank but the slow one
     canvas = topology.locator("canvas").first
     first = str(canvas.get_attribute("data-moving"))
@@ -204,15 +202,15 @@ def test_messages_move_on_the_topology_and_lead_to_their_operations(page: Page, 
     words = str(canvas.get_attribute("data-words")).split("|")  # what covers nothing
     assert words
     assert set(words) <= {"64 KiB", "phase 1 · 64 KiB", *(f"chunk {k} · phase 1 · 64 KiB" for k in range(2))}
-    evaluate(page, "workbench.scrub('41.4 us')")
+    host.change("workbench.scrub('41.4 us')")
     expect(canvas).not_to_have_attribute("data-moving", first)
     place = str(canvas.get_attribute("data-moving")).split()[0].split(",")
     canvas.hover(position={"x": float(place[0]), "y": float(place[1])})
     expect(topology.locator(".anb-tip")).to_contain_text("phase 1, step 1 · 64 KiB · rank 0 to rank 1")
     canvas.click(position={"x": float(place[0]), "y": float(place[1])})
     expect(bench.locator(".anb-inspector")).to_contain_text("rank[0].op[1]")
-    screenshot(page, "workload-messages")
-    evaluate(page, "workbench.scrub('39 us')")
+    screenshot(host, "workload-messages")
+    host.change("workbench.scrub('39 us')")
     expect(bench).to_have_attribute("data-dots", "0")
 
 
@@ -223,17 +221,15 @@ WATCH = """bench => {
 }"""
 
 
-def test_a_step_is_seen_as_a_passage(page: Page, lab: Lab) -> None:
+def test_a_step_is_seen_as_a_passage(host: Host) -> None:
+    page = host.page
     """The first press of Message: messages move from rank to rank, and rest where they arrive."""
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+    bench = host.show(MAKE, SHOW)
     expect(bench).to_have_attribute("data-events", "0")
     bench.evaluate(WATCH)
     bench.get_by_role("button", name="Message", exact=True).click()
-    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
-    arrived = evaluate(page, "sim.now_ps")
+    expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")))
+    arrived = evaluate(host, "sim.now_ps")
     passed = page.evaluate("window.passed")
     assert passed == sorted(passed)
     assert passed[-1] == arrived
@@ -242,14 +238,11 @@ def test_a_step_is_seen_as_a_passage(page: Page, lab: Lab) -> None:
     expect(bench).to_have_attribute("data-cursor", "0")  # at once
 
 
-def test_the_row_of_a_rank_is_pinned(page: Page, lab: Lab) -> None:
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
-    run_to_end(page, bench)
+def test_the_row_of_a_rank_is_pinned(host: Host) -> None:
+    bench = host.show(MAKE, SHOW)
+    run_to_end(host, bench)
     timeline = bench.locator(".anb-ranks")
-    evaluate(page, "workbench.select('rank[3]')")
+    host.change("workbench.select('rank[3]')")
     expect(bench.locator(".anb-inspector")).to_contain_text("rank[3]")
     bench.focus()
     bench.press("t")
@@ -258,7 +251,7 @@ def test_the_row_of_a_rank_is_pinned(page: Page, lab: Lab) -> None:
     canvas.hover(position={"x": 20, "y": 30})
     expect(tip).to_have_text("rank 3")
     expect(timeline).to_have_attribute("data-asked", "false")
-    screenshot(page, "pinned-rank")
+    screenshot(host, "pinned-rank")
     bench.press("t")
     canvas.hover(position={"x": 20, "y": 60})
     canvas.hover(position={"x": 20, "y": 30})

@@ -11,20 +11,15 @@ from playwright.sync_api import Locator, Page, expect
 import astranb as anb
 from astranb.workload.models.memory import MEMORY_PARTS
 from tests.engine.operations.support import HOSTILE, hostile
-from tests.ui.harness import Lab, evaluate, open_notebook, run_cell, screenshot, set_theme
-from tests.ui.test_export import alone, open_page, save_picture, shows
+from tests.ui.harness import Host, Lab, evaluate, screenshot, set_theme
+from tests.ui.hosts import Notebook
+from tests.ui.test_export import open_page, save_picture, shows
 from tests.ui.test_workbench import button
 from tests.ui.test_workload import MAKE, SHOW
 
-__all__ = ["alone"]  # a fixture
 
-
-def start(page: Page, lab: Lab) -> Locator:
-    page.set_viewport_size({"width": 1400, "height": 1700})
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def start(host: Host) -> Locator:
+    bench = host.show(MAKE, SHOW, height=1700)
     expect(bench).to_have_attribute("data-events", "0")
     return bench
 
@@ -38,7 +33,7 @@ def press(bench: Locator, name: str) -> None:
 
 
 def test_a_workload_is_changed_forked_and_watched(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     evaluate(page, "workbench.select('rank[2]') or workbench.event(100)")
     tab(bench, "Change")
     panel = bench.locator(".anb-change").first
@@ -83,7 +78,7 @@ def test_a_workload_is_changed_forked_and_watched(page: Page, lab: Lab) -> None:
 
 
 def test_a_workload_explains_itself(page: Page, lab: Lab, tmp_path: Path) -> None:
-    bench = start(page, lab)
+    bench = start(Notebook(page, lab))
     press(bench, "End")
     expect(bench.locator(".anb-status")).to_contain_text("nothing is left")
     expect(bench.locator(".anb-ranks")).to_have_attribute("data-asked", "false")
@@ -195,16 +190,13 @@ def cells(panel: Locator, row: int) -> str:
     return " ".join(panel.locator("tbody tr").nth(row).locator("td").all_inner_texts())
 
 
-def test_memory_is_shown_over_time_up_to_the_cursor(page: Page, lab: Lab) -> None:
+def test_memory_is_shown_over_time_up_to_the_cursor(host: Host) -> None:
+    page = host.page
     scope: dict[str, Any] = {}
     exec(MEMORY, scope)
     sim = scope["sim"]
     sim.run()
-    page.set_viewport_size({"width": 1400, "height": 1500})
-    open_notebook(page, lab, [MEMORY, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+    bench = host.show(MEMORY, SHOW)
     expect(bench).to_have_attribute("data-events", "0")
     press(bench, "GPU memory")
     panel = bench.locator(".anb-footprint")
@@ -213,7 +205,7 @@ def test_memory_is_shown_over_time_up_to_the_cursor(page: Page, lab: Lab) -> Non
     assert cells(panel, 0) == memory_row(sim, 0, 0)
     # Half of the run: what is behind it is no part of the picture.
     half = sim.now_ps // 2
-    evaluate(page, f"sim.run(until={half}) and None")
+    host.change(f"sim.run(until={half}) and None")
     expect(bench).to_have_attribute("data-cursor", re.compile(r"[1-9]\d+"))
     expect(panel).to_have_attribute("data-asked", "false")
     assert cells(panel, 0) == memory_row(sim, 0, half)
@@ -237,14 +229,14 @@ def test_memory_is_shown_over_time_up_to_the_cursor(page: Page, lab: Lab) -> Non
     expect(panel.locator(".anb-moment")).to_have_attribute("data-ps", str(fullest))
     assert cells(panel, 0) == cells(panel, 1) == memory_row(sim, 0, fullest)
     # The selected rank, in the part of time that the timelines show.
-    evaluate(page, f"workbench.select('rank[1].op[3]') or workbench.zoom({fullest}, {half})")
+    host.change(f"workbench.select('rank[1].op[3]') or workbench.zoom({fullest}, {half})")
     expect(panel).to_have_attribute("data-rank", "1")
     expect(panel).to_have_attribute("data-view", f"{fullest} {half}")
     expect(panel.locator("h4")).to_have_text("Memory of rank 1 (stage 1)")
-    screenshot(page, "workload-memory-light")
-    set_theme(page, "dark")
+    screenshot(host, "workload-memory-light")
+    host.set_theme("dark")
     page.wait_for_timeout(300)
-    screenshot(page, "workload-memory-dark")
+    screenshot(host, "workload-memory-dark")
 
 
 def test_a_page_knows_the_memory_of_any_moment(alone: Page, tmp_path: Path) -> None:

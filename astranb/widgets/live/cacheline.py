@@ -12,7 +12,7 @@ from astranb.widgets.feed import Columns, LineFeed
 
 from .changes import described
 from .drawn import drawn
-from .objects import named
+from .node_names import named
 from .plan_machine import plan_machine
 from .promises import contents
 from .source_lines import lines

@@ -58,6 +58,8 @@ export function createChange(store) {
     if (!(await request("apply", { verb, options }))) return;
     for (const row of object.querySelectorAll("[data-dirty]")) row.setAttribute("data-dirty", "false");
     shape = ""; // what was typed is replaced by what is so
+    asker.again(); // an answer may have come while the entry still held what was typed
+    store.emit("change");
   }
   /** @param {Record<string, string>} changes */
   async function fork(changes) {
@@ -80,7 +82,7 @@ export function createChange(store) {
   function field(parameter, label, oninput, onenter) {
     const { path, value, choices, unit, limits, meaning, effect } = parameter;
     const about = [meaning, limits, unit && `bare numbers are ${unit}`, `takes effect ${effect}`].filter(Boolean);
-    const common = { name: path, "aria-label": label, title: about.join("; "), oninput, onchange: oninput };
+    const common = { name: path, "aria-label": label, title: about.join("; "), oninput };
     if (choices.length && (choices.includes(value) || path === "algorithm")) {
       const names = choices.includes(value) ? choices : [value, ...choices];
       const select = make("select", common, ...makeOptions(names));

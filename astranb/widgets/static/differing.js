@@ -3,7 +3,7 @@
 
 /** @import { Context, Geometry, Store } from "./types" */
 
-export const DIFFERING = "#d55e00";
+const DIFFERING = "#d55e00";
 
 /** @param {Context} context @param {Store} store @param {Geometry} laid */
 export function drawDiffering(context, store, laid) {

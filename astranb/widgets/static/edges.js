@@ -5,17 +5,16 @@
 
 // A lane for each direction and class: requests, responses, control.
 const CLASS_OF_KIND = [0, 1, 0, 1, 2, 2];
-export const CLASS_NAMES = ["requests and data stored", "data loaded and acknowledgements", "signals"];
 export const CLASSES = 3;
 const LANE = 4; // pixels of a class, where there is room
 const LEAST_LANE = 1.2;
 const LARGEST = 1.3; // pixels a unit of a box
 const STUB = 26; // of a link that wraps round a torus, in units of the picture
 
-export const TRACK = 8; // numbers a link and class: x y dx dy, x y dx dy of its second part; dx and dy 0: none
+const TRACK = 8; // numbers a link and class: x y dx dy, x y dx dy of its second part; dx and dy 0: none
 
 /** Which class a kind of flight is in. @param {number} kind */
-export function classOf(kind) {
+function classOf(kind) {
   return CLASS_OF_KIND[kind] ?? 2;
 }
 

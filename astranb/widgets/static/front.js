@@ -12,8 +12,8 @@ import { make } from "./theme.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [78, 14, 12, 40];
 const REACH = 14; // px from a point at which it is hit
-export const POINT = "#0072b2";
-export const POINT_DARK = "#56b4e9";
+const POINT = "#0072b2";
+const POINT_DARK = "#56b4e9";
 export const CHOSEN = "#d55e00";
 
 /** @param {Points} points @param {Theme} theme */

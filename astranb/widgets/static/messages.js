@@ -64,7 +64,7 @@ export const COLUMNS = /** @type {const} */ ({
   "recorded_steps": { "time": "f8", "event": "f8", "ends": "u1", "operation": "u4" },
   "recorded_operations": {
     "rank": "u4", "number": "u4", "label": "u4", "text": "u4", "kind": "u4",
-    "start": "f8", "end": "f8", "ready": "f8", "x": "f8", "y": "f8"
+    "start": "f8", "end": "f8", "ready": "f8"
   },
   "recorded_tracks": { "track": "u4", "state": "u1", "label": "u4", "start": "f8", "end": "f8" },
   "recorded_parents": { "first": "u4", "parent": "u4" },

@@ -11,7 +11,7 @@ import { make, makeBarKey, makeButton, makeKey, makeSvg, settle } from "./theme.
 
 /** @typedef {"compute" | "communication" | "memory" | "other"} Kind */
 /** @type {[Kind, string][]} */
-export const MODULE_KINDS = [["compute", "#0072b2"], ["communication", "#e69f00"], ["memory", "#009e73"], ["other", "#8c8c8c"]];
+const MODULE_KINDS = [["compute", "#0072b2"], ["communication", "#e69f00"], ["memory", "#009e73"], ["other", "#8c8c8c"]];
 const EDGE = 16; // px around the picture
 const MARGIN = 240; // px around what is in sight that are drawn, too
 const ZOOMS = [0.25, 0.35, 0.5, 0.7, 0.85, 1, 1.25, 1.6, 2];
@@ -25,7 +25,7 @@ const BEGIN = 7; // letters of a long name that stay
 const cut = (text, most) => (text.length > most ? `${text.slice(0, BEGIN)}…${text.slice(1 + BEGIN - most)}` : text);
 
 /** How many nodes there are in a child of a module. @param {ModuleReply} reply @param {number} k */
-export const nodesIn = ({ arrays }, k) => MODULE_KINDS.reduce((sum, [kind]) => sum + arrays[kind][k], 0);
+const nodesIn = ({ arrays }, k) => MODULE_KINDS.reduce((sum, [kind]) => sum + arrays[kind][k], 0);
 
 /** The figures of a child of a module in a few words. @param {ModuleReply} reply @param {number} k @param {boolean} whole a module */
 function figures(reply, k, whole) {

@@ -4,6 +4,7 @@
 
 import { pack, unpack } from "./messages.js";
 import { createModel } from "./model.js";
+import { searchSorted } from "./numpy.js";
 import { followTheme, read } from "./packed.js";
 import { createReplayed } from "./replayed.js";
 
@@ -38,7 +39,7 @@ function createFlown({ words, links }, buffers) {
  * @param {DataView[]} columns
  * @returns {Model}
  */
-export function createRecording(recording, columns) {
+function createRecording(recording, columns) {
   const { model, send } = createModel(
     { _engine: recording.engine, _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels }, receive,
   );
@@ -67,15 +68,7 @@ export function createRecording(recording, columns) {
   }
 
   /** How many recorded events have happened at a time. @param {number} time */
-  function until(time) {
-    let [low, high] = [0, times.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (times[middle] <= time) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
+  const until = (time) => searchSorted(times, time, true);
   const ended = () => now >= last.now_ps;
   /** @param {number} count */
   function place(count) {

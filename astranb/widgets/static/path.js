@@ -28,7 +28,7 @@ export function causeColour(cause) {
 }
 
 /** The segment of the path at a time, -1 where there is none. @param {Path} path @param {number} time */
-export function segmentAt(path, time) {
+function segmentAt(path, time) {
   let [low, high] = [0, path.start.length - 1];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
@@ -111,7 +111,7 @@ export function drawPath(context, store, theme, { edges, bundleOf, boxes, place 
  * @param {number} y
  * @param {Dots} dots
  */
-export function lineAt(store, x, y, { tracks, sparse, bundleOf }) {
+function lineAt(store, x, y, { tracks, sparse, bundleOf }) {
   const { start, end, what } = store.flights;
   const time = store.cursor;
   const near = 4 ** 2;

@@ -12,11 +12,10 @@ from astranb.engine.operations.about import KINDS, STATES
 from astranb.engine.operations.engine import OperationEngine
 from astranb.widgets.feed import Message, OperationFeed, View
 
-__all__ = ["VIEW", "graph", "laid_out", "window"]
+__all__ = ["VIEW", "graph", "window"]
 
 _MOST = 160
 _LABEL = 40
-_MOST_SEARCHED = 1000  # operations above one another
 
 
 def window(engine: OperationEngine, rank: int, most: int, centre: int = -1) -> np.ndarray:
@@ -87,19 +86,6 @@ def _lines(depth: list[int], edges: list[list[int]]) -> list[int]:
         )
         used.add(line[number])
     return line
-
-
-def laid_out(engine: OperationEngine, rows: np.ndarray) -> tuple[list[int], list[int]]:
-    """Place the operations of one rank in the graph: how far to the right, and how far down."""
-    depth, edges = _depths(engine, rows)
-    if np.bincount(depth, minlength=1).max() <= _MOST_SEARCHED:
-        return depth, _lines(depth, edges)
-    count: dict[int, int] = {}
-    line = []
-    for column in depth:  # as they come, where looking for a free place would take long
-        line.append(count.get(column, 0))
-        count[column] = line[-1] + 1
-    return depth, line
 
 
 def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:

@@ -41,8 +41,9 @@ class PythonKernel:
         feed: Any = feed_of(session_of(sim))  # of either kind
         self.sim, self.feed = sim, feed
         self._sent: Sent = []
+        self.questions = answers_of(feed)
         self.connection = BrowserConnection(
-            feed, answers_of(feed), feed.session.ask, lambda meta, buffers: self._sent.append((meta, buffers))
+            feed, self.questions, feed.session.ask, lambda meta, buffers: self._sent.append((meta, buffers))
         )
         feed.session.attach(self.connection.changed)
 

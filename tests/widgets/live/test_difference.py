@@ -12,12 +12,15 @@ import pytest
 
 import astranb as anb
 from astranb.widgets.feed import Columns, feed_of
+from astranb.widgets.linked_clock import LinkedClock
 from astranb.widgets.live import live
 from astranb.widgets.page import packed
 from astranb.widgets.session import session_of
 from astranb.widgets.views.compare import report
-from tests.widgets.live.kernels import HERE, STATIC
+from astranb.widgets.workbench import Workbench
+from tests.widgets.live.kernels import HERE, NODE, STATIC
 from tests.widgets.live.selection import mostly_slow
+from tests.widgets.live.workloads import layers, messages
 
 LINK = "gpu[0]->dgx_h100.0.nvsw.0"
 
@@ -28,6 +31,22 @@ def dgx() -> anb.Simulation:
 
 def servers(n: int, size: str) -> anb.Simulation:
     return anb.Simulation(f"clos:servers={n}", anb.collectives.all_to_all(size))
+
+
+def in_a_page(sim: anb.Simulation, steps: list[Any], folder: Path) -> Any:
+    """What Node finds in the page of a simulation."""
+    columns = Columns()
+    file = folder / "page.txt"
+    file.write_text(packed({"live": live(feed_of(session_of(sim)), columns), **columns.placed()}))
+    command = [NODE, str(HERE / "difference.mjs"), str(STATIC), str(file), json.dumps(steps)]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+
+@pytest.mark.parametrize("make", [dgx, lambda: messages(3), lambda: layers(3)])
+def test_the_run_beside_can_be_closed(make: Any, tmp_path: Path):
+    ((first, *closed),) = in_a_page(make(), [("a", "closed")], tmp_path)
+    assert first == (make is dgx or "“difference” needs JupyterLab: open this state there")
+    assert closed == [False, False, True]
 
 
 RUNS: dict[str, Callable[[], anb.Simulation]] = {
@@ -47,25 +66,29 @@ def test_a_fork_differs_as_in_python(name: str, tmp_path: Path):
         ("a", "difference", None), ("a", "difference", 10_000), ("a", "difference", 10**12),
         ("b", "set", "gpu[2].l2", "900 ns"), ("b", "run"), ("a", "difference", None), ("a", "run"),
         ("a", "difference", None), ("a", "difference", 2_000_000), ("b", "take_down", first, False),
-        ("a", "difference", None),
+        ("a", "difference", None), ("a", "beside"), ("a", "set", "gpu[2].l2", "700 ns"),
+        ("a", "set", "gpu[1].l2", "800 ns"), ("b", "set", "gpu[2].l2", "700 ns"), ("a", "record", False),
+        ("a", "beside"),
     ]  # fmt: skip
     sim = make()
-    columns = Columns()
-    file = tmp_path / "page.txt"
-    file.write_text(packed({"live": live(feed_of(session_of(sim)), columns), **columns.placed()}))
-    command = ["node", str(HERE / "difference.mjs"), str(STATIC), str(file), json.dumps(steps)]
-    theirs = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
-    mine, runs = [], {"a": sim}
+    theirs = in_a_page(sim, steps, tmp_path)
+    mine: list[Any] = []
+    runs = {"a": sim}
     for run, verb, *options in steps:
         if verb == "fork":
             runs["b"] = sim.fork()
         elif verb == "difference":
             both = anb.compare(runs["a"], runs["b"])
             mine.append(report(both if options[0] is None else both.at(options[0])))
+        elif verb == "beside":
+            benches = [Workbench(run) for run in runs.values()]
+            clock = LinkedClock(*benches)
+            mine.append([bench._beside for bench in benches])
+            clock.close()
         elif verb == "take_down":
             runs[run].take_down(options[0])
         else:
             getattr(runs[run], verb)(*options)
-    assert len(mine) == 8
+    assert len(mine) == 10
     for number, (one, other) in enumerate(zip(theirs, json.loads(json.dumps(mine)), strict=True)):
         assert one == other, number

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +145,7 @@ def test_a_file_of_another_run_says_what_differs(tmp_path: Path) -> None:
         row = {"owner": 99, "place": 10**12, "relation": 0, "value": 0}
         point = {"text": "x", "at_ps": None, "rows": [row], "object": "", "enabled": True}
         rewritten(breakpoints=[point])
-        assert refused() == "its breakpoints are about something else"
+        assert refused() == "the breakpoints of this state are not of this run"
         edit = {"events": 0, "at_ps": 0, "path": "<img src=x>.bandwidth", "value": "1 GB/s"}
         rewritten(edits=[edit])
         assert "<img src=x>" in refused()
@@ -179,6 +181,30 @@ def test_a_link_goes_to_a_moment_of_the_same_run() -> None:
         assert "belongs to another page" in refusal(smaller, follow)
         for fragment in (link["fragment"][:-20], "#state=", "#state=" + "A" * 100_000, "#state=AAAA"):
             assert "this link is damaged" in refusal(other, {"type": "follow_link", "fragment": fragment})
+
+
+def test_a_link_that_somebody_has_made_up_is_refused() -> None:
+    with page_kernel(ring()) as page:
+        page.send({"type": "event", "n": 500})
+        page.send({"type": "breakpoint", "how": "when", "condition": "gpu[2].sm.0.issued > 5000"})
+        ((link, _),) = page.send({"type": "copy_link"})
+        document = json.loads(zlib.decompress(base64.urlsafe_b64decode(link["fragment"][7:] + "=="), -15))
+
+        def refused(**changes: Any) -> str:
+            text = json.dumps({**document, "state": {**document["state"], **changes}}).encode()
+            data = zlib.compressobj(9, zlib.DEFLATED, -15)
+            fragment = base64.urlsafe_b64encode(data.compress(text) + data.flush()).decode().rstrip("=")
+            return refusal(page, {"type": "follow_link", "fragment": f"#state={fragment}"})
+
+        (point,) = document["state"]["breakpoints"]
+        for name in ("constructor", "__proto__", "nothing"):
+            made_up = {**point, "rows": [{**point["rows"][0], name: 1}]}
+            assert "breakpoints of this state" in refused(breakpoints=[made_up])
+        assert "this run ends after" in refused(events=10**11)
+        edit = {"events": 0, "at_ps": 0, "path": "__proto__.up", "value": "no"}
+        assert "__proto__" in refused(edits=[edit])
+        assert "constructor" in refused(watches=["gpu[0].constructor"])
+        assert "no state of a run" in refused(edits=[{**edit, "events": 501}])
 
 
 @pytest.mark.parametrize("algorithm", mostly_slow(["ring", "allpairs", "double_tree"], "double_tree"))

@@ -21,6 +21,13 @@ export const REROUTE = "reroute";
 /** The last edit of each parameter, in the order in which they were made. @param {Edit[]} edits */
 export const lastOfEach = (edits) => edits.filter((edit, k) => !edits.slice(k + 1).some(({ path }) => path === edit.path));
 
+/** What was changed by hand in either of two runs, and not in the same way: (path, of a, of b). @param {Edit[]} a @param {Edit[]} b */
+export function differingEdits(a, b) {
+  const edits = [a, b].map((all) => new Map(all.map(({ events, path, value }) => [path, `${value} from event ${events}`])));
+  const paths = new Set(edits.flatMap((of) => [...of.keys()]));
+  return [...paths].map((path) => [path, ...edits.map((of) => of.get(path) ?? "unchanged")]).filter(([, x, y]) => x !== y);
+}
+
 /**
  * Check a change and make an edit of it.
  * @template {Part} P

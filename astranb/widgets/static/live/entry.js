@@ -6,12 +6,6 @@
 const LENGTHS = 768 * 1024; // of the arguments; tables begin at 1 MiB
 const STACK_TOP = 512 * 1024; // it grows down, to the constants that begin at 0
 
-/** Whether this browser can run a page's kernel; else why not. */
-export function unsupported() {
-  if (typeof WebAssembly !== "object") return "this browser runs no WebAssembly: open the page in another one";
-  return "";
-}
-
 /**
  * Bind an entry to tables.
  * @param {WebAssembly.Module} module

@@ -1,6 +1,7 @@
 // @ts-check
 // A kernel in the page: it answers the messages of widgets/connection.py, over the compiled loop instead of Python.
 
+import { comparison } from "./compare_answers.js";
 import { Connection } from "./connection.js";
 import { forking } from "./fork_answers.js";
 import { createLayerEngine } from "./layers_engine.js";
@@ -31,7 +32,7 @@ const ENGINES = {
 };
 
 /** @type {Answers} what every engine's views may ask */
-const OF_ALL = { ...forking, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
+const OF_ALL = { ...comparison, ...forking, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
 
 /**
  * The kernel of a page.

@@ -2,11 +2,11 @@
 // Edits of a layer table's run: counterpart of engine/layers/edits.py. What phases take on another network is
 // worked out by Python.
 
+import { toEven } from "../numpy.js";
 import { REROUTE, checkedEdit, parametersOf } from "./edits.js";
 import { InputError } from "./errors.js";
 import { needsPython } from "./needs.js";
 import { CHANGEABLE, SPEED, noOtherRoutes, readValue, written } from "./operations_changes.js";
-import { toEven } from "./sums.js";
 
 /** @import { Numbers, OperationEngine, Place } from "./operations_types" */
 /** @import { Edit, Tables } from "./types" */

@@ -1,7 +1,7 @@
 // @ts-check
 // Paths of the objects of a layer table's run, and breakpoints on them: counterpart of engine/layers/paths.py and breakpoints.py.
 
-import { unknownKind } from "./breakpoints.js";
+import { unknownKind } from "./engine_breakpoints.js";
 import { own } from "./edits.js";
 import { InputError, near } from "./errors.js";
 import { eventBreakpoint, numberOf, operationRow, place, shortened } from "./messages_paths.js";
@@ -9,7 +9,7 @@ import { repr } from "./text.js";
 
 /** @import { About, Place } from "./operations_types" */
 /** @import { Live, Tables } from "./types" */
-/** @import { ConditionField } from "./breakpoints.js" */
+/** @import { ConditionField } from "./engine_breakpoints.js" */
 /** @import { Program } from "./layers_engine.js" */
 
 /** The parts of a layer: forward pass, input gradient, weight gradient. */

@@ -3,12 +3,12 @@
 // widgets/views/memory.py.
 
 import { pack } from "../messages.js";
+import { bytesOf, mean } from "../numpy.js";
 import { InputError, near } from "./errors.js";
 import { spanOf, windowOf } from "./lines_timeline.js";
 import { TRACK_STATES } from "./lines_tracks.js";
 import { elements, int, optional, required } from "./options.js";
 import { addSpan, addSpent, flatten, noSpans, placeOf } from "./stretches.js";
-import { bytesOf, mean } from "./sums.js";
 import { commas, percent, repr, str } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 

@@ -3,7 +3,6 @@
 
 import { stops } from "./breakpoints_answers.js";
 import { changes } from "./change_answers.js";
-import { comparison } from "./compare_answers.js";
 import { activity } from "./lines_activity.js";
 import { buffer } from "./lines_buffer.js";
 import { buffers } from "./lines_buffers.js";
@@ -23,6 +22,6 @@ import { results } from "./result_answers.js";
 
 /** @type {Answers} by the name of the question */
 export const ANSWERS = {
-  ...activity, ...buffer, ...buffers, ...busiest, ...changes, ...chunks, ...comparison, ...device, ...inside, ...interval, ...lookups, ...lost,
+  ...activity, ...buffer, ...buffers, ...busiest, ...changes, ...chunks, ...device, ...inside, ...interval, ...lookups, ...lost,
   ...results, ...stops, ...timeline, ...times, ...topology,
 };

@@ -2,7 +2,7 @@
 // Breakpoints on events of objects, and the fields that conditions and watches may name: counterpart of
 // engine/cacheline/breakpoints.py, and of what engine/cacheline/engine.py says of them.
 
-import { breakpoint, condition, foundAt, install, isPoint, unknownKind } from "./breakpoints.js";
+import { breakpoint, condition, foundAt, install, isPoint, unknownKind } from "./engine_breakpoints.js";
 import { parted } from "./edits.js";
 import { InputError, near } from "./errors.js";
 import { fabricOf } from "./fabric.js";
@@ -41,7 +41,7 @@ export const stopping = (engine) => ({
     return owners;
   },
   /** Whether a breakpoint that somebody else has made is one. @param {unknown} point */
-  is_point: (point) => isPoint(point, ownersOf(engine.tables)),
+  is_point: (point) => isPoint(point, engine.tables.breaks, ownersOf(engine.tables)),
   /** The row of the breakpoint that stopped the loop. */
   hit: () => engine.tables.control.at.hit(0),
   /** @param {string | null} kind @param {string | null} path */

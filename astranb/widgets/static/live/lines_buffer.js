@@ -3,10 +3,10 @@
 // views/buffer.py.
 
 import { pack } from "../messages.js";
+import { toEven } from "../numpy.js";
 import { InputError } from "./errors.js";
 import { BUFFERS, indexName } from "./lines_contributions.js";
 import { bufferOf, slicesOf } from "./lines_memory.js";
-import { toEven } from "./sums.js";
 import { int, optional, required } from "./options.js";
 import { commas, str } from "./text.js";
 

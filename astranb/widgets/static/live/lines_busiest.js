@@ -3,10 +3,10 @@
 // whom. Counterpart of widgets/views/aggregates.py and heat.py.
 
 import { pack } from "../messages.js";
+import { mean, rounded, sum } from "../numpy.js";
 import { InputError } from "./errors.js";
 import { MOVE } from "./gpu_numbers.js";
 import { elements, float, truthy, typeName } from "./options.js";
-import { mean, rounded, sum } from "./sums.js";
 import { repr } from "./text.js";
 
 /** @import { LineAnswers, Engine, Feed } from "./types" */

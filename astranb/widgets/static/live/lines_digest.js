@@ -3,6 +3,8 @@
 
 import { digest, whole } from "./digest.js";
 import { ARGUMENTS, eventsOf } from "./event_queue.js";
+import { longBytes } from "./longs.js";
+import { underWay } from "./rows.js";
 
 /** @import { Table, Tables } from "./types" */
 /** @typedef {[name: string, rows: number, bytes: Uint8Array]} Hashed */
@@ -21,7 +23,7 @@ export const stateHash = (tables, simulated) => digest(live(tables, simulated));
 function* live(tables, simulated) {
   for (const table of simulated) {
     if (table.name === "near") yield waitingEvents(tables);
-    else if (table.name === "requests") yield* underWay(tables);
+    else if (table.name === "requests") yield* requestsUnderWay(tables);
     else if (!IN_QUEUE.has(table.name)) yield whole(table);
   }
 }
@@ -29,15 +31,14 @@ function* live(tables, simulated) {
 /** @param {Tables} tables @returns {Hashed} */
 function waitingEvents(tables) {
   const events = eventsOf(tables);
-  const words = BigInt64Array.from(events.flatMap(({ time_ps, kind, arg }) => [time_ps, BigInt(kind * ARGUMENTS + arg)]));
-  return ["event_queue", events.length, new Uint8Array(words.buffer)];
+  return ["event_queue", events.length, longBytes(events.flatMap(({ time_ps, kind, arg }) => [time_ps, kind * ARGUMENTS + arg]))];
 }
 
 /** @param {Tables} tables @returns {Iterable<Hashed>} */
-function* underWay({ clock, requests, details }) {
-  const rows = [];
-  for (let row = 0; row < requests.rows; row++) if (requests.at.live(row)) rows.push(row);
-  yield ["under_way", rows.length, new Uint8Array(BigInt64Array.from(rows, BigInt).buffer)];
+function* requestsUnderWay(tables) {
+  const { clock, requests, details } = tables;
+  const rows = underWay(tables);
+  yield ["under_way", rows.length, longBytes(rows)];
   yield ["requests", rows.length, rowsOf(requests, rows)];
   if (clock.at.detailed(0)) yield ["details", rows.length, rowsOf(details, rows)];
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // Changing a run by cache lines: counterpart of engine/cacheline/edits.py, and of what engine/cacheline/engine.py says of it.
 
-import { withUnit } from "./breakpoints.js";
+import { withUnit } from "./engine_breakpoints.js";
 import { RECORD, REROUTE, checkedEdit, parametersOf, yesOrNo } from "./edits.js";
 import { InputError } from "./errors.js";
 import { partition } from "./fabric.js";

@@ -2,11 +2,11 @@
 // What a view of a run by cache lines is sent: only what it lacks, as columns. Counterpart of widgets/feed/lines.py.
 
 import { pack } from "../messages.js";
+import { bytesOf, sum } from "../numpy.js";
 import { Feed } from "./feed.js";
 import { HOP, ISSUE, LAUNCH, RETURN } from "./gpu_numbers.js";
 import { pictureOf } from "./lines_topology.js";
 import { needsPython } from "./needs.js";
-import { bytesOf, sum } from "./sums.js";
 
 /** @import { Picture, Sent, Session } from "./types" */
 /** @import { NewFlights } from "./feed.js" */

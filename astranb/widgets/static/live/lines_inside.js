@@ -3,9 +3,9 @@
 // views/inside.py.
 
 import { pack } from "../messages.js";
+import { mean, toEven } from "../numpy.js";
 import { contributions, sliceContents } from "./lines_contributions.js";
 import { SM_STATES, smStates } from "./lines_device.js";
-import { mean, toEven } from "./sums.js";
 
 /** @import { LineAnswers, Feed, Sim } from "./types" */
 

@@ -32,7 +32,7 @@ const MOST_CHILDREN = 200;
 const ROOM = 2 ** 16; // parts of an SM (gpu/tables.py)
 
 /** What a thread block does in each of its states (engine/cacheline/time_classes.py). @type {Record<string, string>} */
-export const BLOCK_CLASSES = { moving: "issue or data", waiting: "semaphore", draining: "fence", signalling: "signal" };
+const BLOCK_CLASSES = { moving: "issue or data", waiting: "semaphore", draining: "fence", signalling: "signal" };
 
 /** What a thread block does, from its state: a class of time, or that it is pending or done. @param {number} state */
 export const doing = (state) => BLOCK_CLASSES[BLOCK_STATES[state]] ?? BLOCK_STATES[state];

@@ -28,7 +28,7 @@ const CAUSES = Object.keys(LOSSES);
 const [SWITCH_READS, SWITCH_WRITES, SYSTEM_WIDE] = [1, 2, 2]; // bits of an operation's in_switch, and of its fence
 
 /** Times of all thread blocks by cause, in ps: each row adds up to the time of the run so far. @param {Engine} engine @returns {number[][]} */
-export function lostTimes(engine) {
+function lostTimes(engine) {
   const { blocks, ops } = engine.tables;
   const [nowPs, total] = [engine.now_ps(), runTime(engine)];
   const late = engine.late_ps;

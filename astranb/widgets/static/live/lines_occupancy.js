@@ -5,6 +5,7 @@ import { eventsOf, refill } from "./event_queue.js";
 import { LAUNCH, PENDING } from "./gpu_numbers.js";
 import { nowPs } from "./lines_faults.js";
 import { ascending } from "./longs.js";
+import { range, rowsWhere } from "./rows.js";
 
 /** @import { Tables } from "./types" */
 
@@ -19,7 +20,7 @@ export function useSms(tables, gpu, count) {
   const { blocks, clock, gpus, sms } = tables;
   const { at } = blocks;
   gpus.put.usable(gpu, count);
-  const moved = rowsWhere(blocks.rows, (block) =>
+  const moved = rowsWhere(blocks, (block) =>
     at.gpu(block) === gpu && at.sm(block) >= 0 && at.state(block) === PENDING && at.engine(block) === 0 && at.held(block) > 0 && at.role(block) === 0);
   const queue = [...moved];
   for (let block = gpus.at.pending_head(gpu); block >= 0; block = at.next_pending(block)) queue.push(block);
@@ -36,9 +37,9 @@ export function useSms(tables, gpu, count) {
   placed.forEach((sm, number) => blocks.put.sm(queue[number], sm));
   for (const block of queue) blocks.put.next_pending(block, -1);
   letWait(tables, gpu, queue.slice(placed.length));
-  gpus.put.taken(gpu, rowsWhere(gpus.at.sms(gpu), (sm) => sms.at.resident(first + sm) !== 0).length);
+  gpus.put.taken(gpu, range(0, gpus.at.sms(gpu)).filter((sm) => sms.at.resident(first + sm) !== 0).length);
   const [again, begin] = [withRoles(tables, moved), withRoles(tables, queue.slice(0, placed.length))];
-  for (const role of rowsWhere(blocks.rows, (block) => at.role(block) > 0)) blocks.put.sm(role, at.sm(role - at.role(role)));
+  for (const role of rowsWhere(blocks, (block) => at.role(block) > 0)) blocks.put.sm(role, at.sm(role - at.role(role)));
   const takenBack = new Set(again);
   const events = eventsOf(tables).filter(({ kind, arg }) => kind !== LAUNCH || !takenBack.has(arg));
   for (const block of begin) events.push({ time_ps: BigInt(Math.max(nowPs(tables), at.launch_ps(block))), kind: LAUNCH, arg: block });
@@ -49,9 +50,6 @@ export function useSms(tables, gpu, count) {
   clock.put.busy(0, clock.at.busy(0) + begin.length - again.length);
   refill(tables, events);
 }
-
-/** @param {number} rows @param {(row: number) => boolean} holds */
-const rowsWhere = (rows, holds) => [...Array(rows).keys()].filter(holds);
 
 /** Add up what blocks on SMs have taken from a computation on all of them (gpu/block.py). @param {Tables} tables @param {number} gpu */
 function countTaken({ clock, gpus: { at, put } }, gpu) {

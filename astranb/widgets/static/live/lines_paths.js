@@ -186,7 +186,7 @@ export function rowsOf(engine, rank, kind) {
 }
 
 /** The ports of a node: of each the lane out, and the lane in where there is one. @param {Fabric} fabric @param {number} node */
-export function portsOf(fabric, node) {
+function portsOf(fabric, node) {
   const ports = [];
   for (let out = 0; out < fabric.links; out += 1) {
     if (fabric.src[out] !== node) continue;

@@ -6,7 +6,8 @@ import { fabricOf } from "./fabric.js";
 import { CLASSES, DONE, PENDING, REQUEST_KINDS } from "./gpu_numbers.js";
 import { phaseText } from "./lines_narrating.js";
 import { blockName, blockNumber, blockPath, rowsOf } from "./lines_paths.js";
-import { longsOf, rowsWhere } from "./rows.js";
+import { quickLongs } from "./longs.js";
+import { rowsWhere } from "./rows.js";
 import { formatTime } from "./units.js";
 
 /** @import { Engine, MachinePart, Table } from "./types" */
@@ -61,7 +62,7 @@ const flightsOf = ({ recorder }) => recorder.since(Infinity).table.at;
  */
 function recorded({ recorder, count }) {
   const ring = recorder.since(0);
-  const event = longsOf(ring.table, "event");
+  const event = quickLongs(ring.table, "event");
   const events = count("events");
   let [first, last] = [ring.first, ring.total]; // flights are in the order of their events
   while (first < last) {
@@ -230,7 +231,7 @@ export function eventsAround(engine, at_ps, most) {
   }
   const { ring, first, last } = recorded(engine);
   for (const [field, how] of [["start_ps", "is sent"], ["end_ps", "has arrived"]]) {
-    const time = longsOf(ring.table, field);
+    const time = quickLongs(ring.table, field);
     for (const flight of nearest(ring.table, ring.row(first), last - first, time, at_ps, now_ps, most)) {
       const { what, queue } = whatOf(engine, flight);
       found.push([time(flight), `${what} ${how}${queue}`, fabricOf(engine).name(ring.table.at.link(flight))]);

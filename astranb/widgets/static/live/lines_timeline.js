@@ -3,12 +3,12 @@
 // widgets/views/timeline.py.
 
 import { pack } from "../messages.js";
+import { columnEdges, toEven } from "../numpy.js";
 import { InputError, near } from "./errors.js";
 import { DONE } from "./gpu_numbers.js";
 import { phaseTimes } from "./lines_phases.js";
 import { TRACK_STATES } from "./lines_tracks.js";
 import { int, optional, required, wholes } from "./options.js";
-import { toEven } from "./sums.js";
 import { repr, str } from "./text.js";
 import { formatTime } from "./units.js";
 
@@ -171,9 +171,7 @@ export function windowOf(options) {
   const [start, end] = [Math.max(0, int(required(options, "from"))), int(required(options, "to"))];
   if (end <= start) throw new InputError(`a window from ${start} to ${end} ps`, { where: "timeline" });
   const columns = Math.max(1, Math.min(MOST_COLUMNS, int(required(options, "columns")), end - start));
-  const edges = Float64Array.from({ length: columns + 1 }, (_, k) => start + Math.trunc(k * ((end - start) / columns)));
-  edges[columns] = end;
-  return { start, end, edges };
+  return { start, end, edges: columnEdges(start, end, columns) };
 }
 
 /** @param {Record<string, unknown>} options */

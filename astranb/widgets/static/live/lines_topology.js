@@ -2,10 +2,10 @@
 // What of the system is drawn, and congestion at the entrances of links: counterpart of widgets/views/topology.py.
 
 import { pack } from "../messages.js";
+import { byteOf } from "../numpy.js";
 import { InputError } from "./errors.js";
 import { CLASSES } from "./gpu_numbers.js";
 import { elements, int, optional, required } from "./options.js";
-import { byteOf } from "./sums.js";
 import { str } from "./text.js";
 
 /** @import { LineAnswers, Engine, Picture } from "./types" */

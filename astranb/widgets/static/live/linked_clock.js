@@ -1,11 +1,12 @@
 // @ts-check
 // Two runs beside each other: one clock for both. Counterpart of widgets/linked_clock.py.
 
-import { inputsOfEdits } from "./compare.js";
+import { differingEdits, parted } from "./edits.js";
 import { InputError } from "./errors.js";
 
 /** @import { Traits } from "../types" */
 /** @import { PageWorkbench } from "./page_workbench.js" */
+/** @import { Sim } from "./types" */
 /** @import { Stop } from "./stop.js" */
 
 /** Keeps two workbenches at the same simulated time, cursor, zoom and selection; each stays at its own end while the other continues. */
@@ -72,23 +73,32 @@ export class LinkedClock {
 
   /** Have each workbench show which of the two it is, and what was changed in one of them only. */
   _mark() {
-    const inputs = inputsOfEdits(this.a.sim, this.b.sim);
-    const text = JSON.stringify(inputs);
-    if (text === this._marked) return;
-    this._marked = text;
-    const differing = inputs.flatMap(([path]) => this._objectOf(path)).sort();
+    const [a, b] = [this.a.sim, this.b.sim];
+    const edits = JSON.stringify([a, b].map(editsOf));
+    if (edits === this._marked) return;
+    this._marked = edits;
+    const [inputs, differing] = [differingEdits(a.edits, b.edits), this._differing()];
     this.a.model.set("_beside", { letter: "A", changes: inputs.map(([path, mine, its]) => [path, mine, its]), differing });
     this.b.model.set("_beside", { letter: "B", changes: inputs.map(([path, its, mine]) => [path, mine, its]), differing });
   }
 
-  /** The box or link that an edit is about; of the whole run none. @param {string} path */
-  _objectOf(path) {
-    try {
-      const { path: full } = /** @type {{ path: string }} */ (this.a.sim.inspect(path.slice(0, path.lastIndexOf("."))));
-      return [full.split("#")[0]];
-    } catch {
-      return [];
+  /** Boxes and links that were changed in one of the two runs only. */
+  _differing() {
+    const [a, b] = [this.a.sim, this.b.sim];
+    /** @type {Set<string>} */
+    const found = new Set();
+    for (const [sim, other] of [[a, b], [b, a]]) {
+      const known = new Set(editsOf(other));
+      for (const { path } of sim.edits.filter((_, number) => !known.has(editsOf(sim)[number]))) {
+        try {
+          const { path: full } = /** @type {{ path: string }} */ (sim.inspect(parted(path)[0]));
+          found.add(full.split("#")[0]);
+        } catch {
+          // of the whole run
+        }
+      }
     }
+    return [...found].sort();
   }
 
   /** @param {PageWorkbench} bench @param {PageWorkbench} twin @param {Stop} stop */
@@ -137,3 +147,6 @@ export class LinkedClock {
     this._mark();
   }
 }
+
+/** The edits of a run, each as one text. @param {Sim} sim */
+const editsOf = ({ edits }) => edits.map(({ events, path, value }) => JSON.stringify([events, path, value]));

@@ -1,6 +1,7 @@
 // @ts-check
 // What is shown of the objects of a workload's run: counterpart of engine/messages/inspection.py and readers.py.
 
+import { toEven } from "../numpy.js";
 import { DOWN } from "./dimension_links.js";
 import { valueOf } from "./messages_edits.js";
 import { dimensionOf, endsOf, waitingFor } from "./messages_links.js";
@@ -10,12 +11,12 @@ import { inUse } from "./messages_tables.js";
 import { written } from "./operations_changes.js";
 import { ALGORITHMS, COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND } from "./operations_about.js";
 import { MOST, listed, neighbours, operationLines, rankLines, when } from "./operations_inspection.js";
-import { toEven } from "./sums.js";
+import { sumOf } from "./rows.js";
 import { commas, percent } from "./text.js";
 import { formatBandwidth, formatBytes, formatTime } from "./units.js";
 
 /** @import { OperationEngine, Place, Shown } from "./operations_types" */
-/** @import { Table, Tables } from "./types" */
+/** @import { Tables } from "./types" */
 
 const NATIVE_TAGS = 500_000_000;
 const PLACES = ["CPU", "GPU", "network", "network, in the background", "nothing"];
@@ -160,9 +161,6 @@ const TABLES = { rank: "npus", op: "operations", queue: "queues" };
 /** The words that a run knows only where it records. @type {Record<string, string[]>} */
 export const RECORDED_WORDS = Object.fromEntries(["queue", "dim", "link"].map((kind) => [kind, ["messages", "bytes", "busy_ns"]]));
 
-/** The sum of a field over rows. @param {Table} table @param {string} field @param {number[]} rows */
-const summed = ({ at }, field, rows) => rows.reduce((all, row) => all + at[field](row), 0);
-
 /**
  * What can be watched of an object: the words, and their readers.
  * @param {Place} place
@@ -172,24 +170,24 @@ export function readersOf(place) {
   const { kind, rows, npu, dim } = place;
   /** @type {Record<string, (engine: OperationEngine) => number>} */
   const conditions = Object.fromEntries(
-    Object.entries(FIELDS[kind] ?? {}).map(([word, field]) => [word, ({ tables }) => summed(tables[TABLES[kind]], field, rows)]),
+    Object.entries(FIELDS[kind] ?? {}).map(([word, field]) => [word, ({ tables }) => sumOf(tables[TABLES[kind]], field, rows)]),
   );
   /** @param {string} field @returns {(engine: OperationEngine) => number} */
   const sent = (field) => ({ tables: { traffic, dims } }) => {
     if (npu >= 0) return traffic.at[field](npu * dims.rows + dim);
-    return summed(traffic, field, Array.from({ length: Math.ceil((traffic.rows - dim) / dims.rows) }, (_, at) => dim + at * dims.rows));
+    return sumOf(traffic, field, Array.from({ length: Math.ceil((traffic.rows - dim) / dims.rows) }, (_, at) => dim + at * dims.rows));
   };
   if (kind === "rank") return { ...conditions, in_flight: ({ tables }) => messagesOf(tables, npu).length };
   if (kind === "op") return conditions;
   if (kind === "queue") {
     return {
-      ...conditions, waiting: ({ tables }) => chunksIn(tables, place).length - summed(tables.queues, "running", rows),
+      ...conditions, waiting: ({ tables }) => chunksIn(tables, place).length - sumOf(tables.queues, "running", rows),
       messages: sent("messages"), bytes: sent("bytes"),
     };
   }
   if (kind === "dim") return { messages: sent("messages"), bytes: sent("bytes") };
   return {
     waiting: ({ tables }) => waitingFor(tables, rows[0]), sending: ({ tables }) => tables.links.at.busy(rows[0]) & 1,
-    ...Object.fromEntries(["messages", "bytes", "busy_ns"].map((field) => [field, (/** @type {OperationEngine} */ { tables }) => summed(tables.used, field, rows)])),
+    ...Object.fromEntries(["messages", "bytes", "busy_ns"].map((field) => [field, (/** @type {OperationEngine} */ { tables }) => sumOf(tables.used, field, rows)])),
   };
 }

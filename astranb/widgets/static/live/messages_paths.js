@@ -1,7 +1,7 @@
 // @ts-check
 // Paths of the objects of a workload's run, and breakpoints on them: counterpart of engine/messages/paths.py and breakpoints.py.
 
-import { breakpoint, unknownKind } from "./breakpoints.js";
+import { breakpoint, unknownKind } from "./engine_breakpoints.js";
 import { own } from "./edits.js";
 import { InputError, near } from "./errors.js";
 import { needsPython } from "./needs.js";
@@ -9,7 +9,7 @@ import { repr } from "./text.js";
 
 /** @import { About, Place } from "./operations_types" */
 /** @import { Tables } from "./types" */
-/** @import { ConditionField } from "./breakpoints.js" */
+/** @import { ConditionField } from "./engine_breakpoints.js" */
 
 /** What a condition may name: by kind of object, the word and the field of the table. @type {Record<string, Record<string, string>>} */
 export const FIELDS = {

@@ -1,6 +1,7 @@
 // @ts-check
 // Tables of a run of messages whose rows come and go: counterpart of engine/messages/tables.py.
 
+import { longBytes } from "./longs.js";
 import { resize } from "./tables.js";
 
 /** @import { Machine, Table, Tables } from "./types" */
@@ -102,9 +103,6 @@ function picked(table, rows, width = 1) {
   return found;
 }
 
-/** @param {number[]} values */
-const longs = (values) => new Uint8Array(BigInt64Array.from(values, BigInt).buffer);
-
 /** The pending events, each with its time, in the order in which they will be handled. @param {Tables} tables */
 function eventsOf({ queue, timesteps, pending }) {
   /** @type {number[]} */
@@ -150,15 +148,15 @@ export function simulated(tables) {
     const used = inUse(tables, name);
     if (name === "streams") streams = used;
     state.set(name, [used.length, picked(tables[name], used)]);
-    state.set(`${name} in use`, [used.length, longs(used)]);
+    state.set(`${name} in use`, [used.length, longBytes(used)]);
     scratch.push(`free_${name.slice(0, -1)}`, `${name}_left`);
   }
   const width = config.at.max_phases(0);
   state.set("phases", [streams.length * width, picked(tables.phases, streams, width)]);
   state.set("clock", [1, changed(clock, (put) => scratch.forEach((name) => put(name, 0, 0)))]);
-  state.set("queue", [2, longs([queue.at.now(0), queue.at.turns(0)])]);
+  state.set("queue", [2, longBytes([queue.at.now(0), queue.at.turns(0)])]);
   const events = eventsOf(tables);
-  state.set("events", [events.length / 2, longs(events)]);
+  state.set("events", [events.length / 2, longBytes(events)]);
   /** @type {number[]} of a heap of ready operations only its first rows are in use */
   const heaps = [];
   for (let row = 0; row < places.rows; row++) {

@@ -1,7 +1,9 @@
 // @ts-check
 // What does not change in a run of operations: counterpart of engine/operations/about.py and parts.py.
 
+import { reversed } from "../graph_layout.js";
 import { unpack } from "../messages.js";
+import { searchSorted } from "../numpy.js";
 import { formatBytes } from "./units.js";
 
 /** @import { About, Footprint, Numbers, Parts } from "./operations_types" */
@@ -31,17 +33,6 @@ export function numbersOf(given, columns) {
 /** @param {Uint8Array} bytes */
 const viewOf = ({ buffer, byteOffset, byteLength }) => new DataView(buffer, byteOffset, byteLength);
 
-/** The first place where a value could be put in ascending numbers, or behind equal ones. @param {ArrayLike<number>} ascending @param {number} value @param {boolean} [right] */
-export function searchSorted(ascending, value, right = false) {
-  let [low, high] = [0, ascending.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (ascending[middle] < value || (right && ascending[middle] === value)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 /** @param {any} given @param {Uint8Array[]} columns @returns {Parts | null} */
 function partsOf(given, columns) {
   if (given === null) return null;
@@ -69,23 +60,6 @@ function footprintOf(given, columns) {
   if (given === null) return null;
   const { axes, used, width, fullest, ...rest } = given;
   return /** @type {Footprint} */ (/** @type {object} */ ({ axes, used, width, fullest, ...numbersOf(rest, columns) }));
-}
-
-/**
- * For each row in which lists it is: the reverse of lists that lie behind one another.
- * @param {Numbers} first
- * @param {Numbers} lists
- */
-function reversed(first, lists) {
-  const starts = new Int32Array(first.length);
-  lists.forEach((row) => void (starts[row + 1] += 1));
-  for (let row = 1; row < starts.length; row++) starts[row] += starts[row - 1];
-  const found = new Int32Array(lists.length);
-  const next = starts.slice();
-  for (let row = 0; row + 1 < first.length; row++) {
-    for (let at = first[row]; at < first[row + 1]; at++) found[next[lists[at]]++] = row;
-  }
-  return { first: starts, lists: found };
 }
 
 /** @param {Live} live @param {Uint8Array[]} columns @returns {About} */

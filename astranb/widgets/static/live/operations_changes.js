@@ -1,9 +1,9 @@
 // @ts-check
 // What a person may change in a run of operations: counterpart of engine/operations/changes.py.
 
+import { toEven } from "../numpy.js";
 import { yesOrNo } from "./edits.js";
 import { InputError } from "./errors.js";
-import { toEven } from "./sums.js";
 import { general, repr, str } from "./text.js";
 import { bandwidthBps, formatBandwidth, formatTime, timePs } from "./units.js";
 

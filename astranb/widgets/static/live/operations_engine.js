@@ -1,7 +1,7 @@
 // @ts-check
 // What the engines of messages and of layers share in a page: counterpart of engine/operations/engine.py and run.py.
 
-import { condition, foundAt, install, isPoint } from "./breakpoints.js";
+import { condition, foundAt, install, isPoint } from "./engine_breakpoints.js";
 import { digest } from "./digest.js";
 import { InputError } from "./errors.js";
 import { needsPython } from "./needs.js";
@@ -82,7 +82,7 @@ export function shared(self, special) {
       watch.put.noting(0, Number(watch.at.recording(0) === 1 || found.length > 0));
       return found;
     },
-    is_point: (point) => isPoint(point, owners()),
+    is_point: (point) => isPoint(point, points, owners()),
     hit: () => watch.at.hit(0),
     reason: (point) => [point.object, foundAt(point, owners()) || (point.at_ps === null ? self().narrate() : "")],
     on_event: special.on_event,

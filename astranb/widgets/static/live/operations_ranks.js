@@ -1,14 +1,12 @@
 // @ts-check
-// What ranks did when, for the timeline: spans where they have room, else shares of each column. Counterpart of
-// widgets/views/ranks.py.
+// What ranks did when, for the timeline: counterpart of widgets/views/ranks.py.
 
 import { pack } from "../messages.js";
+import { ACTIVITIES, BUBBLE, LATE, tracksAnswer } from "../rank_tracks.js";
 import { InputError, near } from "./errors.js";
 import { spanOf, windowOf } from "./lines_timeline.js";
 import { elements, int, optional, required } from "./options.js";
-import { searchSorted } from "./operations_about.js";
-import { ACTIVITIES, BUBBLE, LATE, activityOf, some, spansOf, waitsOf } from "./operations_spans.js";
-import { toEven } from "./sums.js";
+import { activityOf, some, spansOf, waitsOf } from "./operations_spans.js";
 import { repr, str } from "./text.js";
 
 /** @import { OperationEngine } from "./operations_types" */
@@ -16,9 +14,7 @@ import { repr, str } from "./text.js";
 /** @import { Answers } from "./types" */
 
 const KINDS = ["operations", "chunks"];
-const MOST_SPANS = 6_000;
 const MOST_RANKS = 256;
-const MOST_LABELS = 512;
 const MOST_STRETCHES = 40_000;
 /** @typedef {{ row: number, start: number, end: number, ready: number, waits: number, slot: number }} Drawn */
 /** @typedef {{ spans: Drawn[], slots: number }} Track */
@@ -88,37 +84,13 @@ export function sumsOf(feed, engine) {
   return sums;
 }
 
-/** Which part of each column spans take, 255 being all; what overlaps counts once at most. @param {[start: number, end: number][]} spans @param {Float64Array} edges */
-function busy(spans, edges) {
-  const columns = edges.length - 1;
-  const [taken, whole] = [new Float64Array(columns), new Int32Array(columns + 1)];
-  for (const [from, to] of spans) {
-    const [start, end] = [Math.max(from, edges[0]), Math.min(to, edges[columns])];
-    if (end <= start) continue;
-    const [first, last] = [searchSorted(edges, start, true) - 1, searchSorted(edges, end) - 1];
-    if (first === last) taken[first] += end - start;
-    else {
-      taken[first] += edges[first + 1] - start;
-      taken[last] += end - edges[last];
-      whole[first + 1] += 1;
-      whole[last] -= 1;
-    }
-  }
-  let covering = 0;
-  return taken.map((ps, column) => {
-    covering += whole[column];
-    const width = edges[column + 1] - edges[column];
-    return Math.min(255, toEven((255 * (ps + covering * width)) / width));
-  });
-}
-
 /** @type {Answers<OperationFeed>} */
 export const timelines = {
   /** A window of the timeline. */
   tracks(feed, options) {
     const engine = feed.engineAt();
     const { about } = engine;
-    const { start: startPs, end: endPs, edges } = windowOf(options);
+    const { edges } = windowOf(options);
     const kind = str(optional(options, "kind", KINDS[0]));
     if (!KINDS.includes(kind)) throw new InputError(`unknown kind of tracks ${repr(kind)}`, { where: "timeline", hint: near(kind, KINDS) });
     const ranks = elements(optional(options, "ranks", [])).map(int).slice(0, MOST_RANKS);
@@ -126,51 +98,21 @@ export const timelines = {
       throw new InputError(`no such rank among ${repr(ranks.slice(0, 4))}`, { where: "timeline", hint: `0 to ${engine.ranks - 1}` });
     }
     const index = indexOf(feed, kind, ranks);
-    const count = tracksOf(engine, kind);
-    const rows = ranks.map((rank) => index.get(rank) ?? []);
-    const shown = rows.flatMap((tracks, at) =>
-      tracks.flatMap(({ spans, slots }, track) =>
-        spans.filter(({ start, end }) => start < endPs && end > startPs).map((span) => ({ ...span, slots, place: at * count + track })),
+    const tracks = tracksOf(engine, kind);
+    const inWindow = (/** @type {number} */ start, /** @type {number} */ end) => start < edges[edges.length - 1] && end > edges[0];
+    const spans = ranks.flatMap((rank, at) =>
+      (index.get(rank) ?? []).flatMap(({ spans: all, slots }, track) =>
+        all.filter(({ start, end }) => inWindow(start, end)).map((span) => ({ ...span, slots, place: at * tracks + track })),
       ),
     );
     const places = new Map(ranks.map((rank, at) => [rank, at]));
     const did = doingOf(feed, kind === KINDS[0] ? ranks : []);
-    const idle = some(did, (at) => (did.state[at] === LATE || did.state[at] === BUBBLE) && did.start_ps[at] < endPs && did.end_ps[at] > startPs);
-    const idleAt = idle.rank.map((rank) => places.get(rank) ?? 0);
-    const meta = {
-      from: startPs, to: endPs, columns: edges.length - 1, kind, ranks, tracks: count, count: shown.length, now_ps: feed.sim.now_ps(),
-    };
-    if (shown.length + idleAt.length > MOST_SPANS) {
-      const shares = rows.flatMap((tracks, at) => {
-        // What waits for a message is a bubble, and no communication.
-        const begun = (/** @type {Drawn} */ { waits, ready, start }) => (waits === BUBBLE ? ready : start);
-        const parts = tracks.map(({ spans }) => spans.map((span) => [begun(span), span.end]));
-        if (kind === KINDS[0]) {
-          parts.push(tracks.flatMap(({ spans }) => spans.map((span) => [begun(span), span.ready])));
-          for (const what of [LATE, BUBBLE]) {
-            const mine = [...idleAt.keys()].filter((k) => idleAt[k] === at && idle.state[k] === what);
-            parts.push(mine.map((k) => [idle.start_ps[k], idle.end_ps[k]]));
-          }
-        }
-        return parts.flatMap((part) => [...busy(/** @type {[number, number][]} */ (part), edges)]);
-      });
-      return [{ ...meta, drawn: "density" }, pack("tracks", { shares })];
-    }
-    /** @type {Map<string, number>} */
-    const texts = new Map();
-    const label = shown.map(({ row }) => {
-      const text = about.label(row);
-      if (!texts.has(text)) texts.set(text, texts.size);
-      return Math.min(texts.get(text) ?? 0, MOST_LABELS);
-    });
-    /** @param {"place" | "slot" | "slots" | "start" | "end" | "ready" | "waits"} name */
-    const column = (name) => shown.map((span) => span[name]);
-    const columns = {
-      place: column("place"), slot: column("slot"), slots: column("slots"), number: shown.map(({ row }) => about.number(row)), label,
-      start: column("start"), end: column("end"), ready: column("ready"), waits: column("waits"),
-      idle_at: idleAt, idle_state: idle.state, idle_start: idle.start_ps, idle_end: idle.end_ps,
-    };
-    return [{ ...meta, drawn: "spans", labels: [...[...texts.keys()].slice(0, MOST_LABELS), ""] }, pack("tracks", columns)];
+    const idle = some(did, (at) => (did.state[at] === LATE || did.state[at] === BUBBLE) && inWindow(did.start_ps[at], did.end_ps[at]));
+    return tracksAnswer(
+      { kind, ranks, tracks, now_ps: feed.sim.now_ps(), edges }, spans,
+      idle.rank.map((rank, at) => ({ at: places.get(rank) ?? 0, state: idle.state[at], start: idle.start_ps[at], end: idle.end_ps[at] })),
+      about,
+    );
   },
   /** What the ranks that have a box of their own do when. */
   doing(feed, options) {

@@ -2,12 +2,13 @@
 // How the time of ranks divides, and what a run took: counterpart of widgets/views/exposed.py, result.py and explain.py
 // (`lost_time`), engine/operations/lost_time.py.
 
+import { ACTIVITIES, LATE } from "../rank_tracks.js";
 import { dimensionRow as ofLayers } from "./layers_inspection.js";
 import { dimensionRow as ofMessages } from "./messages_traffic.js";
 import { float, optional } from "./options.js";
 import { COLLECTIVE, COMPUTE, MEMORY, RECV, REPLAY, SEND } from "./operations_about.js";
 import { sumsOf } from "./operations_ranks.js";
-import { ACTIVITIES, LATE, latePs, sharesOf, spansOf, sweep, timePs } from "./operations_spans.js";
+import { latePs, sharesOf, spansOf, sweep, timePs } from "./operations_spans.js";
 import { commas, percent, str } from "./text.js";
 import { formatBandwidth, formatTime } from "./units.js";
 

@@ -1,12 +1,12 @@
 // @ts-check
 // What ranks did when: counterpart of engine/operations/spans.py and activity.py.
 
+import { ACTIVITIES, BUBBLE, LATE } from "../rank_tracks.js";
 import { COLLECTIVE, DELAY, MEMORY, RECV, REPLAY, SEND } from "./operations_about.js";
 
 /** @import { OperationEngine, Spans } from "./operations_types" */
 
-export const ACTIVITIES = ["compute", "communication", "waiting for peers", "remote memory", "started late", "bubble"];
-export const [COMPUTE, COMMUNICATION, WAITING, MEMORY_ACCESS, LATE, BUBBLE] = ACTIVITIES.keys();
+const [COMPUTE, COMMUNICATION, WAITING, MEMORY_ACCESS] = ACTIVITIES.keys();
 const COMMUNICATING = new Set([COLLECTIVE, SEND, RECV, REPLAY]);
 const OF_TRACK = [COMPUTE, COMMUNICATION, MEMORY_ACCESS];
 
@@ -53,7 +53,7 @@ export function latePs(engine) {
 }
 
 /** When each rank was done; now, before that. @param {OperationEngine} engine */
-export function untilOf(engine) {
+function untilOf(engine) {
   const now = engine.now_ps();
   return engine.ends_ps().map((done) => (done >= 0 ? done : now));
 }

@@ -1,6 +1,6 @@
 // What the modules of runs of operations share in a page: counterpart of engine/operations/.
 
-import type { ConditionField } from "./breakpoints.js";
+import type { ConditionField } from "./engine_breakpoints.js";
 import type { Parameter } from "./edits.js";
 import type { Breakpoint, Edit, Engine, Sent, Table, Tables, Why } from "./types";
 
@@ -35,7 +35,7 @@ export interface Parts {
 }
 /** What ranks hold in memory when; counterpart of workload/astrasim2/footprint.py. */
 export interface Footprint {
-  axes: { parts: string[] }[];
+  axes: import("../types").MemoryAxis[];
   used: number[];
   width: number;
   fullest: number;

@@ -7,6 +7,7 @@ import { needsPython } from "./needs.js";
 
 /** @import { Host, Model } from "../types" */
 /** @import { PageKernel, Sim } from "./types" */
+/** @import { Stop } from "./stop.js" */
 /** @typedef {{ model: Model, send: (message: object, buffers?: DataView[]) => void }} Modelled */
 
 export class PageWorkbench {
@@ -22,6 +23,9 @@ export class PageWorkbench {
     const { model, send } = modelled(kernel);
     this.model = model;
     this._deafen = kernel.listen(send);
+    this._detach = kernel.session.attach(() => this._changed());
+    /** @type {Stop | null} */
+    this._seen_hit = null;
     kernel.feed.workbench = this;
     /** With the run beside this one. @type {LinkedClock | null} */
     this.linked = null;
@@ -43,6 +47,14 @@ export class PageWorkbench {
         render: (place) => (this.linked ? render(this.linked.b, place) : Promise.resolve()),
       }),
     };
+  }
+
+  /** Select the object of a breakpoint that was hit. */
+  _changed() {
+    const { hit } = this.session;
+    if (hit === this._seen_hit) return;
+    this._seen_hit = hit;
+    if (hit?.where) this.model.set("_selection", hit.where);
   }
 
   /** Have the cursor stay with the simulation. */
@@ -91,5 +103,6 @@ export class PageWorkbench {
   close() {
     this.session.ask("pause");
     this._deafen();
+    this._detach();
   }
 }

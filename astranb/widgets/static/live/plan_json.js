@@ -10,7 +10,7 @@ const HUGE = 10n ** 18n;
 const BRIEF = 40; // characters of a value in an error
 
 /** A number that is written with a point or an exponent. */
-export class Real {
+class Real {
   /** @param {number} value */
   constructor(value) {
     this.value = value;

@@ -27,7 +27,7 @@ const EMPTY = new Set(["flights", "bursts", "activity", "trace", "control", "bre
  * @param {Plan} plan
  * @param {number} size bytes of the larger buffer of a rank
  */
-export function checked(plan, size) {
+function checked(plan, size) {
   const collective = plan.collective ?? "custom";
   if (ROUTED.includes(collective)) {
     const hint = `use astranb.collectives.${collective}, or astranb run --collective ${collective} --tokens N`;

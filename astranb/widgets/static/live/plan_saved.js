@@ -1,6 +1,7 @@
 // @ts-check
 // What the file of a plan's run is made of: counterpart of widgets/live/saved_file.py.
 
+import { longBytes } from "./longs.js";
 import { put } from "./plan_build.js";
 import { descrOf } from "./saved_file.js";
 import { allocate, createTables } from "./tables.js";
@@ -44,7 +45,6 @@ export function savedFile({ saved, tables: layouts }, run, add) {
   for (const { name } of own) if (records[name]) put(tables[name], records[name]);
   /** @param {string} name @param {string} descr @param {Uint8Array<ArrayBuffer>} bytes @param {number} length @returns {SavedArray} */
   const array = (name, descr, bytes, length) => ({ name, data: add(bytes), descr, shape: [length] });
-  const longs = (/** @type {Float64Array} */ values) => new Uint8Array(BigInt64Array.from(values, BigInt).buffer);
   const { ops } = lowered.rows;
   return {
     document: Array.from(members, ([name, value]) => `"${name}": ${value}`).join(", "),
@@ -54,8 +54,8 @@ export function savedFile({ saved, tables: layouts }, run, add) {
         const layout = /** @type {Layout} */ (own.find((one) => one.name === name));
         return array(`program/${name}`, descrOf(layout), tables[name].bytes().slice(), layout.rows);
       }),
-      array("program/block_channel", "[('', '<i8')]", longs(lowered.channels), lowered.channels.length),
-      array("program/lines", "[('', '<i8')]", longs(lowered.lines), lowered.lines.length),
+      array("program/block_channel", "[('', '<i8')]", longBytes(lowered.channels), lowered.channels.length),
+      array("program/lines", "[('', '<i8')]", longBytes(lowered.lines), lowered.lines.length),
       array("source/part", "[('', '<i4')]", new Uint8Array(new Int32Array(ops).fill(-1).buffer), ops),
       array("source/line", "[('', '<i4')]", new Uint8Array(new Int32Array(ops).buffer), ops),
     ],

@@ -3,25 +3,11 @@
 
 /** @import { Table, Tables } from "./types" */
 
-const HIGH = 2 ** 32;
-
 /** The rows for which something holds. @param {Table} table @param {(row: number) => boolean} holds */
 export function rowsWhere({ rows }, holds) {
   const found = [];
   for (let row = 0; row < rows; row += 1) if (holds(row)) found.push(row);
   return found;
-}
-
-/**
- * Reads a column of integers of 64 bits, none of them negative, for those who read hundreds of thousands of rows.
- * @param {Table} table
- * @param {string} field
- */
-export function longsOf({ bytes, size, fields }, field) {
-  const { buffer, byteOffset, byteLength } = bytes();
-  const words = new Uint32Array(buffer, byteOffset, byteLength >>> 2);
-  const [each, place] = [size >>> 2, (fields.find(([name]) => name === field)?.[2] ?? 0) >>> 2];
-  return (/** @type {number} */ row) => words[row * each + place] + words[row * each + place + 1] * HIGH;
 }
 
 /** The requests under way, in the order of their numbers. @param {Tables} tables @returns {number[]} */

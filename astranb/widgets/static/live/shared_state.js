@@ -2,12 +2,13 @@
 // A state that travels in a link or a file: what was changed when, how far the run is, where it stops, what is shown.
 // The inputs are in the page itself, so that a state is small: whoever opens it goes there by running.
 
+import { RECORD } from "./edits.js";
 import { InputError } from "./errors.js";
+import { commas } from "./text.js";
 
 /** @import { Breakpoint, PageKernel, SharedState, ShownState } from "./types" */
 /** @import { Model } from "../types" */
 
-const RECORD = "record"; // path of the edit that switches the recording
 const MOST = 10_000; // edits, breakpoints or watches
 
 /**
@@ -38,6 +39,7 @@ export function stateOf({ sim, session }, model) {
  */
 export async function enterState({ sim, session }, model, state, status) {
   session.ask("pause");
+  model.set("_cursor_ps", -1); // what is asked on the way is not about a time that is not simulated yet
   sim.clear();
   sim.unwatch();
   if (sim.events() || sim.edits.length) {
@@ -49,6 +51,7 @@ export async function enterState({ sim, session }, model, state, status) {
   async function runTo(events) {
     if (events > sim.events()) session.ask("event", { n: events - sim.events() });
     await session.rest();
+    if (sim.finished() && sim.events() < events) throw new InputError(`this run ends after ${commas(sim.events())} events, before this state`);
     return sim.events() === events;
   }
   for (const { events, at_ps, path, value } of state.edits) {
@@ -57,7 +60,7 @@ export async function enterState({ sim, session }, model, state, status) {
     if (edit) sim.driver.edit({ ...edit, events, at_ps });
   }
   if (!(await runTo(state.events))) return;
-  if (!state.breakpoints.every((point) => sim.engine.is_point(point))) throw new InputError("its breakpoints are about something else");
+  if (!state.breakpoints.every((point) => sim.engine.is_point(point))) throw new InputError("the breakpoints of this state are not of this run");
   const atStart = !state.events && !state.edits.length;
   const expected = atStart || !state.hash || sim.state_hash() === state.hash;
   for (const point of state.breakpoints) sim.add_breakpoint(point);

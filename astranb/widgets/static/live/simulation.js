@@ -1,7 +1,7 @@
 // @ts-check
 // What runs on a machine, stopped between two events until a verb moves it: counterpart of sim/simulation.py.
 
-import { atTime } from "./breakpoints.js";
+import { atTime } from "./engine_breakpoints.js";
 import { Driver, FOREVER } from "./driver.js";
 import { RECORD, lastOfEach } from "./edits.js";
 import { InputError } from "./errors.js";
@@ -16,7 +16,7 @@ import { watchOf } from "./watch.js";
 /** @import { Watch } from "./watch.js" */
 
 /** Most memory for going back. */
-export const CHECKPOINT_BYTES = 2 ** 28;
+const CHECKPOINT_BYTES = 2 ** 28;
 
 /** @type {Record<number, string>} */
 const STOPS = { [TIME]: "time", [BREAK]: "breakpoint", [ENDED]: "end" };

@@ -1,7 +1,7 @@
 // @ts-check
 // Watches: a field of an object that is followed over time. Counterpart of sim/watch.py.
 
-import { withUnit } from "./breakpoints.js";
+import { withUnit } from "./engine_breakpoints.js";
 import { parted } from "./edits.js";
 import { InputError, near } from "./errors.js";
 import { Replay } from "./replay.js";

@@ -2,10 +2,11 @@
 // What differs between two runs by cache lines, as tables of texts: counterpart of sim/compare.py, of what
 // engine/cacheline/engine.py compares, and of widgets/views/compare.py.
 
+import { toEven } from "../numpy.js";
+import { differingEdits } from "./edits.js";
 import { breakdown, linksUsed, partsOf } from "./lines_result.js";
 import { runTime } from "./lines_times.js";
 import { Replay } from "./replay.js";
-import { toEven } from "./sums.js";
 import { general } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
@@ -52,13 +53,6 @@ function phases({ live, tables, now_ps }) {
   });
 }
 
-/** What was changed by hand in either of two simulations: (path, of a, of b). @param {Sim} a @param {Sim} b */
-export function inputsOfEdits(a, b) {
-  const edits = [a, b].map((sim) => new Map(sim.edits.map(({ events, path, value }) => [path, `${value} from event ${events}`])));
-  const paths = new Set(edits.flatMap((of) => [...of.keys()]));
-  return [...paths].map((path) => [path, ...edits.map((of) => of.get(path) ?? "unchanged")]).filter(([, x, y]) => x !== y);
-}
-
 /** @type {WeakMap<Sim, Replay>} copies to look at the past in */
 const replays = new WeakMap();
 
@@ -78,11 +72,11 @@ function then(sim, at_ps) {
  * @param {number | null} at_ps null: as they are now
  */
 export function difference(one, other, at_ps) {
-  const edits = inputsOfEdits(one, other);
+  const edits = differingEdits(one.edits, other.edits);
   const names = edits.length === 1 ? edits[0].slice(1).map((value) => `${edits[0][0]} ${value}`) : ["a", "b"]; // after the only difference
   const [a, b] = [then(one, at_ps), then(other, at_ps)];
   return {
-    names, inputs: inputsOfEdits(a, b), now: [formatTime(a.now_ps()), formatTime(b.now_ps())], verdict: verdict(a, b, names),
+    names, inputs: differingEdits(a.edits, b.edits), now: [formatTime(a.now_ps()), formatTime(b.now_ps())], verdict: verdict(a, b, names),
     tables: [TIME, ...SHOWN].map((shown) => texts(shown, a.engine, b.engine)),
   };
 }

@@ -52,14 +52,16 @@ export function condition(text, find, owners, base, example) {
 /**
  * Whether a breakpoint from a file is one, and names fields that there are.
  * @param {any} point
+ * @param {Table} table that breakpoints are written into
  * @param {Table[]} owners
  * @returns {point is Breakpoint}
  */
-export function isPoint(point, owners) {
+export function isPoint(point, table, owners) {
   const { text, at_ps, rows, object, enabled } = point;
+  const known = new Set(namesOf(table));
   const numbers = [at_ps ?? 0, ...rows.flatMap((/** @type {object} */ row) => Object.values(row))];
   const fine = typeof text === "string" && typeof object === "string" && typeof enabled === "boolean";
-  if (!fine || !numbers.every((number) => Number.isInteger(number) && Math.abs(number) < 2 ** 63)) return false;
+  if (!fine || !rows.flatMap(Object.keys).every((/** @type {string} */ name) => known.has(name)) || !numbers.every((number) => Number.isInteger(number) && Math.abs(number) < 2 ** 63)) return false;
   return rows.filter(isCondition).every((/** @type {Record<string, number>} */ { owner, place, relation }) => {
     const words = owner < owners.length ? owners[owner].rows * namesOf(owners[owner]).length : 0;
     return place >= 0 && place < words && relation >= 0 && relation < RELATIONS.length;

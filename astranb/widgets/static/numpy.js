@@ -1,5 +1,5 @@
 // @ts-check
-// Sums, means and roundings to the last bit as Python and NumPy have them.
+// Sums, means, roundings and searches, to the last bit as Python and NumPy have them.
 
 const AT_ONCE = 128; // numbers that NumPy adds up in one go
 
@@ -56,4 +56,22 @@ export function bytesOf(rows) {
     for (let at = 0; at < width; at++) bytes[k * width + at] = byteOf(row[at]);
   });
   return bytes;
+}
+
+/** The first place where a value could be put in ascending numbers, or behind equal ones. @param {ArrayLike<number>} ascending @param {number} value @param {boolean} [right] */
+export function searchSorted(ascending, value, right = false) {
+  let [low, high] = [0, ascending.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ascending[middle] < value || (right && ascending[middle] === value)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The moments between so many columns of a window, from its start to its end. @param {number} start @param {number} end @param {number} columns */
+export function columnEdges(start, end, columns) {
+  const edges = Float64Array.from({ length: columns + 1 }, (_, k) => start + Math.trunc(k * ((end - start) / columns)));
+  edges[columns] = end;
+  return edges;
 }
