@@ -23,11 +23,11 @@ def described(engine: CacheLineEngine) -> dict[str, Any]:
         the factor from algorithm to bus bandwidth.
     """
     program, collective = engine.program, engine.collective
-    joined = isinstance(program, Joined)
-    ends = [where.stop for where in program.of_part] if joined else []
-    names = [part.name for part in program.parts] if joined else []
+    parts: list[tuple[str, int]] = []
+    if isinstance(program, Joined):
+        parts = [(part.name, where.stop) for part, where in zip(program.parts, program.of_part, strict=True)]
     return {
         "parameters": [asdict(one) for one in parameters(engine)],
-        "program": {"name": program.name, "parts": list(zip(names, ends, strict=True))},
+        "program": {"name": program.name, "parts": parts},
         "work": {"size": collective and collective[1], "bus_factor": engine.bus_factor},
     }

@@ -1,11 +1,11 @@
 // Runs a page's kernel in Node: a packed page on the command line, messages as lines of JSON on stdin, and for each
 // line a line with all that the kernel has sent until it rests. A list of messages is sent one after another, with the
-// page's other work between. Answered here: "tables", with a hash of each table, and "drop", after which the kernel is
+// page's other work between. Answered here: "tables", with a checksum of each table, and "drop", after which the kernel is
 // that of a plan on the machine of the page.
-import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
+import { crc32 } from "node:zlib";
 
 const [folder, file] = process.argv.slice(2);
 const module = (name) => import(pathToFileURL(`${folder}/${name}.js`).href);
@@ -34,9 +34,8 @@ async function drop({ name, data, size }) {
     sent.push([{ error: error.message }, []]);
   }
 }
-/** @type {(tables: object) => Record<string, string>} */
-const hashes = (tables) =>
-  Object.fromEntries(Object.values(tables).map((table) => [table.name, createHash("sha256").update(table.bytes()).digest("hex")]));
+/** @type {(tables: object) => Record<string, number>} */
+const checksums = (tables) => Object.fromEntries(Object.values(tables).map((table) => [table.name, crc32(table.bytes())]));
 // What the page's own controls do, without their buttons.
 const { createModel } = await module("model");
 const { enterState, stateOf } = await module("live/shared_state");
@@ -63,7 +62,7 @@ async function control(message) {
 }
 async function take(message) {
   if (Object.hasOwn(controls, message.type)) await control(message);
-  else if (message.type === "tables") sent.push([hashes(kernel.sim.engine.tables), []]);
+  else if (message.type === "tables") sent.push([checksums(kernel.sim.engine.tables), []]);
   else if (message.type === "drop") await drop(message);
   else if (message.type === "sleep") await new Promise((resolve) => setTimeout(resolve, message.ms));
   else kernel.send(message);

@@ -10,6 +10,7 @@ import astranb as anb
 from astranb.gpu.tables import EVENT_KINDS
 from astranb.net import Pfc, Roce
 from tests.widgets.live.both import Both, both
+from tests.widgets.live.selection import mostly_slow
 
 
 def ring() -> anb.Simulation:
@@ -20,6 +21,8 @@ def ethernet() -> anb.Simulation:
     network = anb.Network(roce=Roce(pfc=Pfc("8 KiB", "4 KiB")))
     return anb.Simulation("clos:servers=2", anb.collectives.all_reduce("64 KiB", "ring"), network=network)
 
+
+RUNS = {"ring": ring, "Ethernet": ethernet}
 
 OBJECTS = [
     "gpu[1]",
@@ -87,9 +90,9 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("make", [ring, ethernet])
-def test_conditions(make: Any):
-    sim = make()
+@pytest.mark.parametrize("name", mostly_slow(RUNS, "ring"))
+def test_conditions(name: str):
+    sim = RUNS[name]()
     link = objects_of(sim)[len(OBJECTS) + 1]
     with both(sim) as run:
         run.go(type="event", n=400)
@@ -117,9 +120,9 @@ def watch(run: Both) -> None:
         run.refused_or_done("watch", what=what)
 
 
-@pytest.mark.parametrize("make", [ring, ethernet])
-def test_watches_and_their_curves(make: Any):
-    sim = make()
+@pytest.mark.parametrize("name", mostly_slow(RUNS, "Ethernet"))
+def test_watches_and_their_curves(name: str):
+    sim = RUNS[name]()
     with both(sim) as run:
         run.go(type="event", n=900)
         watch(run)
@@ -132,8 +135,14 @@ def test_watches_and_their_curves(make: Any):
             run.ask("breaks", start_ps=0, end_ps=sim.now_ps // 2, at_ps=at_ps)
             run.ask("breaks", start_ps=100, end_ps=130, at_ps=at_ps)
         run.ask("breaks", start_ps="12", end_ps=3.7)
-        for wrong in [{"start_ps": "soon"}, {"start_ps": None}, {"end_ps": []}, {"path": 12}, {"path": None}]:
-            run.ask("breaks", **wrong)
+        refused: list[tuple[str, Any]] = [
+            ("start_ps", "soon"),
+            ("start_ps", None),
+            ("end_ps", []),
+            ("path", 12),
+        ]
+        for option, wrong in [*refused, ("path", None)]:
+            run.ask("breaks", **{option: wrong})
         run.go(type="back", n=500)
         run.ask("breaks", path="nobody")
         run.apply("unwatch", number=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import astranb as anb
 from astranb.net import Pfc, Roce
 from tests.engine.cacheline.test_workload import call, graph, spend
 from tests.widgets.live.both import both
+from tests.widgets.live.selection import mostly_slow
 
 
 def ring(**options: Any) -> anb.Simulation:
@@ -49,15 +51,18 @@ def crowded() -> anb.Simulation:
     return anb.Simulation("switch:gpus=4", what, gpu={"preset": "h100-sxm", "sms": 8, "blocks_per_sm": 1})
 
 
+MORE_RUNS = {**RUNS, "switched": switched, "workload": workload, "crowded": crowded}
+
+
 def links_of(sim: anb.Simulation) -> list[str]:
     """A link that is used, with all its lanes, and a lane of it."""
     first = sim.engine.fabric.name(int(sim.engine.machine.route_links[0]))
     return [first.partition("#")[0], first]
 
 
-@pytest.mark.parametrize("make", RUNS.values(), ids=RUNS)
-def test_edits_change_a_run_as_in_python(make: Any):
-    sim = make()
+@pytest.mark.parametrize("name", mostly_slow(RUNS, "packets", "buffered"))
+def test_edits_change_a_run_as_in_python(name: str):
+    sim = RUNS[name]()
     link, lane = links_of(sim)
     with both(sim) as run:
         for events, path, value in [
@@ -84,9 +89,9 @@ def test_edits_change_a_run_as_in_python(make: Any):
         run.go(type="to_end")
 
 
-@pytest.mark.parametrize("make", RUNS.values(), ids=RUNS)
-def test_links_that_are_down(make: Any):
-    sim = make()
+@pytest.mark.parametrize("name", mostly_slow(RUNS, "ring", "packets"))
+def test_links_that_are_down(name: str):
+    sim = RUNS[name]()
     link, lane = links_of(sim)
     with both(sim) as run:
         run.go(type="event", n=1500)
@@ -108,15 +113,15 @@ def test_links_that_are_down(make: Any):
         run.go(type="to_end")
 
 
-@pytest.mark.parametrize("make", [*RUNS.values(), switched, workload, crowded])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_random_changes_at_random_moments(make: Any, seed: int):
-    sim, rng = make(), random.Random(seed)
+@pytest.mark.parametrize("name", mostly_slow(MORE_RUNS, "switched", "workload"))
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_random_changes_at_random_moments(name: str, seed: int):
+    sim, rng = MORE_RUNS[name](), random.Random(seed)
     used = [
         sim.engine.fabric.name(int(link)) for link in sorted(set(sim.engine.machine.route_links.tolist()))
     ]
     links = [*used, *{name.partition("#")[0] for name in used}]
-    changes = [
+    changes: list[Callable[[], tuple[str, dict[str, Any]]]] = [
         lambda: ("set", {"path": f"{rng.choice(links)}.bandwidth", "value": f"{rng.randint(1, 60)} GB/s"}),
         lambda: ("set", {"path": f"{rng.choice(links)}.latency", "value": f"{rng.randint(0, 900)} ns"}),
         lambda: ("set", {"path": f"gpu[{rng.randrange(sim.ranks)}].sms", "value": rng.randint(1, 100)}),

@@ -136,8 +136,9 @@ def kernels():
 
 @pytest.mark.parametrize("message", OTHERS, ids=_key)
 def test_questions_and_nonsense(kernels, message: dict[str, Any]) -> None:
-    same(*kernels, {"type": "event", "n": 40})
-    same(*kernels, message)
+    python, page = kernels
+    same(python, page, {"type": "event", "n": 40})
+    same(python, page, message)
 
 
 def test_commands(kernels) -> None:

@@ -10,10 +10,12 @@ import pytest
 import astranb as anb
 from astranb.collectives import BUFFERS, Collective, all_gather_gemm, gemm_reduce_scatter
 from astranb.net import Network
-from tests.collectives.language.test_contract import direct, exchange
+from tests.collectives.judge.contracts import direct
+from tests.collectives.language.test_contract import exchange
 from tests.engine.cacheline import test_calls
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
 from tests.widgets.live.machines import MACHINES
+from tests.widgets.live.selection import mostly_slow
 
 
 def made(
@@ -94,7 +96,9 @@ def moments(python: PythonKernel, page: NodeKernel) -> Iterator[int | None]:
     yield from (python.sim.now_ps // 3, python.sim.now_ps * 4 // 5)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    "run", mostly_slow(RUNS, "late", "products", "barrier", "experts", "workload without a recording")
+)
 def test_a_page_knows_what_memory_holds_and_where_time_is_lost(run):
     python = PythonKernel(RUNS[run]())
     with page_kernel(RUNS[run]()) as page:
@@ -106,7 +110,7 @@ def test_a_page_knows_what_memory_holds_and_where_time_is_lost(run):
 
 
 TEXTS = ("x", "3", " 2 ", "", "a'b\"\n\u2028", "n" * 5000)
-VALUES = (None, True, -1, 3.7, 10**15, [], [1], {}, {"a": [True, None, 1.5]}, *TEXTS)
+VALUES: tuple[Any, ...] = (None, True, -1, 3.7, 10**15, [], [1], {}, {"a": [True, None, 1.5]}, *TEXTS)
 OPTIONS = {
     "chunks": ("buffer", "at_ps"),
     "device": ("rank", "at_ps"),

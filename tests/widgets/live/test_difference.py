@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from astranb.widgets.session import session_of
 from astranb.widgets.views.compare import report
 from astranb.widgets.workbench import Workbench
 from tests.widgets.live.kernels import HERE, NODE, STATIC
+from tests.widgets.live.selection import mostly_slow
 from tests.widgets.live.workloads import layers, messages
 
 LINK = "gpu[0]->dgx_h100.0.nvsw.0"
@@ -27,8 +29,8 @@ def dgx() -> anb.Simulation:
     return anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
 
 
-def many_links() -> anb.Simulation:
-    return anb.Simulation("clos:servers=4", anb.collectives.all_to_all("256 KiB"))
+def servers(n: int, size: str) -> anb.Simulation:
+    return anb.Simulation(f"clos:servers={n}", anb.collectives.all_to_all(size))
 
 
 def in_a_page(sim: anb.Simulation, steps: list[Any], folder: Path) -> Any:
@@ -47,8 +49,16 @@ def test_the_run_beside_can_be_closed(make: Any, tmp_path: Path):
     assert closed == [False, False, True]
 
 
-@pytest.mark.parametrize("make", [dgx, many_links])
-def test_a_fork_differs_as_in_python(make: Any, tmp_path: Path):
+RUNS: dict[str, Callable[[], anb.Simulation]] = {
+    "dgx": dgx,
+    "two servers": lambda: servers(2, "64 KiB"),
+    "many links": lambda: servers(4, "256 KiB"),
+}
+
+
+@pytest.mark.parametrize("name", mostly_slow(RUNS, "dgx", "two servers"))
+def test_a_fork_differs_as_in_python(name: str, tmp_path: Path):
+    make = RUNS[name]
     first = make().engine.fabric.name(0).partition("#")[0]
     steps: list[Any] = [
         ("a", "step", 700), ("b", "fork"), ("a", "difference", None),

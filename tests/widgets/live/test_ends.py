@@ -14,6 +14,7 @@ from tests.collectives.language.test_contract import doubled, exchange, one, wit
 from tests.collectives.proof.test_check import two_shots
 from tests.engine.cacheline.test_workload import call, graph
 from tests.widgets.live.both import both
+from tests.widgets.live.selection import mostly_slow
 
 Make = Callable[[], anb.Simulation]
 
@@ -36,7 +37,7 @@ def swapped(p: Any) -> None:
 
 WRONG: dict[str, Make] = {
     **{
-        bug: lambda bug=bug: on_switch(lambda p: two_shots(p, **{bug: True}))
+        bug: lambda bug=bug: on_switch(lambda p: two_shots(p, **{bug: True}))  # type: ignore[misc]
         for bug in ("twice", "forget", "wrong_chunk", "too_early", "wrong_target")
     },
     "racing": lambda: on_switch(racing, "all_gather"),
@@ -54,9 +55,9 @@ WRONG: dict[str, Make] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("make", WRONG.values(), ids=WRONG)
-def test_a_wrong_result_is_named(make: Make):
-    with both(make()) as run:
+@pytest.mark.parametrize("name", mostly_slow(WRONG, "twice", "racing", "layout"))
+def test_a_wrong_result_is_named(name: str):
+    with both(WRONG[name]()) as run:
         state = run.go(type="to_end")
         assert state["failed"]
         assert "wrong result on rank" in state["status"]
@@ -99,9 +100,9 @@ STUCK: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("make", STUCK.values(), ids=STUCK)
-def test_a_deadlock_is_explained(make: Make):
-    with both(make()) as run:
+@pytest.mark.parametrize("name", mostly_slow(STUCK, "semaphores", "packets", "collectives"))
+def test_a_deadlock_is_explained(name: str):
+    with both(STUCK[name]()) as run:
         state = run.go(type="to_end")
         assert state["failed"]
         assert "deadlock" in state["status"]
@@ -123,9 +124,9 @@ RIGHT: dict[str, Make] = {
 }
 
 
-@pytest.mark.parametrize("make", RIGHT.values(), ids=RIGHT)
-def test_what_a_run_took(make: Make):
-    sim = make()
+@pytest.mark.parametrize("name", mostly_slow(RIGHT, "late", "workload"))
+def test_what_a_run_took(name: str):
+    sim = RIGHT[name]()
     with both(sim) as run:
         run.ask("outcome", at_ps=None)
         for n in (300, 1200):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
+
 import astranb as anb
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel
 
@@ -45,7 +47,8 @@ def _command(random: Random, last_ps: int) -> dict[str, Any]:
     )
 
 
-def test_a_run_goes_forward_and_back_as_in_python() -> None:
+@pytest.mark.parametrize("commands", [30, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_run_goes_forward_and_back_as_in_python(commands: int) -> None:
     sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("64 KiB", "ring"))
     last_ps = sim.fork().run().now_ps
     random = Random(1)
@@ -53,7 +56,7 @@ def test_a_run_goes_forward_and_back_as_in_python() -> None:
     with page_kernel(sim) as page:
         for kernel in (python, page):
             kernel.send({"type": "ready"})
-        for number in range(60):
+        for number in range(commands):
             _both(python, page, _command(random, last_ps))
             assert page.ask("hash")["hash"] == python.sim.state_hash()
             assert number % 8 or differing(python.sim, page) == []

@@ -15,6 +15,7 @@ from astranb.core.errors import Deadlock
 from astranb.engine.cacheline.paths import object_names, part_names
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
 from tests.widgets.live.machines import MACHINES
+from tests.widgets.live.selection import mostly_slow
 
 _MOST = 60  # objects of one kind that are asked about
 
@@ -80,7 +81,7 @@ def _events_of(name: str) -> int:
     return sim.events
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", mostly_slow(MACHINES, "all pairs, LL", "buffers", "operations"))
 def test_every_object_at_several_moments(name):
     sim, events = MACHINES[name](), _events_of(name)
     paths = _paths(sim)
@@ -129,7 +130,7 @@ def test_links_that_are_down():
         assert any("down" in label for label, _ in sim.inspect(link)["state"])
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", mostly_slow(MACHINES, "in switches", "roles", "Ethernet"))
 def test_every_event_in_words(name):
     sim = MACHINES[name]()
     python = PythonKernel(sim)
@@ -181,7 +182,9 @@ def _texts(sim: anb.Simulation) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("name", ["ring", "buffers", "mesh", "copy engines"])
+@pytest.mark.parametrize(
+    "name", mostly_slow(["ring", "buffers", "mesh", "copy engines"], "mesh", "copy engines")
+)
 def test_search_and_completion(name):
     sim = MACHINES[name]()
     python = PythonKernel(sim)
@@ -231,25 +234,29 @@ _HOSTILE: list[Any] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def all_pairs() -> Iterator[tuple[PythonKernel, NodeKernel]]:
+    """Both kernels in the middle of a run; tests only ask them."""
+    sim = MACHINES["all pairs, LL"]()
+    python = PythonKernel(sim)
+    with page_kernel(sim) as page:
+        _move(python, page, 2000)
+        yield python, page
+
+
 @pytest.mark.parametrize(
     "question, option", [("why", "path"), ("search", "text"), ("complete", "text"), ("complete", "fields")]
 )
-def test_hostile_options(question, option):
-    sim = MACHINES["all pairs, LL"]()
-    python = PythonKernel(sim)
-    with page_kernel(sim) as page:
-        _move(python, page, 2000)
-        for value in _HOSTILE:
-            options = {option: value, **({"text": "gpu[0].sm.0.wai"} if option == "fields" else {})}
-            same(python, page, {"type": "ask", "id": 1, "question": question, "options": options})
-            same(python, page, {"type": "inspect", "path": value})
+def test_hostile_options(all_pairs, question, option):
+    python, page = all_pairs
+    for value in _HOSTILE:
+        options = {option: value, **({"text": "gpu[0].sm.0.wai"} if option == "fields" else {})}
+        same(python, page, {"type": "ask", "id": 1, "question": question, "options": options})
+        same(python, page, {"type": "inspect", "path": value})
 
 
 @pytest.mark.parametrize("question", ["why", "events", "where"])
-def test_hostile_times(question):
-    sim = MACHINES["all pairs, LL"]()
-    python = PythonKernel(sim)
-    with page_kernel(sim) as page:
-        _move(python, page, 2000)
-        for value in [None, 0, -5, 10**18, 1.5, True]:
-            same(python, page, {"type": "ask", "id": 1, "question": question, "options": {"at_ps": value}})
+def test_hostile_times(all_pairs, question):
+    python, page = all_pairs
+    for value in [None, 0, -5, 10**18, 1.5, True]:
+        same(python, page, {"type": "ask", "id": 1, "question": question, "options": {"at_ps": value}})

@@ -12,6 +12,7 @@ import pytest
 import astranb as anb
 from astranb.workload.models import Parallelism, workload
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
+from tests.widgets.live.selection import mostly_slow
 from tests.widgets.live.workloads import LAYERS, MESSAGES
 
 RUNS = {**MESSAGES, **{f"layers, {name}": make for name, make in LAYERS.items()}}
@@ -64,7 +65,7 @@ def _moves(sim: anb.Simulation, seed: int) -> Iterator[dict[str, Any]]:
     yield {"type": "back", "n": 3, "unit": "phase"}
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", mostly_slow(SOME, "mixed", "a replay", "too late", "layers, random 1"))
 def test_states_are_the_same_wherever_a_run_stops(name: str) -> None:
     with kernels(name) as (python, page):
         for message in _moves(python.sim, 1):
@@ -109,7 +110,7 @@ def paths_of(sim: anb.Simulation, seed: int, most: int) -> list[str]:
     return [*(chance.sample(found, most) if len(found) > most else found), *hostile]
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", mostly_slow(SOME, "a model", "stuck", "layers, a torus"))
 def test_objects_are_described_alike_now_and_in_the_past(name: str) -> None:
     with kernels(name) as (python, page):
         for number, message in enumerate(_moves(python.sim, 2)):
@@ -195,10 +196,8 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
     for path in paths:
         found += [("breaks", {"path": path}), ("parameters", {"path": path})]
     for first, last, columns in windows:
-        for rank in (None, 0, sim.ranks - 1, -1, 999):
-            found.append(
-                ("footprint", {"from": first, "to": last, "columns": columns, "rank": rank, "at_ps": start})
-            )
+        window = {"from": first, "to": last, "columns": columns, "at_ps": start}
+        found += [("footprint", {**window, "rank": who}) for who in (None, 0, sim.ranks - 1, -1, 999)]
     hostile: list[Any] = [None, "x", -1, 10**9, [], {}, 1.5, True]
     for value in hostile:
         found += [
@@ -231,7 +230,7 @@ _MOST_ASKED = 60
 """Questions at each stop, of some hundreds."""
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", mostly_slow(SOME, "memory", "routes with congestion", "layers, random 2"))
 def test_answers_are_the_same_wherever_a_run_stops(name: str) -> None:
     with kernels(name) as (python, page):
         for number, message in enumerate(_moves(python.sim, 3)):
@@ -328,7 +327,7 @@ PYTHON_ONLY = "needs JupyterLab"
 """What the page says of changes that only Python can make."""
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", mostly_slow(SOME, "random 2", "in the network", "layers, a torus"))
 def test_runs_are_stopped_watched_and_changed_alike(name: str) -> None:
     with kernels(name) as (python, page):
         for message in _changes(python.sim, SOME.index(name)):

@@ -21,6 +21,7 @@ from astranb.widgets.live import live
 from astranb.widgets.page import packed
 from astranb.widgets.session import session_of
 from tests.widgets.live.kernels import HERE, STATIC
+from tests.widgets.live.selection import mostly_slow
 from tests.widgets.live.workloads import LAYERS, MESSAGES
 
 
@@ -66,7 +67,10 @@ def _simulated(engine: Any) -> list[tuple[str, Any]]:
     return tables
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+_ALWAYS = ("random 2", "growing", "a replay with congestion", "in the network", "started late")
+
+
+@pytest.mark.parametrize("name", mostly_slow(MESSAGES, *_ALWAYS))
 def test_messages_have_the_same_tables(name: str, tmp_path: Path) -> None:
     sim = MESSAGES[name]()
     rows = len(sim.engine.machine.messages)
@@ -74,6 +78,6 @@ def test_messages_have_the_same_tables(name: str, tmp_path: Path) -> None:
     assert name != "growing" or len(sim.engine.machine.messages) > rows
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", mostly_slow(LAYERS, "random 1", "random 2", "a torus"))
 def test_layers_have_the_same_tables(name: str, tmp_path: Path) -> None:
     _same_tables(LAYERS[name](), "layers", tmp_path)

@@ -18,6 +18,7 @@ from astranb.widgets.page import packed
 from astranb.widgets.session import session_of
 from tests.widgets.live.kernels import HERE, STATIC
 from tests.widgets.live.machines import MACHINES
+from tests.widgets.live.selection import mostly_slow
 
 _TAILS = [
     *["", ".sm.0", ".sm.999", ".engine.0", ".nic.0", ".block.0", ".block.99", ".l2.3", ".hbm.1"],
@@ -40,7 +41,7 @@ def _expected(path: str, sim: anb.Simulation) -> dict[str, Any]:
     return {"kind": place.kind, "rows": list(place.rows), "path": place.path}
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", mostly_slow(MACHINES, "NICs", "posts"))
 def test_paths_of_a_machine(name, tmp_path):
     sim = MACHINES[name]()
     fabric, machine = sim.engine.fabric, sim.engine.machine

@@ -38,6 +38,7 @@ from tests.collectives.formats.test_mscclpp import (
     values,
 )
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel, same
+from tests.widgets.live.selection import mostly_slow
 
 
 class PlanPage:
@@ -143,20 +144,23 @@ def saved(tmp_path, document):
     return file
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     "collective, algorithm, protocol, size",
     [
-        ("all_reduce", "ring", "Simple", "64 KiB"),
-        ("all_reduce", "ring", "LL", "32 KiB"),
+        pytest.param("all_reduce", "ring", "Simple", "64 KiB", marks=SLOW),
+        pytest.param("all_reduce", "ring", "LL", "32 KiB", marks=SLOW),
         ("all_reduce", "allpairs", "LL", "8 KiB"),
-        ("all_reduce", "allpairs", "LL128", "12 KB"),
+        pytest.param("all_reduce", "allpairs", "LL128", "12 KB", marks=SLOW),
         ("all_reduce", "switch", "Simple", "256 KiB"),
-        ("all_reduce", "double_tree", "Simple", "64 KiB"),
-        ("all_gather", "allpairs", "Simple", "100 KB"),
-        ("reduce_scatter", "ring", "Simple", "1000 B"),
-        ("all_to_all", "allpairs", "Simple", "100 KB"),
-        ("broadcast", "ring", "Simple", "64 KiB"),
-        ("all_gather", "nvls", "Simple", "64 KiB"),
+        pytest.param("all_reduce", "double_tree", "Simple", "64 KiB", marks=SLOW),
+        pytest.param("all_gather", "allpairs", "Simple", "100 KB", marks=SLOW),
+        pytest.param("reduce_scatter", "ring", "Simple", "1000 B", marks=SLOW),
+        pytest.param("all_to_all", "allpairs", "Simple", "100 KB", marks=SLOW),
+        pytest.param("broadcast", "ring", "Simple", "64 KiB", marks=SLOW),
+        pytest.param("all_gather", "nvls", "Simple", "64 KiB", marks=SLOW),
     ],
 )
 def test_plans_of_the_library_on_a_dgx(dgx, tmp_path, collective, algorithm, protocol, size):
@@ -165,6 +169,7 @@ def test_plans_of_the_library_on_a_dgx(dgx, tmp_path, collective, algorithm, pro
     dgx.check(file, 777)  # not a multiple of anything
 
 
+COALESCED = {"network": Network(coalesce=4)}
 FAIR = {"network": Network(arbitration="fair", buffers=4, multipath="spray")}
 LATE = {"launch": "stream + 3 us", "start": {3: "2 us"}, "record": False}
 ETHERNET = {"network": Network(roce=Roce(), proxy_ps=10**6)}
@@ -173,17 +178,17 @@ ETHERNET = {"network": Network(roce=Roce(), proxy_ps=10**6)}
 @pytest.mark.parametrize(
     "infra, options, collective, algorithm, protocol",
     [
-        ("mi300x", {}, "all_gather", "allpairs", "Simple"),
-        ("dgx-1", {}, "all_reduce", "ring", "LL"),  # over GPUs that forward
-        ("torus2d:rows=2,columns=2", {}, "all_reduce", "allpairs", "Simple"),
-        ("generic:gpus=4", {}, "all_reduce", "ring", "Simple"),  # with a mesh
-        ("dgx-h100", FAIR, "all_reduce", "ring", "Simple"),
-        ("dgx-h100", {"network": Network(coalesce=4)}, "all_reduce", "allpairs", "LL"),
-        ("dgx-h100", {"network": Network(coalesce=4)}, "all_gather", "ring", "Simple"),
+        pytest.param("mi300x", {}, "all_gather", "allpairs", "Simple", marks=SLOW),
+        pytest.param("dgx-1", {}, "all_reduce", "ring", "LL", marks=SLOW),  # over GPUs that forward
+        pytest.param("torus2d:rows=2,columns=2", {}, "all_reduce", "allpairs", "Simple", marks=SLOW),
+        pytest.param("generic:gpus=4", {}, "all_reduce", "ring", "Simple", marks=SLOW),  # with a mesh
+        pytest.param("dgx-h100", FAIR, "all_reduce", "ring", "Simple", marks=SLOW),
+        pytest.param("dgx-h100", COALESCED, "all_reduce", "allpairs", "LL", marks=SLOW),
+        pytest.param("dgx-h100", COALESCED, "all_gather", "ring", "Simple", marks=SLOW),
         ("dgx-h100", LATE, "all_gather", "ring", "Simple"),
-        ("clos:servers=2", {}, "all_reduce", "ring", "Simple"),  # over NICs
-        ("clos:servers=2", {}, "all_to_all", "allpairs", "Simple"),
-        ("clos:servers=2", {}, "all_reduce", "ring", "LL"),
+        pytest.param("clos:servers=2", {}, "all_reduce", "ring", "Simple", marks=SLOW),  # over NICs
+        pytest.param("clos:servers=2", {}, "all_to_all", "allpairs", "Simple", marks=SLOW),
+        pytest.param("clos:servers=2", {}, "all_reduce", "ring", "LL", marks=SLOW),
         ("clos:servers=2,network=ethernet", ETHERNET, "all_gather", "ring", "Simple"),
     ],
 )  # fmt: skip
@@ -236,27 +241,31 @@ def in_groups():
     return document
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        all_pairs(2),
-        all_pairs(4, inplace=True),
-        all_pairs_packets(3),
-        all_gather(4, inplace=True, chunks=3),
-        all_gather(4, inplace=False),
-        put_over_ports(3),
-        in_pipelines(all_pairs(2), 512),
-        in_pipelines(all_pairs(3), 1000),
-        in_pipelines(put_over_ports(2), 256),
-        with_semaphores(),
-        in_groups(),
-        {**all_pairs(2), "collective": "something", "use_double_scratch_buffer": True},
-        {**all_pairs(2), "min_message_size": 1 << 20, "max_message_size": 2 << 20},
-        {**all_pairs(2), "collective": "alltoall"},  # it is none: its result is wrong
-        {**all_pairs(2), "name": "<b>é \N{GRINNING FACE}</b>"},
-    ],
-)
-def test_what_a_plan_can_say(small, tmp_path, document):
+DOCUMENTS: dict[str, dict[str, Any]] = {
+    "all pairs": all_pairs(2),
+    "in place": all_pairs(4, inplace=True),
+    "packets": all_pairs_packets(3),
+    "an all-gather in place": all_gather(4, inplace=True, chunks=3),
+    "an all-gather": all_gather(4, inplace=False),
+    "ports": put_over_ports(3),
+    "pipelines": in_pipelines(all_pairs(2), 512),
+    "pipelines of three": in_pipelines(all_pairs(3), 1000),
+    "pipelines over ports": in_pipelines(put_over_ports(2), 256),
+    "semaphores": with_semaphores(),
+    "groups": in_groups(),
+    "another collective": {
+        **all_pairs(2), "collective": "something", "use_double_scratch_buffer": True,
+    },
+    "a size too small": {**all_pairs(2), "min_message_size": 1 << 20, "max_message_size": 2 << 20},
+    "a wrong result": {**all_pairs(2), "collective": "alltoall"},
+    "a name with markup": {**all_pairs(2), "name": "<b>é \N{GRINNING FACE}</b>"},
+}  # fmt: skip
+_ALWAYS = ("packets", "semaphores", "groups", "a name with markup")
+
+
+@pytest.mark.parametrize("name", mostly_slow(DOCUMENTS, *_ALWAYS))
+def test_what_a_plan_can_say(small, tmp_path, name):
+    document = DOCUMENTS[name]
     page = small[len(document["gpus"])]
     for size in (1, 4096, 6 * 3000):
         page.check(saved(tmp_path, document), size)
@@ -391,7 +400,8 @@ def test_a_plan_for_more_gpus(small, tmp_path):
     assert error == "plan 'test': it is for 4 ranks, not 2; use an infrastructure with 4 GPUs"
 
 
-def test_enormous_counts_are_refused_at_once(small, tmp_path):
+@SLOW
+def test_enormous_counts_are_refused(small, tmp_path):
     document = all_pairs(2)
     for one in document["gpus"]:
         one["input_chunks"] = one["output_chunks"] = 65536

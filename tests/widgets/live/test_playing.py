@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+from typing import Any
+
 import pytest
 
 import astranb as anb
 from tests.widgets.live.kernels import NodeKernel, Sent, differing, page_kernel
 
-READY = {"type": "ready"}
+READY: dict[str, Any] = {"type": "ready"}
 
 
 def _simulation(size: str = "1 MiB") -> anb.Simulation:
     return anb.Simulation("dgx-h100", anb.collectives.all_reduce(size, "ring"))
 
 
-def _states(sent: Sent) -> list[dict]:
+def _states(sent: Sent) -> list[dict[str, Any]]:
     return [meta for meta, _ in sent if meta["type"] == "state"]
 
 
-def _last(page: NodeKernel) -> dict:
+def _last(page: NodeKernel) -> dict[str, Any]:
     """The state now, however many states before have not been read."""
     return _states(page.send({"type": "fine"}))[-1]
 
@@ -26,7 +29,12 @@ def _last(page: NodeKernel) -> dict:
 def test_pause_stops_a_run_that_goes_on_to_the_same_end() -> None:
     sim = _simulation()
     with page_kernel(sim) as page:
-        played = [READY, {"type": "to_end"}, {"type": "sleep", "ms": 60}, {"type": "pause"}]
+        played: list[dict[str, Any]] = [
+            READY,
+            {"type": "to_end"},
+            {"type": "sleep", "ms": 60},
+            {"type": "pause"},
+        ]
         found = _states(page.send(played))
         assert [state["status"] for state in found[:2]] == ["ready", "running"]
         paused = _last(page)
@@ -47,8 +55,13 @@ def test_pause_stops_a_run_that_goes_on_to_the_same_end() -> None:
 def test_a_run_is_played_at_its_speed() -> None:
     with page_kernel(_simulation()) as page:
         page.send([READY, {"type": "set_speed", "speed": 2e7}])
-        page.send([{"type": "play"}, {"type": "sleep", "ms": 300}, {"type": "pause"}])
-        assert 1e6 < _last(page)["now_ps"] < 6e6  # 20 us a second; a busy machine may be late
+        began, now_ps = perf_counter(), 0
+        for ms in (300, 1_000, 4_000):  # a busy machine is late
+            page.send([{"type": "play"}, {"type": "sleep", "ms": ms}, {"type": "pause"}])
+            now_ps = _last(page)["now_ps"]
+            if now_ps > 1e6:
+                break
+        assert 1e6 < now_ps < 2e7 * (perf_counter() - began)
 
 
 def test_pause_goes_back_to_what_was_seen() -> None:
@@ -64,12 +77,12 @@ def test_pause_goes_back_to_what_was_seen() -> None:
 
 @pytest.mark.parametrize("command, status", [
     ({"type": "phase", "n": 3}, "has ended at "),
-    ({"type": "hop", "n": 20_000}, "a line enters a link at "),
+    pytest.param({"type": "hop", "n": 20_000}, "a line enters a link at ", marks=pytest.mark.slow),
     ({"type": "goto", "when": "6 us"}, "reached the given time at 6 µs"),
-    ({"type": "event", "n": 60_000}, "stepped at "),
+    pytest.param({"type": "event", "n": 60_000}, "stepped at ", marks=pytest.mark.slow),
     ({"type": "cycle", "n": 30_000}, "stepped at "),
 ])  # fmt: skip
-def test_long_steps_are_played_and_end_where_they_should(command: dict, status: str) -> None:
+def test_long_steps_are_played_and_end_where_they_should(command: dict[str, Any], status: str) -> None:
     sim = _simulation()
     with page_kernel(sim) as page:
         states = _states(page.send([READY, command]))

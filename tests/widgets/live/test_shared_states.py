@@ -15,6 +15,7 @@ import astranb as anb
 from astranb.core.state import read_tables, write_tables
 from astranb.workload import models
 from tests.widgets.live.kernels import NodeKernel, page_kernel
+from tests.widgets.live.selection import mostly_slow
 
 LINK = "gpu[0]->dgx_h100.0.nvsw.0"
 
@@ -206,7 +207,7 @@ def test_a_link_that_somebody_has_made_up_is_refused() -> None:
         assert "no state of a run" in refused(edits=[{**edit, "events": 501}])
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "allpairs", "double_tree"])
+@pytest.mark.parametrize("algorithm", mostly_slow(["ring", "allpairs", "double_tree"], "double_tree"))
 def test_files_of_other_runs_travel_too(algorithm: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"network": anb.Network(arbitration="fair", buffers=4)}
 

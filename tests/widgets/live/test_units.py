@@ -32,7 +32,7 @@ UNITS = [
     *["GB/s", "Gbps", "Gb/s", "Gbit/s", "TBps", "GIB/S", "gbps"],
 ]
 HOSTILE = "'\"\n\x07\xa0\u2028\U0001f600"
-WRONG = [None, True, 1.5, [], {}, {"a": [1.25, None, "x"]}, 7, 0, -3, ["it's"], HOSTILE]
+WRONG: list[Any] = [None, True, 1.5, [], {}, {"a": [1.25, None, "x"]}, 7, 0, -3, ["it's"], HOSTILE]
 
 
 def called(module: str, calls: list[list[Any]]) -> list[dict[str, Any]]:
@@ -130,11 +130,11 @@ def test_long_and_hostile_texts_of_errors(tmp_path):
         "const texts = given.map(([what, more]) => String(new InputError(what, more)));\n"
         "process.stdout.write(JSON.stringify(texts));\n"
     )
-    cases = [
-        ["a  b\n c", {"where": "x", "hint": "y"}],
-        ["é😀" * 5000, {}],
-        ["a", {"where": " \x1c "}],
-        ["w", {"hint": "h"}],
+    cases: list[tuple[str, dict[str, str]]] = [
+        ("a  b\n c", {"where": "x", "hint": "y"}),
+        ("é😀" * 5000, {}),
+        ("a", {"where": " \x1c "}),
+        ("w", {"hint": "h"}),
     ]
     command = ["node", str(script), json.dumps(cases)]
     found = subprocess.run(command, capture_output=True, check=True, text=True)
