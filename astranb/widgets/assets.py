@@ -88,7 +88,7 @@ STUDY_PLAYER = _joined("packed", "reported")
 
 TRACE_GRAPH_PLAYER = _joined("messages", "packed", "tree_page")
 """What shows a trace's graph in such a page."""
-TRACED_PLAYER = _joined("loader", "messages", "packed", "traced")
+TRACED_PLAYER = _joined("loader", "messages", "model", "packed", "traced")
 """What shows a timeline of traces in such a page."""
 
 COUNTED_PLAYER = _joined("loader", "packed", "counted")

@@ -3,9 +3,10 @@
 
 import { load } from "./loader.js";
 import { pack, unpack } from "./messages.js";
+import { createModel } from "./model.js";
 import { followTheme, read } from "./packed.js";
 
-/** @import { Columns, Model, Options, ToKernel, TracedRecording, Traits } from "./types" */
+/** @import { Columns, Model, Options, TracedRecording } from "./types" */
 
 const MOST_SPANS = 8000;
 
@@ -76,17 +77,6 @@ function createTraced({ scene, state, timeline, rows, names, tracks, ranks }, co
   const folded = unpack("recorded_tracks", ranks.map((k) => columns[k]));
   const table = /** @type {NonNullable<typeof rows.tracks>} */ (rows.tracks);
   const [spans, bands] = [createSpans(every, table.gpu.length), createSpans(folded, rows.gpus)];
-  /** @type {Map<string, Set<(...given: any[]) => void>>} as a model has them */
-  const listeners = new Map();
-  /** @type {Partial<Traits>} */
-  const values = { _engine: "trace", _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} };
-  /** @param {string} name @param {...unknown} given */
-  function emit(name, ...given) {
-    for (const listener of [...(listeners.get(name) ?? [])]) listener(...given);
-  }
-  /** @param {object} message @param {DataView[]} [buffers] */
-  const send = (message, buffers = []) => emit("msg:custom", message, buffers);
-
   /** @type {Record<string, (options: Options) => [object, DataView[]]>} */
   const answers = {
     rows: () => [rows, []],
@@ -120,30 +110,17 @@ function createTraced({ scene, state, timeline, rows, names, tracks, ranks }, co
       return [{ found: true, path: `rank[${table.gpu[track]}]`, what: names[every.label[n]], start_ps: every.start[n], end_ps: every.end[n], time_ps: null, facts }, []];
     },
   };
-  return {
-    get: (name) => /** @type {Traits[typeof name]} */ (values[name]),
-    set(name, value) {
-      if (values[name] === value) return;
-      values[name] = value;
-      emit(`change:${name}`);
-    },
-    save_changes() {},
-    on(name, listener) {
-      listeners.set(name, (listeners.get(name) ?? new Set()).add(listener));
-    },
-    off: (name, listener) => listeners.get(name)?.delete(listener),
-    /** @param {ToKernel} message */
-    send(message) {
-      if (message.type === "ready") {
-        send(scene);
-        send(state);
-      } else if (message.type === "timeline") send(timeline);
-      else if (message.type === "ask") {
-        const [answer, buffers] = answers[String(message.question)](/** @type {Options} */ (message.options));
-        send({ ...answer, type: "answer", id: message.id }, buffers);
-      }
-    },
-  };
+  const { model, send } = createModel({ _engine: "trace", _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, (message) => {
+    if (message.type === "ready") {
+      send(scene);
+      send(state);
+    } else if (message.type === "timeline") send(timeline);
+    else if (message.type === "ask") {
+      const [answer, buffers] = answers[String(message.question)](/** @type {Options} */ (message.options));
+      send({ ...answer, type: "answer", id: message.id }, buffers);
+    }
+  });
+  return model;
 }
 
 /** Show the page's timeline. @param {HTMLElement} host @param {string} text */

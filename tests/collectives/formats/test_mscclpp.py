@@ -494,8 +494,9 @@ def test_barriers_and_semaphores_within_a_rank(written):
     ]
 
 
-def test_blocks_of_a_group_share_a_chunk(written):
-    document = all_gather(2, inplace=False)
+def in_groups(*, inplace):
+    """Two thread blocks of each GPU share the work of one, an all-gather of two GPUs."""
+    document = all_gather(2, inplace=inplace)
     for one in document["gpus"]:
         first = one["threadblocks"][0]
         for each in first["ops"]:
@@ -508,6 +509,11 @@ def test_blocks_of_a_group_share_a_chunk(written):
         one["channels"][0]["connected_to"] *= 2
         second["channels"][0]["channel_ids"] = [1]
         one["threadblocks"].append(second)
+    return document
+
+
+def test_blocks_of_a_group_share_a_chunk(written):
+    document = in_groups(inplace=False)
     found = read_mscclpp(written(document))
     assert found.slices == 2
     program = Collective.of("all_gather", "4KiB", found).program(2)

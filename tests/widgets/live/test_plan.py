@@ -30,6 +30,7 @@ from tests.collectives.formats.test_mscclpp import (
     all_pairs,
     all_pairs_packets,
     at,
+    in_groups,
     in_pipelines,
     local,
     op,
@@ -223,24 +224,6 @@ def with_semaphores():
     return document
 
 
-def in_groups():
-    """Two thread blocks of each GPU share the work of one."""
-    document = all_gather(2, inplace=True)
-    for one in document["gpus"]:
-        first = one["threadblocks"][0]
-        for each in first["ops"]:
-            if "src_buff" in each:
-                each["tbg_info"] = {"tb_id": 0, "tbg_size": 2}
-        second = copy.deepcopy(first) | {"id": 1}
-        for each in second["ops"]:
-            if "tbg_info" in each:
-                each["tbg_info"]["tb_id"] = 1
-        one["channels"][0]["connected_to"] *= 2
-        second["channels"][0]["channel_ids"] = [1]
-        one["threadblocks"].append(second)
-    return document
-
-
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "all pairs": all_pairs(2),
     "in place": all_pairs(4, inplace=True),
@@ -252,7 +235,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "pipelines of three": in_pipelines(all_pairs(3), 1000),
     "pipelines over ports": in_pipelines(put_over_ports(2), 256),
     "semaphores": with_semaphores(),
-    "groups": in_groups(),
+    "groups": in_groups(inplace=True),
     "another collective": {
         **all_pairs(2), "collective": "something", "use_double_scratch_buffer": True,
     },

@@ -237,9 +237,9 @@ export function eventsAround(engine, at_ps, most) {
       found.push([time(flight), `${what} ${how}${queue}`, fabricOf(engine).name(ring.table.at.link(flight))]);
     }
   }
-  const told = found.filter(([, text]) => text).sort(([a], [b]) => a - b);
-  const before = told.filter(([when]) => when <= at_ps).length;
-  return told.slice(Math.max(0, before - most), before + most);
+  const described = found.filter(([, text]) => text).sort(([a], [b]) => a - b);
+  const before = described.filter(([when]) => when <= at_ps).length;
+  return described.slice(Math.max(0, before - most), before + most);
 }
 
 /**

@@ -11,7 +11,7 @@ import { str } from "./text.js";
 /** @import { LineAnswers, Engine, Picture } from "./types" */
 
 const MOST_OPENED = 64;
-const [NO_CREDIT, PAUSED] = [1, 2]; // marks of a port: no buffer is free behind the link; a class has been told to pause
+const [NO_CREDIT, PAUSED] = [1, 2]; // marks of a port: no buffer is free behind the link; a pause frame holds a class
 
 /** @type {LineAnswers} */
 export const topology = {

@@ -191,7 +191,7 @@ export type Shared = Pick<
   | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "place" | "parameters" | "kinds" | "fields"
   | "recorded" | "why" | "objects" | "part_kinds" | "parts" | "is_point"
 >;
-/** What it is told of each. */
+/** What each is given. */
 export interface Special {
   tables: Tables;
   about: About;

@@ -13,7 +13,7 @@ import { formatBytes, sizeBytes } from "./units.js";
 const MOST_BYTES = 64 * 2 ** 20; // of a file
 const USUAL_SIZE = 2 ** 20; // where neither the plan nor the page has one
 
-/** What a person is told of a plan. @param {Plan} plan @param {number} gpus */
+/** A plan in a line. @param {Plan} plan @param {number} gpus */
 function summary({ name, collective, ranks, inPlace, protocol }, gpus) {
   const what = `“${name}”: ${collective ?? "no collective that is known, run unchecked"}, ${protocol}, for ${ranks} GPUs`;
   const where = inPlace ? "; input and output are one buffer" : "";
@@ -30,13 +30,13 @@ export function createPlanControl(page, columns, open) {
   const able = engine === "cacheline";
   /** @type {Plan | null} */
   let plan = null;
-  const told = make("span", { class: "anb-plan-told" });
+  const title = make("span");
   const size = make("input", { type: "text", "aria-label": "Size of the plan's buffer", title: "bytes of the larger buffer of a rank: 1 MiB" });
   const problem = make("p", { class: "anb-error", role: "alert", hidden: "" });
   const notes = make("ul", { class: "anb-hint" });
   const form = make(
     "form", { class: "anb-plan", "aria-label": "Plan", hidden: "", onsubmit: run },
-    told, make("label", {}, "Size ", size), make("button", { type: "submit", class: "anb-button", text: "Run the plan" }), makeButton("Close", close), notes, problem,
+    title, make("label", {}, "Size ", size), make("button", { type: "submit", class: "anb-button", text: "Run the plan" }), makeButton("Close", close), notes, problem,
   );
   const chooser = make("input", {
     type: "file", hidden: "", accept: ".json,application/json", "aria-label": "Plan to run",
@@ -72,11 +72,11 @@ export function createPlanControl(page, columns, open) {
     guarded(async () => {
       plan = null;
       refill(notes);
-      told.textContent = file.name;
+      title.textContent = file.name;
       if (!able) throw new Error(`${file.name}: plans run by cache lines, and this page simulates whole messages`);
       if (file.size > MOST_BYTES) throw new Error(`${file.name}: larger than ${MOST_BYTES / 2 ** 20} MiB; is it the right file?`);
       plan = readPlan(new Uint8Array(await file.arrayBuffer()), file.name);
-      told.textContent = summary(plan, about.gpus.length);
+      title.textContent = summary(plan, about.gpus.length);
       size.value = formatBytes(usual(plan));
       refill(notes, ...plan.notes.map((text) => make("li", { text })));
       form.hidden = false;

@@ -103,7 +103,7 @@ function documentOf(text) {
     const found = JSON.parse(text.replace(NUMBERS, ":$11e999"));
     if (typeof found === "object" && found) return found;
   } catch {
-    // it is no JSON, which is told below
+    // no JSON: the error is that of what holds no document
   }
   throw new InputError(`not ${WHAT}`);
 }
