@@ -1,5 +1,5 @@
 """Pages that simulate without Python: what they are given (``static/live/`` is what they run)."""
 
-from .page import live
+from .description import live
 
 __all__ = ["live"]

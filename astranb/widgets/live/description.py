@@ -1,4 +1,4 @@
-"""A page that simulates: the compiled loop, the tables at the start, and names for its answers."""
+"""What describes a run for a live page: the compiled loop, the tables at the start, and names."""
 
 from __future__ import annotations
 
