@@ -74,7 +74,7 @@ TRACE_GRAPH = _joined("loader", "trace_graph")
 RECORDED = _joined("loader", "recorded")
 """That of a timeline of traces."""
 
-EDITOR = _joined("theme", "format", "schedule", "editor")
+EDITOR = _joined("theme", "format", "heartbeat", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
 PLAYER = _joined("messages", "format", *_ANSWERING, "packed", "model", "replayed", "offline")

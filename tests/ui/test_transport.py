@@ -85,16 +85,15 @@ def test_paths_are_proposed_while_they_are_typed(host: Host) -> None:
     bench = host.show(make, height=1000)
     shown(bench, 0)
     field = bench.get_by_label("Object to inspect")
-    first = "i => document.getElementById(i.getAttribute('list')).options[0]?.value ?? ''"
+    proposed = "([list, path]) => document.getElementById(list).options[0]?.value === path"
     for typed, kind in {
         "sem": "semaphore", "GPU5.l2": "l2", "gpu[2].hbm": "hbm", "port": "port", "buffer": "buffer",
     }.items():  # fmt: skip
-        field.press("Control+a")
-        field.press_sequentially(typed)
         expected = evaluate(host, f"sim.paths({typed!r}, 1)[0]")
         assert kind in expected
-        while field.evaluate(first) != expected:
-            host.page.wait_for_timeout(50)
+        field.press("Control+a")
+        field.press_sequentially(typed)  # paths are proposed while the field has the focus
+        host.page.wait_for_function(proposed, arg=[field.get_attribute("list"), expected])
         field.press("Control+a")
         field.press_sequentially(expected)
         field.press("Enter")
@@ -196,6 +195,24 @@ def test_a_dead_kernel_is_reported(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-status")).to_contain_text("died")
     expect(button(bench, "Event")).to_be_disabled()
     screenshot(page, "dead-kernel")
+
+
+@pytest.mark.fresh_tab
+def test_views_of_a_kernel_that_was_shut_down_send_nothing(page: Page, lab: Lab) -> None:
+    editor = "anb.Editor(infra='switch:gpus=4', size='8 KiB')"
+    bench = start(Notebook(page, lab, editor))
+    run_cell(page, 2)
+    bench.get_by_label("Steps at once").select_option("1000")
+    button(bench, "Event").click()
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    expect(bench.locator(".anb-status")).to_contain_text("the kernel has been shut down", timeout=30_000)
+    expect(button(bench, "Event")).to_be_disabled()
+    bench.get_by_label("Object to inspect").fill("gpu[3]")
+    bench.get_by_label("Object to inspect").press("Enter")
+    bench.get_by_role("tab", name="Explain", exact=True).click()
+    page.get_by_role("textbox", name="Program").press("Enter")
+    expect(page.locator(".anb-editor").get_by_role("status")).to_contain_text("copy the text")
+    screenshot(page, "kernel-shut-down")
 
 
 @pytest.mark.fresh_tab

@@ -260,9 +260,9 @@ def test_playing_from_the_past_replays_and_goes_on(host: Host) -> None:
     expect(bench.locator(".anb-narration")).to_contain_text("replaying")
     assert evaluate(host, "sim.events") == events
     bench.press("+")
-    goes_on = "(bench, events) => Number(bench.dataset.events) > events"
-    while not bench.evaluate(goes_on, events):
-        page.wait_for_timeout(50)
+    page.wait_for_function(
+        "events => Number(document.querySelector('.anb-workbench').dataset.events) > events", arg=events
+    )
     button(bench, "Pause").click()
     expect(button(bench, "Play")).to_be_visible()
 

@@ -1,6 +1,7 @@
 // @ts-check
 // A program's text with line numbers, its problems at their lines, and the buttons that simulate it or make one.
 
+import { watchKernel } from "./heartbeat.js";
 import { createSchedule } from "./schedule.js";
 import { make, makeButton, makeLink, makeOptions } from "./theme.js";
 
@@ -87,16 +88,26 @@ function render({ model, el }) {
   let timer = 0;
   /** @type {ReturnType<typeof parameterControl>[]} */
   let controls = [];
+  let gone = ""; // why there is no kernel any more
+  const kernel = watchKernel(model, (trouble, forever) => {
+    if (forever) gone = `${trouble}; copy the text if it is still needed, and run the cell again`;
+    status.textContent = gone || trouble;
+    status.classList.toggle("anb-failed", Boolean(trouble));
+  });
   let leaving = false; // Esc was pressed: Tab goes on to the next control
   text.value = sent;
   restore.hidden = true; // until something is known
 
   /** @param {import("./types").ToKernel} message */
   function ask(message) {
+    if (gone) {
+      status.textContent = gone;
+      return;
+    }
     seq += 1;
     waiting = true;
     dirty = false;
-    model.send({ ...message, seq });
+    kernel.send({ ...message, seq });
   }
   function check() {
     clearTimeout(timer);
@@ -313,6 +324,7 @@ function render({ model, el }) {
   check();
   return () => {
     clearTimeout(timer);
+    kernel.stop();
     model.off("msg:custom", received);
     model.off("change:text", textSet);
     model.off("change:chosen", chosenSet);

@@ -1,5 +1,5 @@
 // @ts-check
-// Watches whether the kernel still answers: a kernel that has died or is busy is reported, not hidden.
+// Sends to the kernel, and watches whether it still answers: a kernel that has died or is busy is reported, not hidden.
 
 const PATIENCE_MS = 6000;
 /** @type {Record<string, string>} */
@@ -9,23 +9,29 @@ const GONE = {
   restarting: "the kernel has died, or was restarted",
   autorestarting: "the kernel has died and was restarted",
 };
-const HINT = "this is the last picture: run the cells again, or Workbench.load(path) if the session was saved";
+const CLOSED = "the kernel has been shut down, or the notebook has another";
+
+/** @import { Model, ToKernel } from "./types" */
 
 /**
  * Call `report(text, gone)` when something is wrong with the kernel, and with an empty text when nothing is any more.
- * @param {import("./types").Model} model
+ * @param {Model<any>} model
  * @param {(text: string, gone: boolean) => void} report
  */
 export function watchKernel(model, report) {
   const kernel = model.widget_manager?.kernel;
   let timer = 0;
   let gone = false;
-  /** @type {(sender: unknown, now: string) => void} */
-  const status = (_, now) => {
-    if (!GONE[now] || gone) return;
+  /** @param {string} why */
+  function end(why) {
+    if (gone) return;
     gone = true;
-    report(`${GONE[now]}; ${HINT}`, true);
-  };
+    clearTimeout(timer);
+    report(why, true);
+  }
+  /** @type {(sender: unknown, now: string) => void} */
+  const status = (_, now) => GONE[now] && end(GONE[now]);
+  const disposed = () => end(CLOSED);
   /** @type {(sender: unknown, now: string) => void} */
   const connection = (_, now) => {
     if (!gone && now === "disconnected") report("the connection to the kernel is lost; reconnecting", false);
@@ -33,13 +39,23 @@ export function watchKernel(model, report) {
   };
   kernel?.statusChanged?.connect(status);
   kernel?.connectionStatusChanged?.connect(connection);
+  kernel?.disposed?.connect(disposed);
   return {
-    /** Something was asked that is always answered. */
-    asked() {
-      if (gone || timer) return;
-      timer = setTimeout(() => {
+    /** Send a message; a kernel that is gone gets none. @param {ToKernel} message */
+    send(message) {
+      if (!gone) model.send(message);
+    },
+    /** Send the values that were set. */
+    save() {
+      if (!gone) model.save_changes();
+    },
+    /** Send a message that is always answered. @param {ToKernel} message */
+    ask(message) {
+      if (gone) return;
+      timer ||= setTimeout(() => {
         report(`no answer for ${PATIENCE_MS / 1000} s: the kernel is busy with a cell (interrupt it to go on), or has died`, false);
       }, PATIENCE_MS);
+      model.send(message);
     },
     /** Something has come from the kernel. */
     heard() {
@@ -51,6 +67,7 @@ export function watchKernel(model, report) {
       clearTimeout(timer);
       kernel?.statusChanged?.disconnect(status);
       kernel?.connectionStatusChanged?.disconnect(connection);
+      kernel?.disposed?.disconnect(disposed);
     },
   };
 }

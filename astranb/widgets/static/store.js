@@ -13,6 +13,7 @@ import { timeWindow } from "./window.js";
 /** @import { Answer, AnswerMessage, ErrorMessage, FromKernel, Inspection, Model, Options, Packed, Question, Scene, SceneMessage, State, Store, StoreEvent, TimelineMessage, Traits } from "./types" */
 
 const VERSION = 5;
+const HINT = "this is the last picture: run the cells again, or Workbench.load(path) if the session was saved";
 const LATE_MS = 1000; // of a state that was under way
 const PASSAGE_MS = 450; // of the cursor through a step, so that what moves is seen moving
 const PASSAGES = ["instruction", "hop", "line", "message", "operation", "phase", "pass"]; // steps that are shown so
@@ -122,7 +123,7 @@ export function createStore(model) {
       const slot = slotOf(name);
       if (!slot) throw new Error(`no panel ${name}`);
       model.set("_panels", { ...store.panels, ...(slot === "below" ? { [name]: open } : { [slot]: name }) });
-      model.save_changes();
+      kernel.save();
       store.emit("change");
     },
 
@@ -134,7 +135,7 @@ export function createStore(model) {
       const { pins } = store;
       const kept = pins.includes(rank) ? pins.filter((one) => one !== rank) : [...pins, rank];
       model.set("_panels", { ...store.panels, pins: kept.join(" ") });
-      model.save_changes();
+      kernel.save();
       store.emit("change");
     },
 
@@ -147,7 +148,7 @@ export function createStore(model) {
       if (px === null) delete sizes[name];
       else sizes[name] = px;
       model.set("_sizes", sizes);
-      if (keep) model.save_changes();
+      if (keep) kernel.save();
       store.emit("change");
     },
 
@@ -159,8 +160,7 @@ export function createStore(model) {
       store.follow();
       passage = null;
       stepped = PASSAGES.includes(type);
-      kernel.asked();
-      model.send({ type, ...options });
+      kernel.ask({ type, ...options });
     },
     get passing() {
       return passage !== null;
@@ -182,12 +182,12 @@ export function createStore(model) {
       store.replaying = false;
       held = Boolean(ahead);
       store.paused = performance.now();
-      model.send({ type: "pause", at_ps: ahead ? Math.floor(store.cursor) : null });
+      kernel.send({ type: "pause", at_ps: ahead ? Math.floor(store.cursor) : null });
       store.emit("change");
     },
     setSpeed(speed) {
       chosen = { speed, until: performance.now() + LATE_MS };
-      model.send({ type: "set_speed", speed });
+      kernel.send({ type: "set_speed", speed });
       if (store.state) store.state.speed = speed;
       store.emit("change");
     },
@@ -198,7 +198,7 @@ export function createStore(model) {
     },
     setRedraw(hz) {
       model.set("_redraw_hz", hz);
-      model.save_changes();
+      kernel.save();
       store.emit("change");
     },
 
@@ -247,7 +247,7 @@ export function createStore(model) {
       store.selection = path;
       store.inspection = null;
       model.set("_selection", path);
-      model.save_changes();
+      kernel.save();
       look();
       store.emit("change");
     },
@@ -296,14 +296,14 @@ export function createStore(model) {
     open() {
       views += 1;
       if (views > 1) return;
-      model.send({ type: "ready" });
+      kernel.send({ type: "ready" });
       look();
     },
     /** A view has been closed; without one, nothing need be sent. */
     close() {
       views -= 1;
       for (const [id, { signal }] of questions) if (signal?.aborted) questions.delete(id);
-      if (views === 0) model.send({ type: "away" });
+      if (views === 0) kernel.send({ type: "away" });
     },
     .../** @type {ReturnType<typeof timeWindow>} */ ({}),
   };
@@ -311,7 +311,7 @@ export function createStore(model) {
   Object.assign(store, timeWindow(store, share));
 
   const kernel = watchKernel(model, (text, gone) => {
-    store.trouble = text;
+    store.trouble = gone ? `${text}; ${HINT}` : text;
     store.gone = gone;
     if (gone) {
       store.replaying = false;
@@ -337,10 +337,13 @@ export function createStore(model) {
 
   /** @param {Asked} one */
   function send(one) {
+    if (store.gone) {
+      one.reject(new Error(store.trouble));
+      return;
+    }
     const id = (asked += 1);
     questions.set(id, one);
-    kernel.asked();
-    model.send({ type: "ask", id, question: one.question, options: one.options });
+    kernel.ask({ type: "ask", id, question: one.question, options: one.options });
   }
   /** Answers come in order, and the server drops messages that are too many: what is missing before a number is asked once more. @param {number} number */
   function askAgain(number) {
@@ -362,7 +365,7 @@ export function createStore(model) {
     later("share", 100, () => {
       model.set("_cursor_ps", store.following ? -1 : store.cursor);
       model.set("_window_ps", store.window ?? []);
-      model.save_changes();
+      kernel.save();
     });
   }
   function windowSet() {
@@ -396,7 +399,7 @@ export function createStore(model) {
     }
     looking = true;
     lookAgain = false;
-    model.send({ type: "inspect", path: store.selection, at_ps: store.following ? null : store.cursor });
+    kernel.send({ type: "inspect", path: store.selection, at_ps: store.following ? null : store.cursor });
   }
   function timelineSoon() {
     if (timelineAsked) return;
@@ -404,7 +407,7 @@ export function createStore(model) {
     const least = !store.state?.playing ? 120 : Math.max(store.state.fast ? 1000 : 300, TIMES * timelineTook);
     later("timeline", least, () => {
       timelineSent = performance.now();
-      model.send({ type: "timeline" });
+      kernel.send({ type: "timeline" });
     });
   }
 
@@ -425,10 +428,10 @@ export function createStore(model) {
     },
     /** @param {State} message @param {DataView[]} buffers */
     state(message, buffers) {
-      model.send({ type: "read" });
+      kernel.send({ type: "read" });
       if (message.seq !== expected) {
         expected = -1; // a message was lost: start again, once
-        model.send({ type: "ready" });
+        kernel.send({ type: "ready" });
         return;
       }
       expected += 1;
@@ -462,7 +465,7 @@ export function createStore(model) {
       }
       // Flights that a fast run left out are asked for when nothing else is waited for.
       clearTimeout(timers.get("fine"));
-      if (message.coarse && !message.playing) later("fine", 400, () => model.send({ type: "fine" }));
+      if (message.coarse && !message.playing) later("fine", 400, () => kernel.send({ type: "fine" }));
       store.emit("change");
     },
     /** @param {TimelineMessage} message @param {DataView[]} buffers */
@@ -488,7 +491,7 @@ export function createStore(model) {
     },
     /** Another page has closed its last view. */
     roll() {
-      if (views > 0) model.send({ type: "ready" });
+      if (views > 0) kernel.send({ type: "ready" });
     },
     /** @param {AnswerMessage} message @param {DataView[]} buffers */
     answer(message, buffers) {

@@ -7,6 +7,7 @@ import { createEffects } from "./effects.js";
 import { createEmbed } from "./embed.js";
 import { formatCount } from "./format.js";
 import { createFront } from "./front.js";
+import { watchKernel } from "./heartbeat.js";
 import { createParallel } from "./parallel.js";
 import { createPoints } from "./points.js";
 import { createRanked } from "./ranked.js";
@@ -18,19 +19,23 @@ import { createTheme, make, makeButton, settle } from "./theme.js";
 export function createSweep(model, host, signal) {
   const element = make("div", { class: "anb-workbench anb-study" });
   const theme = createTheme(element);
+  const kernel = watchKernel(model, (text, gone) => {
+    failed.hidden = !text;
+    settle(failed, gone ? `${text}; run the cells again` : text);
+  });
   const points = createPoints({
     choose(number) {
       model.set("_chosen", number);
-      model.save_changes();
+      kernel.save();
     },
   });
   const chosen = createChosen(points, {
-    open: host ? (point) => model.send({ type: "open", point }) : null,
-    ask: (point) => model.send({ type: "detail", point }),
+    open: host ? (point) => kernel.send({ type: "open", point }) : null,
+    ask: (point) => kernel.send({ type: "detail", point }),
   });
   const title = make("h3", { class: "anb-title" });
   const counts = make("span", { class: "anb-hint", role: "status" });
-  const stop = makeButton("Stop", () => model.send({ type: "stop" }), { title: "end the sweep after the points that are under way" });
+  const stop = makeButton("Stop", () => kernel.send({ type: "stop" }), { title: "end the sweep after the points that are under way" });
   const meter = make("progress", { class: "anb-sweep-progress" });
   const stages = make("span", { class: "anb-hint" });
   const header = make("div", { class: "anb-row anb-header" }, title, counts, meter, stop);
@@ -128,10 +133,11 @@ export function createSweep(model, host, signal) {
   choose();
   progress();
   opened();
-  model.send({ type: "ready" });
+  kernel.send({ type: "ready" });
   return {
     element: whole,
     destroy() {
+      kernel.stop();
       end();
       theme.destroy();
       model.off("msg:custom", received);

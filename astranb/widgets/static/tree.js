@@ -1,9 +1,10 @@
 // @ts-check
 // A trace's graph by module: asks the kernel for one module at a time.
 
+import { watchKernel } from "./heartbeat.js";
 import { unpack } from "./messages.js";
 import { createModules } from "./modules.js";
-import { createTheme, make } from "./theme.js";
+import { createTheme, make, settle } from "./theme.js";
 
 /** @import { Model, ModuleSource, TraceGraphTraits } from "./types" */
 
@@ -12,10 +13,15 @@ export function createTree(model) {
   const modules = createModules({
     selected(entity) {
       model.set("_selected", entity);
-      model.save_changes();
+      kernel.save();
     },
   });
-  const element = make("div", { class: "anb-workbench anb-graph", tabindex: "-1" }, modules.element);
+  const failed = make("p", { class: "anb-failed", role: "status", hidden: "" });
+  const element = make("div", { class: "anb-workbench anb-graph", tabindex: "-1" }, failed, modules.element);
+  const kernel = watchKernel(model, (text, gone) => {
+    failed.hidden = !text;
+    settle(failed, gone ? `${text}; run the cell again` : text);
+  });
   const theme = createTheme(element);
   /** @type {Map<number, (answer: any, buffers: DataView[]) => void>} as the kernel answers */
   const asked = new Map();
@@ -26,7 +32,7 @@ export function createTree(model) {
     return new Promise((resolve) => {
       number += 1;
       asked.set(number, (answer, buffers) => resolve([answer, buffers]));
-      model.send({ type: "ask", id: number, question, options });
+      kernel.send({ type: "ask", id: number, question, options });
     });
   }
   /** @param {any} answer @param {DataView[]} buffers */
@@ -48,6 +54,7 @@ export function createTree(model) {
   return {
     element,
     destroy() {
+      kernel.stop();
       model.off("msg:custom", received);
       modules.destroy();
       theme.destroy();

@@ -644,6 +644,7 @@ interface Signal<T> {
 export interface Kernel {
   statusChanged?: Signal<string>;
   connectionStatusChanged?: Signal<string>;
+  disposed?: Signal<unknown>;
 }
 export interface Host {
   getWidget(reference: string): Promise<{ render(place: { el: HTMLElement; signal?: AbortSignal }): Promise<unknown> }>;
