@@ -9,7 +9,7 @@ const GONE = {
   restarting: "the kernel has died, or was restarted",
   autorestarting: "the kernel has died and was restarted",
 };
-const CLOSED = "the kernel has been shut down, or the notebook has another";
+const CLOSED = "the kernel has been shut down, or the notebook has changed to another";
 
 /** @import { Model, ToKernel } from "./types" */
 
