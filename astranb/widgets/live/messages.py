@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from astranb.core.state import allocate
 from astranb.engine.messages import MessageEngine
 from astranb.engine.messages.build import margins
@@ -33,4 +35,22 @@ def about(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         "margin": margin,
         "streams": streams,
         "base": numbers(columns, {"duration_ns": engine.base_ns}),
+        "routed": None if engine.routed is None else _routed(engine, columns),
+    }
+
+
+def _routed(engine: MessageEngine, columns: Columns) -> dict[str, Any]:
+    """An infrastructure: names of nodes, its ranks, the ends of its lanes, and the lanes of each link."""
+    routed: Any = engine.routed
+    fabric, lanes = routed.fabric, routed.known(engine.machine).lanes
+    found = {
+        "src": fabric.links["src"],
+        "dst": fabric.links["dst"],
+        "first": np.cumsum([0, *map(len, lanes)]),
+        "lane": [lane for link in lanes for lane in link],
+    }
+    return {
+        "plan": fabric.graph.naming(),
+        "ranks": [fabric.graph.name(int(node)) for node in fabric.gpus],
+        "lanes": numbers(columns, found),
     }

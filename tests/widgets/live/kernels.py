@@ -86,9 +86,12 @@ class NodeKernel:
 
 
 def checksums_of(sim: anb.Simulation) -> dict[str, int]:
-    """A checksum of each table of a native run by cache lines, by name."""
+    """A checksum of each table of a native run, by name."""
     machine = sim.engine.machine
-    tables = {**machine.tables, **machine.recording._asdict()}
+    if hasattr(machine, "recording"):  # by cache lines
+        tables = {**machine.tables, **machine.recording._asdict()}
+    else:
+        tables = machine._asdict()
     return {name: crc32(np.ascontiguousarray(table).view(np.uint8).data) for name, table in tables.items()}
 
 

@@ -9,11 +9,11 @@ import { membersOf } from "./messages_pairs.js";
 import { COLLECTIVE, COMPUTE, DELAY, MEMORY, RECV, REPLAY, SEND } from "./operations_about.js";
 import { rowsWhere } from "./rows.js";
 import { commas } from "./text.js";
+import { NEVER } from "./timesteps.js";
 import { formatTime } from "./units.js";
 
 /** @import { OperationEngine } from "./operations_types" */
 
-export const NEVER = Number(2n ** 61n / 1000n); // in ns
 const DAYS = Math.floor(NEVER / (24 * 3600 * 1e9));
 const PS = 1000;
 const MOST_RANKS = 8; // of a chain of waits that are named

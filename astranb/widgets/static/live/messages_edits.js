@@ -1,17 +1,18 @@
 // @ts-check
-// Edits in the middle of a workload's run: counterpart of engine/messages/edits.py. Bringing a link up again sends
-// what waits for it, which Python simulates.
+// Edits in the middle of a workload's run: counterpart of engine/messages/edits.py.
 
 import { DOWN, FULLY_CONNECTED, ROUTED } from "./dimension_links.js";
 import { REROUTE, checkedEdit, parametersOf } from "./edits.js";
 import { InputError } from "./errors.js";
-import { NEVER } from "./messages_deadlock.js";
+import { partition } from "./fabric.js";
 import { reverseLink } from "./messages_links.js";
+import { setUp } from "./messages_repair.js";
 import { needsPython } from "./needs.js";
 import { CHANGEABLE, noOtherRoutes, readValue, written } from "./operations_changes.js";
+import { NEVER } from "./timesteps.js";
 
 /** @import { Numbers, OperationEngine, Place } from "./operations_types" */
-/** @import { Edit, Tables } from "./types" */
+/** @import { Edit, Machine, Tables } from "./types" */
 
 const COMPUTE = 0;
 const EFFECTS = {
@@ -24,8 +25,8 @@ const EFFECTS = {
 /** Whether a part is the dimension that stands for the links of an infrastructure. @param {Place} part @param {Tables} tables */
 const isRouted = ({ kind, dim }, { dims }) => kind === "dim" && dims.at.kind(dim) === ROUTED;
 
-/** Check a change and make an edit of it. @param {OperationEngine} engine @param {string} path @param {unknown} value */
-export function readEdit(engine, path, value) {
+/** Check a change and make an edit of it. @param {OperationEngine} engine @param {string} path @param {unknown} value @param {(path: string) => Place} resolve */
+export function readEdit(engine, path, value, resolve) {
   const { tables } = engine;
   if (path === REROUTE) {
     if (tables.config.at.routed(0)) needsPython(REROUTE);
@@ -37,21 +38,24 @@ export function readEdit(engine, path, value) {
       const hint = "change link[N], which exists with congestion (--fidelity congestion)";
       throw new InputError("the links of an infrastructure have no dimension", { where: path, hint });
     }
+    if (part.path.includes("->") && field !== "up") {
+      const hint = part.rows.length ? `change link[${part.rows[0]}]` : "no message takes it";
+      throw new InputError("a link of several lanes may stand for it", { where: path, hint });
+    }
     if (field === "outage_ns" && !tables.config.at.cut_through(0)) {
       throw new InputError("ASTRA-sim 2.0's links have no outage", { where: path, hint: "leave compat out" });
     }
-    const number = readValue(field, value, path);
-    if (field === "up" && number && tables.links.at.busy(part.rows[0]) & DOWN) needsPython("repair");
-    return number;
+    return readValue(field, value, path);
   };
   return checkedEdit(path, value, {
-    changeable: CHANGEABLE, resolve: engine.place, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+    changeable: CHANGEABLE, resolve, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.now_ps(),
   });
 }
 
-/** Carry an edit out: what has begun keeps its times. @param {Edit} edit @param {Tables} tables @param {Numbers} base durations before any edit */
-export function applyEdit({ kind, field, rows, number }, tables, base) {
+/** Carry an edit out: what has begun keeps its times. @param {Edit} edit @param {Machine} machine @param {Numbers} base durations before any edit */
+export function applyEdit({ kind, field, rows, number, at_ps }, machine, base) {
+  const { tables } = machine;
   const { operations, links, wires, queue } = tables;
   if (kind === "rank") {
     const { at, put } = operations;
@@ -61,7 +65,7 @@ export function applyEdit({ kind, field, rows, number }, tables, base) {
       put.duration_ns(row, Math.min(Math.floor(base[row] / number), NEVER));
     }
   } else if (field === "up") {
-    for (const row of rows) if (!number) links.put.busy(row, links.at.busy(row) | DOWN);
+    setUp(machine, rows, rows.map(() => !number), at_ps);
   } else if (field === "outage_ns") {
     const until = queue.at.now(0) + number; // what is not sent until then begins to cross then
     if (number) for (const row of rows) links.put.free_ns(row, Math.max(links.at.free_ns(row), until));
@@ -101,14 +105,18 @@ export function valueOf(kind, field, row, { links, queue, dims, wires }, edits) 
   return (kind === "dim" ? dims : wires).at[field](row);
 }
 
-/** A link's full path, and, if wanted, that of its other direction. @param {OperationEngine} engine @param {string} link @param {boolean} both */
-export function directions({ place: find, tables }, link, both) {
-  const place = find(link);
-  if (place.kind !== "link") throw new InputError(`${place.path} is not a link`, { where: "take_down", hint: "write link[7]" });
-  const back = both ? reverseLink(tables, place.rows[0]) : -1;
+/** A link's full path, and, if wanted, that of its other direction. @param {Place} place @param {Tables} tables @param {boolean} both */
+export function directions({ kind, path, rows }, tables, both) {
+  if (kind !== "link") throw new InputError(`${path} is not a link`, { where: "take_down", hint: "write link[7]" });
+  if (path.includes("->")) {
+    const [ends, lane] = partition(path, "#");
+    const [a, b] = partition(ends, "->");
+    return both ? [path, `${b}->${a}${path.includes("#") ? `#${lane}` : ""}`] : [path];
+  }
+  const back = both ? reverseLink(tables, rows[0]) : -1;
   if (both && back < 0) {
     const hint = "name both ends: A->B; or take down each of the two";
-    throw new InputError("its other direction is not known", { where: place.path, hint });
+    throw new InputError("its other direction is not known", { where: path, hint });
   }
-  return both ? [place.path, `link[${back}]`] : [place.path];
+  return both ? [path, `link[${back}]`] : [path];
 }

@@ -1,22 +1,25 @@
 // @ts-check
 // A run of ASTRA-sim 2.0's workloads in a page: counterpart of engine/messages/engine.py, state.py and run.py.
 
+import { InputError } from "./errors.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { check } from "./messages_deadlock.js";
 import { applyEdit, directions, parametersNow, readEdit } from "./messages_edits.js";
 import { flightsOf, linksOf, queuesOf, whose } from "./messages_flights.js";
 import { INSPECTORS, RECORDED_WORDS, happened, readersOf } from "./messages_inspection.js";
 import { readyTimes } from "./messages_pairs.js";
-import { EVENTS, FIELDS, conditionField, onEvent, resolve } from "./messages_paths.js";
+import { EVENTS, FIELDS, conditionField, onEvent, place, resolve } from "./messages_paths.js";
+import { setUp } from "./messages_repair.js";
 import { RECORDED, enlarge, inUse, simulated } from "./messages_tables.js";
 import { COMPUTE, createAbout, numbersOf } from "./operations_about.js";
 import { explainWait } from "./messages_why.js";
 import { allBut, recent, setLimits, shared, timesOf } from "./operations_engine.js";
 import { spansOf } from "./operations_spans.js";
+import { createRoutedLinks } from "./routed_links.js";
 import { GROW } from "./stops.js";
 import { resize } from "./tables.js";
 
-/** @import { About, Numbers, OperationEngine, Times } from "./operations_types" */
+/** @import { About, Numbers, OperationEngine, RoutedLinks, Times } from "./operations_types" */
 /** @import { Engine, Live, Machine } from "./types" */
 
 const PS = 1000; // a nanosecond: the unit of this engine's times
@@ -36,15 +39,16 @@ const LIMITS = { steps: "steps", until: "until_ns", scale: PS, counts: COUNTS };
 export function createMessageEngine(live, module, columns) {
   const machine = createMachine(live, module, columns);
   const base = numbersOf(live.about.base, columns).duration_ns;
-  return /** @type {Engine} */ (/** @type {object} */ (engineOf({ live, module, machine, about: createAbout(live, columns), base })));
+  const made = { live, module, machine, about: createAbout(live, columns), base, routed: createRoutedLinks(live, columns) };
+  return /** @type {Engine} */ (/** @type {object} */ (engineOf(made)));
 }
 
 /**
- * @param {{ live: Live, module: WebAssembly.Module, machine: Machine, about: About, base: Numbers }} made
+ * @param {{ live: Live, module: WebAssembly.Module, machine: Machine, about: About, base: Numbers, routed: RoutedLinks | null }} made
  * @returns {OperationEngine}
  */
 function engineOf(made) {
-  const { live, module, machine, about, base } = made;
+  const { live, module, machine, about, base, routed } = made;
   const { tables } = machine;
   const { clock, queue, timesteps, npus, operations, queues, config, streams, links, watch, passed } = tables;
   const { margin, streams: chunks, ranks, stands_for, tracks } = live.about;
@@ -74,8 +78,18 @@ function engineOf(made) {
     });
     return { start, end };
   }
+  /** What a path names; of an infrastructure's link those that messages take, maybe none. @param {string} path */
+  function named(path) {
+    if (!routed || !path.includes("->")) return resolve(path, about, tables);
+    const lanes = routed.lanesOf(path);
+    return place({ kind: "link", path: routed.full(path), rows: routed.over(lanes) });
+  }
   /** @param {string} path */
-  const find = (path) => resolve(path, about, tables);
+  function find(path) {
+    const found = named(path);
+    if (!found.rows.length) throw new InputError("no message takes this link", { where: path, hint: "name another one" });
+    return found;
+  }
   /** @type {OperationEngine} */
   const engine = {
     ...shared(() => engine, {
@@ -85,9 +99,15 @@ function engineOf(made) {
       condition_field: (path, word) => conditionField(find(path), word),
       on_event: (kind, path) => onEvent(kind, path, about, tables),
       readers: (path) => [find(path).path, readersOf(find(path))],
-      read_edit: (path, value) => readEdit(engine, path, value),
-      apply: (edit) => applyEdit(edit, tables, base),
-      directions: (link, both) => directions(engine, link, both),
+      read_edit: (path, value) => readEdit(engine, path, value, named),
+      apply(edit) {
+        const { kind, field, path, rows, at_ps } = edit;
+        if (routed && kind === "link" && field === "up" && path.includes("->")) {
+          // A link of several lanes is up where all of them are.
+          setUp(machine, rows, routed.downOf(rows, routed.closedAfter([...engine.edits, edit])), at_ps);
+        } else applyEdit(edit, machine, base);
+      },
+      directions: (link, both) => directions(named(link), tables, both),
       parameters: (path) => (path ? parametersNow(find(path), tables, engine.edits) : []),
     }),
     check: () => check(engine),

@@ -3,14 +3,9 @@
 
 import { longBytes } from "./longs.js";
 import { resize } from "./tables.js";
+import { bucketOf } from "./timesteps.js";
 
 /** @import { Machine, Table, Tables } from "./types" */
-
-const MIX = 0x5bd1e995n;
-const LOW = 0x7fffffffn;
-
-/** The bucket of a time, as core/timesteps.py has it. @param {number} time @param {number} count a power of two */
-const bucketOf = (time, count) => Number((((BigInt(time) & LOW) * MIX) >> 15n) & BigInt(count - 1));
 
 /** The next power of two. @param {number} count */
 function power(count) {
