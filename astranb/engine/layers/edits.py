@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from astranb.core.state import own
 from astranb.engine.edits import REROUTE, Edit, Parameter, checked_edit, no_other_routes, parameters_of
 from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value, written
@@ -76,7 +77,9 @@ def apply(edit: Edit, edits: Sequence[Edit], run: LayerRun, base_ps: np.ndarray)
         rows["time_ps"][mine] = took_ps.astype(np.int64)
         return
     network = _network(run, [*edits, edit])
-    retime(m.phases, run.built.planned, network, run.inputs.system, congestion=run.inputs.congestion)
+    phases = own(m.phases)  # the run's stay as they are where one would take too long
+    retime(phases, run.built.planned, network, run.inputs.system, congestion=run.inputs.congestion)
+    m.phases[:] = phases
 
 
 def _network(run: LayerRun, edits: Sequence[Edit]) -> HierarchicalNetwork:

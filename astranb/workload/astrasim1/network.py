@@ -100,7 +100,7 @@ class HierarchicalNetwork:
                 object.__setattr__(self, name, (value,) * count)
         if not 1 <= count <= 10:
             raise InputError(f"{count} dimensions", where=self.where, hint="give 1 to 10")
-        for dim, scale in enumerate(self._scales):
+        for dim, scale in enumerate(self.scales):
             if scale == 0:
                 need = self.units[dim] - 1 if self.topologies[dim] == "FullyConnected" else 2
                 what = f"dimension {dim} ({self.topologies[dim]}) has {self.links[dim]} links per NPU"
@@ -117,7 +117,7 @@ class HierarchicalNetwork:
         return tuple(math.prod(self.units[:dim]) for dim in range(len(self.units)))
 
     @cached_property
-    def _scales(self) -> tuple[int, ...]:
+    def scales(self) -> tuple[int, ...]:
         """Number of links that a message uses at once: in rings and switches all links of the NPU."""
         result = []
         for kind, units, links in zip(self.topologies, self.units, self.links, strict=True):
@@ -137,17 +137,17 @@ class HierarchicalNetwork:
         """Bytes per nanosecond of a message in each dimension."""
         # In this order, so that a quotient is rounded as in ASTRA-sim 1.0.
         links = [float(one) * (1 << 30) / 1_000_000_000 if self.compat else one for one in self.bandwidth]
-        return tuple(one * scale for one, scale in zip(links, self._scales, strict=True))
+        return tuple(one * scale for one, scale in zip(links, self.scales, strict=True))
 
     def link_bandwidth(self, dim: int) -> float:
         """GB/s from one neighbour to another: a ring has half of its links in each direction."""
-        return self.bandwidth[dim] * self._scales[dim] / (2 if self.topologies[dim] == "Ring" else 1)
+        return self.bandwidth[dim] * self.scales[dim] / (2 if self.topologies[dim] == "Ring" else 1)
 
     @cached_property
     def total_bandwidth(self) -> tuple[float, ...]:
         """GB/s of an NPU into each dimension, which Themis balances."""
         result = []
-        for dim, scale in enumerate(self._scales):
+        for dim, scale in enumerate(self.scales):
             full = self.topologies[dim] == "FullyConnected" and self.units[dim] > 1
             result.append(self.bandwidth[dim] * scale * (self.units[dim] - 1 if full else 1))
         return tuple(result)

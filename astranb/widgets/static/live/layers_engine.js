@@ -24,7 +24,7 @@ const NOT_SIMULATED = ["watch", "points", "passed"];
 const COUNTS = ["turns", "ended", "phases", "passes"];
 const LIMITS = { steps: "events", until: "until_ps", scale: 1, counts: COUNTS };
 
-/** @typedef {Record<"at" | "of" | "slot" | "algorithm" | "crossing" | "sent" | "time_ps", Numbers>} Program the program's rows and its phases, see engine/layers/about.py */
+/** @typedef {Record<"at" | "of" | "slot" | "algorithm" | "crossing" | "sent" | "kind" | "time_ps", Numbers>} Program the program's rows and its phases, see engine/layers/about.py */
 /** @typedef {OperationEngine & { program: Program }} LayerEngine */
 
 /**
@@ -100,7 +100,7 @@ function engineOf(made) {
         ];
       },
       read_edit: (path, value) => readEdit(engine, path, value),
-      apply: (edit) => applyEdit(edit, tables, program.time_ps),
+      apply: (edit) => applyEdit(edit, engine),
       directions(link) {
         const hint = "change dim[N].bandwidth, or take ASTRA-sim 2.0's files";
         throw new InputError("a layer table's network has no single links", { where: shortened(link, 80), hint });

@@ -1,6 +1,7 @@
 // @ts-check
 // What is shown of the objects of a layer table's run: counterpart of engine/layers/inspection.py and result_tables.py.
 
+import { bandwidthOf, networkAfter } from "./layers_network.js";
 import { PARTS } from "./layers_paths.js";
 import { ALGORITHMS, STATES } from "./operations_about.js";
 import { MOST, listed, neighbours, operationLines, rankLines, when } from "./operations_inspection.js";
@@ -15,7 +16,8 @@ import { formatBytes, formatTime } from "./units.js";
 /** What was sent in a dimension as the system layer sees dimensions. @param {LayerEngine} engine @param {number} dim */
 export function dimensionRow(engine, dim) {
   const { tables: { clock, phases, queues }, program, live } = engine;
-  const { units, bandwidth_Bps, scale } = live.about.dims[dim];
+  const { units, physical, scale } = live.about.dims[dim];
+  const bandwidth_Bps = bandwidthOf(networkAfter(live, engine.edits), physical);
   const each = clock.at.queues(0);
   let sent = 0;
   for (let row = 0; row < phases.rows; row++) {
