@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from astranb.engine.edits import REROUTE, Edit, Parameter, checked_edit, no_other_routes, parameters_of
-from astranb.engine.operations.about import About
 from astranb.engine.operations import changes
+from astranb.engine.operations.about import About
 from astranb.engine.operations.changes import SPEED, read_value, written
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
