@@ -143,9 +143,7 @@ function planned({ live }, columns, plan, size) {
     const bytes = tables[layout.name].bytes().slice();
     return { ...layout, parts: [[0, bytes.length]], data: found.push(new DataView(bytes.buffer)) - 1 };
   });
-  const { max_outstanding: slots, issue_lines: together } = machine.base.gpus.at;
-  const samePresets = presets.every((preset, rank) => preset.max_outstanding === slots(rank) && preset.issue_lines === together(rank));
-  const run = { plan, collective, size, title, program, lowered, tables, through, samePresets, lineBytes: presets[0].line_bytes };
+  const run = { plan, collective, size, title, program, lowered, tables, through, presets, together: exact ? 1 : machine.coalesce };
   const saved = savedFile(live, run, ({ buffer }) => found.push(new DataView(buffer)) - 1);
   return { live: { ...live, ...describe(live, run), saved, dropped: true, wasm: 0, tables: sent }, columns: found };
 }

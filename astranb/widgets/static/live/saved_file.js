@@ -4,7 +4,6 @@
 
 import { plainBytes, readArchive, writeArchive } from "./archive.js";
 import { InputError } from "./errors.js";
-import { needsPython } from "./needs.js";
 import { checkedState } from "./shared_state.js";
 import { fill } from "./tables.js";
 
@@ -56,7 +55,7 @@ function arrayOf({ now, start, data, descr, shape = [] }, { engine }, columns) {
  * @returns {Uint8Array[]}
  */
 export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
-  const saved = sim.engine.live.saved ?? needsPython("file");
+  const saved = sim.engine.live.saved;
   const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
@@ -73,7 +72,7 @@ export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
  */
 export function stateOfFile(file, { sim }, columns) {
   const arrays = readArchive(file, WHAT);
-  const saved = sim.engine.live.saved ?? needsPython("file");
+  const saved = sim.engine.live.saved;
   const own = documentOf(`{${saved.document}}`);
   const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
   if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);

@@ -65,8 +65,8 @@ export interface Live {
   slice_events: number;
   /** Hash of the state at the start: links to a state are of pages with the same one. */
   inputs: string;
-  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py); null: only Python can write it. */
-  saved: { document: string; arrays: SavedArray[] } | null;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
