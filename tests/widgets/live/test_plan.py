@@ -38,6 +38,9 @@ from tests.collectives.formats.test_mscclpp import (
     put_over_ports,
     values,
 )
+from tests.collectives.judge.contracts import direct
+from tests.collectives.language.test_contract import exchange
+from tests.engine.cacheline import test_calls
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel, same
 from tests.widgets.live.selection import mostly_slow
 
@@ -104,9 +107,10 @@ def same_description(page: dict[str, Any], sim: anb.Simulation, wide: bool) -> N
 
 
 @contextmanager
-def plan_page(infra: str, **options: Any) -> Iterator[PlanPage]:
+def plan_page(infra: str, work: Any = None, **options: Any) -> Iterator[PlanPage]:
     """Open the page of a machine, which shows a run of its own."""
-    sim = anb.Simulation(infra, anb.collectives.all_reduce("8 KiB", "ring"), **options)
+    work = work or anb.collectives.all_reduce("8 KiB", "ring")
+    sim = anb.Simulation(infra, work, **options)
     wide = live(feed_of(session_of(sim)), Columns())["about"]["machine"]["wide"] is not None
     with page_kernel(sim) as page:
         yield PlanPage(page, infra, options, wide=wide)
@@ -303,6 +307,22 @@ def test_a_run_with_other_numbers_of_gpus_than_the_pages_travels(tmp_path, infra
     file = exported(tmp_path, infra, "all_reduce", "16 KiB", "ring", protocol)
     with plan_page(infra, **options) as page:
         travels(page, file, 16 * 1024, tmp_path)
+
+
+def works():
+    """What a page can be of, other than a collective of the library."""
+    return {
+        "an exchange": anb.collectives.dispatch(4, "low_latency", hidden=512, experts=16, topk=2),
+        "a contract": Collective.of(exchange(), algorithm=direct, channels=2),
+        "packets": Collective.of("all_reduce", "8 KiB", "ring", protocol="LL"),
+        "a workload": test_calls.workload(),
+    }
+
+
+@pytest.mark.parametrize("name", mostly_slow(works(), "an exchange"))
+def test_a_plan_travels_from_the_page_of_other_work(tmp_path, name):
+    with plan_page("switch:gpus=4", works()[name], gpu="h100-sxm", **COALESCED) as page:
+        travels(page, saved(tmp_path, all_pairs(4)), 16 * 1024, tmp_path)
 
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
