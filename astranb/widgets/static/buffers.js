@@ -27,12 +27,12 @@ export function createBuffers(store) {
   function show({ rows, heads, all, finite }) {
     const things = finite ? "buffers hold something or have a queue" : "queues";
     settle(words, all ? `${formatCount(all)} ${things}, ${finite ? "fullest" : "longest"} first${rows.length < all ? `: the first ${rows.length}` : ""}` : "nothing waits anywhere");
-    const known = rows.some(([, share, held]) => share >= 0 || held); // of messages only their number is
-    head.replaceChildren(...(rows.length ? heads.filter((_, at) => known || at !== 1) : []).map((text) => make("th", { scope: "col", text })));
+    const texts = rows.map(([, share, held, waiting]) => [[share < 0 ? "" : `${Math.round(100 * share)}%`, held].filter(Boolean).join(" · "), waiting]);
+    const used = [0, 1].filter((column) => texts.some((line) => line[column]));
+    head.replaceChildren(...(rows.length ? [heads[0], ...used.map((column) => heads[column + 1])] : []).map((text) => make("th", { scope: "col", text })));
     const longest = Math.max(...rows.map(([, share]) => share));
-    refill(body, ...rows.map(([path, share, held, waiting]) => {
-      const full = share < 0 ? "" : `${Math.round(100 * share)}%`;
-      const line = makeRow(makeLink(path, () => store.select(path), { title: path }), ...(known ? [[full, held].filter(Boolean).join(" · ")] : []), waiting);
+    refill(body, ...rows.map(([path, share], at) => {
+      const line = makeRow(makeLink(path, () => store.select(path), { title: path }), ...used.map((column) => texts[at][column]));
       if (longest >= 0) line.style.setProperty("--anb-share", `${Math.max(0, 100 * share).toFixed(1)}%`);
       if (path === store.selection) line.setAttribute("aria-selected", "true");
       return line;
