@@ -234,18 +234,6 @@ def test_what_cannot_be_changed_is_refused_in_the_same_words():
         run.agree()
 
 
-def test_changing_the_routes_needs_python():
-    with both(ring()) as run:
-        message = {
-            "type": "ask",
-            "id": 1,
-            "question": "apply",
-            "options": {"verb": "set", "options": {"path": "reroute"}},
-        }
-        ((answer, _),) = run.page.send(message)
-        assert answer["error"] == "“reroute” needs JupyterLab: open this state there"
-
-
 def test_a_time_that_is_never_reached():
     with both(buffered()) as run:
         run.go(type="event", n=50)
