@@ -227,7 +227,7 @@ def test_what_cannot_be_changed_is_refused_in_the_same_words():
                 run.refused_or_done("repair", link=value, both=both_ways)
         for number in [99, -1, "0", True, None, 1.5]:
             run.refused_or_done("undo", number=number)
-        for verb in ["reroute", "sets", "", None, 3, "constructor"]:
+        for verb in ["sets", "", None, 3, "constructor"]:
             run.ask("apply", verb=verb, options={})
         for verb in ["set", "take_down", "breakpoint", "enable", "watch"]:
             run.refused_or_done(verb)
