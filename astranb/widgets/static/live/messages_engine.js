@@ -108,7 +108,7 @@ function engineOf(made) {
         } else applyEdit(edit, machine, base);
       },
       directions: (link, both) => directions(named(link), tables, both),
-      parameters: (path) => (path ? parametersNow(find(path), tables, engine.edits) : []),
+      parameters: (path) => (path ? parametersNow(find(path), engine) : []),
     }),
     check: () => check(engine),
     live, tables, about, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,
