@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from astranb.engine.operations.about import ABOUT
+from astranb.engine.operations.engine import CAUSES
 from astranb.engine.operations.footprint import fullest_rank
 from astranb.sim.variants import parameters
 from astranb.widgets.feed import Columns, OperationFeed
@@ -56,6 +57,7 @@ def about_of(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         "footprint": _footprint(engine, columns),
         "absent": dict(engine.absent),
         "losses": dict(engine.losses),
+        "causes": CAUSES,
         "bus_factor": engine.bus_factor,
         "boxes": [box.rank for box in feed.layout.boxes if box.rank >= 0 and box.count == 1],
         "scene": {"message": scene, "buffers": columns.add(*buffers)},

@@ -107,17 +107,24 @@ export function createExplain(store) {
       path.replaceChildren(...showPath(found));
       element.scrollTop = find.offsetTop - element.offsetTop - 4;
       store.emit("change");
-      const table = await store.ask("what_if", about);
-      if (mine !== search || table.working) return;
-      const [items, runs] = showChanges(table.rows);
-      changes.replaceChildren(...items);
-      for (const run of table.quick ? runs : []) if (mine === search) await run();
+      await suggest(about, () => mine === search);
     } catch (error) {
       if (mine === search) {
         words.textContent = "";
         path.replaceChildren(failed(error));
         find.setAttribute("aria-pressed", "false");
       }
+    }
+  }
+  /** Show the changes that may matter most; the path stays where nobody can say them. @param {Options} about @param {() => boolean} wanted */
+  async function suggest(about, wanted) {
+    const table = await store.ask("what_if", about).catch(failed);
+    if (!wanted()) return;
+    if (table instanceof Node) changes.replaceChildren(table);
+    else if (!table.working) {
+      const [items, runs] = showChanges(table.rows);
+      changes.replaceChildren(...items);
+      for (const run of table.quick ? runs : []) if (wanted()) await run();
     }
   }
   function hide() {

@@ -8,7 +8,7 @@ const module = (name) => import(pathToFileURL(`${folder}/${name}.js`).href);
 const { read } = await module("packed");
 const { createKernel } = await module("live/kernel");
 const { createModel } = await module("model");
-const { difference } = await module("live/lines_difference");
+const { difference } = await module("live/difference");
 const { PageWorkbench } = await module("live/page_workbench");
 const { LinkedClock } = await module("live/linked_clock");
 const { Session } = await module("live/session");

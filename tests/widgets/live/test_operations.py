@@ -217,6 +217,7 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
             ("flows", {"rank": value}),
             ("flows", {"text": value}),
             ("events", {"at_ps": value}),
+            ("critical_path", {"at_ps": value}),
             ("buffers", {"at_ps": value}),
             ("why", {"path": value}),
             ("why", {"path": "", "at_ps": value}),
@@ -320,6 +321,7 @@ def _changes(sim: anb.Simulation, seed: int) -> Iterator[dict[str, Any]]:
         yield {"type": "enable", "number": 0, "enabled": False}
         yield {"type": "clear", "number": 1}
     yield {"type": "clear"}
+    yield {"type": "next_line", "block": "gpu[0].block.0"}
     yield {"type": "record", "on": False}
     yield {"type": "to_end"}
     yield {"type": "reset"}

@@ -4,6 +4,7 @@
 import { stops } from "./breakpoints_answers.js";
 import { changes } from "./change_answers.js";
 import { lookups as everyones } from "./looking_answers.js";
+import { paths } from "./operations_critical_path.js";
 import { traffic } from "./operations_flows.js";
 import { memories } from "./operations_footprint.js";
 import { graphs } from "./operations_graph.js";
@@ -16,4 +17,4 @@ import { results } from "./operations_result.js";
 const { complete, why } = everyones; // they ask the engine, whichever it is
 
 /** @type {Answers} by the name of the question */
-export const ANSWERS = { ...changes, complete, ...graphs, ...lookups, ...memories, ...results, ...stops, ...timelines, ...traffic, why };
+export const ANSWERS = { ...changes, complete, ...graphs, ...lookups, ...memories, ...paths, ...results, ...stops, ...timelines, ...traffic, why };

@@ -4,7 +4,6 @@
 import { condition, foundAt, install, isPoint } from "./engine_breakpoints.js";
 import { digest } from "./digest.js";
 import { InputError } from "./errors.js";
-import { needsPython } from "./needs.js";
 import { inspectPlace } from "./operations_inspection.js";
 import { commas } from "./text.js";
 import { formatTime } from "./units.js";
@@ -123,7 +122,9 @@ export function shared(self, special) {
     read_edit: special.read_edit,
     apply: special.apply,
     directions: special.directions,
-    next_operation: () => needsPython("next_line"),
-    spot_text: () => needsPython("next_line"),
+    next_operation() {
+      const hint = "make it with Simulation(..., fidelity='cacheline')";
+      throw new InputError(`next_line is known by cache lines only, and this is ${self().live.fidelity}`, { where: "next_line", hint });
+    },
   };
 }

@@ -103,6 +103,15 @@ export interface Spans {
   start_ps: number[];
   end_ps: number[];
 }
+/** A stretch of the critical path, time of an operation; counterpart of engine/critical_path.py. */
+export interface Segment {
+  row: number;
+  start_ps: number;
+  end_ps: number;
+  cause: string;
+  /** Why what comes after it could not begin earlier. */
+  because: string;
+}
 /** Messages on their links, as columns; counterpart of engine/operations/flights.py. */
 export interface Flights {
   link: number[];
@@ -158,7 +167,7 @@ export interface Shown {
   children?: { path: string; text: string }[];
 }
 /** What only runs by cache lines have. */
-type OfLines = "recorder" | "late_ps" | "tracks" | "copy" | "replica" | "place";
+type OfLines = "recorder" | "spot_text" | "late_ps" | "tracks" | "copy" | "replica" | "place";
 
 /** Counterpart of engine/operations/engine.py. */
 export interface OperationEngine extends Omit<Engine, OfLines> {
@@ -201,7 +210,7 @@ export type Shared = Pick<
   OperationEngine,
   | "finish" | "check" | "done" | "state_bytes" | "replica" | "digest" | "recording" | "rewinding" | "rewound" | "unrecorded"
   | "recording_switched" | "install" | "hit" | "reason" | "on_event" | "condition" | "inspect" | "narrate" | "last_phase"
-  | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "spot_text" | "place" | "parameters" | "kinds" | "fields"
+  | "readers" | "read_edit" | "apply" | "directions" | "next_operation" | "place" | "parameters" | "kinds" | "fields"
   | "recorded" | "why" | "objects" | "part_kinds" | "parts" | "is_point"
 >;
 /** What each is given. */

@@ -371,3 +371,18 @@ export type LineAnswers = Answers<LineFeed>;
 export type { Feed, LineFeed, Options, Sent, Session };
 export type { Watch } from "./watch.js";
 export type Sim = Simulation;
+/** A table of two runs as people look at it: what its rows are of, and one number of each. */
+export interface Shown {
+  title: string;
+  /** What the number is: in ps where this says so, else in bytes. */
+  field: string;
+  /** Whether the largest differences come first. */
+  largest: boolean;
+  rows(engine: Engine): [key: string | number, value: number][];
+}
+/** What is compared of runs of one kind: the time, what it consists of, and tables. */
+export interface Compared {
+  time(engine: Engine): number;
+  causes(engine: Engine): [cause: string, time_ps: number][];
+  shown: Shown[];
+}

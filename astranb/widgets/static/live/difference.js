@@ -1,57 +1,23 @@
 // @ts-check
-// What differs between two runs by cache lines, as tables of texts: counterpart of sim/compare.py, of what
-// engine/cacheline/engine.py compares, and of widgets/views/compare.py.
+// What differs between two runs, as tables of texts: counterpart of sim/compare.py and of widgets/views/compare.py.
 
-import { toEven } from "../numpy.js";
 import { differingEdits } from "./edits.js";
-import { breakdown, linksUsed, partsOf } from "./lines_result.js";
-import { runTime } from "./lines_times.js";
+import { LINES } from "./lines_compared.js";
+import { OPERATIONS } from "./operations_compared.js";
 import { Replay } from "./replay.js";
 import { general } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
-/** @import { Engine, Sim } from "./types" */
-
-/**
- * A table as people look at it: what rows are of, and one number of each.
- * @typedef {{ title: string, field: string, largest: boolean, rows: (engine: Engine) => [key: string | number, value: number][] }} Shown
- */
+/** @import { Compared, Engine, Shown, Sim } from "./types" */
 
 const MOST_ROWS = 200;
 const MOST_REPLAYED = 2_000_000; // events of a run that is looked at in its past
 
-/** @param {(engine: Engine) => [key: string, row: any][]} rows @param {string} field @returns {Shown["rows"]} */
-const columnOf = (rows, field) => (engine) => rows(engine).map(([key, row]) => [key, row[field]]);
+/** What is compared of a run. @param {Engine} engine @returns {Compared} */
+const comparedOf = ({ live }) => (live.engine === "cacheline" ? LINES : OPERATIONS);
 
-/** When ranks ended; now while they run. @param {Engine} engine @returns {[number, number][]} */
-const ends = ({ tables, now_ps }) => [...tables.gpus.column("ended_ps")].map((ended, rank) => [rank, ended >= 0 ? ended : now_ps()]);
-
-/** @type {Shown[]} */
-const SHOWN = [
-  { title: "Phases: how long", field: "lasts_ps", largest: false, rows: phases },
-  { title: "Links: time busy", field: "busy_ps", largest: true, rows: columnOf(linksUsed, "busy_ps") },
-  { title: "Links: bytes", field: "bytes", largest: true, rows: columnOf(linksUsed, "bytes") },
-  { title: "Links: time queued", field: "queued_ps", largest: true, rows: columnOf(linksUsed, "queued_ps") },
-  { title: "GPUs: end", field: "end_ps", largest: false, rows: ends },
-  { title: "GPUs: semaphore", field: "semaphore_ps", largest: false, rows: (engine) => partsOf(engine).map(({ waiting }, rank) => [rank, waiting]) },
-];
-/** @type {Shown} */
-const TIME = {
-  title: "Time", field: "time_ps", largest: false,
-  rows(engine) {
-    const total = runTime(engine);
-    return [["total", total], ...breakdown(engine).map(([name, part]) => /** @type {[string, number]} */ ([name, toEven(part * total)]))];
-  },
-};
-
-/** How long phases took, or have taken. @param {Engine} engine @returns {[string, number][]} */
-function phases({ live, tables, now_ps }) {
-  const { at } = tables.phases;
-  return live.about.scene.phases.map((/** @type {string} */ name, /** @type {number} */ phase) => {
-    const [begun, ended] = [at.started_ps(phase), at.ended_ps(phase)];
-    return [name, begun >= 0 ? (ended >= 0 ? ended : now_ps()) - begun : 0];
-  });
-}
+/** The time in total, and by cause. @param {Compared} compared @returns {Shown} */
+const timeOf = ({ time, causes }) => ({ title: "Time", field: "time_ps", largest: false, rows: (engine) => [["total", time(engine)], ...causes(engine)] });
 
 /** @type {WeakMap<Sim, Replay>} copies to look at the past in */
 const replays = new WeakMap();
@@ -75,15 +41,17 @@ export function difference(one, other, at_ps) {
   const edits = differingEdits(one.edits, other.edits);
   const names = edits.length === 1 ? edits[0].slice(1).map((value) => `${edits[0][0]} ${value}`) : ["a", "b"]; // after the only difference
   const [a, b] = [then(one, at_ps), then(other, at_ps)];
+  const compared = comparedOf(a.engine);
   return {
     names, inputs: differingEdits(a.edits, b.edits), now: [formatTime(a.now_ps()), formatTime(b.now_ps())], verdict: verdict(a, b, names),
-    tables: [TIME, ...SHOWN].map((shown) => texts(shown, a.engine, b.engine)),
+    tables: [timeOf(compared), ...compared.shown].map((shown) => texts(shown, a.engine, b.engine)),
   };
 }
 
 /** Which is faster, and by how much. @param {Sim} one @param {Sim} other @param {string[]} names */
 function verdict(one, other, names) {
-  const [a, b] = [runTime(one.engine), runTime(other.engine)];
+  const { time } = comparedOf(one.engine);
+  const [a, b] = [time(one.engine), time(other.engine)];
   if (!one.finished() || !other.finished()) return "not both at their end";
   if (a === b || !a || !b) return "the same";
   const [quick, slow, name] = a < b ? [a, b, names[0]] : [b, a, names[1]];
