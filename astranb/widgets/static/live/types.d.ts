@@ -63,7 +63,7 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
-  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  /** Hash of the state at the start of the page's own run: links to a state are of pages with the same one. */
   inputs: string;
   /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
   saved: { document: string; arrays: SavedArray[] };
