@@ -3,6 +3,7 @@
 
 import type { Options, Sent, ToKernel } from "../types";
 import type { Feed } from "./feed.js";
+import type { Units } from "./layout_units.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
 import type { Parameter } from "./edits.js";
@@ -343,10 +344,12 @@ export interface Tracks {
 export interface Picture {
   meta: Record<string, any>;
   /** Of each link the number of its bundle; -2 - b inside box b; -1 nowhere. */
-  bundle_of: number[];
+  bundle_of: Int32Array;
   /** The links of each bundle, and inside each box. */
   bundles: number[][];
   inside: number[][];
+  /** All that might be drawn as one box. */
+  units: Units;
 }
 
 /** What answers a question; of one kind of engine with its own feed. */
