@@ -38,16 +38,17 @@ async function drop({ name, data, size }) {
 const checksums = (tables) => Object.fromEntries(Object.values(tables).map((table) => [table.name, crc32(table.bytes())]));
 // What the page's own controls do, without their buttons.
 const { createModel } = await module("model");
-const { enterState, stateOf } = await module("live/shared_state");
+const { enterState, stateNow, stateOf } = await module("live/shared_state");
 const { fileOf, stateOfFile } = await module("live/saved_file");
+const { finish, inSlices } = await module("live/steps");
 const { linkOf, stateOfLink } = await module("live/state_link");
 const { model } = createModel({ _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, () => {});
 const bytes = () => columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
 const inputs = () => kernel.sim.engine.live.inputs;
 const controls = {
-  save: ({ path }) => writeFileSync(path, Buffer.concat(fileOf(kernel, bytes(), stateOf(kernel, model)))),
-  open: ({ path }) => enterState(kernel, model, stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes()), "opened"),
-  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs()) }, []]),
+  save: ({ path }) => writeFileSync(path, Buffer.concat(finish(fileOf(kernel, bytes(), stateOf(kernel, model))))),
+  open: async ({ path }) => enterState(kernel, model, await inSlices(stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes())), "opened"),
+  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(await stateNow(kernel, model), inputs()) }, []]),
   follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs()), "followed"),
   budget: ({ bytes: most }) => void Object.assign(kernel.sim.driver.history, { budget_bytes: most }),
   kept: () => sent.push([{ type: "kept", checkpoints: kernel.sim.driver.history.checkpoints.map((one) => [one.counts.events, one.new_bytes]) }, []]),

@@ -10,6 +10,7 @@ import { looking } from "./lines_looking.js";
 import { createRecorder, unrecorded } from "./lines_recorder.js";
 import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
+import { finish } from "./steps.js";
 import { REACHED } from "./stops.js";
 
 /** @import { Engine, Live, Machine, Recorder, Tracks } from "./types" */
@@ -45,9 +46,9 @@ function engineOf(live, module, machine, recorder = null) {
   const stateBytes = simulated.reduce((sum, { rows, size }) => sum + rows * size, 0);
   const changing = simulated.filter(({ name }) => name !== "routes" && name !== "route_links");
   const lines = Math.max(1, total(ops.column("lines")));
-  /** @param {boolean} record */
-  const copyOf = (record) => {
-    const copy = copyMachine(machine, live, module, record ? {} : NO_RECORDING);
+  /** @param {boolean} record @returns {import("./steps.js").Steps<Machine>} */
+  const copyOf = function* (record) {
+    const copy = yield* copyMachine(machine, live, module, record ? {} : NO_RECORDING);
     if (!record) copy.tables.recorder.put.on(0, 0);
     return copy;
   };
@@ -87,13 +88,13 @@ function engineOf(live, module, machine, recorder = null) {
     ],
     resize() {}, // tables change only where routes do, which needs Python
     state_bytes: () => stateBytes,
-    copy(record) {
-      const other = Object.assign(engineOf(live, module, copyOf(record)), { edits: [...engine.edits] });
+    *copy(record) {
+      const other = Object.assign(engineOf(live, module, yield* copyOf(record)), { edits: [...engine.edits] });
       other.recorder.most = engine.recorder.most;
       other.recorder.most_bursts = engine.recorder.most_bursts;
       return other;
     },
-    replica: () => Object.assign(engineOf(live, module, copyOf(false), engine.recorder), { edits: [...engine.edits] }),
+    replica: () => Object.assign(engineOf(live, module, finish(copyOf(false)), engine.recorder), { edits: [...engine.edits] }),
     digest: () => stateHash(tables, simulated),
     recording: () => Boolean(tables.recorder.at.on(0)),
     rewinding: () => void engine.recorder.mark(),

@@ -4,12 +4,13 @@
 import { make, makeButton } from "../theme.js";
 import { InputError } from "./errors.js";
 import { fileOf, stateOfFile } from "./saved_file.js";
-import { enterState, stateOf } from "./shared_state.js";
+import { enterState, hashNow, stateNow, stateOf } from "./shared_state.js";
 import { linkOf, stateOfLink } from "./state_link.js";
 
 /** @import { PageWorkbench } from "./page_workbench.js" */
 
 const MOST_BYTES = 2 ** 30; // of a file
+const [SAVING, OPENING] = [{ status: "saving", of: "file" }, { status: "reading the file", of: "file" }];
 const SAVED = "PK"; // the beginning of a saved file; what begins otherwise may be a plan
 
 /**
@@ -31,15 +32,16 @@ export function createPageControls(workbench, columns, plans, signal) {
     }
   }
   const hash = () =>
-    guarded(() => {
-      session.ask("pause");
-      session.show(`hash ${sim.state_hash()}`);
+    guarded(async () => {
+      const found = await hashNow(kernel);
+      if (found !== null) session.show(`hash ${found}`);
     });
   const copyLink = () =>
     guarded(async () => {
-      session.ask("pause");
       if (sim.engine.live.dropped) throw new InputError("a link holds no plan", { hint: "save this moment as a file, or send the page and the plan" });
-      const fragment = await linkOf(stateOf(kernel, model), inputs);
+      const state = await stateNow(kernel, model);
+      if (!state) return;
+      const fragment = await linkOf(state, inputs);
       window.history.replaceState(null, "", fragment);
       try {
         await navigator.clipboard.writeText(window.location.href);
@@ -49,10 +51,14 @@ export function createPageControls(workbench, columns, plans, signal) {
       }
     });
   const save = () =>
-    guarded(() => {
-      session.ask("pause");
-      const parts = fileOf(kernel, columns, stateOf(kernel, model));
-      const url = URL.createObjectURL(new Blob(/** @type {Uint8Array<ArrayBuffer>[]} */ (parts), { type: "application/octet-stream" }));
+    guarded(async () => {
+      if (session.playing) session.ask("pause");
+      const file = await session.alone(SAVING, function* () {
+        const parts = yield* fileOf(kernel, columns, stateOf(kernel, model));
+        return parts && new Blob(/** @type {Uint8Array<ArrayBuffer>[]} */ (parts), { type: "application/octet-stream" });
+      });
+      if (!file) return;
+      const url = URL.createObjectURL(file);
       make("a", { href: url, download: `astranb-${sim.now_ps()}-ps.anb` }).click();
       setTimeout(() => URL.revokeObjectURL(url), 60_000);
       session.show("saved: Workbench.load(path) opens the file in JupyterLab, and this page with Open");
@@ -66,7 +72,10 @@ export function createPageControls(workbench, columns, plans, signal) {
         await plans.take(file);
         return;
       }
-      await enterState(kernel, model, stateOfFile(new Uint8Array(await file.arrayBuffer()), kernel, columns), `opened ${file.name}`);
+      const bytes = new Uint8Array(await file.arrayBuffer());
+      const state = await session.alone(OPENING, () => stateOfFile(bytes, kernel, columns));
+      if (!state) return;
+      await enterState(kernel, model, state, `opened ${file.name}`);
     });
   const openLink = () =>
     guarded(async () => {

@@ -10,6 +10,7 @@ import { lower } from "./plan_lower.js";
 import { machineOf } from "./plan_machine.js";
 import { Program } from "./plan_program.js";
 import { savedFile } from "./plan_saved.js";
+import { inSlices } from "./steps.js";
 import { formatBytes } from "./units.js";
 
 /** @import { Chunk, Plan } from "./plan.js" */
@@ -97,7 +98,7 @@ function cutsOf(plan, bytes) {
 export async function planKernel(header, columns, plan, size) {
   const own = planned(header, columns, plan, size);
   const kernel = await createKernel(own, own.columns);
-  own.live.inputs = kernel.sim.engine.digest();
+  own.live.inputs = (await inSlices(kernel.sim.engine.digest())) ?? "";
   return { kernel, columns: own.columns };
 }
 

@@ -10,6 +10,7 @@ import { fill } from "./tables.js";
 
 /** @import { Layout, PageKernel, SavedArray, SharedState, Sim, Table } from "./types" */
 /** @import { NamedArray } from "./archive.js" */
+/** @import { Steps } from "./steps.js" */
 
 const WHAT = "a saved simulation";
 const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes"]);
@@ -52,16 +53,16 @@ function arrayOf({ now, start, data, descr, shape = [] }, { engine }, columns) {
  * The file of a page's simulation now, in parts.
  * @param {PageKernel} kernel
  * @param {Uint8Array[]} columns
- * @param {SharedState} state the present one
- * @returns {Uint8Array[]}
+ * @param {Omit<SharedState, "hash">} state the present one
+ * @returns {Steps<Uint8Array[] | null>} parts that are bytes of the machine as it is now; null: it was stopped
  */
-export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
+export function* fileOf({ sim }, columns, { breakpoints, watches, shown }) {
   const saved = sim.engine.live.saved ?? needsPython("file");
   const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
   const arrays = new Map(saved.arrays.map((array) => [array.name, arrayOf(array, sim, columns)]));
-  return writeArchive(arrays.set(INPUTS, plainBytes(encoder.encode(document))));
+  return yield* writeArchive(arrays.set(INPUTS, plainBytes(encoder.encode(document))));
 }
 
 /**
@@ -69,10 +70,11 @@ export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
  * @param {Uint8Array} file
  * @param {PageKernel} kernel
  * @param {Uint8Array[]} columns
- * @returns {SharedState}
+ * @returns {Steps<SharedState | null>} null: it was stopped
  */
-export function stateOfFile(file, { sim }, columns) {
-  const arrays = readArchive(file, WHAT);
+export function* stateOfFile(file, { sim }, columns) {
+  const arrays = yield* readArchive(file, WHAT);
+  if (!arrays) return null;
   const saved = sim.engine.live.saved ?? needsPython("file");
   const own = documentOf(`{${saved.document}}`);
   const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
@@ -87,8 +89,13 @@ export function stateOfFile(file, { sim }, columns) {
     const ofMachine = array.name.startsWith(STATE) || array.name.startsWith(START);
     if (!ofMachine && !isEqual(arrayOf(array, sim, columns).bytes, found.bytes)) throw ofAnotherRun(array.name);
   }
-  if ([...arrays.keys()].some((name) => name.startsWith(START)) && stateIn(arrays, START, sim).hash !== sim.engine.live.inputs) throw ofAnotherRun("start");
-  const { events, hash } = stateIn(arrays, STATE, sim);
+  if ([...arrays.keys()].some((name) => name.startsWith(START))) {
+    const start = yield* stateIn(arrays, START, sim);
+    if (start.hash === null) return null;
+    if (start.hash !== sim.engine.live.inputs) throw ofAnotherRun("start");
+  }
+  const { events, hash } = yield* stateIn(arrays, STATE, sim);
+  if (hash === null) return null;
   const { edits, breakpoints, watches, notes } = document;
   const points = Array.isArray(breakpoints) ? breakpoints.map((point) => ({ object: "", ...point })) : [];
   return checkedState({ events, edits, breakpoints: points, watches, hash, shown: notes?.workbench ?? {} });
@@ -124,8 +131,9 @@ const isEqual = (a, b) => a.length === b.length && a.every((byte, k) => byte ===
  * @param {Map<string, NamedArray>} arrays
  * @param {string} folder of the tables among the arrays
  * @param {Sim} sim
+ * @returns {Steps<{ events: number, hash: string | null }>}
  */
-function stateIn(arrays, folder, sim) {
+function* stateIn(arrays, folder, sim) {
   const copy = sim.engine.replica();
   const tables = [...arrays].filter(([name]) => name.startsWith(folder)).map(([name, { bytes }]) => ({ name: name.slice(folder.length), bytes }));
   for (const { name } of tables) if (!Object.hasOwn(copy.tables, name)) throw ofAnotherRun(name);
@@ -135,5 +143,5 @@ function stateIn(arrays, folder, sim) {
     if (own.length !== bytes.length) throw ofAnotherRun(name);
     own.set(bytes);
   }
-  return { events: copy.count("events"), hash: copy.digest() };
+  return { events: copy.count("events"), hash: yield* copy.digest() };
 }
