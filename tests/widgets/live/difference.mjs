@@ -35,6 +35,7 @@ async function closed() {
   const answers = [];
   const deafen = kernel.listen((answer) => answers.push(answer.error ?? answer.other));
   for (const options of [{}, { part: true }, {}]) kernel.send({ type: "ask", id: 1, question: "difference", options });
+  await kernel.rest();
   deafen();
   return [...answers, bench.linked === null];
 }

@@ -45,12 +45,20 @@ const { linkOf, stateOfLink } = await module("live/state_link");
 const { model } = createModel({ _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, () => {});
 const bytes = () => columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
 const inputs = () => kernel.sim.engine.live.inputs;
+let slow_ms = 0; // that a replay's slice takes at least
+const { Driver } = await module("live/driver");
+const { _slice } = Driver.prototype;
+Driver.prototype._slice = function (...limits) {
+  for (const until = performance.now() + slow_ms; performance.now() < until;);
+  return _slice.apply(this, limits);
+};
 const controls = {
   save: ({ path }) => writeFileSync(path, Buffer.concat(finish(fileOf(kernel, bytes(), stateOf(kernel, model))))),
   open: async ({ path }) => enterState(kernel, model, await inSlices(stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes())), "opened"),
   copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(await stateNow(kernel, model), inputs()) }, []]),
   follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs()), "followed"),
   budget: ({ bytes: most }) => void Object.assign(kernel.sim.driver.history, { budget_bytes: most }),
+  slow: ({ ms }) => void (slow_ms = ms),
   kept: () => sent.push([{ type: "kept", checkpoints: kernel.sim.driver.history.checkpoints.map((one) => [one.counts.events, one.new_bytes]) }, []]),
   shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),
 };

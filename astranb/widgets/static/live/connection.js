@@ -8,7 +8,7 @@ import { needsPython } from "./needs.js";
 import { int, optional, required, typeName } from "./options.js";
 import { PLAYING } from "./session.js";
 import { breathe } from "./breathing.js";
-import { Unready, slice } from "./steps.js";
+import { SLICE_MS, Unready, slice } from "./steps.js";
 import { repr, str } from "./text.js";
 
 /** @import { Answers, Feed, Sent } from "./types" */
@@ -114,7 +114,13 @@ export class Connection {
   /** Answer until a question must wait for the machine. */
   async _answerSome() {
     this._answering = true;
+    let began_ms = performance.now();
     while (this._questions.length && !this._session.work) {
+      if (performance.now() - began_ms > SLICE_MS) {
+        await breathe();
+        began_ms = performance.now();
+        continue; // somebody may work now
+      }
       const [content] = this._questions;
       /** @type {Sent | Promise<Sent>} */
       let answer;

@@ -375,7 +375,9 @@ export class Session {
    */
   alone(doing, begin) {
     return new Promise((resolve, reject) => {
-      this.free(() => this._hold(doing, begin(), resolve, reject));
+      const hold = () => this._hold(doing, begin(), resolve, reject);
+      if (this.work) this.free(hold);
+      else hold();
     });
   }
 

@@ -10,7 +10,7 @@ import { breathe } from "./breathing.js";
  * @typedef {Generator<number, T, boolean>} Steps
  */
 
-const SLICE_MS = 8; // of work, between two rounds of the page's other work
+export const SLICE_MS = 8; // of work, between two rounds of the page's other work
 
 /** What is thrown where an answer needs work first: whoever asked does it, and asks once more. */
 export class Unready extends Error {
