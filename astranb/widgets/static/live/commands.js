@@ -75,6 +75,10 @@ export const CHANGES = {
   },
   take_down: (sim, options) => setUp(sim, options, "take_down", "is down from event {} on: messages wait in front of it"),
   repair: (sim, options) => setUp(sim, options, "repair", "is up again from event {} on"),
+  reroute(sim) {
+    sim.reroute();
+    return `routes avoid what is down from event ${commas(sim.events())} on`;
+  },
   undo: (sim, options) => sim.undo("number" in options ? numberOf(options, sim.edits.length, "edit") : -1),
   breakpoint: (sim, options) => `a breakpoint ${addPoint(sim, options).text}`,
   enable(sim, options) {

@@ -8,7 +8,7 @@ import { CLASSES } from "./gpu_numbers.js";
 import { elements, int, optional, required } from "./options.js";
 import { str } from "./text.js";
 
-/** @import { LineAnswers, Engine, Picture } from "./types" */
+/** @import { LineAnswers, Engine } from "./types" */
 
 const MOST_OPENED = 64;
 const [NO_CREDIT, PAUSED] = [1, 2]; // marks of a port: no buffer is free behind the link; a pause frame holds a class
@@ -57,21 +57,4 @@ function portOf({ tables: { queues, roce }, live: { about: { scene } } }, links)
     } else if (roce.at.pfc(0)) fill = Math.max(fill, Math.max(...classes.map(at.stored)) / Math.max(1, roce.at.xoff(0)));
   }
   return { waiting, fill: Math.min(fill, 1), marks };
-}
-
-/**
- * A picture that Python has laid out, with its bundles by number.
- * @param {Record<string, any>} given
- * @returns {Picture}
- */
-export function pictureOf({ bundle_of, ...meta }) {
-  /** @type {number[][]} */
-  const bundles = meta.bundles.map(() => []);
-  /** @type {number[][]} */
-  const inside = meta.boxes.map(() => []);
-  bundle_of.forEach((/** @type {number} */ at, /** @type {number} */ link) => {
-    if (at >= 0) bundles[at].push(link);
-    else if (at < -1) inside[-2 - at].push(link);
-  });
-  return { meta, bundle_of, bundles, inside };
 }

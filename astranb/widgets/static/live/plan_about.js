@@ -7,18 +7,18 @@ import { formatBytes } from "./units.js";
 
 /** @import { Plan } from "./plan.js" */
 /** @import { Lowered } from "./plan_lower.js" */
+/** @import { PlanGpu } from "./plan_machine.js" */
 /** @import { Program } from "./plan_program.js" */
 /** @import { Live, Tables } from "./types" */
 /**
- * The run of a plan. `through`: some GPUs forward for others; `samePresets`: GPUs have the numbers that they have in the page.
+ * The run of a plan. `through`: some GPUs forward for others; `presets`: of each rank; `together`: lines that travel as one request.
  * @typedef {{
  *   plan: Plan, collective: string, size: number, title: string, program: Program, lowered: Lowered, tables: Tables,
- *   through: boolean, samePresets: boolean, lineBytes: number,
+ *   through: boolean, presets: PlanGpu[], together: number,
  * }} PlanRun
  */
 
 const SUMS = ["all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter"];
-const NONE = -1; // where a link is drawn that is not drawn
 const OUTPUT = BUFFERS.indexOf("output");
 
 /**
@@ -37,7 +37,6 @@ export function describe(live, run) {
     about: {
       ...about,
       scene: { ...about.scene, phases: [plan.name] },
-      ...pictures(about, run),
       parameters: parameters(about, run),
       program: { name: title, parts: [] },
       work: { size, bus_factor: COLLECTIVES[collective].busFactor(ranks) },
@@ -45,13 +44,6 @@ export function describe(live, run) {
       lines: lines(lowered),
     },
   };
-}
-
-/** The pictures of the page, or those with the links between all ranks. @param {Live["about"]} about @param {PlanRun} run */
-function pictures({ pictures: shown, instances, machine }, { tables }) {
-  const { bundle_of: bundleOf } = shown.start;
-  const missing = tables.route_links.column("value").some((link) => bundleOf[link] === NONE);
-  return missing && machine.wide ? machine.wide : { pictures: shown, instances };
 }
 
 /** What can be changed of the whole run. @param {Live["about"]} about @param {PlanRun} run */

@@ -3,17 +3,18 @@
 // What it is made of comes from Python (widgets/live/saved_file.py).
 
 import { plainBytes, readArchive, writeArchive } from "./archive.js";
+import { isRerouted } from "./edits.js";
 import { InputError } from "./errors.js";
-import { needsPython } from "./needs.js";
+import { checkedPlan, lineOf } from "./shared_plan.js";
 import { checkedState } from "./shared_state.js";
 import { fill } from "./tables.js";
 
-/** @import { Layout, PageKernel, SavedArray, SharedState, Sim, Table } from "./types" */
+/** @import { Layout, PageKernel, SavedArray, SharedPlan, SharedState, Sim, Table } from "./types" */
 /** @import { NamedArray } from "./archive.js" */
 /** @import { Steps } from "./steps.js" */
 
 const WHAT = "a saved simulation";
-const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes"]);
+const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes", "events", "hash"]);
 const [STATE, START] = ["state/", "start/"];
 const INPUTS = "inputs";
 const HINT = { hint: "Workbench.load(path) opens it in JupyterLab" };
@@ -56,30 +57,44 @@ function arrayOf({ now, start, data, descr, shape = [] }, { engine }, columns) {
  * @param {Omit<SharedState, "hash">} state the present one
  * @returns {Steps<Uint8Array[] | null>} parts that are bytes of the machine as it is now; null: it was stopped
  */
-export function* fileOf({ sim }, columns, { breakpoints, watches, shown }) {
-  const saved = sim.engine.live.saved ?? needsPython("file");
-  const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
+export function* fileOf({ sim }, columns, { events, breakpoints, watches, shown }) {
+  const { saved, plan } = sim.engine.live;
+  const notes = { workbench: shown, plan: plan && { name: plan.name, size: plan.size, text: lineOf(plan) } };
+  let grown = {};
+  if (isRerouted(sim.edits)) {
+    const hash = yield* sim.state_hash();
+    if (hash === null) return null;
+    grown = { events, hash }; // whoever reads it goes there by running
+  }
+  const changing = { edits: sim.edits, breakpoints, watches, notes, ...grown };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
   const arrays = new Map(saved.arrays.map((array) => [array.name, arrayOf(array, sim, columns)]));
   return yield* writeArchive(arrays.set(INPUTS, plainBytes(encoder.encode(document))));
 }
 
+/** @typedef {{ arrays: Map<string, NamedArray>, document: Record<string, any>, plan: SharedPlan | null }} SavedFile `plan`: that was opened on the page that wrote it */
+
+/** Read a file, of whatever run. @param {Uint8Array} file @returns {Steps<SavedFile | null>} null: it was stopped */
+export function* readSavedFile(file) {
+  const arrays = yield* readArchive(file, WHAT);
+  if (!arrays) return null;
+  const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
+  const plan = document.notes?.plan;
+  return { arrays, document, plan: checkedPlan(plan, plan?.text) };
+}
+
 /**
  * The state in a file of the same run as the page's.
- * @param {Uint8Array} file
+ * @param {SavedFile} file
  * @param {PageKernel} kernel
  * @param {Uint8Array[]} columns
  * @returns {Steps<SharedState | null>} null: it was stopped
  */
-export function* stateOfFile(file, { sim }, columns) {
-  const arrays = yield* readArchive(file, WHAT);
-  if (!arrays) return null;
-  const saved = sim.engine.live.saved ?? needsPython("file");
+export function* stateOfFile({ arrays, document }, { sim }, columns) {
+  const { saved } = sim.engine.live;
   const own = documentOf(`{${saved.document}}`);
-  const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
   if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);
-  if (document.hash !== undefined) throw new InputError("its routes have changed", HINT);
   for (const name of new Set([...Object.keys(own), ...Object.keys(document)])) {
     if (!CHANGING.has(name) && !isSame(own[name], document[name])) throw ofAnotherRun(name);
   }
@@ -94,7 +109,7 @@ export function* stateOfFile(file, { sim }, columns) {
     if (start.hash === null) return null;
     if (start.hash !== sim.engine.live.inputs) throw ofAnotherRun("start");
   }
-  const { events, hash } = yield* stateIn(arrays, STATE, sim);
+  const { events, hash } = document.hash === undefined ? yield* stateIn(arrays, STATE, sim) : document; // of routes that have changed tables have grown
   if (hash === null) return null;
   const { edits, breakpoints, watches, notes } = document;
   const points = Array.isArray(breakpoints) ? breakpoints.map((point) => ({ object: "", ...point })) : [];

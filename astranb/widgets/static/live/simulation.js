@@ -4,7 +4,7 @@
 
 import { atTime } from "./engine_breakpoints.js";
 import { Driver, FOREVER } from "./driver.js";
-import { RECORD, lastOfEach } from "./edits.js";
+import { RECORD, REROUTE, lastOfEach } from "./edits.js";
 import { InputError } from "./errors.js";
 import { History } from "./history.js";
 import { Stop } from "./stop.js";
@@ -237,6 +237,12 @@ export class Simulation {
       const edit = this.engine.read_edit(path, up);
       this.driver.edit({ ...edit, at_ps: Math.max(edit.at_ps, this.now_ps()) });
     }
+    return this._stop("edit");
+  }
+
+  /** Change the routes: what is sent from now on, and what waits, avoids the links that are down. */
+  reroute() {
+    this.driver.edit(this.engine.read_edit(REROUTE, `${this.now_ps()} ps`));
     return this._stop("edit");
   }
 

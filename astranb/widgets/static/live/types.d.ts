@@ -3,6 +3,7 @@
 
 import type { Options, Sent, ToKernel } from "../types";
 import type { Feed } from "./feed.js";
+import type { Units } from "./layout_units.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
 import type { Parameter } from "./edits.js";
@@ -66,8 +67,8 @@ export interface Live {
   slice_events: number;
   /** Hash of the state at the start: links to a state are of pages with the same one. */
   inputs: string;
-  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py); null: only Python can write it. */
-  saved: { document: string; arrays: SavedArray[] } | null;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
@@ -76,8 +77,8 @@ export interface Live {
   /** Every question that Python answers, and the answers that never change. */
   questions: string[];
   answers: StaticAnswer[];
-  /** Whether it is the run of a plan that was dropped on the page, which no link holds. */
-  dropped?: boolean;
+  /** The plan that runs, if one was opened on the page. */
+  plan?: SharedPlan;
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
 }
@@ -90,6 +91,12 @@ export interface SavedArray {
   data?: number;
   descr: string;
   shape?: number[];
+}
+/** A plan as it is opened on a page: its file, and the bytes of the larger buffer of a rank. */
+export interface SharedPlan {
+  name: string;
+  file: Uint8Array<ArrayBuffer>;
+  size: number;
 }
 /** A state that travels in a link or a file. */
 export interface SharedState {
@@ -339,10 +346,12 @@ export interface Tracks {
 export interface Picture {
   meta: Record<string, any>;
   /** Of each link the number of its bundle; -2 - b inside box b; -1 nowhere. */
-  bundle_of: number[];
+  bundle_of: Int32Array;
   /** The links of each bundle, and inside each box. */
   bundles: number[][];
   inside: number[][];
+  /** All that might be drawn as one box. */
+  units: Units;
 }
 
 /** What answers a question; of one kind of engine with its own feed. It may throw `Unready`, and is asked once more then. */
