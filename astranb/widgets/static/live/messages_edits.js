@@ -9,18 +9,12 @@ import { partition } from "./fabric.js";
 import { NEVER } from "./messages_deadlock.js";
 import { reverseLink } from "./messages_links.js";
 import { needsPython } from "./needs.js";
-import { CHANGEABLE, noOtherRoutes, readValue, written } from "./operations_changes.js";
+import { noOtherRoutes, readValue, written } from "./operations_changes.js";
 
 /** @import { Numbers, OperationEngine, Place } from "./operations_types" */
 /** @import { Edit, Tables } from "./types" */
 
 const COMPUTE = 0;
-const EFFECTS = {
-  speed: "now, for computations that have not begun",
-  up: "now, for messages that have not entered it",
-  outage_ns: "now, for messages that have not entered it",
-  "": "now, for messages that have not been sent over it",
-};
 
 /** Whether a part is the dimension that stands for the links of an infrastructure. @param {Place} part @param {Tables} tables */
 const isRouted = ({ kind, dim }, { dims }) => kind === "dim" && dims.at.kind(dim) === ROUTED;
@@ -30,7 +24,7 @@ const isRouted = ({ kind, dim }, { dims }) => kind === "dim" && dims.at.kind(dim
 
 /** Check a change and make an edit of it. @param {OperationEngine & Routed} engine @param {string} path @param {unknown} value */
 export function readEdit(engine, path, value) {
-  const { tables } = engine;
+  const { live, tables } = engine;
   if (path === REROUTE) {
     if (!engine.routed) throw noOtherRoutes(REROUTE);
     return rerouteEdit(engine.count("events"), value, engine.now_ps());
@@ -53,7 +47,7 @@ export function readEdit(engine, path, value) {
     return number;
   };
   return checkedEdit(path, value, {
-    changeable: CHANGEABLE, resolve: engine.named, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+    changes: live.about.changes, resolve: engine.named, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.now_ps(),
   });
 }
@@ -95,10 +89,10 @@ function setDimension({ dims, wires, config, schedule }, dim, field, number) {
   for (let row = 0; row < schedule.rows; row++) if (schedule.at.links(row) === dim) schedule.put.rate(row, number * whole);
 }
 
-/** What can be changed of an object, as it is after the edits. @param {Place} part @param {Tables} tables @param {Edit[]} edits */
-export function parametersNow(part, tables, edits) {
+/** What can be changed of an object, as it is after the edits. @param {Place} part @param {OperationEngine} engine */
+export function parametersNow(part, { live, tables, edits }) {
   if (isRouted(part, tables)) return [];
-  return parametersOf(part, CHANGEABLE, (field) => written(field, valueOf(part.kind, field, part.rows[0], tables, edits)), EFFECTS);
+  return parametersOf(part, live.about.changes, (field) => written(field, valueOf(part.kind, field, part.rows[0], tables, edits)));
 }
 
 /** The present value of something that can be changed. @param {string} kind @param {string} field @param {number} row @param {Tables} tables @param {Edit[]} edits */

@@ -116,7 +116,7 @@ function engineOf(made) {
       read_edit: (path, value) => readEdit(engine, path, value),
       apply,
       directions: (link, both) => directions(engine, link, both),
-      parameters: (path) => (path ? parametersNow(find(path), tables, engine.edits) : []),
+      parameters: (path) => (path ? parametersNow(find(path), engine) : []),
     }),
     check: () => check(engine),
     live, tables, about, routed, named, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,
@@ -159,8 +159,8 @@ function engineOf(made) {
     },
     parts_of_others: () => ({}),
     others: () => Array.from({ length: config.at.congestion(0) ? links.rows : 0 }, (_, link) => `link[${link}]`),
-    copy() {
-      const other = engineOf({ ...made, machine: copyMachine(machine, live, module), about, routed: routed && routed.copy() });
+    *copy() {
+      const other = engineOf({ ...made, machine: yield* copyMachine(machine, live, module), about, routed: routed && routed.copy() });
       other.edits = [...engine.edits];
       return other;
     },

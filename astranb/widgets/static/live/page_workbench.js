@@ -8,6 +8,8 @@ import { needsPython } from "./needs.js";
 /** @import { Host, Model } from "../types" */
 /** @import { PageKernel, Sim } from "./types" */
 /** @import { Stop } from "./stop.js" */
+const FORKING = { status: "copying the run", of: "run" };
+
 /** @typedef {{ model: Model, send: (message: object, buffers?: DataView[]) => void }} Modelled */
 
 export class PageWorkbench {
@@ -19,7 +21,7 @@ export class PageWorkbench {
   constructor(kernel, modelled, columns) {
     this.kernel = kernel;
     this._modelled = modelled;
-    this._columns = columns;
+    this.columns = columns;
     const { model, send } = modelled(kernel);
     this.model = model;
     this._deafen = kernel.listen(send);
@@ -38,6 +40,11 @@ export class PageWorkbench {
 
   get session() {
     return this.kernel.session;
+  }
+
+  /** The columns that its run was given. */
+  get bytes() {
+    return this.columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
   }
 
   /** Where the workbench beside this one comes from. @param {(workbench: PageWorkbench, place: { el: HTMLElement, signal?: AbortSignal }) => Promise<unknown>} render @returns {Host} */
@@ -69,10 +76,10 @@ export class PageWorkbench {
   }
 
   /** Make another run with changes, and show it beside this one with the same clock. @param {Record<string, unknown>} changes */
-  fork(changes) {
+  async fork(changes) {
     const whole = new Set((this.sim.engine.live.about.parameters ?? []).map((/** @type {{ path: string }} */ { path }) => path));
     for (const path of Object.keys(changes)) if (!path.includes(".") || whole.has(path)) needsPython(`fork with ${path}`);
-    const other = this.sim.fork();
+    const other = await this.session.alone(FORKING, () => this.sim.fork());
     for (const [path, value] of Object.entries(changes)) other.set(path, value);
     this.compare(other);
   }
@@ -80,7 +87,7 @@ export class PageWorkbench {
   /** Show another run beside this one, taken to the time of this one. @param {Sim} other */
   compare(other) {
     this.part();
-    const beside = new PageWorkbench(kernelOf(other, this._columns), this._modelled, this._columns);
+    const beside = new PageWorkbench(kernelOf(other, this.columns), this._modelled, this.columns);
     this.linked = new LinkedClock(this, beside);
     this.linked.together();
     beside.model.set("_panels", { blocks: true, activity: false });

@@ -8,6 +8,7 @@ import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
 import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
+import type { Steps } from "./steps.js";
 
 // The machine -------------------------------------------------------------------------
 
@@ -64,10 +65,10 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
-  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  /** Hash of the state at the start of the page's own run: links to a state are of pages with the same one. */
   inputs: string;
-  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py); null: only Python can write it. */
-  saved: { document: string; arrays: SavedArray[] } | null;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
@@ -76,8 +77,8 @@ export interface Live {
   /** Every question that Python answers, and the answers that never change. */
   questions: string[];
   answers: StaticAnswer[];
-  /** Whether it is the run of a plan that was dropped on the page, which no link holds. */
-  dropped?: boolean;
+  /** The plan that runs, if one was opened on the page. */
+  plan?: SharedPlan;
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
 }
@@ -90,6 +91,12 @@ export interface SavedArray {
   data?: number;
   descr: string;
   shape?: number[];
+}
+/** A plan as it is opened on a page: its file, and the bytes of the larger buffer of a rank. */
+export interface SharedPlan {
+  name: string;
+  file: Uint8Array<ArrayBuffer>;
+  size: number;
 }
 /** A state that travels in a link or a file. */
 export interface SharedState {
@@ -223,10 +230,11 @@ interface Movable {
   resize(sizes: Record<string, number>): void;
   state_bytes(): number;
   /** A private copy, with or without its recording. */
-  copy(record: boolean): Engine;
+  copy(record: boolean): Steps<Engine>;
   /** A copy to look at the past in: it records nothing, and shows what this one has recorded. */
   replica(): Engine;
-  digest(): string;
+  /** The hash of everything simulated; null: it was stopped. */
+  digest(): Steps<string | null>;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
   /** What can be changed of an object, as it is now. */
@@ -348,8 +356,8 @@ export interface Picture {
   units: Units;
 }
 
-/** What answers a question; of one kind of engine with its own feed. */
-export type Answer<F = any> = (feed: F, options: any) => Sent;
+/** What answers a question; of one kind of engine with its own feed. It may throw `Unready`, and is asked once more then. */
+export type Answer<F = any> = (feed: F, options: any) => Sent | Promise<Sent>;
 export type Answers<F = any> = Record<string, Answer<F>>;
 
 /** What stands in the place of a Python kernel. */
