@@ -2,12 +2,11 @@
 // Edits in the middle of a workload's run: counterpart of engine/messages/edits.py.
 
 import { DOWN, FULLY_CONNECTED, ROUTED } from "./dimension_links.js";
-import { REROUTE, checkedEdit, parametersOf } from "./edits.js";
+import { REROUTE, checkedEdit, parametersOf, rerouteEdit } from "./edits.js";
 import { InputError } from "./errors.js";
 import { partition } from "./fabric.js";
 import { reverseLink } from "./messages_links.js";
 import { setUp } from "./messages_repair.js";
-import { needsPython } from "./needs.js";
 import { noOtherRoutes, readValue, written } from "./operations_changes.js";
 import { NEVER } from "./timesteps.js";
 
@@ -19,12 +18,15 @@ const COMPUTE = 0;
 /** Whether a part is the dimension that stands for the links of an infrastructure. @param {Place} part @param {Tables} tables */
 const isRouted = ({ kind, dim }, { dims }) => kind === "dim" && dims.at.kind(dim) === ROUTED;
 
-/** Check a change and make an edit of it. @param {OperationEngine} engine @param {string} path @param {unknown} value @param {(path: string) => Place} resolve */
-export function readEdit(engine, path, value, resolve) {
+/** What only runs of messages have: whether links are those of an infrastructure, and what a path names, of these maybe none.
+ * @typedef {{ routed: object | null, named: (path: string) => Place }} Routed */
+
+/** Check a change and make an edit of it. @param {OperationEngine & Routed} engine @param {string} path @param {unknown} value */
+export function readEdit(engine, path, value) {
   const { live, tables } = engine;
   if (path === REROUTE) {
-    if (tables.config.at.routed(0)) needsPython(REROUTE);
-    throw noOtherRoutes(REROUTE);
+    if (!engine.routed) throw noOtherRoutes(REROUTE);
+    return rerouteEdit(engine.count("events"), value, engine.now_ps());
   }
   /** @param {string} field @param {Place} part */
   const read = (field, part) => {
@@ -42,7 +44,7 @@ export function readEdit(engine, path, value, resolve) {
     return readValue(field, value, path);
   };
   return checkedEdit(path, value, {
-    changes: live.about.changes, resolve, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+    changes: live.about.changes, resolve: engine.named, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.now_ps(),
   });
 }
@@ -99,18 +101,19 @@ export function valueOf(kind, field, row, { links, queue, dims, wires }, edits) 
   return (kind === "dim" ? dims : wires).at[field](row);
 }
 
-/** A link's full path, and, if wanted, that of its other direction. @param {Place} place @param {Tables} tables @param {boolean} both */
-export function directions({ kind, path, rows }, tables, both) {
-  if (kind !== "link") throw new InputError(`${path} is not a link`, { where: "take_down", hint: "write link[7]" });
-  if (path.includes("->")) {
-    const [ends, lane] = partition(path, "#");
+/** A link's full path, and, if wanted, that of its other direction. @param {OperationEngine & Routed} engine @param {string} link @param {boolean} both */
+export function directions({ named, tables }, link, both) {
+  const place = named(link);
+  if (place.kind !== "link") throw new InputError(`${place.path} is not a link`, { where: "take_down", hint: "write link[7]" });
+  if (place.path.includes("->")) {
+    const [ends, lane] = partition(place.path, "#");
     const [a, b] = partition(ends, "->");
-    return both ? [path, `${b}->${a}${path.includes("#") ? `#${lane}` : ""}`] : [path];
+    return both ? [place.path, `${b}->${a}${place.path.includes("#") ? "#" : ""}${lane}`] : [place.path];
   }
-  const back = both ? reverseLink(tables, rows[0]) : -1;
+  const back = both ? reverseLink(tables, place.rows[0]) : -1;
   if (both && back < 0) {
     const hint = "name both ends: A->B; or take down each of the two";
-    throw new InputError("its other direction is not known", { where: path, hint });
+    throw new InputError("its other direction is not known", { where: place.path, hint });
   }
-  return both ? [path, `link[${back}]`] : [path];
+  return both ? [place.path, `link[${back}]`] : [place.path];
 }

@@ -99,7 +99,7 @@ function picked(table, rows, width = 1) {
 }
 
 /** The pending events, each with its time, in the order in which they will be handled. @param {Tables} tables */
-function eventsOf({ queue, timesteps, pending }) {
+export function eventsOf({ queue, timesteps, pending }) {
   /** @type {number[]} */
   const found = [];
   const rows = openRows({ queue, timesteps });

@@ -146,19 +146,6 @@ export interface Place {
   layer: number;
   part: number;
 }
-/** The links of an infrastructure; counterpart of RoutedLinks of engine/messages/reroute.py. */
-export interface RoutedLinks {
-  /** A path with the full names of ranks. */
-  full(path: string): string;
-  /** The lanes of `A->B` or `A->B#k`. */
-  lanesOf(path: string): number[];
-  /** The links that have some of these lanes. */
-  over(lanes: number[]): number[];
-  /** Whether some links have lanes that are closed. */
-  downOf(rows: number[], closed: Set<number>): boolean[];
-  /** The lanes that are down after some edits. */
-  closedAfter(edits: Edit[]): Set<number>;
-}
 /** What is shown of an object, without what every object has. */
 export interface Shown {
   title?: string;

@@ -1,5 +1,5 @@
 // @ts-check
-// The queue of a run of messages: counterpart of core/timesteps.py. Taking events is the compiled loop's business.
+// Events to come of a run of messages: counterpart of core/timesteps.py.
 
 /** @import { Tables } from "./types" */
 
@@ -9,14 +9,46 @@ export const NEVER = Number(2n ** 61n / 1000n);
 const MIX = 0x5bd1e995n;
 const LOW = 0x7fffffffn;
 
-/** The bucket of a time. @param {number} time @param {number} count a power of two */
-export const bucketOf = (time, count) => Number((((BigInt(time) & LOW) * MIX) >> 15n) & BigInt(count - 1));
+/** A number in which all bits of another one count. @param {number} number */
+export const mixed = (number) => ((BigInt(number) & LOW) * MIX) >> 15n;
 
-/** Add a timestep to its bucket and to the heap. @param {Tables} tables @param {number} time @param {number} bucket */
+/** The bucket of a time. @param {number} time @param {number} count a power of two */
+export const bucketOf = (time, count) => Number(mixed(time) & BigInt(count - 1));
+
+/**
+ * Queue an event, not before now; the caller sees to it that a row is unused.
+ * @param {Tables} tables
+ * @param {number} when in ns
+ * @param {number} what
+ */
+export function putEvent({ queue, timesteps, pending }, when, what) {
+  let [row, time] = [queue.at.latest(0), when];
+  if (row < 0 || timesteps.at.time(row) !== time) {
+    if (time >= NEVER || time < queue.at.now(0)) time = NEVER;
+    const bucket = bucketOf(time, timesteps.rows);
+    row = timesteps.at.bucket(bucket);
+    while (row >= 0 && timesteps.at.time(row) !== time) row = timesteps.at.next(row);
+    if (row < 0) row = newTimestep({ queue, timesteps }, time, bucket);
+    queue.put.latest(0, row);
+  }
+  const event = queue.at.free_event(0);
+  queue.put.free_event(0, pending.at.next(event));
+  queue.put.events_left(0, queue.at.events_left(0) - 1);
+  pending.put.what(event, what);
+  pending.put.next(event, -1);
+  if (timesteps.at.tail(row) >= 0) pending.put.next(timesteps.at.tail(row), event);
+  else timesteps.put.head(row, event);
+  timesteps.put.tail(row, event);
+}
+
+/** Add a timestep to its bucket and to the heap. @param {Pick<Tables, "queue" | "timesteps">} tables @param {number} time @param {number} bucket */
 function newTimestep({ queue, timesteps: { at, put } }, time, bucket) {
   const row = queue.at.free_timestep(0);
   queue.put.free_timestep(0, at.next(row));
-  for (const [field, value] of /** @type {const} */ ([["time", time], ["head", -1], ["tail", -1], ["next", at.bucket(bucket)]])) put[field](row, value);
+  put.time(row, time);
+  put.head(row, -1);
+  put.tail(row, -1);
+  put.next(row, at.bucket(bucket));
   put.bucket(bucket, row);
   let hole = queue.at.heaped(0);
   queue.put.heaped(0, hole + 1);
@@ -29,27 +61,4 @@ function newTimestep({ queue, timesteps: { at, put } }, time, bucket) {
   }
   put.heap(hole, row);
   return row;
-}
-
-/** Queue an event, not before now. @param {Tables} tables @param {number} when in ns @param {number} what what happens */
-export function putEvent(tables, when, what) {
-  const { queue, timesteps, pending } = tables;
-  let [row, time] = [queue.at.latest(0), when];
-  if (row < 0 || timesteps.at.time(row) !== time) {
-    if (time >= NEVER || time < queue.at.now(0)) time = NEVER;
-    const bucket = bucketOf(time, timesteps.rows);
-    row = timesteps.at.bucket(bucket);
-    while (row >= 0 && timesteps.at.time(row) !== time) row = timesteps.at.next(row);
-    if (row < 0) row = newTimestep(tables, time, bucket);
-    queue.put.latest(0, row);
-  }
-  const event = queue.at.free_event(0);
-  queue.put.free_event(0, pending.at.next(event));
-  queue.put.events_left(0, queue.at.events_left(0) - 1);
-  pending.put.what(event, what);
-  pending.put.next(event, -1);
-  const tail = timesteps.at.tail(row);
-  if (tail >= 0) pending.put.next(tail, event);
-  else timesteps.put.head(row, event);
-  timesteps.put.tail(row, event);
 }
