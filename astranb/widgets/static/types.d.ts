@@ -113,6 +113,8 @@ export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "tracks" | "d
 
 export interface Progress {
   done?: number;
+  /** What the share is of, where it is not the run. */
+  of?: string;
   ps_per_s?: number;
   left_s?: number;
 }
