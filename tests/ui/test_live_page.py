@@ -139,6 +139,20 @@ def test_it_stops_at_a_breakpoint_and_changes_a_link(bench: Locator, sim: anb.Si
     same(bench, sim)
 
 
+def test_a_link_that_is_down_has_a_cross(bench: Locator) -> None:
+    picture = bench.locator(".anb-picture > canvas")
+    expect(picture).to_have_attribute("data-marked", "0")
+    select(bench, LINK)
+    tab(bench, "Change")
+    press(bench.locator(".anb-change"), "Take both down")
+    expect(picture).to_have_attribute("data-marked", "2")
+    bench.get_by_label("View cursor").fill("0.2")
+    expect(picture).to_have_attribute("data-marked", "0")
+    press(bench.locator(".anb-change"), "Repair both")
+    press(bench, "Event")
+    expect(picture).to_have_attribute("data-marked", "0")
+
+
 def test_a_fork_stands_beside_the_run_with_the_same_clock(bench: Locator, sim: anb.Simulation) -> None:
     bench = bench.first
     alone = bench.page
