@@ -23,7 +23,7 @@ import { enterState } from "./shared_state.js";
 export async function openSimulation(host, page, columns, modelled, render) {
   const [above, place] = [document.createElement("div"), document.createElement("div")];
   let leave = () => {};
-  let { panels } = page.state.shown;
+  let { panels, sizes, redraw_hz } = page.state.shown; // which a plan's run takes over
   const plans = createPlanControl(page, columns, async (kernel, own, said) => {
     const { workbench } = await open(kernel, own);
     workbench.session.show(said);
@@ -42,9 +42,12 @@ export async function openSimulation(host, page, columns, modelled, render) {
     const bytes = own.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
     const { element, openLink } = createPageControls(workbench, bytes, plans, shown.signal);
     above.replaceChildren(element);
-    workbench.model.set("_panels", panels);
+    const { model } = workbench;
+    model.set("_panels", panels);
+    model.set("_sizes", sizes);
+    model.set("_redraw_hz", redraw_hz);
     leave = () => {
-      panels = workbench.model.get("_panels") ?? {};
+      [panels, sizes, redraw_hz] = [model.get("_panels") ?? {}, model.get("_sizes") ?? {}, model.get("_redraw_hz")];
       shown.abort();
       workbench.part();
       workbench.close();
