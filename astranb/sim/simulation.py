@@ -1203,8 +1203,9 @@ class Simulation(Displayed):
         Returns
         -------
         recarray, shape (slices,)
-            By address: ``chunk``, ``lane``; ``lines``, and how many of them have ``arrived``
-            (during a write, of that write); the ``source``, the rank whose SM or
+            By address: ``chunk``, ``channel``; ``lines``, and how many of them have ``arrived``
+            (during a write, of that write; also where nothing was recorded, as before a run was loaded
+            from a file); the ``source``, the rank whose SM or
             copy engine wrote them (-1: none yet); ``final``, whether nothing will be written
             there any more; ``contributions`` (ranks,), how often each rank's data is in it.
 

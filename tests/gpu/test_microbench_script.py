@@ -239,8 +239,9 @@ def test_the_whole_script(kernels, monkeypatch, tmp_path, capsys):
     assert (found.device, found.clock_MHz, found.memory_GBps) == ("Paper GPU", 1000, 8)
     facts = {"sms": 3, "l2_bytes": 1 << 20, "near_bytes": 1 << 19, "memory_bytes": 32 << 20}
     assert found.facts == facts
-    # A busy processor's times may cross; nothing else may go wrong.
-    assert all(row["why"].endswith("cannot be") for row in document["left_out"])
+    # On a busy processor times may cross, and a thread wait too long for another; nothing else may go wrong.
+    late = ("cannot be", "flag did not come")
+    assert [row for row in document["left_out"] if not row["why"].endswith(late)] == []
     left_out = {row["what"] for row in document["left_out"]}
     known = set(anb.gpu.measured.ROWS) | {f"copy to a peer, {n} blocks" for n in (1, 3)}
     assert found.rows.keys() | left_out == known

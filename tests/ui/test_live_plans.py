@@ -68,10 +68,66 @@ def test_a_plan_runs_on_the_machine_of_the_page(alone: Page, tmp_path: Path) -> 
     sim.run()
     same(bench, sim)
     screenshot(alone, "live_plan")
-    control(alone, "Copy link").click()
-    expect(bench.locator(".anb-status")).to_contain_text("a link holds no plan; save this moment as a file")
     control(alone, "Own run").click()
     same(bench, anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring")))
+    expect(control(alone, "Own run")).to_have_count(0)
+
+
+def copied(bench: Locator) -> str:
+    control(bench.page, "Copy link").click()
+    expect(bench.locator(".anb-status")).to_contain_text("link")
+    return bench.page.url
+
+
+def test_a_link_opens_the_plan_where_it_was(alone: Page, tmp_path: Path) -> None:
+    bench, file = opened(alone, tmp_path), exported(tmp_path)
+    own = copied(bench)
+    alone.get_by_label("Plan to run").set_input_files(file)
+    run_plan(alone, "64 KiB")
+    expect(bench.locator(".anb-status")).to_contain_text("at its start")
+    sim = simulated(file, "64 KiB")
+    for one in ("Line", "Message"):
+        button(bench, one).click()
+        sim.step(1, one.lower())
+    same(bench, sim)
+    link = copied(bench)
+    assert len(link.partition("#state=")[2]) < 8000
+    alone.goto(own)  # only what is behind the # changes: the page stays, its run does not
+    same(bench, anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring")))
+    alone.goto("about:blank")
+    alone.goto(link)
+    same(bench, sim)
+    expect(control(alone, "Own run")).to_be_visible()
+    alone.goto(link[:-50])
+    expect(bench.locator(".anb-status")).to_contain_text("this link is damaged")
+    shown(bench, sim.events)
+
+
+def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tmp_path: Path) -> None:
+    """Packets travel one by one, the page's lines together; and back, to a page without the plan."""
+    network = anb.Network(coalesce=4)
+    ring = anb.Simulation("dgx-h100", anb.collectives.all_reduce("16 KiB", "ring"), network=network)
+    page = ring.to_html(tmp_path / "ring.html", live=True)
+    bench, file = open_page(alone, page), tmp_path / "packets.json"
+    write_algorithm(Collective.of("all_reduce", "64 KiB", "allpairs", protocol="LL").program(8), file)
+    alone.get_by_label("Plan to run").set_input_files(file)
+    run_plan(alone, "32 KiB")
+    work = Collective.of("all_reduce", "32 KiB", read_algorithm(file))
+    sim = anb.Simulation("dgx-h100", work, network=network)
+    button(bench, "Line").click()
+    sim.step(1, "line")
+    same(bench, sim)
+    with alone.expect_download() as download:
+        control(alone, "Save").click()
+    download.value.save_as(tmp_path / "saved.anb")
+    again = anb.Workbench.load(tmp_path / "saved.anb")
+    assert again.sim.state_hash() == sim.state_hash()
+    again.sim.step(3000)
+    again.save(tmp_path / "further.anb")
+    alone.reload()
+    shown(bench, 0)
+    alone.get_by_label("File to open").set_input_files(tmp_path / "further.anb")
+    same(bench, again.sim)
 
 
 def dropped(page: Page, document: Any, name: str = "plan.json") -> None:

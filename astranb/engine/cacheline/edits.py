@@ -20,10 +20,9 @@ from .machine import CacheLineMachine
 from .occupancy import use_sms
 from .paths import SUMMED, TABLES, MachinePart, resolve
 
-__all__ = ["apply_edit", "lanes_of", "parameters", "read_edit", "switch_recording"]
+__all__ = ["CHANGEABLE", "EFFECTS", "apply_edit", "lanes_of", "parameters", "read_edit", "switch_recording"]
 
-# What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md.
-_CHANGEABLE = {
+CHANGEABLE = {
     "link": {
         "bandwidth": ("bandwidth_Bps", "bytes/s", "up to 9 TB/s a lane", "from one end to the other"),
         "latency": ("latency_ps", "ps", "from 0", "first bit out to first bit in"),
@@ -39,13 +38,14 @@ _CHANGEABLE = {
         "sms": ("usable", "SMs", "1 to {sms}", "SMs that thread blocks may use"),
     },
 }
+"""What a person may change: field, unit, limits, meaning. To add one, see docs/architecture.md."""
 
-
-_EFFECTS = {
+EFFECTS = {
     "up": "now, for messages that have not entered it",
     "usable": "now, for blocks that have not begun",
     "": "now, for what has not started",
 }
+"""When a change of each field takes effect; ``""``: of all others."""
 
 
 def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
@@ -59,7 +59,7 @@ def parameters(part: MachinePart, machine: CacheLineMachine) -> list[Parameter]:
         return with_unit(field, int(values.sum() if field in SUMMED else values[0]))
 
     most = {"sms": int(machine.gpus[part.row].sms) if part.kind == "gpu" else 0}
-    found = parameters_of(part, _CHANGEABLE, written, _EFFECTS)
+    found = parameters_of(part, CHANGEABLE, written, EFFECTS)
     found = [replace(one, limits=one.limits.format(**most)) for one in found]
     if part.kind == "link" and len(part.rows) > 1:
         meant = f"from one end to the other: {lanes_of(machine, part.rows)}"
@@ -89,7 +89,7 @@ def read_edit(
     return checked_edit(
         path,
         value,
-        _CHANGEABLE,
+        CHANGEABLE,
         lambda name: resolve(name, fabric, machine),
         lambda field, part: _read(field, value, part, machine, path),
         hint="links and GPUs can be changed",

@@ -43,8 +43,8 @@ class BufferContent:
     final : ndarray of bool, shape (slices,)
         Whether no operation of the program will write it any more.
     by_line : bool
-        Whether each line is known; else, in a run too large to record every line, only how many
-        lines of a slice have arrived, and they are shown as its first ones.
+        Whether each line is known; else only how many lines of a slice have arrived, and they are
+        shown as its first ones: in a run too large to record every line, and after one was loaded.
     """
 
     slices: np.ndarray

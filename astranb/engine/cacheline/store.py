@@ -178,11 +178,13 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         for name, table in tables.items():
             start.tables[name][...] = table
         if inputs["record"]:
-            start.recording.recorder[0].since_ps = int(
-                start.clock[0].now_ps
-            )  # the recording is not in the file
+            # The recording is not in the file, nor who wrote each line of memory: lines are counted by slice.
+            recorder = start.recording.recorder[0]
+            recorder.since_ps = int(start.clock[0].now_ps)
+            if start.clock[0].events:
+                recorder.landing = 0
             paused = (edit.number for edit in reversed(edits) if edit.path == RECORD)
-            start.recording.recorder[0].paused = next(paused, 0)
+            recorder.paused = next(paused, 0)
 
     return engine, enter
 

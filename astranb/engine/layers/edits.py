@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from astranb.engine.edits import REROUTE, Edit, Parameter, checked_edit, no_other_routes, parameters_of
+from astranb.engine.operations import changes
 from astranb.engine.operations.about import About
-from astranb.engine.operations.changes import CHANGEABLE, SPEED, read_value, written
+from astranb.engine.operations.changes import SPEED, read_value, written
 from astranb.workload.astrasim1 import HierarchicalNetwork
 
 from . import tables as t
@@ -18,10 +19,10 @@ from .chunks import retime
 from .paths import LayerPart, resolve
 from .run import LayerRun
 
-__all__ = ["apply", "bandwidth_now", "number", "parameters", "read_edit"]
+__all__ = ["CHANGEABLE", "EFFECTS", "apply", "bandwidth_now", "number", "parameters", "read_edit"]
 
-_CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": CHANGEABLE["dim"]}
-_EFFECTS = {
+CHANGEABLE = {"rank": {"speed": SPEED}, "layer": {"speed": SPEED}, "dim": changes.CHANGEABLE["dim"]}
+EFFECTS = {
     "speed": "now, for computations that have not begun",
     "": "now, for phases that have not begun",
 }
@@ -40,7 +41,7 @@ def read_edit(path: str, value: float | str | bool, run: LayerRun, about: About)
     return checked_edit(
         path,
         value,
-        _CHANGEABLE,
+        CHANGEABLE,
         lambda name: resolve(name, run, about),
         lambda field, _: read_value(field, value, path),
         hint="change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency",
@@ -98,7 +99,7 @@ def parameters(part: LayerPart, run: LayerRun, edits: Sequence[Edit]) -> list[Pa
     def now(field: str) -> str:
         return written(field, _now(field, f"{part.path}.speed", part.dim, edits, run))
 
-    return parameters_of(part, _CHANGEABLE, now, _EFFECTS)
+    return parameters_of(part, CHANGEABLE, now, EFFECTS)
 
 
 def bandwidth_now(run: LayerRun, edits: Sequence[Edit], dim: int) -> float:

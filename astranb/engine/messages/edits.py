@@ -20,9 +20,19 @@ from .link_ends import ends_of, waiting_for
 from .paths import RunPart
 from .transport import free_link
 
-__all__ = ["apply_edit", "check_links", "links_down", "parameters", "read_edit", "set_up", "value_of"]
+__all__ = [
+    "CHANGEABLE",
+    "EFFECTS",
+    "apply_edit",
+    "check_links",
+    "links_down",
+    "parameters",
+    "read_edit",
+    "set_up",
+    "value_of",
+]
 
-_EFFECTS = {
+EFFECTS = {
     "speed": "now, for computations that have not begun",
     "up": "now, for messages that have not entered it",
     "outage_ns": "now, for messages that have not entered it",
@@ -167,7 +177,7 @@ def parameters(part: RunPart, machine: t.MessageMachine, edits: Sequence[Edit]) 
     def now(field: str) -> str:
         return written(field, value_of(part.kind, field, part.rows[0], machine, edits))
 
-    return parameters_of(part, CHANGEABLE, now, _EFFECTS)
+    return parameters_of(part, CHANGEABLE, now, EFFECTS)
 
 
 def value_of(kind: str, field: str, row: int, machine: t.MessageMachine, edits: Sequence[Edit]) -> float:

@@ -66,6 +66,7 @@ def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
         **named(fabric),
         **drawn(engine),
         **described(engine),
+        "losses": dict(engine.losses),
         "presets": [preset.name for preset in engine.presets],
         "contents": contents(engine),
         "lines": lines(engine),

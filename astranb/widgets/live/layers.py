@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.state import allocate
 from astranb.engine.layers import LayerEngine
-from astranb.engine.layers.edits import bandwidth_now
+from astranb.engine.layers.edits import CHANGEABLE, EFFECTS, bandwidth_now
 from astranb.engine.layers.flights import crossings_of
 from astranb.engine.layers.loop import ENTRY
 from astranb.engine.layers.tables import LIMITS, LayerMachine
@@ -39,6 +39,7 @@ def about(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
     names = ("link", "source", "target", "step", "part", "steps", "nth", "count")
     return {
         **about_of(feed, columns),
+        "changes": {"what": CHANGEABLE, "effects": EFFECTS},
         "layers": [layer.name for layer in layers],
         "layer_parts": [
             (part.compute_ns, part.collective, part.size) for one in layers for part in one.parts

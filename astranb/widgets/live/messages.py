@@ -7,6 +7,7 @@ from typing import Any
 from astranb.core.state import allocate
 from astranb.engine.messages import MessageEngine
 from astranb.engine.messages.build import margins
+from astranb.engine.messages.edits import CHANGEABLE, EFFECTS
 from astranb.engine.messages.loop import ENTRY
 from astranb.engine.messages.tables import LIMITS, MessageMachine
 from astranb.widgets.feed import Columns, OperationFeed
@@ -30,6 +31,7 @@ def about(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
     margin, streams = margins(engine.machine)
     return {
         **about_of(feed, columns),
+        "changes": {"what": CHANGEABLE, "effects": EFFECTS},
         "margin": margin,
         "streams": streams,
         "base": numbers(columns, {"duration_ns": engine.base_ns}),

@@ -26,12 +26,13 @@ export function createBuffers(store) {
   /** @param {Answer<"buffers">} answer */
   function show({ rows, heads, all, finite }) {
     const things = finite ? "buffers hold something or have a queue" : "queues";
-    settle(words, all ? `${formatCount(all)} ${things}, ${finite ? "fullest" : "longest"} first${rows.length < all ? `: the first ${rows.length}` : ""}` : "Nothing waits anywhere.");
-    head.replaceChildren(...(rows.length ? heads : []).map((text) => make("th", { scope: "col", text })));
+    settle(words, all ? `${formatCount(all)} ${things}, ${finite ? "fullest" : "longest"} first${rows.length < all ? `: the first ${rows.length}` : ""}` : "nothing waits anywhere");
+    const texts = rows.map(([, share, held, waiting]) => [[share < 0 ? "" : `${Math.round(100 * share)}%`, held].filter(Boolean).join(" · "), waiting]);
+    const used = [0, 1].filter((column) => texts.some((line) => line[column]));
+    head.replaceChildren(...(rows.length ? [heads[0], ...used.map((column) => heads[column + 1])] : []).map((text) => make("th", { scope: "col", text })));
     const longest = Math.max(...rows.map(([, share]) => share));
-    refill(body, ...rows.map(([path, share, held, waiting]) => {
-      const full = share < 0 ? "" : `${Math.round(100 * share)}%`;
-      const line = makeRow(makeLink(path, () => store.select(path), { title: path }), [full, held].filter(Boolean).join(" · "), waiting);
+    refill(body, ...rows.map(([path, share], at) => {
+      const line = makeRow(makeLink(path, () => store.select(path), { title: path }), ...used.map((column) => texts[at][column]));
       if (longest >= 0) line.style.setProperty("--anb-share", `${Math.max(0, 100 * share).toFixed(1)}%`);
       if (path === store.selection) line.setAttribute("aria-selected", "true");
       return line;

@@ -23,12 +23,16 @@ function listened(one) {
   });
   return one;
 }
+async function opened(shared) {
+  const plan = readPlan(shared.file, shared.name);
+  const made = await planKernel(page.header, page.columns, plan, shared);
+  [kernel, columns] = [listened(made.kernel), made.columns];
+  return plan;
+}
 async function drop({ name, data, size }) {
   try {
-    const plan = readPlan(Buffer.from(data, "base64"), name);
-    const opened = await planKernel(page.header, page.columns, plan, size);
-    [kernel, columns] = [listened(opened.kernel), opened.columns];
-    sent.push([{ notes: plan.notes, live: { ...kernel.sim.engine.live, tables: [] } }, []]);
+    const { notes } = await opened({ name, file: Buffer.from(data, "base64"), size });
+    sent.push([{ notes, live: { ...kernel.sim.engine.live, tables: [], plan: undefined } }, []]);
   } catch (error) {
     if (error.constructor.name !== "InputError") throw error;
     sent.push([{ error: error.message }, []]);
@@ -39,16 +43,31 @@ const checksums = (tables) => Object.fromEntries(Object.values(tables).map((tabl
 // What the page's own controls do, without their buttons.
 const { createModel } = await module("model");
 const { enterState, stateOf } = await module("live/shared_state");
-const { fileOf, stateOfFile } = await module("live/saved_file");
+const { fileOf, readSavedFile, stateOfFile } = await module("live/saved_file");
+const { isSamePlan } = await module("live/shared_plan");
 const { linkOf, stateOfLink } = await module("live/state_link");
 const { model } = createModel({ _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, () => {});
 const bytes = () => columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
-const inputs = () => kernel.sim.engine.live.inputs;
+const { inputs } = page.header.live;
+/** Show the run of a plan, or the page's own, unless it is shown already. */
+async function show(plan) {
+  if (isSamePlan(plan, kernel.sim.engine.live.plan)) return;
+  if (plan) await opened(plan);
+  else [kernel, columns] = [listened(await createKernel(page.header, page.columns)), page.columns];
+}
 const controls = {
   save: ({ path }) => writeFileSync(path, Buffer.concat(fileOf(kernel, bytes(), stateOf(kernel, model)))),
-  open: ({ path }) => enterState(kernel, model, stateOfFile(new Uint8Array(readFileSync(path)), kernel, bytes()), "opened"),
-  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs()) }, []]),
-  follow_link: async ({ fragment }) => enterState(kernel, model, await stateOfLink(fragment, inputs()), "followed"),
+  open: async ({ path }) => {
+    const found = readSavedFile(new Uint8Array(readFileSync(path)));
+    if (found.plan) await show(found.plan);
+    await enterState(kernel, model, stateOfFile(found, kernel, bytes()), "opened");
+  },
+  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs, kernel.sim.engine.live.plan) }, []]),
+  follow_link: async ({ fragment }) => {
+    const { state, plan } = await stateOfLink(fragment, inputs);
+    await show(plan);
+    await enterState(kernel, model, state, "followed");
+  },
   budget: ({ bytes: most }) => void Object.assign(kernel.sim.driver.history, { budget_bytes: most }),
   kept: () => sent.push([{ type: "kept", checkpoints: kernel.sim.driver.history.checkpoints.map((one) => [one.counts.events, one.new_bytes]) }, []]),
   shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),

@@ -152,7 +152,9 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
         found.append(("operation_span", {"path": path, "start": 5, "end": 9, "time": start}))
     paths = ["", "rank[0]", f"rank[{sim.ranks - 1}].op[1]", "rank[1].dim[0]", "dim[0]", "link[0]", "no"]
     for at_ps in moments:
-        found += [(question, {"at_ps": at_ps}) for question in ("ranks", "outcome", "ports", "events")]
+        found += [
+            (question, {"at_ps": at_ps}) for question in ("ranks", "outcome", "ports", "events", "buffers")
+        ]
         found += [
             (question, {"at_ps": at_ps, "path": path}) for question in ("why", "lost_time") for path in paths
         ]
@@ -215,6 +217,7 @@ def _questions(sim: anb.Simulation, seed: int) -> list[tuple[str, dict[str, Any]
             ("flows", {"rank": value}),
             ("flows", {"text": value}),
             ("events", {"at_ps": value}),
+            ("buffers", {"at_ps": value}),
             ("why", {"path": value}),
             ("why", {"path": "", "at_ps": value}),
             ("lost_time", {"path": value}),

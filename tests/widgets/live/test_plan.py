@@ -38,6 +38,9 @@ from tests.collectives.formats.test_mscclpp import (
     put_over_ports,
     values,
 )
+from tests.collectives.judge.contracts import direct
+from tests.collectives.language.test_contract import exchange
+from tests.engine.cacheline import test_calls
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel, same
 from tests.widgets.live.selection import mostly_slow
 
@@ -104,9 +107,10 @@ def same_description(page: dict[str, Any], sim: anb.Simulation, wide: bool) -> N
 
 
 @contextmanager
-def plan_page(infra: str, **options: Any) -> Iterator[PlanPage]:
+def plan_page(infra: str, work: Any = None, **options: Any) -> Iterator[PlanPage]:
     """Open the page of a machine, which shows a run of its own."""
-    sim = anb.Simulation(infra, anb.collectives.all_reduce("8 KiB", "ring"), **options)
+    work = work or anb.collectives.all_reduce("8 KiB", "ring")
+    sim = anb.Simulation(infra, work, **options)
     wide = live(feed_of(session_of(sim)), Columns())["about"]["machine"]["wide"] is not None
     with page_kernel(sim) as page:
         yield PlanPage(page, infra, options, wide=wide)
@@ -254,34 +258,71 @@ def test_what_a_plan_can_say(small, tmp_path, name):
         page.check(saved(tmp_path, document), size)
 
 
+def travels(page, file, size, folder):
+    """Save a plan's run in the page, go on from it in Python, and open Python's file in the page."""
+    assert "error" not in page.drop(file, size)
+    for message in (
+        {"type": "ready"},
+        {"type": "event", "n": 5000},
+        {"type": "save", "path": str(folder / "half.anb")},
+    ):
+        page.page.send(message)
+    loaded = anb.Simulation.load(folder / "half.anb")
+    sim, _, _ = page.python(file, size)
+    sim.step(5000)
+    assert (loaded.state_hash(), loaded.engine.title) == (sim.state_hash(), sim.engine.title)
+    mine, theirs = (live(feed_of(session_of(one)), Columns()) for one in (sim, loaded))
+    assert theirs["saved"]["document"] == mine["saved"]["document"]
+    assert theirs["about"] == mine["about"]
+    loaded.step(3000)
+    loaded.save(folder / "on.anb")
+    for one in (loaded, sim):
+        one.run()
+    assert loaded.state_hash() == sim.state_hash()
+    opened = page.page.send({"type": "open", "path": str(folder / "on.anb")})
+    assert not [meta for meta, _ in opened if meta["type"] == "refused"], opened
+    page.page.send({"type": "event", "n": 10**9})
+    assert page.page.ask("hash", at_ps=None)["hash"] == sim.state_hash()
+
+
 def test_a_plan_is_saved_in_the_page_and_loaded_in_python(dgx, tmp_path):
     """Python goes on from the file; what it would have saved itself is the same."""
     file = exported(tmp_path, "dgx-h100", "all_reduce", "16 KiB", "allpairs")
-    for path, document in (
-        (file, None),
-        (tmp_path / "named.json", json.loads(file.read_text()) | {"name": 'é "x", {1'}),
-    ):
-        if document:
-            path.write_text(json.dumps(document))
-        assert "error" not in dgx.drop(path, 16 * 1024)
-        for message in (
-            {"type": "ready"},
-            {"type": "event", "n": 5000},
-            {"type": "save", "path": str(tmp_path / "half.anb")},
-        ):
-            dgx.page.send(message)
-        loaded = anb.Simulation.load(tmp_path / "half.anb")
-        sim, _, _ = dgx.python(path, 16 * 1024)
-        sim.step(5000)
-        assert (loaded.state_hash(), loaded.engine.title) == (sim.state_hash(), sim.engine.title)
-        for one in (loaded, sim):
-            one.run()
-        assert loaded.state_hash() == sim.state_hash()
-        mine, theirs = (live(feed_of(session_of(one)), Columns()) for one in (sim, loaded))
-        assert theirs["saved"]["document"] == mine["saved"]["document"]
-        assert theirs["about"] == mine["about"]
-        opened = dgx.page.send({"type": "open", "path": str(tmp_path / "half.anb")})
-        assert not [meta for meta, _ in opened if meta["type"] == "refused"], opened
+    travels(dgx, file, 16 * 1024, tmp_path)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"name": 'é "x", {1'}))
+    travels(dgx, file, 16 * 1024, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "infra, options, protocol",
+    [
+        ("dgx-h100", COALESCED, "LL"),  # packets travel one by one, and the page's lines together
+        pytest.param("dgx-h100", COALESCED, "Simple", marks=SLOW),
+        pytest.param("clos:servers=2", {}, "LL", marks=SLOW),  # more lines are under way for NICs
+        pytest.param("clos:servers=2", COALESCED, "LL128", marks=SLOW),
+        pytest.param("dgx-1", {}, "Simple", marks=SLOW),  # over GPUs that forward
+    ],
+)
+def test_a_run_with_other_numbers_of_gpus_than_the_pages_travels(tmp_path, infra, options, protocol):
+    file = exported(tmp_path, infra, "all_reduce", "16 KiB", "ring", protocol)
+    with plan_page(infra, **options) as page:
+        travels(page, file, 16 * 1024, tmp_path)
+
+
+def works():
+    """What a page can be of, other than a collective of the library."""
+    return {
+        "an exchange": anb.collectives.dispatch(4, "low_latency", hidden=512, experts=16, topk=2),
+        "a contract": Collective.of(exchange(), algorithm=direct, channels=2),
+        "packets": Collective.of("all_reduce", "8 KiB", "ring", protocol="LL"),
+        "a workload": test_calls.workload(),
+    }
+
+
+@pytest.mark.parametrize("name", mostly_slow(works(), "an exchange"))
+def test_a_plan_travels_from_the_page_of_other_work(tmp_path, name):
+    with plan_page("switch:gpus=4", works()[name], gpu="h100-sxm", **COALESCED) as page:
+        travels(page, saved(tmp_path, all_pairs(4)), 16 * 1024, tmp_path)
 
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [

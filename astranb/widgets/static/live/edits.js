@@ -17,6 +17,8 @@ export const REROUTE = "reroute";
 
 /** For each kind of object and each name: field, unit of a bare number, limits, meaning.
  * @typedef {Record<string, Record<string, [field: string, unit: string, limits: string, meaning: string]>>} Changeable */
+/** What can be changed of objects, and when a change of each field takes effect, `""` for all others: given by Python.
+ * @typedef {{ what: Changeable, effects: Record<string, string> }} Changes */
 
 /** The last edit of each parameter, in the order in which they were made. @param {Edit[]} edits */
 export const lastOfEach = (edits) => edits.filter((edit, k) => !edits.slice(k + 1).some(({ path }) => path === edit.path));
@@ -34,15 +36,15 @@ export function differingEdits(a, b) {
  * @param {string} path
  * @param {unknown} value
  * @param {{
- *   changeable: Changeable, resolve: (path: string) => P, read: (field: string, part: P) => number,
+ *   changes: Changes, resolve: (path: string) => P, read: (field: string, part: P) => number,
  *   hint: string, events: number, at_ps: number,
  * }} how
  * @returns {Edit}
  */
-export function checkedEdit(path, value, { changeable, resolve, read, hint, events, at_ps }) {
+export function checkedEdit(path, value, { changes, resolve, read, hint, events, at_ps }) {
   const [head, name] = parted(path.trim());
   const part = resolve(head || path);
-  const known = own(changeable, part.kind) ?? {};
+  const known = own(changes.what, part.kind) ?? {};
   const found = own(known, name);
   if (!found) {
     const names = Object.keys(known);
@@ -56,13 +58,12 @@ export function checkedEdit(path, value, { changeable, resolve, read, hint, even
 /**
  * What can be changed of an object, with its present values.
  * @param {Part} part
- * @param {Changeable} changeable
+ * @param {Changes} changes
  * @param {(field: string) => string} written the present value of a field
- * @param {Record<string, string>} effects when a change of each field takes effect; `""` for all others
  * @returns {Parameter[]}
  */
-export function parametersOf(part, changeable, written, effects) {
-  return Object.entries(own(changeable, part.kind) ?? {}).map(([name, [field, unit, limits, meaning]]) => ({
+export function parametersOf(part, { what, effects }, written) {
+  return Object.entries(own(what, part.kind) ?? {}).map(([name, [field, unit, limits, meaning]]) => ({
     path: `${part.path}.${name}`, value: written(field), unit, limits, effect: effects[field] ?? effects[""], meaning,
     choices: field === "up" ? ["yes", "no"] : [],
   }));

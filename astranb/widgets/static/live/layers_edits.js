@@ -6,22 +6,19 @@ import { toEven } from "../numpy.js";
 import { REROUTE, checkedEdit, parametersOf } from "./edits.js";
 import { InputError } from "./errors.js";
 import { needsPython } from "./needs.js";
-import { CHANGEABLE, SPEED, noOtherRoutes, readValue, written } from "./operations_changes.js";
+import { noOtherRoutes, readValue, written } from "./operations_changes.js";
 
 /** @import { Numbers, OperationEngine, Place } from "./operations_types" */
 /** @import { Edit, Tables } from "./types" */
 
 const COMPUTE = 0;
 const MOST_PS = 2 ** 62;
-/** @type {import("./edits.js").Changeable} */
-const OF_LAYERS = { rank: { speed: SPEED }, layer: { speed: SPEED }, dim: CHANGEABLE.dim };
-const EFFECTS = { speed: "now, for computations that have not begun", "": "now, for phases that have not begun" };
 
 /** Check a change and make an edit of it. @param {OperationEngine} engine @param {string} path @param {unknown} value */
 export function readEdit(engine, path, value) {
   if (path === REROUTE) throw noOtherRoutes(path);
   const edit = checkedEdit(path, value, {
-    changeable: OF_LAYERS, resolve: engine.place, read: (field) => readValue(field, value, path),
+    changes: engine.live.about.changes, resolve: engine.place, read: (field) => readValue(field, value, path),
     hint: "change rank[0].speed, layer[NAME].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.tables.clock.at.now_ps(0),
   });
@@ -57,5 +54,5 @@ export function parametersNow(part, { edits, live }) {
     const { bandwidth_Bps, latency_ns } = live.about.dims[part.dim];
     return field === "rate_Bpns" ? bandwidth_Bps / 1e9 : latency_ns;
   };
-  return parametersOf(part, OF_LAYERS, (field) => written(field, now(field)), EFFECTS);
+  return parametersOf(part, live.about.changes, (field) => written(field, now(field)));
 }

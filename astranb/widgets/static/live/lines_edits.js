@@ -15,32 +15,8 @@ import { repr, str } from "./text.js";
 import { bandwidthBps, formatBandwidth, timePs } from "./units.js";
 
 /** @import { Edit, Engine, MachinePart, Tables } from "./types" */
-/** @import { Changeable } from "./edits" */
 
 const FASTEST_BPS = 9e12;
-
-/** What a person may change: field, unit, limits, meaning. @type {Changeable} */
-const CHANGEABLE = {
-  link: {
-    bandwidth: ["bandwidth_Bps", "bytes/s", "up to 9 TB/s a lane", "from one end to the other"],
-    latency: ["latency_ps", "ps", "from 0", "first bit out to first bit in"],
-    up: ["up", "", "yes or no", "no: messages wait until the link is up"],
-  },
-  gpu: {
-    noc: ["noc_ps", "ps", "from 0", "SM to L2 or port, one way"],
-    l2: ["l2_ps", "ps", "from 0", "L2 latency"],
-    hbm: ["hbm_ps", "ps", "from 0", "memory latency, on top of the L2's"],
-    issue: ["issue_ps", "ps", "more than 0", "between two instructions of an SM"],
-    fence: ["fence_ps", "ps", "from 0", "a system-wide fence"],
-    atomic: ["atomic_ps", "ps", "from 0", "what a signal costs its slice more"],
-    sms: ["usable", "SMs", "1 to {sms}", "SMs that thread blocks may use"],
-  },
-};
-const EFFECTS = {
-  up: "now, for messages that have not entered it",
-  usable: "now, for blocks that have not begun",
-  "": "now, for what has not started",
-};
 
 /**
  * What an engine answers about changes.
@@ -51,7 +27,7 @@ export const editing = (engine) => ({
   read_edit(path, value) {
     if (path === REROUTE) return needsPython(REROUTE);
     return checkedEdit(path, value, {
-      changeable: CHANGEABLE,
+      changes: engine.live.about.changes,
       resolve: (name) => resolve(name, engine),
       read: (field, part) => read(field, value, part, engine.tables, path),
       hint: "links and GPUs can be changed",
@@ -64,7 +40,7 @@ export const editing = (engine) => ({
   /** An object's kind and full path. @param {string} path */
   place: (path) => resolve(path, engine),
   /** What can be changed of an object, as it is now. @param {string} path */
-  parameters: (path) => parameters(resolve(path, engine), engine.tables),
+  parameters: (path) => parameters(resolve(path, engine), engine),
   /** The edit that switches the recording; null: it is as asked for already. @param {boolean} on @returns {Edit | null} */
   recording_switched(on) {
     const { clock, recorder } = engine.tables;
@@ -86,8 +62,8 @@ export const editing = (engine) => ({
   },
 });
 
-/** What can be changed of an object; nothing but of links and GPUs. @param {MachinePart} part @param {Tables} tables */
-function parameters(part, tables) {
+/** What can be changed of an object; nothing but of links and GPUs. @param {MachinePart} part @param {Engine} engine */
+function parameters(part, { live, tables }) {
   /** @param {string} field */
   const written = (field) => {
     if (field === "up") {
@@ -99,7 +75,7 @@ function parameters(part, tables) {
     return withUnit(field, SUMMED.has(field) ? values.reduce((sum, value) => sum + value) : values[0]);
   };
   const sms = part.kind === "gpu" ? tables.gpus.at.sms(part.row) : 0;
-  return parametersOf(part, CHANGEABLE, written, EFFECTS).map((one) => ({
+  return parametersOf(part, live.about.changes, written).map((one) => ({
     ...one,
     limits: one.limits.replace("{sms}", String(sms)),
     meaning: part.kind === "link" && part.rows.length > 1 && one.path.endsWith(".bandwidth") ? `from one end to the other: ${lanesOf(tables, part.rows)}` : one.meaning,

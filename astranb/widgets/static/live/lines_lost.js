@@ -10,24 +10,9 @@ import { commas, str } from "./text.js";
 
 /** @import { LineAnswers, Engine } from "./types" */
 
-/** Where a thread block's time may go, and what each means. @type {Record<string, string>} */
-const LOSSES = {
-  "issue": "its own instructions take the SM's issue slots",
-  "data": "all it may load is under way, or the SM's slots are taken: waiting for data",
-  "signal": "issuing signals",
-  "semaphore": "polling a semaphore that another thread block has yet to raise",
-  "fence: stores": "at a fence, until its stores are acknowledged",
-  "fence: own": "in a system-wide fence",
-  "started late": "its rank has not started",
-  "idle: launch": "its kernel has not begun",
-  "idle: order": "what it depends on has not ended",
-  "idle: no SM": "no SM has room for it",
-  "idle: ended": "it has ended, others go on",
-};
-const CAUSES = Object.keys(LOSSES);
 const [SWITCH_READS, SWITCH_WRITES, SYSTEM_WIDE] = [1, 2, 2]; // bits of an operation's in_switch, and of its fence
 
-/** Times of all thread blocks by cause, in ps: each row adds up to the time of the run so far. @param {Engine} engine @returns {number[][]} */
+/** Times of all thread blocks by cause, in ps, in the order of Python's `LOSSES`: each row adds up to the time of the run so far. @param {Engine} engine @returns {number[][]} */
 function lostTimes(engine) {
   const { blocks, ops } = engine.tables;
   const [nowPs, total] = [engine.now_ps(), runTime(engine)];
@@ -112,8 +97,9 @@ export const lost = {
     const { engine } = feed.session.at(at_ps === null ? null : float(at_ps));
     const [mine, name] = blocksOf(engine, str(optional(options, "path", "")));
     const times = lostTimes(engine).filter((_, block) => mine(block));
-    const sums = CAUSES.map((_, cause) => times.reduce((whole, row) => whole + row[cause], 0));
-    const rows = CAUSES.map((cause, k) => ({ cause, means: LOSSES[cause], ps: sums[k] })).filter(({ ps }) => ps);
+    const losses = Object.entries(engine.live.about.losses);
+    const sums = losses.map((_, cause) => times.reduce((whole, row) => whole + row[cause], 0));
+    const rows = losses.map(([cause, means], k) => ({ cause, means, ps: sums[k] })).filter(({ ps }) => ps);
     rows.sort((a, b) => b.ps - a.ps || (a.cause < b.cause ? 1 : -1));
     const of = times.length === 1 ? "1 thread block" : `sum of ${commas(times.length)} thread blocks`;
     return [{ of: `${name}: ${of}`, parts: times.length, total_ps: sums.reduce((whole, ps) => whole + ps, 0), rows }, []];

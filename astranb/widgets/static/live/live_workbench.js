@@ -5,11 +5,12 @@ import { createKernel } from "./kernel.js";
 import { createPageControls } from "./page_controls.js";
 import { PageWorkbench } from "./page_workbench.js";
 import { createPlanControl } from "./plan_control.js";
+import { isSamePlan } from "./shared_plan.js";
 import { enterState } from "./shared_state.js";
 
 /** @import { LiveHeader } from "../types" */
 /** @import { Modelled } from "./page_workbench.js" */
-/** @import { PageKernel } from "./types" */
+/** @import { PageKernel, SharedPlan } from "./types" */
 /** @typedef {(place: { model: import("../types").Model, el: HTMLElement, host: import("../types").Host }) => Promise<() => void>} Render */
 
 /**
@@ -21,14 +22,11 @@ import { enterState } from "./shared_state.js";
  * @param {Render} render shows a workbench
  */
 export async function openSimulation(host, page, columns, modelled, render) {
-  const [above, place] = [document.createElement("div"), document.createElement("div")];
+  const place = document.createElement("div");
+  /** @type {PageWorkbench} */
+  let current;
   let leave = () => {};
   let { panels, sizes, redraw_hz } = page.state.shown; // which a plan's run takes over
-  const plans = createPlanControl(page, columns, async (kernel, own, said) => {
-    const { workbench } = await open(kernel, own);
-    workbench.session.show(said);
-  });
-  host.replaceChildren(above, plans.form, place);
   /** @param {PageWorkbench} one @param {{ el: HTMLElement, signal?: AbortSignal }} where */
   async function show(one, { el, signal }) {
     const stop = await render({ model: one.model, el, host: one.host(show) });
@@ -39,9 +37,6 @@ export async function openSimulation(host, page, columns, modelled, render) {
     leave();
     const shown = new AbortController();
     const workbench = new PageWorkbench(kernel, modelled, own);
-    const bytes = own.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
-    const { element, openLink } = createPageControls(workbench, bytes, plans, shown.signal);
-    above.replaceChildren(element);
     const { model } = workbench;
     model.set("_panels", panels);
     model.set("_sizes", sizes);
@@ -54,9 +49,17 @@ export async function openSimulation(host, page, columns, modelled, render) {
       place.replaceChildren();
     };
     await show(workbench, { el: place, signal: shown.signal });
-    return { workbench, openLink };
+    return (current = workbench);
   }
-  const { workbench, openLink } = await open(await createKernel(page, columns), columns);
+  const plans = createPlanControl(page, columns, open);
+  /** Show the run of a plan, or the page's own, unless it is shown already. @param {SharedPlan | null} [plan] */
+  async function showRun(plan) {
+    if (isSamePlan(plan, current.sim.engine.live.plan)) return current;
+    return plan ? plans.openPlan(plan) : plans.openOwn();
+  }
+  const { element, openLink } = createPageControls({ inputs: page.live.inputs, plans, current: () => current, show: showRun });
+  host.replaceChildren(element, plans.form, place);
+  current = await open(await createKernel(page, columns), columns);
   if (window.location.hash) await openLink();
-  else await enterState(workbench.kernel, workbench.model, page.state, "ready");
+  else await enterState(current.kernel, current.model, page.state, "ready");
 }

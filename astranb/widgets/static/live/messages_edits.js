@@ -8,25 +8,19 @@ import { InputError } from "./errors.js";
 import { NEVER } from "./messages_deadlock.js";
 import { reverseLink } from "./messages_links.js";
 import { needsPython } from "./needs.js";
-import { CHANGEABLE, noOtherRoutes, readValue, written } from "./operations_changes.js";
+import { noOtherRoutes, readValue, written } from "./operations_changes.js";
 
 /** @import { Numbers, OperationEngine, Place } from "./operations_types" */
 /** @import { Edit, Tables } from "./types" */
 
 const COMPUTE = 0;
-const EFFECTS = {
-  speed: "now, for computations that have not begun",
-  up: "now, for messages that have not entered it",
-  outage_ns: "now, for messages that have not entered it",
-  "": "now, for messages that have not been sent over it",
-};
 
 /** Whether a part is the dimension that stands for the links of an infrastructure. @param {Place} part @param {Tables} tables */
 const isRouted = ({ kind, dim }, { dims }) => kind === "dim" && dims.at.kind(dim) === ROUTED;
 
 /** Check a change and make an edit of it. @param {OperationEngine} engine @param {string} path @param {unknown} value */
 export function readEdit(engine, path, value) {
-  const { tables } = engine;
+  const { live, tables } = engine;
   if (path === REROUTE) {
     if (tables.config.at.routed(0)) needsPython(REROUTE);
     throw noOtherRoutes(REROUTE);
@@ -45,7 +39,7 @@ export function readEdit(engine, path, value) {
     return number;
   };
   return checkedEdit(path, value, {
-    changeable: CHANGEABLE, resolve: engine.place, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+    changes: live.about.changes, resolve: engine.place, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.now_ps(),
   });
 }
@@ -84,10 +78,10 @@ function setDimension({ dims, wires, config, schedule }, dim, field, number) {
   for (let row = 0; row < schedule.rows; row++) if (schedule.at.links(row) === dim) schedule.put.rate(row, number * whole);
 }
 
-/** What can be changed of an object, as it is after the edits. @param {Place} part @param {Tables} tables @param {Edit[]} edits */
-export function parametersNow(part, tables, edits) {
+/** What can be changed of an object, as it is after the edits. @param {Place} part @param {OperationEngine} engine */
+export function parametersNow(part, { live, tables, edits }) {
   if (isRouted(part, tables)) return [];
-  return parametersOf(part, CHANGEABLE, (field) => written(field, valueOf(part.kind, field, part.rows[0], tables, edits)), EFFECTS);
+  return parametersOf(part, live.about.changes, (field) => written(field, valueOf(part.kind, field, part.rows[0], tables, edits)));
 }
 
 /** The present value of something that can be changed. @param {string} kind @param {string} field @param {number} row @param {Tables} tables @param {Edit[]} edits */

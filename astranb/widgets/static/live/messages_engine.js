@@ -88,7 +88,7 @@ function engineOf(made) {
       read_edit: (path, value) => readEdit(engine, path, value),
       apply: (edit) => applyEdit(edit, tables, base),
       directions: (link, both) => directions(engine, link, both),
-      parameters: (path) => (path ? parametersNow(find(path), tables, engine.edits) : []),
+      parameters: (path) => (path ? parametersNow(find(path), engine) : []),
     }),
     check: () => check(engine),
     live, tables, about, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,

@@ -1,5 +1,5 @@
 // @ts-check
-// What a person may change in a run of operations: counterpart of engine/operations/changes.py.
+// Values of what a person may change in a run of operations: counterpart of engine/operations/changes.py.
 
 import { toEven } from "../numpy.js";
 import { yesOrNo } from "./edits.js";
@@ -7,27 +7,7 @@ import { InputError } from "./errors.js";
 import { general, repr, str } from "./text.js";
 import { bandwidthBps, formatBandwidth, formatTime, timePs } from "./units.js";
 
-/** @import { Changeable } from "./edits.js" */
-
 const MOST_SPEED = 1e6;
-
-/** @type {Changeable[string]} */
-const LINK = {
-  bandwidth: ["rate_Bpns", "bytes/s", "above 0", "of one link"],
-  latency: ["latency_ns", "ps", "from 0", "of one link"],
-};
-/** @type {Changeable[string][string]} */
-export const SPEED = ["speed", "", "above 0, or inf", "of its computations: 0.5 is half as fast"];
-/** Field, unit of a bare number, limits, meaning. @type {Changeable} */
-export const CHANGEABLE = {
-  rank: { speed: SPEED },
-  dim: LINK,
-  link: {
-    ...LINK,
-    up: ["up", "", "yes or no", "no: messages wait until the link is up"],
-    outage: ["outage_ns", "ps", "from 0", "for so long from now on, messages wait"],
-  },
-};
 
 /** The error where links are of a network of dimensions. @param {string} where */
 export function noOtherRoutes(where) {

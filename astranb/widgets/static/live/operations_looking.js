@@ -1,9 +1,11 @@
 // @ts-check
-// What views ask about the objects of a run of operations: counterpart of widgets/views/ search.py, events.py and queues.py.
+// What views ask about the objects of a run of operations: counterpart of widgets/views/ buffers.py, search.py,
+// events.py and queues.py.
 
 import { pack } from "../messages.js";
 import { int, optional } from "./options.js";
 import { createSearch } from "./searching.js";
+import { commas } from "./text.js";
 import { formatTime } from "./units.js";
 
 /** @import { OperationEngine } from "./operations_types" */
@@ -12,6 +14,7 @@ import { formatTime } from "./units.js";
 
 const DOWN = 4; // a bit of a bundle's marks (static/sketch.js)
 const MOST_EVENTS = 20; // before the cursor, and after it
+const MOST_QUEUES = 32;
 
 /** @param {Engine} engine */
 const ofOperations = (engine) => /** @type {OperationEngine} */ (/** @type {object} */ (engine));
@@ -69,6 +72,16 @@ export const lookups = {
     const at_ps = optional(options, "at_ps", null);
     const here = at_ps === null ? feed.sim.now_ps() : int(at_ps);
     return [{ at_ps: here, rows: endsAround(feed.engineAt(), here) }, []];
+  },
+
+  /** The links for which most messages wait at the cursor. */
+  buffers(feed, options) {
+    const engine = feed.engineAt(optional(options, "at_ps", null));
+    const links = engine.tables.links?.rows ?? 0;
+    const [waiting] = engine.queues(Int32Array.from({ length: links }, (_, link) => link));
+    const found = [...waiting.keys()].filter((link) => waiting[link] > 0).sort((a, b) => waiting[b] - waiting[a]);
+    const rows = found.slice(0, MOST_QUEUES).map((link) => [engine.link_path(link), -1, "", commas(waiting[link])]);
+    return [{ rows, heads: ["queue", "empty in", "waiting"], all: found.length, finite: false }, []];
   },
 
   /** The queues of the bundles at the cursor. */

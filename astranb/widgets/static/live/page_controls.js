@@ -2,45 +2,42 @@
 // What a page that simulates has above its workbench: a link to the present state, and files to save and to open.
 
 import { make, makeButton } from "../theme.js";
-import { InputError } from "./errors.js";
-import { fileOf, stateOfFile } from "./saved_file.js";
+import { fileOf, readSavedFile, stateOfFile } from "./saved_file.js";
 import { enterState, stateOf } from "./shared_state.js";
 import { linkOf, stateOfLink } from "./state_link.js";
 
 /** @import { PageWorkbench } from "./page_workbench.js" */
+/** @import { SharedPlan } from "./types" */
 
 const MOST_BYTES = 2 ** 30; // of a file
 const SAVED = "PK"; // the beginning of a saved file; what begins otherwise may be a plan
 
 /**
- * @param {PageWorkbench} workbench
- * @param {Uint8Array[]} columns
- * @param {{ buttons: HTMLElement[], take: (file: File) => Promise<void> }} plans
- * @param {AbortSignal} signal ends what listens to the whole page
+ * @param {{
+ *   inputs: string, plans: { buttons: HTMLElement[], take: (file: File) => Promise<void> }, current: () => PageWorkbench,
+ *   show: (plan?: SharedPlan | null) => Promise<PageWorkbench>,
+ * }} page `inputs`: the hash of its own run's; `current`: the workbench; `show`: the run of a plan, or its own
  */
-export function createPageControls(workbench, columns, plans, signal) {
-  const { kernel, model, session, sim } = workbench;
-  const { inputs } = sim.engine.live;
-
+export function createPageControls({ inputs, plans, current, show }) {
   /** Do something; what goes wrong is shown where the workbench shows its status. @param {() => unknown} action */
   async function guarded(action) {
     try {
       await action();
     } catch (error) {
-      session.show(error instanceof Error ? error.message : String(error), true);
+      current().session.show(error instanceof Error ? error.message : String(error), true);
     }
   }
   const hash = () =>
     guarded(() => {
+      const { session, sim } = current();
       session.ask("pause");
       session.show(`hash ${sim.state_hash()}`);
     });
   const copyLink = () =>
     guarded(async () => {
+      const { kernel, model, session, sim } = current();
       session.ask("pause");
-      if (sim.engine.live.dropped) throw new InputError("a link holds no plan", { hint: "save this moment as a file, or send the page and the plan" });
-      const fragment = await linkOf(stateOf(kernel, model), inputs);
-      window.history.replaceState(null, "", fragment);
+      window.history.replaceState(null, "", await linkOf(stateOf(kernel, model), inputs, sim.engine.live.plan));
       try {
         await navigator.clipboard.writeText(window.location.href);
         session.show("copied: the link to this state, which goes with the page");
@@ -50,8 +47,9 @@ export function createPageControls(workbench, columns, plans, signal) {
     });
   const save = () =>
     guarded(() => {
+      const { kernel, model, session, sim, bytes } = current();
       session.ask("pause");
-      const parts = fileOf(kernel, columns, stateOf(kernel, model));
+      const parts = fileOf(kernel, bytes, stateOf(kernel, model));
       const url = URL.createObjectURL(new Blob(/** @type {Uint8Array<ArrayBuffer>[]} */ (parts), { type: "application/octet-stream" }));
       make("a", { href: url, download: `astranb-${sim.now_ps()}-ps.anb` }).click();
       setTimeout(() => URL.revokeObjectURL(url), 60_000);
@@ -66,12 +64,16 @@ export function createPageControls(workbench, columns, plans, signal) {
         await plans.take(file);
         return;
       }
-      await enterState(kernel, model, stateOfFile(new Uint8Array(await file.arrayBuffer()), kernel, columns), `opened ${file.name}`);
+      const found = readSavedFile(new Uint8Array(await file.arrayBuffer()));
+      const { kernel, model, bytes } = await (found.plan ? show(found.plan) : current());
+      await enterState(kernel, model, stateOfFile(found, kernel, bytes), `opened ${file.name}`);
     });
   const openLink = () =>
     guarded(async () => {
-      const state = await stateOfLink(window.location.hash, inputs);
-      if (state) await enterState(kernel, model, state, "the state of the link");
+      const found = await stateOfLink(window.location.hash, inputs);
+      if (!found) return;
+      const { kernel, model } = await show(found.plan);
+      await enterState(kernel, model, found.state, "the state of the link");
     });
 
   const chooser = make("input", {
@@ -85,20 +87,16 @@ export function createPageControls(workbench, columns, plans, signal) {
     "div", { class: "anb-page-controls", role: "toolbar", "aria-label": "Page" },
     makeButton("Copy link", copyLink, { title: "copy a link to this moment, with what was changed and what is open" }),
     makeButton("Save", save, { title: "save this moment as a file, which JupyterLab opens, too" }),
-    makeButton("Open", () => chooser.click(), { title: "go to the moment in a saved file of this run; a file can be dropped on the page, too" }),
+    makeButton("Open", () => chooser.click(), { title: "go to the moment in a saved file of this run or of a plan; a file can be dropped on the page, too" }),
     ...plans.buttons,
     makeButton("Hash", hash, { title: "show the hash of everything simulated, which sim.state_hash() gives in Python" }),
     chooser,
   );
-  window.addEventListener("hashchange", openLink, { signal });
-  document.addEventListener("dragover", (event) => event.preventDefault(), { signal });
-  document.addEventListener(
-    "drop",
-    (event) => {
-      event.preventDefault();
-      open(event.dataTransfer?.files[0]);
-    },
-    { signal },
-  );
+  window.addEventListener("hashchange", openLink);
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    open(event.dataTransfer?.files[0]);
+  });
   return { element, openLink };
 }

@@ -19,7 +19,7 @@ export class PageWorkbench {
   constructor(kernel, modelled, columns) {
     this.kernel = kernel;
     this._modelled = modelled;
-    this._columns = columns;
+    this.columns = columns;
     const { model, send } = modelled(kernel);
     this.model = model;
     this._deafen = kernel.listen(send);
@@ -38,6 +38,11 @@ export class PageWorkbench {
 
   get session() {
     return this.kernel.session;
+  }
+
+  /** The columns that its run was given. */
+  get bytes() {
+    return this.columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
   }
 
   /** Where the workbench beside this one comes from. @param {(workbench: PageWorkbench, place: { el: HTMLElement, signal?: AbortSignal }) => Promise<unknown>} render @returns {Host} */
@@ -80,7 +85,7 @@ export class PageWorkbench {
   /** Show another run beside this one, taken to the time of this one. @param {Sim} other */
   compare(other) {
     this.part();
-    const beside = new PageWorkbench(kernelOf(other, this._columns), this._modelled, this._columns);
+    const beside = new PageWorkbench(kernelOf(other, this.columns), this._modelled, this.columns);
     this.linked = new LinkedClock(this, beside);
     this.linked.together();
     beside.model.set("_panels", { blocks: true, activity: false });

@@ -7,13 +7,14 @@ import { formatBytes } from "./units.js";
 
 /** @import { Plan } from "./plan.js" */
 /** @import { Lowered } from "./plan_lower.js" */
+/** @import { PlanGpu } from "./plan_machine.js" */
 /** @import { Program } from "./plan_program.js" */
 /** @import { Live, Tables } from "./types" */
 /**
- * The run of a plan. `through`: some GPUs forward for others; `samePresets`: GPUs have the numbers that they have in the page.
+ * The run of a plan. `through`: some GPUs forward for others; `presets`: of each rank; `together`: lines that travel as one request.
  * @typedef {{
  *   plan: Plan, collective: string, size: number, title: string, program: Program, lowered: Lowered, tables: Tables,
- *   through: boolean, samePresets: boolean, lineBytes: number,
+ *   through: boolean, presets: PlanGpu[], together: number,
  * }} PlanRun
  */
 

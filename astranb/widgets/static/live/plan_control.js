@@ -8,7 +8,8 @@ import { planKernel } from "./plan_run.js";
 import { formatBytes, sizeBytes } from "./units.js";
 
 /** @import { Plan } from "./plan.js" */
-/** @import { Live, PageKernel } from "./types" */
+/** @import { PageWorkbench } from "./page_workbench.js" */
+/** @import { Live, PageKernel, SharedPlan } from "./types" */
 
 const MOST_BYTES = 64 * 2 ** 20; // of a file
 const USUAL_SIZE = 2 ** 20; // where neither the plan nor the page has one
@@ -23,13 +24,13 @@ function summary({ name, collective, ranks, inPlace, protocol }, gpus) {
 /**
  * @param {{ live: Live }} page
  * @param {DataView[]} columns
- * @param {(kernel: PageKernel, columns: DataView[], said: string) => Promise<unknown>} open shows another run
+ * @param {(kernel: PageKernel, columns: DataView[]) => Promise<PageWorkbench>} open shows another run
  */
 export function createPlanControl(page, columns, open) {
   const { about, engine } = page.live;
   const able = engine === "cacheline";
-  /** @type {Plan | null} */
-  let plan = null;
+  /** Read, and not run yet. @type {{ plan: Plan, name: string, file: Uint8Array<ArrayBuffer> } | null} */
+  let taken = null;
   const title = make("span");
   const size = make("input", { type: "text", "aria-label": "Size of the plan's buffer", title: "bytes of the larger buffer of a rank: 1 MiB" });
   const problem = make("p", { class: "anb-error", role: "alert", hidden: "" });
@@ -46,7 +47,7 @@ export function createPlanControl(page, columns, open) {
       chooser.value = "";
     },
   });
-  const own = makeButton("Own run", () => guarded(async () => open(await createKernel(page, columns), columns, "the run of this page")), {
+  const own = makeButton("Own run", () => guarded(async () => (await openOwn()).session.show("the run of this page")), {
     hidden: "", title: "return to the run that this page was made of",
   });
   const button = makeButton("Run a plan…", () => chooser.click(), {
@@ -67,18 +68,27 @@ export function createPlanControl(page, columns, open) {
   /** Size that a plan is given at first: that of the page, within the plan's range. @param {Plan} given */
   const usual = ({ minBytes, maxBytes }) => Math.max(1, minBytes, Math.min(about.work?.size || USUAL_SIZE, maxBytes ?? Infinity));
 
+  /** Read the file of a plan. @param {Uint8Array} bytes @param {string} name */
+  function read(bytes, name) {
+    if (!able) throw new Error(`${name}: plans run by cache lines, and this page simulates whole messages`);
+    return readPlan(bytes, name);
+  }
+  /** @param {Plan} plan */
+  const note = (plan) => refill(notes, ...plan.notes.map((text) => make("li", { text })));
+
   /** Read a plan, and ask for its size. @param {File} file */
   const take = (file) =>
     guarded(async () => {
-      plan = null;
+      taken = null;
       refill(notes);
       title.textContent = file.name;
-      if (!able) throw new Error(`${file.name}: plans run by cache lines, and this page simulates whole messages`);
       if (file.size > MOST_BYTES) throw new Error(`${file.name}: larger than ${MOST_BYTES / 2 ** 20} MiB; is it the right file?`);
-      plan = readPlan(new Uint8Array(await file.arrayBuffer()), file.name);
+      const bytes = new Uint8Array(await file.arrayBuffer());
+      const plan = read(bytes, file.name);
+      taken = { plan, name: file.name, file: bytes };
       title.textContent = summary(plan, about.gpus.length);
       size.value = formatBytes(usual(plan));
-      refill(notes, ...plan.notes.map((text) => make("li", { text })));
+      note(plan);
       form.hidden = false;
       size.focus();
     });
@@ -86,15 +96,28 @@ export function createPlanControl(page, columns, open) {
   function run(event) {
     event.preventDefault();
     guarded(async () => {
-      if (!plan) return;
-      const { kernel, columns: given } = await planKernel(page, columns, plan, sizeBytes(size.value));
-      refill(notes, ...plan.notes.map((text) => make("li", { text })));
-      own.hidden = false;
-      await open(kernel, given, `the plan “${plan.name}” at its start`);
+      if (!taken) return;
+      const { plan, name, file } = taken;
+      const workbench = await show(plan, { name, file, size: sizeBytes(size.value) });
+      workbench.session.show(`the plan “${plan.name}” at its start`);
     });
+  }
+  /** @param {Plan} plan @param {SharedPlan} shared */
+  async function show(plan, shared) {
+    const { kernel, columns: given } = await planKernel(page, columns, plan, shared);
+    note(plan);
+    own.hidden = false;
+    return open(kernel, given);
   }
   function close() {
     form.hidden = true;
   }
-  return { buttons: able ? [button, own, chooser] : [], form, take };
+  /** Show the run of a plan that somebody has shared. @param {SharedPlan} shared */
+  const openPlan = (shared) => show(read(shared.file, shared.name), shared);
+  /** Show the run that the page was made of. */
+  async function openOwn() {
+    own.hidden = true;
+    return open(await createKernel(page, columns), columns);
+  }
+  return { buttons: able ? [button, own, chooser] : [], form, take, openPlan, openOwn };
 }

@@ -13,7 +13,7 @@ import { savedFile } from "./plan_saved.js";
 import { formatBytes } from "./units.js";
 
 /** @import { Chunk, Plan } from "./plan.js" */
-/** @import { Layout, Live, PageKernel } from "./types" */
+/** @import { Layout, Live, PageKernel, SharedPlan } from "./types" */
 
 const MOST_PIECES = 1 << 10;
 const LINE_BYTES = 128;
@@ -91,11 +91,12 @@ function cutsOf(plan, bytes) {
  * @param {{ live: Live }} header of the page
  * @param {DataView[]} columns of the page
  * @param {Plan} plan
- * @param {number} size bytes of the larger buffer of a rank
+ * @param {SharedPlan} shared its file, and bytes of the larger buffer of a rank
  * @returns {Promise<{ kernel: PageKernel, columns: DataView[] }>}
  */
-export async function planKernel(header, columns, plan, size) {
-  const own = planned(header, columns, plan, size);
+export async function planKernel(header, columns, plan, shared) {
+  const own = planned(header, columns, plan, shared.size);
+  own.live.plan = shared;
   const kernel = await createKernel(own, own.columns);
   own.live.inputs = kernel.sim.engine.digest();
   return { kernel, columns: own.columns };
@@ -143,9 +144,7 @@ function planned({ live }, columns, plan, size) {
     const bytes = tables[layout.name].bytes().slice();
     return { ...layout, parts: [[0, bytes.length]], data: found.push(new DataView(bytes.buffer)) - 1 };
   });
-  const { max_outstanding: slots, issue_lines: together } = machine.base.gpus.at;
-  const samePresets = presets.every((preset, rank) => preset.max_outstanding === slots(rank) && preset.issue_lines === together(rank));
-  const run = { plan, collective, size, title, program, lowered, tables, through, samePresets, lineBytes: presets[0].line_bytes };
+  const run = { plan, collective, size, title, program, lowered, tables, through, presets, together: exact ? 1 : machine.coalesce };
   const saved = savedFile(live, run, ({ buffer }) => found.push(new DataView(buffer)) - 1);
-  return { live: { ...live, ...describe(live, run), saved, dropped: true, wasm: 0, tables: sent }, columns: found };
+  return { live: { ...live, ...describe(live, run), saved, wasm: 0, tables: sent }, columns: found };
 }

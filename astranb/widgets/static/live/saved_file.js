@@ -4,11 +4,11 @@
 
 import { plainBytes, readArchive, writeArchive } from "./archive.js";
 import { InputError } from "./errors.js";
-import { needsPython } from "./needs.js";
+import { checkedPlan, lineOf } from "./shared_plan.js";
 import { checkedState } from "./shared_state.js";
 import { fill } from "./tables.js";
 
-/** @import { Layout, PageKernel, SavedArray, SharedState, Sim, Table } from "./types" */
+/** @import { Layout, PageKernel, SavedArray, SharedPlan, SharedState, Sim, Table } from "./types" */
 /** @import { NamedArray } from "./archive.js" */
 
 const WHAT = "a saved simulation";
@@ -56,26 +56,35 @@ function arrayOf({ now, start, data, descr, shape = [] }, { engine }, columns) {
  * @returns {Uint8Array[]}
  */
 export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
-  const saved = sim.engine.live.saved ?? needsPython("file");
-  const changing = { edits: sim.edits, breakpoints, watches, notes: { workbench: shown } };
+  const { saved, plan } = sim.engine.live;
+  const notes = { workbench: shown, plan: plan && { name: plan.name, size: plan.size, text: lineOf(plan) } };
+  const changing = { edits: sim.edits, breakpoints, watches, notes };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
   const arrays = new Map(saved.arrays.map((array) => [array.name, arrayOf(array, sim, columns)]));
   return writeArchive(arrays.set(INPUTS, plainBytes(encoder.encode(document))));
 }
 
+/** @typedef {{ arrays: Map<string, NamedArray>, document: Record<string, any>, plan: SharedPlan | null }} SavedFile `plan`: that was opened on the page that wrote it */
+
+/** Read a file, of whatever run. @param {Uint8Array} file @returns {SavedFile} */
+export function readSavedFile(file) {
+  const arrays = readArchive(file, WHAT);
+  const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
+  const plan = document.notes?.plan;
+  return { arrays, document, plan: checkedPlan(plan, plan?.text) };
+}
+
 /**
  * The state in a file of the same run as the page's.
- * @param {Uint8Array} file
+ * @param {SavedFile} file
  * @param {PageKernel} kernel
  * @param {Uint8Array[]} columns
  * @returns {SharedState}
  */
-export function stateOfFile(file, { sim }, columns) {
-  const arrays = readArchive(file, WHAT);
-  const saved = sim.engine.live.saved ?? needsPython("file");
+export function stateOfFile({ arrays, document }, { sim }, columns) {
+  const { saved } = sim.engine.live;
   const own = documentOf(`{${saved.document}}`);
-  const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
   if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);
   if (document.hash !== undefined) throw new InputError("its routes have changed", HINT);
   for (const name of new Set([...Object.keys(own), ...Object.keys(document)])) {

@@ -65,8 +65,8 @@ export interface Live {
   slice_events: number;
   /** Hash of the state at the start: links to a state are of pages with the same one. */
   inputs: string;
-  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py); null: only Python can write it. */
-  saved: { document: string; arrays: SavedArray[] } | null;
+  /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
+  saved: { document: string; arrays: SavedArray[] };
   /** Bytes of state whose copy takes as long as replaying an event. */
   replay_bytes: number;
   title: string;
@@ -75,8 +75,8 @@ export interface Live {
   /** Every question that Python answers, and the answers that never change. */
   questions: string[];
   answers: StaticAnswer[];
-  /** Whether it is the run of a plan that was dropped on the page, which no link holds. */
-  dropped?: boolean;
+  /** The plan that runs, if one was opened on the page. */
+  plan?: SharedPlan;
   /** What does not change, described by widgets/live/<engine>.py: names, programs, networks. */
   about: Record<string, any>;
 }
@@ -89,6 +89,12 @@ export interface SavedArray {
   data?: number;
   descr: string;
   shape?: number[];
+}
+/** A plan as it is opened on a page: its file, and the bytes of the larger buffer of a rank. */
+export interface SharedPlan {
+  name: string;
+  file: Uint8Array<ArrayBuffer>;
+  size: number;
 }
 /** A state that travels in a link or a file. */
 export interface SharedState {
