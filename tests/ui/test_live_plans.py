@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
 from astranb.collectives import Collective, read_algorithm, write_algorithm
-from tests.collectives.formats.test_mscclpp import all_pairs
+from tests.collectives.formats.test_mscclpp import all_pairs, in_pipelines
 from tests.export.support import MARKUP
 from tests.ui.harness import screenshot
 from tests.ui.test_export import open_page
@@ -128,6 +129,19 @@ def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tm
     shown(bench, 0)
     alone.get_by_label("File to open").set_input_files(tmp_path / "further.anb")
     same(bench, again.sim)
+
+
+def test_what_a_large_plan_takes_is_said_before(alone: Page, tmp_path: Path) -> None:
+    opened(alone, tmp_path)
+    form = alone.get_by_role("form", name="Plan")
+    dropped(alone, in_pipelines(all_pairs(8), 1024))
+    size = alone.get_by_label("Size of the plan's buffer")
+    expect(size).to_have_value("16 KiB")
+    expect(form).not_to_contain_text("operations")
+    size.fill("8 MiB")
+    expect(form).to_contain_text(re.compile(r"\d{3},\d{3} operations: about \d{3} MB of memory, and \d s"))
+    size.fill("8 Mi")
+    expect(form).to_contain_text("8 Mi")
 
 
 def dropped(page: Page, document: Any, name: str = "plan.json") -> None:
