@@ -10,7 +10,8 @@ import { timePs } from "./units.js";
 /** @import { Sim } from "./types" */
 /** @import { Stop } from "./stop.js" */
 /** @typedef {Record<string, any>} CommandOptions as they came in a message */
-/** @typedef {(sim: Sim, options: CommandOptions) => Stop | string | null} Command */
+/** @import { Steps } from "./steps.js" */
+/** @typedef {(sim: Sim, options: CommandOptions) => Stop | string | null | Steps<Stop | null>} Command those that go back are work in steps */
 
 /** Units of steps; engines refuse those that they do not count. */
 export const UNITS = ["event", "cycle", "instruction", "hop", "line", "message", "operation", "phase", "pass"];
@@ -60,6 +61,10 @@ function addPoint(sim, options) {
   if (how === "when") return sim.break_when(textOf(options, "condition"));
   throw new InputError(`no such breakpoint: ${repr(how)}`, { where: "breakpoint", hint: "at, on or when" });
 }
+
+/** Commands that only move a run, and of them those that do not depend on where it is. */
+export const MOVES = new Set(["reset", "back", "goto", "next_line", "play", "to_breakpoint", "to_end", ...UNITS]);
+export const ABSOLUTE = new Set(["reset", "goto"]);
 
 /** @type {Record<string, Command>} commands that change a run, its breakpoints or its watches */
 export const CHANGES = {

@@ -12,6 +12,7 @@ import { reroute } from "./lines_reroute.js";
 import { createTracks } from "./lines_tracks.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { lanesOf } from "./routes.js";
+import { finish } from "./steps.js";
 import { REACHED } from "./stops.js";
 import { resize } from "./tables.js";
 
@@ -55,9 +56,9 @@ function engineOf(made, recorder = null) {
   const simulated = Object.values(tables).filter(({ name }) => !NOT_SIMULATED.has(name));
   const changing = simulated.filter(({ name }) => !ROUTES.includes(name));
   const lines = Math.max(1, total(ops.column("lines")));
-  /** @param {boolean} record */
-  const copyOf = (record) => {
-    const copy = copyMachine(machine, live, module, record ? {} : NO_RECORDING);
+  /** @param {boolean} record @returns {import("./steps.js").Steps<typeof made>} */
+  const copyOf = function* (record) {
+    const copy = yield* copyMachine(machine, live, module, record ? {} : NO_RECORDING);
     if (!record) copy.tables.recorder.put.on(0, 0);
     return { ...made, machine: copy, first_routes };
   };
@@ -111,13 +112,13 @@ function engineOf(made, recorder = null) {
       first_routes = null;
     },
     state_bytes: () => simulated.reduce((sum, { rows, size }) => sum + rows * size, 0),
-    copy(record) {
-      const other = Object.assign(engineOf(copyOf(record)), { edits: [...engine.edits] });
+    *copy(record) {
+      const other = Object.assign(engineOf(yield* copyOf(record)), { edits: [...engine.edits] });
       other.recorder.most = engine.recorder.most;
       other.recorder.most_bursts = engine.recorder.most_bursts;
       return other;
     },
-    replica: () => Object.assign(engineOf(copyOf(false), engine.recorder), { edits: [...engine.edits] }),
+    replica: () => Object.assign(engineOf(finish(copyOf(false)), engine.recorder), { edits: [...engine.edits] }),
     digest: () => stateHash(tables, simulated),
     recording: () => Boolean(tables.recorder.at.on(0)),
     rewinding: () => void engine.recorder.mark(),

@@ -8,6 +8,7 @@ import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
 import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
+import type { Steps } from "./steps.js";
 
 // The machine -------------------------------------------------------------------------
 
@@ -227,10 +228,11 @@ interface Movable {
   resize(sizes: Record<string, number>): void;
   state_bytes(): number;
   /** A private copy, with or without its recording. */
-  copy(record: boolean): Engine;
+  copy(record: boolean): Steps<Engine>;
   /** A copy to look at the past in: it records nothing, and shows what this one has recorded. */
   replica(): Engine;
-  digest(): string;
+  /** The hash of everything simulated; null: it was stopped. */
+  digest(): Steps<string | null>;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
   /** What can be changed of an object, as it is now. */
@@ -352,8 +354,8 @@ export interface Picture {
   units: Units;
 }
 
-/** What answers a question; of one kind of engine with its own feed. */
-export type Answer<F = any> = (feed: F, options: any) => Sent;
+/** What answers a question; of one kind of engine with its own feed. It may throw `Unready`, and is asked once more then. */
+export type Answer<F = any> = (feed: F, options: any) => Sent | Promise<Sent>;
 export type Answers<F = any> = Record<string, Answer<F>>;
 
 /** What stands in the place of a Python kernel. */
