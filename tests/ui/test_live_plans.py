@@ -17,6 +17,7 @@ from tests.ui.harness import screenshot
 from tests.ui.test_export import open_page
 from tests.ui.test_live_page import control
 from tests.ui.test_workbench import button, shown
+from tests.widgets.live.test_shared_plans import made_of, made_up
 
 DROP = """([name, text]) => {
   const files = new DataTransfer();
@@ -102,6 +103,14 @@ def test_a_link_opens_the_plan_where_it_was(alone: Page, tmp_path: Path) -> None
     alone.goto(link[:-50])
     expect(bench.locator(".anb-status")).to_contain_text("this link is damaged")
     shown(bench, sim.events)
+    text = file.read_text(encoding="utf-8")
+    made = made_of(fragment := link[link.index("#") :])
+    late = made_up({**made, "state": {**made["state"], "events": 10**9}}, text)
+    alone.goto("about:blank")
+    alone.goto(link.replace(fragment, late))
+    expect(bench.locator(".anb-status")).to_contain_text("this run ends after")
+    shown(bench, 0)
+    expect(control(alone, "Own run")).to_have_count(0)
 
 
 def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tmp_path: Path) -> None:

@@ -142,7 +142,8 @@ def made_of(fragment: str) -> dict[str, Any]:
 
 def made_up(document: Any, *lines: str) -> str:
     data = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = data.compress("\n".join([json.dumps(document), *lines]).encode()) + data.flush()
+    words = [json.dumps(document), *(line.replace("\n", "") for line in lines)]
+    packed = data.compress("\n".join(words).encode()) + data.flush()
     return BEGIN + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
