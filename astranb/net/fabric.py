@@ -399,6 +399,8 @@ class Fabric:
         while ends:
             node = ends.pop()
             for other in neighbours.pop(node):
+                if other not in neighbours:  # no link leaves it: only those into it are up
+                    continue
                 neighbours[other].discard(node)
                 if len(neighbours[other]) == 1 and other not in self._ranked:
                     ends.append(other)

@@ -41,11 +41,11 @@ def live_page(feed: AnyFeed, shown: dict[str, Any]) -> str:
     Raises
     ------
     InputError
-        The machine takes more memory than a page has, or its routes have changed.
+        The machine takes more memory than a page has, or the routes of whole messages have changed.
     """
-    if is_rerouted(feed.sim.driver.edits):
+    if is_rerouted(feed.sim.driver.edits) and feed.engine != "cacheline":
         hint = "write the page before sim.reroute()"
-        raise InputError("a page cannot change routes", where="to_html", hint=hint)
+        raise InputError("a page cannot change the routes of whole messages", where="to_html", hint=hint)
     columns = Columns()
     described = live(feed, columns)
     needed = sum(table["rows"] * table["size"] for table in described["tables"])

@@ -323,6 +323,10 @@ class Workbench(anywidget.AnyWidget, Files):
         """Bring a link back up (:meth:`Simulation.repair`)."""
         self._command("repair", link=link, both=both)
 
+    def reroute(self) -> None:
+        """Change the routes, so that they avoid what is down (:meth:`Simulation.reroute`)."""
+        self._command("reroute")
+
     def undo(self, number: int = -1) -> None:
         """Go back to an edit, as it was before it: the last one, or the number given."""
         self._command("undo", number=number % max(1, len(self.sim.edits)))

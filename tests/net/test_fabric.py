@@ -1,5 +1,6 @@
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import astranb as anb
@@ -78,3 +79,12 @@ def test_no_gpu_is_an_error():
     )
     with pytest.raises(InputError, match="no GPU"):
         compile_fabric(infra.expand())
+
+
+def test_a_node_that_no_open_link_leaves_is_avoided():
+    fabric = compile_fabric(anb.infragraph.blueprint("clos:servers=2").expand())
+    nodes = [int(node) for node in np.unique(fabric.links["src"]) if node not in set(fabric.gpus.tolist())]
+    for node in nodes[:: len(nodes) // 12]:
+        leaving = np.flatnonzero(fabric.links["src"] == node).tolist()
+        found, _ = fabric.without(leaving).routes([(0, 9), (9, 0)], partial=True)
+        assert not np.isin(found.links, leaving).any()

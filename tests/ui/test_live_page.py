@@ -201,6 +201,17 @@ def test_a_state_travels_as_a_file_and_as_a_link(bench: Locator, sim: anb.Simula
     expect(bench.locator(".anb-status")).to_contain_text("not a saved simulation")
 
 
+@pytest.mark.parametrize("end, said", [("#section", "ready"), ("#state=AAAA", "this link is damaged")])
+def test_a_page_opens_where_it_was_written_whatever_its_address_ends_with(
+    alone: Page, sim: anb.Simulation, end: str, said: str, tmp_path: Path
+) -> None:
+    page = sim.to_html(tmp_path / "ring.html", live=True)
+    alone.goto(page.as_uri() + end)
+    bench = alone.locator(".anb-workbench")
+    expect(bench.locator(".anb-status")).to_contain_text(said)
+    shown(bench, sim.events)
+
+
 def test_names_from_files_are_text(alone: Page, tmp_path: Path) -> None:
     sim = hostile_simulation()
     sim.reset()

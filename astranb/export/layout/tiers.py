@@ -63,7 +63,10 @@ def shelves(rows: Sequence[Sequence[PlacedBlock]], shift: float = 0.0) -> Arrang
 
 
 def _width(row: Sequence[PlacedBlock]) -> float:
-    return sum(block.width for block in row) + _GAP * (len(row) - 1)
+    width = 0.0
+    for block in row:  # in this order: the sum is the same in every version of Python, and in a page
+        width += block.width
+    return width + _GAP * (len(row) - 1)
 
 
 def arrange(

@@ -13,14 +13,8 @@ from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.cacheline.build import launches_ps
 from astranb.engine.cacheline.network import fault_tables
 from astranb.gpu import Preset
-from astranb.widgets.feed.lines import used_links
-
-from .drawn import pictures
 
 __all__ = ["plan_machine"]
-
-_MOST_RANKS = 128
-"""Of more ranks a page has no picture with the links between all of them."""
 
 _NUMBERS = (
     "name", "line_bytes", "l2_bytes", "l2_ways", "near_bytes", "far_ps", "hbm_bytes", "access_lines",
@@ -33,8 +27,7 @@ _NUMBERS = (
 def plan_machine(engine: CacheLineEngine) -> dict[str, Any]:
     """Describe the GPUs, how they are joined, and the options that act on any program.
 
-    Where several lines travel as one request, ``exact`` has the GPUs for packets, which travel one by one;
-    ``wide`` has pictures for plans that use links which the run of the page does not.
+    Where several lines travel as one request, ``exact`` has the GPUs for packets, which travel one by one.
     """
     fabric, network, presets = engine.fabric, engine.network, engine.chosen
     coalesced = [preset.coalesced(network.coalesce) for preset in presets]
@@ -54,21 +47,8 @@ def plan_machine(engine: CacheLineEngine) -> dict[str, Any]:
         "proxied": np.flatnonzero(fabric.leave_nics).tolist() if network.proxy_ps else [],
         "failed": list(fabric.graph.failed),
         "cut_off": fabric.cut_off(),
-        "wide": _wide(engine),
         "algorithms": {name: [one.name for one in algorithms(name)] for name in COLLECTIVES},
     }
-
-
-def _wide(engine: CacheLineEngine) -> dict[str, Any] | None:
-    """Give pictures with the links between all ranks, where the run of the page does not use all of them."""
-    fabric, ranks = engine.fabric, range(len(engine.fabric.gpus))
-    if len(ranks) > _MOST_RANKS:
-        return None
-    routes, _ = fabric.routes([(a, b) for a in ranks for b in ranks if a != b], partial=True)
-    used = np.unique(routes.links)
-    if np.isin(used, used_links(engine)).all():
-        return None
-    return pictures(engine, used)
 
 
 def _described(presets: Sequence[Preset]) -> dict[str, Any]:

@@ -84,6 +84,12 @@ def _repair(sim: Simulation, options: dict[str, Any]) -> str:
     return f"{_text(options, 'link')} is up again from event {sim.events:,} on"
 
 
+def _reroute(sim: Simulation, options: dict[str, Any]) -> str:
+    del options
+    sim.reroute()
+    return f"routes avoid what is down from event {sim.events:,} on"
+
+
 def _undo(sim: Simulation, options: dict[str, Any]) -> Stop:
     return sim.undo(_number(options, len(sim.edits), "edit") if "number" in options else -1)
 
@@ -138,6 +144,7 @@ CHANGES: dict[str, Command] = {
     "set": _set,
     "take_down": _take_down,
     "repair": _repair,
+    "reroute": _reroute,
     "undo": _undo,
     "breakpoint": _break,
     "enable": _enable,

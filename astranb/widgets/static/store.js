@@ -65,6 +65,7 @@ export function createStore(model) {
     device: -1,
     trouble: "",
     gone: false,
+    in_notebook: Boolean(model.widget_manager),
     rested: -Infinity,
     paused: -Infinity,
     path: null,

@@ -193,8 +193,8 @@ export function createTransport(store, help) {
     drawn = value;
   }
   /** @param {Progress} progress */
-  function progressText({ done = 0, ps_per_s: rate, left_s: left }) {
-    const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the ${store.scene.counted ?? "lines issued"}`];
+  function progressText({ done = 0, of = store.scene.counted ?? "lines issued", ps_per_s: rate, left_s: left }) {
+    const parts = [`${done < 0.1 ? (100 * done).toFixed(2) : Math.floor(100 * done)}% of the ${of}`];
     if (rate) parts.push(`${formatTime(rate, 1)} simulated per second`);
     if (left) parts.push(`about ${left < 90 ? `${Math.ceil(left)} s` : `${Math.round(left / 60)} min`} left`);
     return parts.join(" · ");

@@ -113,6 +113,8 @@ export type WorkloadScene = Scene & Required<Pick<Scene, "ranks" | "tracks" | "d
 
 export interface Progress {
   done?: number;
+  /** What the share is of, where it is not the run. */
+  of?: string;
   ps_per_s?: number;
   left_s?: number;
 }
@@ -555,6 +557,8 @@ export interface Store {
   trouble: string;
   /** The kernel is gone for good. */
   gone: boolean;
+  /** Cells of a notebook can call the workbench. */
+  readonly in_notebook: boolean;
   /** When playing stopped last. */
   rested: number;
   /** When Pause was pressed. */

@@ -138,6 +138,10 @@ function show({ store, views, model, el }) {
     d: () => store.pan(0.2),
     Enter: () => store.levels?.enter(store.selection),
     Escape: () => {
+      if (store.state?.playing && store.state.progress?.of) {
+        store.pause(); // the kernel works
+        return;
+      }
       if (store.levels?.up()) return;
       help.hidden = true;
       root.focus({ preventScroll: true });

@@ -9,6 +9,7 @@ const { read } = await module("packed");
 const { createKernel } = await module("live/kernel");
 const { createModel } = await module("model");
 const { difference } = await module("live/lines_difference");
+const { Unready, finish, isSteps } = await module("live/steps");
 const { PageWorkbench } = await module("live/page_workbench");
 const { LinkedClock } = await module("live/linked_clock");
 const { Session } = await module("live/session");
@@ -28,21 +29,37 @@ function beside() {
 }
 
 /** What a view is answered while a fork stands beside the run, and when it closes that. */
-function closed() {
+async function closed() {
   const bench = new PageWorkbench(kernel, () => createModel({}, () => {}), columns);
-  bench.fork({});
+  await bench.fork({});
   const answers = [];
   const deafen = kernel.listen((answer) => answers.push(answer.error ?? answer.other));
   for (const options of [{}, { part: true }, {}]) kernel.send({ type: "ask", id: 1, question: "difference", options });
+  await kernel.rest();
   deafen();
   return [...answers, bench.linked === null];
 }
 
+/** What a call returns; what it needs first is worked out. */
+function ready(call) {
+  for (;;) {
+    try {
+      return call();
+    } catch (error) {
+      if (!(error instanceof Unready)) throw error;
+      finish(error.steps);
+    }
+  }
+}
+
 for (const [run, verb, ...options] of JSON.parse(steps)) {
-  if (verb === "fork") runs.b = sim.fork();
-  else if (verb === "difference") found.push(difference(runs.a, runs.b, options[0]));
+  if (verb === "fork") runs.b = finish(sim.fork());
+  else if (verb === "difference") found.push(ready(() => difference(runs.a, runs.b, options[0])));
   else if (verb === "beside") found.push(beside());
-  else if (verb === "closed") found.push(closed());
-  else runs[run][verb](...options);
+  else if (verb === "closed") found.push(await closed());
+  else {
+    const steps = runs[run][verb](...options);
+    if (isSteps(steps)) finish(steps);
+  }
 }
 process.stdout.write(JSON.stringify(found), () => process.exit()); // else the session's channel keeps it

@@ -42,9 +42,10 @@ async function drop({ name, data, size }) {
 const checksums = (tables) => Object.fromEntries(Object.values(tables).map((table) => [table.name, crc32(table.bytes())]));
 // What the page's own controls do, without their buttons.
 const { createModel } = await module("model");
-const { enterState, stateOf } = await module("live/shared_state");
+const { enterState, stateNow, stateOf } = await module("live/shared_state");
 const { fileOf, readSavedFile, stateOfFile } = await module("live/saved_file");
 const { isSamePlan } = await module("live/shared_plan");
+const { finish, inSlices } = await module("live/steps");
 const { linkOf, stateOfLink } = await module("live/state_link");
 const { model } = createModel({ _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} }, () => {});
 const bytes = () => columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
@@ -55,20 +56,28 @@ async function show(plan) {
   if (plan) await opened(plan);
   else [kernel, columns] = [listened(await createKernel(page.header, page.columns)), page.columns];
 }
+let slow_ms = 0; // that a replay's slice takes at least
+const { Driver } = await module("live/driver");
+const { _slice } = Driver.prototype;
+Driver.prototype._slice = function (...limits) {
+  for (const until = performance.now() + slow_ms; performance.now() < until;);
+  return _slice.apply(this, limits);
+};
 const controls = {
-  save: ({ path }) => writeFileSync(path, Buffer.concat(fileOf(kernel, bytes(), stateOf(kernel, model)))),
+  save: ({ path }) => writeFileSync(path, Buffer.concat(finish(fileOf(kernel, bytes(), stateOf(kernel, model))))),
   open: async ({ path }) => {
-    const found = readSavedFile(new Uint8Array(readFileSync(path)));
+    const found = await inSlices(readSavedFile(new Uint8Array(readFileSync(path))));
     if (found.plan) await show(found.plan);
-    await enterState(kernel, model, stateOfFile(found, kernel, bytes()), "opened");
+    await enterState(kernel, model, await inSlices(stateOfFile(found, kernel, bytes())), "opened");
   },
-  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(stateOf(kernel, model), inputs, kernel.sim.engine.live.plan) }, []]),
+  copy_link: async () => sent.push([{ type: "link", fragment: await linkOf(await stateNow(kernel, model), inputs, kernel.sim.engine.live.plan) }, []]),
   follow_link: async ({ fragment }) => {
     const { state, plan } = await stateOfLink(fragment, inputs);
     await show(plan);
     await enterState(kernel, model, state, "followed");
   },
   budget: ({ bytes: most }) => void Object.assign(kernel.sim.driver.history, { budget_bytes: most }),
+  slow: ({ ms }) => void (slow_ms = ms),
   kept: () => sent.push([{ type: "kept", checkpoints: kernel.sim.driver.history.checkpoints.map((one) => [one.counts.events, one.new_bytes]) }, []]),
   shown: () => sent.push([{ type: "shown", ...stateOf(kernel, model) }, []]),
 };

@@ -227,23 +227,11 @@ def test_what_cannot_be_changed_is_refused_in_the_same_words():
                 run.refused_or_done("repair", link=value, both=both_ways)
         for number in [99, -1, "0", True, None, 1.5]:
             run.refused_or_done("undo", number=number)
-        for verb in ["reroute", "sets", "", None, 3, "constructor"]:
+        for verb in ["sets", "", None, 3, "constructor"]:
             run.ask("apply", verb=verb, options={})
         for verb in ["set", "take_down", "breakpoint", "enable", "watch"]:
             run.refused_or_done(verb)
         run.agree()
-
-
-def test_changing_the_routes_needs_python():
-    with both(ring()) as run:
-        message = {
-            "type": "ask",
-            "id": 1,
-            "question": "apply",
-            "options": {"verb": "set", "options": {"path": "reroute"}},
-        }
-        ((answer, _),) = run.page.send(message)
-        assert answer["error"] == "“reroute” needs JupyterLab: open this state there"
 
 
 def test_a_time_that_is_never_reached():

@@ -48,8 +48,8 @@ from tests.widgets.live.selection import mostly_slow
 class PlanPage:
     """A page of a machine, in Node, on which plans are dropped."""
 
-    def __init__(self, page: NodeKernel, infra: str, options: dict[str, Any], *, wide: bool = False) -> None:
-        self.page, self.infra, self.options, self.wide = page, infra, options, wide
+    def __init__(self, page: NodeKernel, infra: str, options: dict[str, Any]) -> None:
+        self.page, self.infra, self.options = page, infra, options
 
     def drop(self, file: Path, size: int) -> dict[str, Any]:
         """Run the plan of a file: then the kernel is that of the plan."""
@@ -78,10 +78,10 @@ class PlanPage:
         assert differing(sim, self.page) == []
         if not run:
             return found
-        same_description(found["live"], sim, self.wide)
+        same_description(found["live"], sim)
         python = PythonKernel(sim)
         scenes = [kernel.send({"type": "ready"})[0] for kernel in (python, self.page)]
-        assert self.wide or scenes[0] == scenes[1]
+        assert scenes[0] == scenes[1]
         for message in ({"type": "event", "n": 1000}, {"type": "event", "n": 10**9}):
             python.send(message)
             self.page.send(message)
@@ -90,30 +90,22 @@ class PlanPage:
         return found
 
 
-def same_description(page: dict[str, Any], sim: anb.Simulation, wide: bool) -> None:
-    """Compare what a page knows of a plan with what Python would give it.
-
-    In ``wide`` pages pictures have the links between all ranks, in Python those that the plan uses.
-    """
+def same_description(page: dict[str, Any], sim: anb.Simulation) -> None:
+    """Compare what a page knows of a plan with what Python would give it."""
     mine = json.loads(json.dumps(live(feed_of(session_of(sim)), Columns())))
     assert page["about"].keys() == mine["about"].keys()
-    drawn = page["about"]["pictures"]["start"]["bundle_of"]
-    assert all(drawn[link] != -1 for link in sim.engine.machine.route_links.tolist())
     for name, value in mine["about"].items():
-        if not (wide and name in ("pictures", "instances", "machine")):
-            assert page["about"][name] == value, name
-    for name in ("title", "questions", "units", "inputs"):
+        assert page["about"][name] == value, name
+    for name in ("title", "questions", "units"):
         assert page[name] == mine[name], name
 
 
 @contextmanager
 def plan_page(infra: str, work: Any = None, **options: Any) -> Iterator[PlanPage]:
     """Open the page of a machine, which shows a run of its own."""
-    work = work or anb.collectives.all_reduce("8 KiB", "ring")
-    sim = anb.Simulation(infra, work, **options)
-    wide = live(feed_of(session_of(sim)), Columns())["about"]["machine"]["wide"] is not None
+    sim = anb.Simulation(infra, work or anb.collectives.all_reduce("8 KiB", "ring"), **options)
     with page_kernel(sim) as page:
-        yield PlanPage(page, infra, options, wide=wide)
+        yield PlanPage(page, infra, options)
 
 
 @pytest.fixture(scope="module")

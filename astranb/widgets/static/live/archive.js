@@ -2,9 +2,10 @@
 // Files of named arrays as NumPy's `savez` writes them, with a checksum: counterpart of core/state.py's write_tables
 // and read_tables. Nothing is compressed. Formats: PKWARE's APPNOTE.TXT 4.3, and numpy.lib.format version 1.0.
 
-import { Blake2b } from "./digest.js";
+import { hashOf } from "./digest.js";
 import { InputError } from "./errors.js";
 
+/** @import { Steps } from "./steps.js" */
 /** @typedef {{ descr: string, shape: number[], bytes: Uint8Array }} NamedArray `descr`: Python's text of the type's fields */
 
 const [LOCAL, CENTRAL, END] = [0x04034b50, 0x02014b50, 0x06054b50];
@@ -17,6 +18,7 @@ const HEADER = /^\{'descr': (.*), 'fortran_order': False, 'shape': \(([\d, ]*)\)
 const PLAIN = /^\[\('', ('[<|][a-z]\d+')\)\]$/;
 const CHECKSUM = "checksum";
 const BYTES = "[('', '|u1')]"; // the type of plain bytes
+const STEP = 2 ** 19; // bytes checked in a step
 
 const encoder = new TextEncoder();
 const latin = (/** @type {Uint8Array} */ bytes) => Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
@@ -28,21 +30,19 @@ const tuple = (shape) => (shape.length === 1 ? `(${shape[0]},)` : `(${shape.join
 export const plainBytes = (bytes) => ({ descr: BYTES, shape: [bytes.length], bytes });
 
 /** @param {Map<string, NamedArray>} arrays */
-function checksumOf(arrays) {
-  const hash = new Blake2b();
-  for (const [name, { descr, shape, bytes }] of arrays) hash.update(encoder.encode(`${name}:${descr}:${tuple(shape)}:`)).update(bytes);
-  return hash.hex();
-}
+const checksumOf = (arrays) => hashOf(Array.from(arrays, ([name, { descr, shape, bytes }]) => [`${name}:${descr}:${tuple(shape)}:`, bytes]));
 
 /**
  * A file of arrays, in parts.
  * @param {Map<string, NamedArray>} arrays
- * @returns {Uint8Array[]}
+ * @returns {Steps<Uint8Array[] | null>} null: it was stopped
  */
-export function writeArchive(arrays) {
-  const checksum = Uint8Array.from(checksumOf(arrays).match(/../g) ?? [], (digits) => parseInt(digits, 16));
+export function* writeArchive(arrays) {
+  const digits = yield* checksumOf(arrays);
+  if (digits === null) return null;
+  const checksum = Uint8Array.from(digits.match(/../g) ?? [], (two) => parseInt(two, 16));
   const all = new Map([...arrays, [CHECKSUM, plainBytes(checksum)]]);
-  return zipped([...all].map(([name, array]) => [`${name}.npy`, [headerOf(array), array.bytes]]));
+  return yield* zipped([...all].map(([name, array]) => [`${name}.npy`, [headerOf(array), array.bytes]]));
 }
 
 /** @param {NamedArray} array */
@@ -59,9 +59,9 @@ function headerOf({ descr, shape }) {
  * Read what `writeArchive` or NumPy wrote.
  * @param {Uint8Array} file
  * @param {string} what the file should be: for the error
- * @returns {Map<string, NamedArray>}
+ * @returns {Steps<Map<string, NamedArray> | null>} null: it was stopped
  */
-export function readArchive(file, what) {
+export function* readArchive(file, what) {
   /** @type {Map<string, NamedArray>} */
   const arrays = new Map();
   try {
@@ -77,10 +77,9 @@ export function readArchive(file, what) {
   arrays.delete(CHECKSUM);
   if (!checksum) throw new InputError(`not ${what}: it has no checksum`);
   const digits = Array.from(checksum.bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  if (digits !== checksumOf(arrays)) {
-    throw new InputError("damaged: its checksum is another one");
-  }
-  return arrays;
+  const found = yield* checksumOf(arrays);
+  if (found !== null && digits !== found) throw new InputError("damaged: its checksum is another one");
+  return found === null ? null : arrays;
 }
 
 /** @param {Uint8Array} data @returns {NamedArray} */
@@ -100,10 +99,16 @@ const CRC = Uint32Array.from({ length: 256 }, (_, byte) => {
   for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ 0xedb88320 : rest >>> 1;
   return rest;
 });
-/** @param {Uint8Array[]} parts */
-function crcOf(parts) {
+/** @param {Uint8Array[]} parts @returns {Steps<number>} */
+function* crcOf(parts) {
   let found = -1;
-  for (const part of parts) for (const byte of part) found = CRC[(found ^ byte) & 255] ^ (found >>> 8);
+  for (const part of parts) {
+    for (let at = 0; at < part.length;) {
+      const end = Math.min(part.length, at + STEP);
+      for (; at < end; at++) found = CRC[(found ^ part[at]) & 255] ^ (found >>> 8);
+      yield 1;
+    }
+  }
   return ~found;
 }
 
@@ -113,14 +118,15 @@ function crcOf(parts) {
  * @param {Uint8Array[]} parts
  * @param {number} size
  * @param {number} at
+ * @returns {Steps<Uint8Array[]>}
  */
-function headersOf(name, parts, size, at) {
+function* headersOf(name, parts, size, at) {
   const [local, central] = [LOCAL_BYTES, CENTRAL_BYTES].map((length) => new DataView(new ArrayBuffer(length)));
   local.setUint32(0, LOCAL, true);
   central.setUint32(0, CENTRAL, true);
   central.setUint16(4, 20, true); // made by version 2.0
   central.setUint32(42, at, true);
-  const crc = crcOf(parts);
+  const crc = yield* crcOf(parts);
   for (const [view, from] of /** @type {const} */ ([[local, 4], [central, 6]])) {
     view.setUint16(from, 20, true); // read by version 2.0; no flags, stored, no time
     view.setUint16(from + 8, MADE_1980, true);
@@ -132,8 +138,8 @@ function headersOf(name, parts, size, at) {
   return [local, central].map(({ buffer }) => new Uint8Array(buffer));
 }
 
-/** @param {[name: string, parts: Uint8Array[]][]} members @returns {Uint8Array[]} */
-function zipped(members) {
+/** @param {[name: string, parts: Uint8Array[]][]} members @returns {Steps<Uint8Array[]>} */
+function* zipped(members) {
   /** @type {Uint8Array[]} */
   const file = [];
   /** @type {Uint8Array[]} */
@@ -142,7 +148,7 @@ function zipped(members) {
   for (const [name, parts] of members) {
     const called = encoder.encode(name);
     const size = parts.reduce((sum, { length }) => sum + length, 0);
-    const [local, central] = headersOf(called, parts, size, at);
+    const [local, central] = yield* headersOf(called, parts, size, at);
     file.push(local, called, ...parts);
     listed.push(central, called);
     at += LOCAL_BYTES + called.length + size;

@@ -3,6 +3,7 @@
 
 import { pack } from "../messages.js";
 import { int, optional } from "./options.js";
+import { Unready } from "./steps.js";
 import { str } from "./text.js";
 import { seriesOf, watchable } from "./watch.js";
 
@@ -67,9 +68,15 @@ function curvesOf(feed, startPs, endPs, exact) {
   if (before && before.key.length === key.length && key.every((one, k) => one === before.key[k])) return before.found;
   const count = Math.max(2, Math.min(MOST_POINTS, endPs - startPs + 1));
   const times = Float64Array.from({ length: count }, (_, k) => Math.trunc(k === count - 1 ? endPs : startPs + k * ((endPs - startPs) / (count - 1))));
-  const curves = exact ? seriesOf(sim, watches, times) : watches.map((watch) => sampled(watch, times));
-  feed.curves = { key, found: [times, curves] };
-  return [times, curves];
+  if (exact) throw new Unready(exactly());
+  const sampledCurves = watches.map((watch) => sampled(watch, times));
+  feed.curves = { key, found: [times, sampledCurves] };
+  return [times, sampledCurves];
+
+  function* exactly() {
+    const curves = yield* seriesOf(sim, watches, times);
+    if (curves) feed.curves = { key, found: [times, curves] };
+  }
 }
 
 /** What a watch had been found to be last at each time; nothing before the first. @param {Watch} watch @param {Float64Array} times */

@@ -15,13 +15,13 @@ export const changes = {
     const edits = sim.edits.map((edit) => [edit.events, edit.path, edit.value]);
     return [{ ...shown(sim, path), run: live.about.parameters, edits, events: sim.events() }, []];
   },
-  apply({ session, workbench }, options) {
+  async apply({ session, workbench }, options) {
     const verb = str(optional(options, "verb", null));
     if (!Object.hasOwn(CHANGES, verb)) {
       throw new InputError(`no such change: ${repr(verb)}`, { where: "change", hint: near(verb, Object.keys(CHANGES)) });
     }
     workbench?.follow();
-    session.perform(verb, { ...optional(options, "options", {}) });
+    await session.perform(verb, { ...optional(options, "options", {}) });
     return [{ status: session.status }, []];
   },
 };

@@ -10,7 +10,8 @@ import { timePs } from "./units.js";
 /** @import { Sim } from "./types" */
 /** @import { Stop } from "./stop.js" */
 /** @typedef {Record<string, any>} CommandOptions as they came in a message */
-/** @typedef {(sim: Sim, options: CommandOptions) => Stop | string | null} Command */
+/** @import { Steps } from "./steps.js" */
+/** @typedef {(sim: Sim, options: CommandOptions) => Stop | string | null | Steps<Stop | null>} Command those that go back are work in steps */
 
 /** Units of steps; engines refuse those that they do not count. */
 export const UNITS = ["event", "cycle", "instruction", "hop", "line", "message", "operation", "phase", "pass"];
@@ -61,6 +62,10 @@ function addPoint(sim, options) {
   throw new InputError(`no such breakpoint: ${repr(how)}`, { where: "breakpoint", hint: "at, on or when" });
 }
 
+/** Commands that only move a run, and of them those that do not depend on where it is. */
+export const MOVES = new Set(["reset", "back", "goto", "next_line", "play", "to_breakpoint", "to_end", ...UNITS]);
+export const ABSOLUTE = new Set(["reset", "goto"]);
+
 /** @type {Record<string, Command>} commands that change a run, its breakpoints or its watches */
 export const CHANGES = {
   set(sim, options) {
@@ -70,6 +75,10 @@ export const CHANGES = {
   },
   take_down: (sim, options) => setUp(sim, options, "take_down", "is down from event {} on: messages wait in front of it"),
   repair: (sim, options) => setUp(sim, options, "repair", "is up again from event {} on"),
+  reroute(sim) {
+    sim.reroute();
+    return `routes avoid what is down from event ${commas(sim.events())} on`;
+  },
   undo: (sim, options) => sim.undo("number" in options ? numberOf(options, sim.edits.length, "edit") : -1),
   breakpoint: (sim, options) => `a breakpoint ${addPoint(sim, options).text}`,
   enable(sim, options) {

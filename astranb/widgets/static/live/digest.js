@@ -1,12 +1,14 @@
 // @ts-check
 // Hashes of tables: counterpart of core/state.py's `digest`. BLAKE2b with 128 bits (RFC 7693).
 
+/** @import { Steps } from "./steps.js" */
 /** @import { Table } from "./types" */
 
 const OUT = 16; // bytes of a hash
 const BLOCK = 128;
 const ROUNDS = 12;
 const HIGH = 2 ** 32;
+const STEP = 2 ** 16; // bytes hashed in a step
 // The first 64 bits of the fractions of the square roots of the first eight primes, the low half of each first.
 const START = Uint32Array.of(
   0xf3bcc908, 0x6a09e667, 0x84caa73b, 0xbb67ae85, 0xfe94f82b, 0x3c6ef372, 0x5f1d36f1, 0xa54ff53a,
@@ -133,14 +135,31 @@ function mix(v, a, b, c, d, x0, x1, y0, y1) {
 }
 
 /**
- * Hash named tables in their order: 32 hex digits. Names and lengths count, so that two tables cannot pass for one.
- * @param {Iterable<[name: string, rows: number, bytes: Uint8Array]>} tables
+ * Hash named parts in their order: 32 hex digits.
+ * @param {[name: string, bytes: Uint8Array][]} parts
+ * @returns {Steps<string | null>} null: it was stopped
  */
-export function digest(tables) {
+export function* hashOf(parts) {
   const state = new Blake2b();
-  for (const [name, rows, bytes] of tables) state.update(new TextEncoder().encode(`${name}:${rows}:`)).update(bytes);
+  const all = parts.reduce((sum, [, { length }]) => sum + length, 1);
+  let done = 0;
+  for (const [name, bytes] of parts) {
+    state.update(new TextEncoder().encode(name));
+    for (let at = 0; at < bytes.length; at += STEP) {
+      const part = bytes.subarray(at, at + STEP);
+      state.update(part);
+      done += part.length;
+      if (yield done / all) return null;
+    }
+  }
   return state.hex();
 }
+
+/**
+ * Hash named tables in their order. Names and lengths count, so that two tables cannot pass for one.
+ * @param {Iterable<[name: string, rows: number, bytes: Uint8Array]>} tables
+ */
+export const digest = (tables) => hashOf(Array.from(tables, ([name, rows, bytes]) => [`${name}:${rows}:`, bytes]));
 
 /** A table as `digest` takes it. @param {Table} table @returns {[name: string, rows: number, bytes: Uint8Array]} */
 export const whole = (table) => [table.name, table.rows, table.bytes()];

@@ -1,14 +1,18 @@
 // @ts-check
-// Moves an engine through time: forward in short slices, back by checkpoint and replay. Counterpart of sim/driver.py.
+// Moves an engine through time: forward in short slices, back by checkpoint and replay. Counterpart of sim/driver.py,
+// but that going back is work in steps.
 
 import { BREAK, DEADLOCK, ENDED, EXHAUSTED, REACHED, STEPS, STRANDED, TIME, TOO_LATE } from "./stops.js";
 
 /** @import { Breakpoint, Edit, Engine } from "./types" */
 /** @import { Checkpoint, History } from "./history.js" */
+/** @import { Steps } from "./steps.js" */
+/** @typedef {{ counts: Record<string, number>, edits: Edit[] }} Moment */
 
 export const FOREVER = 2 ** 62;
 
 const [FAR, NEAR] = [8, 32]; // parts of the interval between checkpoints
+const REPLAYED = 8192; // events in a step of a replay
 const ALL_OVER = new Set([REACHED, DEADLOCK, STRANDED, EXHAUSTED, TOO_LATE]);
 
 /** The owner of a run's time. */
@@ -23,15 +27,33 @@ export class Driver {
     const { slice_events, replay_bytes, units } = engine.live;
     this._interval = Math.max(4 * slice_events, Math.floor(engine.state_bytes() / replay_bytes));
     this._soon = FOREVER; // events at which a replay takes a checkpoint, too
+    /** The moment that a replay was on its way back from when it was stopped. @type {Moment | null} */
+    this._from = null;
     // Counts of which many events share a value: the first of them is meant.
     this._shared = new Set(Object.values(units));
     this._shared.delete(units.event);
     this._shared.delete(units.cycle);
   }
 
-  /** A private copy with the same past. @param {boolean} record */
-  copy(record) {
-    return new Driver(this.engine.copy(record), this.history.copy());
+  /** A private copy with the same past. @param {boolean} record @returns {Steps<Driver>} */
+  *copy(record) {
+    return new Driver(yield* this.engine.copy(record), this.history.copy());
+  }
+
+  /** The present; where a replay was stopped, what it was on its way back from. @returns {Moment} */
+  get from() {
+    return this._from ?? { counts: this.engine.counts(), edits: [...this.edits] };
+  }
+
+  /** Whether a replay was stopped on its way. */
+  get underway() {
+    return this._from !== null;
+  }
+
+  /** Stay where a replay was stopped: what came later is forgotten. */
+  settle() {
+    this._from = null;
+    this._soon = FOREVER;
   }
 
   get edits() {
@@ -97,16 +119,18 @@ export class Driver {
    * Restore the nearest checkpoint and replay, edits included.
    * @param {string} field one of the engine's counts
    * @param {number} target its value at the moment to go back to
+   * @returns {Steps<boolean>} false: it was stopped on the way
    */
-  back_to(field, target) {
+  *back_to(field, target) {
     this.keep();
+    const from = this._from = this.from;
     const checkpoint = this.history.before(field, this._shared.has(field) ? target - 1 : target);
-    const later = this.edits.slice(checkpoint.edits);
-    this._soon = this._shortly_before(field, target, checkpoint);
+    this._soon = this._shortly_before(field, target, checkpoint, from);
     this.history.restore(this.engine, checkpoint);
     this.edits.length = checkpoint.edits;
-    this.replay(field, target, later);
-    this._soon = FOREVER;
+    const arrived = yield* this.replay(field, target, from.edits.slice(checkpoint.edits));
+    if (arrived) this.settle();
+    return arrived;
   }
 
   /**
@@ -115,9 +139,9 @@ export class Driver {
    * @param {string} field
    * @param {number} target
    * @param {Checkpoint} checkpoint
+   * @param {Moment} from
    */
-  _shortly_before(field, target, { counts: past }) {
-    const now = this.engine.counts();
+  _shortly_before(field, target, { counts: past }, { counts: now }) {
     const share = (target - past[field]) / Math.max(1, now[field] - past[field]);
     const length = Math.trunc(share * (now.events - past.events));
     if (length < Math.floor(this._interval / FAR)) return FOREVER;
@@ -140,31 +164,41 @@ export class Driver {
    * @param {string} field
    * @param {number} target
    * @param {Edit[]} edits
+   * @returns {Steps<boolean>} false: it was stopped on the way
    */
-  replay(field, target, edits) {
+  *replay(field, target, edits) {
     this.keep();
     this.engine.install([]);
-    for (const edit of edits) {
-      if (!this._replay(field, target, edit.events)) return;
+    const began = this.engine.count(field);
+    const until_ps = field === "now_ps" ? target : FOREVER;
+    const most = field === "events" || field === "now_ps" ? {} : { [field]: target };
+    for (const edit of [...edits, null]) {
+      const last = Math.min(field === "events" ? target : FOREVER, edit?.events ?? FOREVER);
+      while (this.events < last) {
+        if (this._slice(last, REPLAYED, until_ps, most) !== STEPS) break;
+        if (yield Math.min(1, (this.engine.count(field) - began) / Math.max(1, target - began))) return false;
+      }
+      if (!edit || this.events < edit.events) break;
       this._apply(edit);
     }
-    this._replay(field, target, FOREVER);
+    return true;
   }
 
-  /** Go back to the moment of an edit, as it was before it; later ones are forgotten as well. @param {number} number */
-  undo(number) {
+  /** Go back to the moment of an edit, as it was before it; later ones are forgotten as well. @param {number} number @returns {Steps<boolean>} */
+  *undo(number) {
     const { events } = this.edits[number];
     const checkpoint = this.history.before_edit(events, number);
     const kept = this.edits.slice(checkpoint.edits, number);
     this.history.restore(this.engine, checkpoint);
     this.history.forget_edits(number);
     this.edits.length = checkpoint.edits;
-    this.replay("events", events, kept);
+    return yield* this.replay("events", events, kept);
   }
 
   /** Go back to the start as it was before every edit; all edits are forgotten. */
   restart() {
     this.keep();
+    this.settle();
     this.history.restore(this.engine, this.history.checkpoints[0]);
     this.history.forget_edits(0);
     this.edits.length = 0;
@@ -202,21 +236,5 @@ export class Driver {
     const why = this.engine.go({ steps, until_ps: until_ps < FOREVER ? until_ps : null, most: limits });
     if (this.events >= due) this._take();
     return why;
-  }
-
-  /**
-   * Handle events up to the target or to the event of an edit; true if the edit's was reached.
-   * @param {string} field
-   * @param {number} target
-   * @param {number} edit_at
-   */
-  _replay(field, target, edit_at) {
-    const last = Math.min(field === "events" ? target : FOREVER, edit_at);
-    const until_ps = field === "now_ps" ? target : FOREVER;
-    const most = field === "events" || field === "now_ps" ? {} : { [field]: target };
-    while (this.events < last) {
-      if (this._slice(last, this.engine.live.slice_events, until_ps, most) !== STEPS) break;
-    }
-    return this.events >= edit_at;
   }
 }

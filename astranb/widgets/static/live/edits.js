@@ -3,6 +3,7 @@
 
 import { InputError, near } from "./errors.js";
 import { repr, str } from "./text.js";
+import { timePs } from "./units.js";
 
 /** @import { Edit } from "./types" */
 /** Something that can be changed: as the class of engine/edits.py.
@@ -68,6 +69,14 @@ export function parametersOf(part, { what, effects }, written) {
     choices: field === "up" ? ["yes", "no"] : [],
   }));
 }
+
+/** An edit of the routes; the value is when what waits goes on, if that is later. @param {number} events @param {unknown} value @param {number} at_ps @returns {Edit} */
+export const rerouteEdit = (events, value, at_ps) => ({
+  events, path: REROUTE, value: str(value), kind: "routes", field: REROUTE, rows: [0], number: timePs(value, REROUTE), at_ps,
+});
+
+/** Whether routes have changed: tables have grown, and a file's state is worked out again. @param {Edit[]} edits */
+export const isRerouted = (edits) => edits.some(({ path }) => path === REROUTE);
 
 /** @type {Record<string, number>} */
 const WORDS = { yes: 1, true: 1, up: 1, 1: 1, on: 1, no: 0, false: 0, down: 0, 0: 0, off: 0 };

@@ -86,3 +86,45 @@ export function refill(tables, events) {
   longs(clock, "slot").put(0, first);
   clock.put.free_entry(0, turn.length - opened.length);
 }
+
+/**
+ * Queue an event behind those of its time, not before now.
+ * @param {Tables} tables
+ * @param {number} time_ps
+ * @param {number} kind
+ * @param {number} arg
+ */
+export function schedule({ clock, near, later, slots, far }, time_ps, kind, arg) {
+  const what = kind * ARGUMENTS + arg;
+  clock.put.queued(0, clock.at.queued(0) + 1);
+  const ahead = (BigInt(time_ps) >> SLOT_BITS) - longs(clock, "slot").get(0);
+  if (ahead > 0n && ahead < slots.rows) {
+    const [place, entry] = [Number((BigInt(time_ps) >> SLOT_BITS) & BigInt(slots.rows - 1)), clock.at.free_entry(0)];
+    clock.put.free_entry(0, later.at.next(entry));
+    later.put.event(entry, what * 64 + (time_ps % 64));
+    later.put.next(entry, slots.at.value(place));
+    slots.put.value(place, entry);
+    return;
+  }
+  const order = (BigInt(clock.at.seq(0)) << 26n) | BigInt(what);
+  clock.put.seq(0, clock.at.seq(0) + 1);
+  if (ahead <= 0n) clock.put.near(0, push(near, clock.at.near(0), BigInt(time_ps), order));
+  else clock.put.far(0, push(far, clock.at.far(0), BigInt(time_ps), order));
+}
+
+/** Add an event to a heap; its new size. @param {Table} heap @param {number} size @param {bigint} time_ps @param {bigint} order */
+function push(heap, size, time_ps, order) {
+  const [times, orders] = [longs(heap, "time_ps"), longs(heap, "order")];
+  let hole = size;
+  while (hole > 0) {
+    const parent = (hole - 1) >> 2;
+    const [when, which] = [times.get(parent), orders.get(parent)];
+    if (when < time_ps || (when === time_ps && which < order)) break;
+    times.put(hole, when);
+    orders.put(hole, which);
+    hole = parent;
+  }
+  times.put(hole, time_ps);
+  orders.put(hole, order);
+  return size + 1;
+}

@@ -1,6 +1,8 @@
 // @ts-check
 // What every view is sent: a scene once, then states. Counterpart of widgets/feed/feed.py.
 
+import { pack } from "../messages.js";
+
 /** @import { Sent } from "./types" */
 /** @import { Session } from "./session.js" */
 
@@ -27,6 +29,8 @@ export class Feed {
     /** The workbench that it feeds. @type {import("./page_workbench.js").PageWorkbench | null} */
     this.workbench = null;
     this._sequence = 0;
+    /** Sent last. @type {Record<string, any>} */
+    this._state = {};
     this._sent = 0; // flights, by number
     this._whole = 0; // up to here every one, or as many as are ever sent
   }
@@ -90,24 +94,21 @@ export class Feed {
    */
   state({ fine = false, most = null } = {}) {
     const { sim, session } = this;
-    const [news, buffers] = this._news({ fine, most });
     this._sequence += 1;
-    const state = {
+    const about = {
       type: "state",
       seq: this._sequence,
-      now_ps: sim.now_ps(),
-      events: sim.events(),
-      counts: sim.counts(),
-      finished: sim.finished(),
       playing: session.running,
       fast: session.fast_forward,
       speed: session.speed,
-      status: session.status,
+      status: session.shown_status,
       failed: session.failed,
-      narration: sim.narrate(),
-      progress: session.fast_forward ? session.progress.report() : {},
-      ...news,
+      progress: session.shown_progress,
     };
-    return [state, buffers];
+    // While something has the machine to itself, the run is shown as it was.
+    if (session.work) return [{ ...this._state, ...about, first: this._state.total, one_in: 1 }, pack("state", {})];
+    const [news, buffers] = this._news({ fine, most });
+    this._state = { ...about, now_ps: sim.now_ps(), events: sim.events(), counts: sim.counts(), finished: sim.finished(), narration: sim.narrate(), ...news };
+    return [this._state, buffers];
   }
 }

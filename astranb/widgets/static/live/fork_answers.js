@@ -9,11 +9,11 @@ import { optional } from "./options.js";
 /** @type {Answers<Feed>} */
 export const forking = {
   /** Fork with changes, and show the two beside each other; what is wrong is the answer's error. */
-  fork({ workbench }, options) {
+  async fork({ workbench }, options) {
     const changes = optional(options, "changes", null);
     if (typeof changes !== "object" || !changes || Array.isArray(changes)) throw new InputError("a fork needs changes", { where: "fork" });
     if (!workbench) throw new InputError("no workbench shows this run", { where: "fork" });
-    workbench.fork(/** @type {Record<string, unknown>} */ (changes));
+    await workbench.fork(/** @type {Record<string, unknown>} */ (changes));
     return [{ made: true }, []];
   },
 };

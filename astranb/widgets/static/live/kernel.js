@@ -12,8 +12,9 @@ import { createMessageEngine } from "./messages_engine.js";
 import { needsPython } from "./needs.js";
 import { ANSWERS as OF_OPERATIONS } from "./operations_answers.js";
 import { OperationFeed } from "./operations_feed.js";
-import { Session } from "./session.js";
+import { HASHING, Session } from "./session.js";
 import { Simulation } from "./simulation.js";
+import { inSlices } from "./steps.js";
 
 /** @import { Answers, Engine, Feed, Live, PageKernel, StaticAnswer } from "./types" */
 
@@ -32,7 +33,13 @@ const ENGINES = {
 };
 
 /** @type {Answers} what every engine's views may ask */
-const OF_ALL = { ...comparison, ...forking, hash: ({ session }, { at_ps }) => [{ hash: session.at(at_ps).state_hash() }, []] };
+const OF_ALL = {
+  ...comparison, ...forking,
+  hash: async ({ sim, session }, { at_ps }) => {
+    const past = session.at(at_ps);
+    return [{ hash: await (past === sim ? session.alone({ ...HASHING, quiet: true }, () => past.state_hash()) : inSlices(past.state_hash())) }, []];
+  },
+};
 
 /**
  * The kernel of a page.
@@ -69,7 +76,12 @@ export function kernelOf(sim, columns) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
-    rest: () => session.rest(),
+    async rest() {
+      for (let waits = true; waits; waits = connection.waiting || session.running) {
+        await session.rest();
+        await connection.rest();
+      }
+    },
   };
 }
 

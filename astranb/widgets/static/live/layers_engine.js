@@ -119,8 +119,8 @@ function engineOf(made) {
     },
     kept: () => allBut(tables, NOT_KEPT),
     resize: () => {}, // no table ever grows
-    copy() {
-      const other = engineOf({ ...made, machine: copyMachine(machine, live, module) });
+    *copy() {
+      const other = engineOf({ ...made, machine: yield* copyMachine(machine, live, module) });
       other.edits = [...engine.edits];
       return other;
     },

@@ -30,10 +30,9 @@ export const busiest = {
 
   /** A very large system in a few numbers: per tile, per pair of tiers, and the busiest links. */
   aggregates(feed, options) {
-    const { layout: { bundles, inside, meta }, used, live: { about } } = feed;
+    const { layout: { bundles, inside, meta, units: { names, of } }, used } = feed;
     const { links } = feed.sim.engine.tables;
     const busy = feed.sim.engine.recorder.utilisation(...windowOf(feed, options));
-    const { names, of } = about.instances;
     const sums = new Float64Array(names.length);
     const counts = new Float64Array(names.length);
     for (const link of used) {
@@ -43,7 +42,7 @@ export const busiest = {
       counts[from] += 1;
     }
     /** @type {Map<string, number>} */
-    const number = new Map(names.map((/** @type {string} */ name, /** @type {number} */ k) => [name, k]));
+    const number = new Map(names.map((name, k) => [name, k]));
     const tiles = meta.tiles.flat().map((/** @type {string} */ name) => {
       const unit = Number(number.get(name));
       return sums[unit] / Math.max(1, counts[unit]);
@@ -58,7 +57,7 @@ export const busiest = {
         picture: feed.picture,
         quantiles: QUANTILES,
         groups: parts.map(([title, lanes]) => ({ title, links: lanes.length, ...spreadOf(lanes.map((link) => busy[link])) })),
-        top: top.map((link) => ({ name: about.links[link], busy: rounded(busy[link], 4) })),
+        top: top.map((link) => ({ name: feed.fabric.name(link), busy: rounded(busy[link], 4) })),
         links: used.length,
       },
       pack("aggregates", { tiles }),
@@ -72,7 +71,7 @@ export const busiest = {
     const ranks = engine.tables.gpus.rows;
     const matrix = trafficOf(engine, window ? shareIn(engine, ...window) : null);
     let each = Math.ceil(ranks / MOST_CELLS);
-    const whole = feed.live.about.instances.gpus[0]; // of an instance, rather than across two of them
+    const whole = feed.layout.units.gpus[0]; // of an instance, rather than across two of them
     if (each > 1 && ranks % whole === 0 && whole > 1) each = whole < each ? Math.ceil(each / whole) * whole : whole;
     const rows = Math.ceil(ranks / each);
     const cells = new Float64Array(rows * rows);

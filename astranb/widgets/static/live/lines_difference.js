@@ -7,6 +7,7 @@ import { differingEdits } from "./edits.js";
 import { breakdown, linksUsed, partsOf } from "./lines_result.js";
 import { runTime } from "./lines_times.js";
 import { Replay } from "./replay.js";
+import { Unready } from "./steps.js";
 import { general } from "./text.js";
 import { formatBytes, formatTime } from "./units.js";
 
@@ -61,7 +62,8 @@ function then(sim, at_ps) {
   if (at_ps === null || at_ps < 0 || at_ps >= sim.now_ps() || sim.events() > MOST_REPLAYED) return sim;
   const replay = replays.get(sim) ?? new Replay(sim);
   replays.set(sim, replay);
-  replay.goto(Math.trunc(at_ps));
+  const when_ps = Math.trunc(at_ps);
+  if (!replay.is_at(when_ps)) throw new Unready(replay.goto(when_ps));
   return replay.sim;
 }
 

@@ -2,7 +2,7 @@
 // Changing a run by cache lines: counterpart of engine/cacheline/edits.py, and of what engine/cacheline/engine.py says of it.
 
 import { withUnit } from "./engine_breakpoints.js";
-import { RECORD, REROUTE, checkedEdit, parametersOf, yesOrNo } from "./edits.js";
+import { RECORD, REROUTE, checkedEdit, parametersOf, rerouteEdit, yesOrNo } from "./edits.js";
 import { InputError } from "./errors.js";
 import { partition } from "./fabric.js";
 import { NEVER, NIC } from "./gpu_numbers.js";
@@ -10,7 +10,6 @@ import { bringUp, isDown, nowPs, takeDown } from "./lines_faults.js";
 import { useSms } from "./lines_occupancy.js";
 import { SUMMED, TABLES, resolve } from "./lines_paths.js";
 import { longs } from "./longs.js";
-import { needsPython } from "./needs.js";
 import { repr, str } from "./text.js";
 import { bandwidthBps, formatBandwidth, timePs } from "./units.js";
 
@@ -21,11 +20,12 @@ const FASTEST_BPS = 9e12;
 /**
  * What an engine answers about changes.
  * @param {Engine} engine
+ * @param {(at_ps: number) => void} reroute changes its routes, so that they avoid what is down
  */
-export const editing = (engine) => ({
+export const editing = (engine, reroute) => ({
   /** Check a change and make an edit of it. @param {string} path @param {unknown} value */
   read_edit(path, value) {
-    if (path === REROUTE) return needsPython(REROUTE);
+    if (path === REROUTE) return rerouteEdit(engine.count("events"), value, nowPs(engine.tables));
     return checkedEdit(path, value, {
       changes: engine.live.about.changes,
       resolve: (name) => resolve(name, engine),
@@ -36,7 +36,7 @@ export const editing = (engine) => ({
     });
   },
   /** Carry an edit out: services that have started keep their times. @param {Edit} edit */
-  apply: (edit) => apply(edit, engine.tables),
+  apply: (edit) => (edit.path === REROUTE ? reroute(edit.number) : apply(edit, engine.tables)),
   /** An object's kind and full path. @param {string} path */
   place: (path) => resolve(path, engine),
   /** What can be changed of an object, as it is now. @param {string} path */

@@ -81,7 +81,7 @@ export function bringUp(tables, rows, atPs) {
  * @param {Tables} tables
  * @param {number} link
  */
-function entered({ requests }, link) {
+export function entered({ requests }, link) {
   const { live, link: at, arrives_ps } = requests.at;
   const found = [];
   for (let request = 0; request < requests.rows; request++) {
@@ -98,7 +98,7 @@ function entered({ requests }, link) {
  * @param {number[]} waiting
  * @param {bigint} firstPs
  */
-function startsOf({ links, requests }, link, waiting, firstPs) {
+export function startsOf({ links, requests }, link, waiting, firstPs) {
   const arrives = longs(requests, "arrives_ps");
   const latencyPs = BigInt(links.at.latency_ps(link));
   return waiting.map((_, number) => (number ? arrives.get(waiting[number - 1]) - latencyPs : firstPs));

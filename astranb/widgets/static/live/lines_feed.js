@@ -3,12 +3,12 @@
 
 import { pack } from "../messages.js";
 import { bytesOf, sum } from "../numpy.js";
+import { fabricOf } from "./fabric.js";
 import { Feed } from "./feed.js";
 import { HOP, ISSUE, LAUNCH, RETURN } from "./gpu_numbers.js";
-import { pictureOf } from "./lines_topology.js";
-import { needsPython } from "./needs.js";
+import { pictureOf } from "./layout_bundles.js";
 
-/** @import { Picture, Sent, Session } from "./types" */
+/** @import { Sent, Session } from "./types" */
 /** @import { NewFlights } from "./feed.js" */
 
 const COLUMNS = 512; // of an activity strip: about as many as a screen has room for
@@ -22,6 +22,7 @@ export class LineFeed extends Feed {
     super(session);
     const { links, route_links } = this.sim.engine.tables;
     const { gpus } = this.live.about;
+    this.fabric = fabricOf(this.sim.engine);
     /** Links that lie on any route of the program, ascending. @type {number[]} */
     this.used = [...new Set(route_links.column("value"))].sort((a, b) => a - b);
     /** Of each rank the used links that leave it. @type {number[][]} */
@@ -30,23 +31,14 @@ export class LineFeed extends Feed {
     this.picture = 1;
     /** @type {string[]} */
     this.opened = [];
-    this.layout = this._laidOut([], "");
+    this.layout = pictureOf(this.sim.engine, this.fabric, this.used);
   }
 
   /** Show another picture: with instances opened, or one of them alone. @param {string[]} opened @param {string} focus */
   look(opened, focus) {
-    this.layout = this._laidOut(opened, focus);
+    this.layout = pictureOf(this.sim.engine, this.fabric, this.used, { opened, focus });
     this.opened = opened;
     this.picture += 1;
-  }
-
-  /** The picture, of those that Python has laid out. @param {string[]} opened @param {string} focus @returns {Picture} */
-  _laidOut(opened, focus) {
-    const { pictures, instances } = this.live.about;
-    if (instances.names.includes(focus)) return pictureOf(pictures.alone[focus] ?? needsPython("picture"));
-    const hosts = [...new Set(opened)].filter((name) => instances.gpus[instances.names.indexOf(name)] > 0);
-    if (!pictures.collapsed || !hosts.length) return pictureOf(pictures.start);
-    return pictureOf((hosts.length === 1 && pictures.opened[hosts[0]]) || needsPython("picture"));
   }
 
   /** @override */

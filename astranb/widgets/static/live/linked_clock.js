@@ -3,6 +3,7 @@
 
 import { differingEdits, parted } from "./edits.js";
 import { InputError } from "./errors.js";
+import { finish } from "./steps.js";
 
 /** @import { Traits } from "../types" */
 /** @import { PageWorkbench } from "./page_workbench.js" */
@@ -17,6 +18,8 @@ export class LinkedClock {
     this.a = a;
     this.b = b;
     this._moving = false;
+    /** What goes back with the other one. @type {PageWorkbench | null} */
+    this._led = null;
     this._marked = "";
     [a.session.twin, b.session.twin] = [b.session, a.session];
     /** @type {(() => void)[]} */
@@ -73,6 +76,7 @@ export class LinkedClock {
 
   /** Have each workbench show which of the two it is, and what was changed in one of them only. */
   _mark() {
+    if (this.a.session.work || this.b.session.work) return; // their edits are carried out again
     const [a, b] = [this.a.sim, this.b.sim];
     const edits = JSON.stringify([a, b].map(editsOf));
     if (edits === this._marked) return;
@@ -103,7 +107,7 @@ export class LinkedClock {
 
   /** @param {PageWorkbench} bench @param {PageWorkbench} twin @param {Stop} stop */
   _moved(bench, twin, stop) {
-    if (this._moving || !this._ends.length || stop.why === "edit") return;
+    if (this._moving || this._led === bench || !this._ends.length || stop.why === "edit") return;
     const { session } = bench;
     const atItsEnd = bench.sim.finished() && twin.sim.now_ps() >= bench.sim.now_ps();
     if (atItsEnd && stop.why !== "back") return; // the other one has continued
@@ -122,10 +126,18 @@ export class LinkedClock {
   _follow(bench, twin) {
     const { sim, session } = twin;
     if (sim.finished() && sim.now_ps() <= bench.sim.now_ps()) return null; // it stays at its end
+    if (session.work) {
+      session.free(() => this._goWith(bench, twin)); // once it is there
+      return null;
+    }
+    if (bench.sim.events() === 0 || bench.sim.now_ps() < sim.now_ps()) {
+      this._goWith(bench, twin);
+      return null;
+    }
     this._moving = true;
     try {
-      const stop = session.silently(() => (bench.sim.events() === 0 ? sim.reset({ keep: true }) : sim.goto(bench.sim.now_ps())));
-      session.set_status(stop.text);
+      const stop = session.silently(() => finish(sim.goto(bench.sim.now_ps())));
+      session.set_status(stop?.text ?? "");
       return stop;
     } catch (error) {
       session.set_status(/** @type {Error} */ (error).message, true);
@@ -133,6 +145,17 @@ export class LinkedClock {
     } finally {
       this._moving = false;
     }
+  }
+
+  /** Take the twin back to the time of a workbench, in slices. @param {PageWorkbench} bench @param {PageWorkbench} twin */
+  _goWith(bench, twin) {
+    const { sim, session } = twin;
+    const [atStart, now_ps] = [bench.sim.events() === 0, bench.sim.now_ps()];
+    if (!this._ends.length || (atStart ? sim.events() === 0 : sim.now_ps() === now_ps)) return;
+    this._led = twin;
+    session.follow(atStart ? sim.reset({ keep: true }) : sim.goto(now_ps), () => {
+      this._led = null;
+    });
   }
 
   /** A workbench notifies its views: so does the other one, which moved with it. @param {PageWorkbench} twin */

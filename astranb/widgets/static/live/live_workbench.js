@@ -57,9 +57,14 @@ export async function openSimulation(host, page, columns, modelled, render) {
     if (isSamePlan(plan, current.sim.engine.live.plan)) return current;
     return plan ? plans.openPlan(plan) : plans.openOwn();
   }
-  const { element, openLink } = createPageControls({ inputs: page.live.inputs, plans, current: () => current, show: showRun });
+  const { element, enterLink } = createPageControls({ inputs: page.live.inputs, plans, current: () => current, show: showRun });
   host.replaceChildren(element, plans.form, place);
   current = await open(await createKernel(page, columns), columns);
-  if (window.location.hash) await openLink();
-  else await enterState(current.kernel, current.model, page.state, "ready");
+  const enterOwn = () => enterState(current.kernel, current.model, page.state, "ready");
+  try {
+    if (!(await enterLink())) await enterOwn();
+  } catch (error) {
+    await enterOwn(); // what is wrong with the link is no reason to show nothing
+    current.session.show(error instanceof Error ? error.message : String(error), true);
+  }
 }

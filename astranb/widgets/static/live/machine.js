@@ -4,7 +4,10 @@
 import { bind } from "./entry.js";
 import { allocate, createTables, fill } from "./tables.js";
 
+/** @import { Steps } from "./steps.js" */
 /** @import { Live, Machine } from "./types" */
+
+const STEP = 2 ** 22; // bytes copied in a step
 
 /**
  * A machine at its start.
@@ -25,14 +28,17 @@ export function createMachine(live, module, columns) {
  * @param {Live} live
  * @param {WebAssembly.Module} module
  * @param {Record<string, number>} [fewer] rows of tables that the copy has fewer of: of rings that record nothing
- * @returns {Machine}
+ * @returns {Steps<Machine>}
  */
-export function copyMachine(machine, live, module, fewer = {}) {
+export function* copyMachine(machine, live, module, fewer = {}) {
   const layouts = live.tables.map((layout) => ({ ...layout, rows: fewer[layout.name] ?? machine.tables[layout.name].rows }));
   const copy = empty(live, module, layouts);
   for (const { name } of layouts) {
     const to = copy.tables[name].bytes();
-    to.set(machine.tables[name].bytes().subarray(0, to.length));
+    for (let at = 0; at < to.length; at += STEP) {
+      to.set(machine.tables[name].bytes().subarray(at, Math.min(to.length, at + STEP)), at);
+      yield (copy.tables[name].address + at) / copy.room.end;
+    }
   }
   return copy;
 }

@@ -124,8 +124,8 @@ function engineOf(made) {
     },
     parts_of_others: () => ({}),
     others: () => Array.from({ length: config.at.congestion(0) ? links.rows : 0 }, (_, link) => `link[${link}]`),
-    copy() {
-      const other = engineOf({ ...made, machine: copyMachine(machine, live, module) });
+    *copy() {
+      const other = engineOf({ ...made, machine: yield* copyMachine(machine, live, module) });
       other.edits = [...engine.edits];
       return other;
     },

@@ -6,6 +6,7 @@ import { digest } from "./digest.js";
 import { InputError } from "./errors.js";
 import { needsPython } from "./needs.js";
 import { inspectPlace } from "./operations_inspection.js";
+import { finish } from "./steps.js";
 import { commas } from "./text.js";
 import { formatTime } from "./units.js";
 
@@ -65,7 +66,7 @@ export function shared(self, special) {
     check() {},
     done: () => self().count("ended") / Math.max(1, about.own),
     state_bytes: () => special.simulatedTables().reduce((sum, { rows, size }) => sum + rows * size, 0),
-    replica: () => self().copy(true),
+    replica: () => finish(self().copy(true)),
     digest: () => digest(self().simulated()),
     recording: () => watch.at.recording(0) === 1,
     rewinding() {},

@@ -2,6 +2,7 @@
 
 import type { ConditionField } from "./engine_breakpoints.js";
 import type { Parameter } from "./edits.js";
+import type { Steps } from "./steps.js";
 import type { Breakpoint, Edit, Engine, Sent, Table, Tables, Why } from "./types";
 
 export type Numbers = Float64Array | Int32Array;
@@ -150,7 +151,7 @@ type OfLines = "recorder" | "late_ps" | "tracks" | "copy" | "replica" | "place";
 /** Counterpart of engine/operations/engine.py. */
 export interface OperationEngine extends Omit<Engine, OfLines> {
   about: About;
-  copy(record: boolean): OperationEngine;
+  copy(record: boolean): Steps<OperationEngine>;
   replica(): OperationEngine;
   ranks: number;
   stands_for: number;

@@ -3,13 +3,14 @@
 
 import { make, makeButton } from "../theme.js";
 import { fileOf, readSavedFile, stateOfFile } from "./saved_file.js";
-import { enterState, stateOf } from "./shared_state.js";
+import { enterState, hashNow, stateNow, stateOf } from "./shared_state.js";
 import { linkOf, stateOfLink } from "./state_link.js";
 
 /** @import { PageWorkbench } from "./page_workbench.js" */
 /** @import { SharedPlan } from "./types" */
 
 const MOST_BYTES = 2 ** 30; // of a file
+const [SAVING, OPENING] = [{ status: "saving", of: "file" }, { status: "reading the file", of: "file" }];
 const SAVED = "PK"; // the beginning of a saved file; what begins otherwise may be a plan
 
 /**
@@ -28,16 +29,17 @@ export function createPageControls({ inputs, plans, current, show }) {
     }
   }
   const hash = () =>
-    guarded(() => {
-      const { session, sim } = current();
-      session.ask("pause");
-      session.show(`hash ${sim.state_hash()}`);
+    guarded(async () => {
+      const { kernel, session } = current();
+      const found = await hashNow(kernel);
+      if (found !== null) session.show(`hash ${found}`);
     });
   const copyLink = () =>
     guarded(async () => {
       const { kernel, model, session, sim } = current();
-      session.ask("pause");
-      window.history.replaceState(null, "", await linkOf(stateOf(kernel, model), inputs, sim.engine.live.plan));
+      const state = await stateNow(kernel, model);
+      if (!state) return;
+      window.history.replaceState(null, "", await linkOf(state, inputs, sim.engine.live.plan));
       try {
         await navigator.clipboard.writeText(window.location.href);
         session.show("copied: the link to this state, which goes with the page");
@@ -46,11 +48,15 @@ export function createPageControls({ inputs, plans, current, show }) {
       }
     });
   const save = () =>
-    guarded(() => {
+    guarded(async () => {
       const { kernel, model, session, sim, bytes } = current();
-      session.ask("pause");
-      const parts = fileOf(kernel, bytes, stateOf(kernel, model));
-      const url = URL.createObjectURL(new Blob(/** @type {Uint8Array<ArrayBuffer>[]} */ (parts), { type: "application/octet-stream" }));
+      if (session.playing) session.ask("pause");
+      const file = await session.alone(SAVING, function* () {
+        const parts = yield* fileOf(kernel, bytes, stateOf(kernel, model));
+        return parts && new Blob(/** @type {Uint8Array<ArrayBuffer>[]} */ (parts), { type: "application/octet-stream" });
+      });
+      if (!file) return;
+      const url = URL.createObjectURL(file);
       make("a", { href: url, download: `astranb-${sim.now_ps()}-ps.anb` }).click();
       setTimeout(() => URL.revokeObjectURL(url), 60_000);
       session.show("saved: Workbench.load(path) opens the file in JupyterLab, and this page with Open");
@@ -64,17 +70,21 @@ export function createPageControls({ inputs, plans, current, show }) {
         await plans.take(file);
         return;
       }
-      const found = readSavedFile(new Uint8Array(await file.arrayBuffer()));
-      const { kernel, model, bytes } = await (found.plan ? show(found.plan) : current());
-      await enterState(kernel, model, stateOfFile(found, kernel, bytes), `opened ${file.name}`);
-    });
-  const openLink = () =>
-    guarded(async () => {
-      const found = await stateOfLink(window.location.hash, inputs);
+      const content = new Uint8Array(await file.arrayBuffer());
+      const found = await current().session.alone(OPENING, () => readSavedFile(content));
       if (!found) return;
-      const { kernel, model } = await show(found.plan);
-      await enterState(kernel, model, found.state, "the state of the link");
+      const { kernel, model, session, bytes } = await (found.plan ? show(found.plan) : current());
+      const state = await session.alone(OPENING, () => stateOfFile(found, kernel, bytes));
+      if (state) await enterState(kernel, model, state, `opened ${file.name}`);
     });
+  /** Go to the state in the page's address; gives whether there is one. */
+  async function enterLink() {
+    const found = await stateOfLink(window.location.hash, inputs);
+    if (!found) return false;
+    const { kernel, model } = await show(found.plan);
+    await enterState(kernel, model, found.state, "the state of the link");
+    return true;
+  }
 
   const chooser = make("input", {
     type: "file", hidden: "", "aria-label": "File to open",
@@ -92,11 +102,14 @@ export function createPageControls({ inputs, plans, current, show }) {
     makeButton("Hash", hash, { title: "show the hash of everything simulated, which sim.state_hash() gives in Python" }),
     chooser,
   );
-  window.addEventListener("hashchange", openLink);
-  document.addEventListener("dragover", (event) => event.preventDefault());
+  window.addEventListener("hashchange", () => guarded(enterLink));
+  /** Text that is dragged goes where it goes in every page. @param {DragEvent} event */
+  const brings = ({ dataTransfer }) => Boolean(dataTransfer?.types.includes("Files"));
+  document.addEventListener("dragover", (event) => brings(event) && event.preventDefault());
   document.addEventListener("drop", (event) => {
+    if (!brings(event)) return;
     event.preventDefault();
     open(event.dataTransfer?.files[0]);
   });
-  return { element, openLink };
+  return { element, enterLink };
 }

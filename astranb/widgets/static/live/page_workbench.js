@@ -8,6 +8,8 @@ import { needsPython } from "./needs.js";
 /** @import { Host, Model } from "../types" */
 /** @import { PageKernel, Sim } from "./types" */
 /** @import { Stop } from "./stop.js" */
+const FORKING = { status: "copying the run", of: "run" };
+
 /** @typedef {{ model: Model, send: (message: object, buffers?: DataView[]) => void }} Modelled */
 
 export class PageWorkbench {
@@ -74,10 +76,10 @@ export class PageWorkbench {
   }
 
   /** Make another run with changes, and show it beside this one with the same clock. @param {Record<string, unknown>} changes */
-  fork(changes) {
+  async fork(changes) {
     const whole = new Set((this.sim.engine.live.about.parameters ?? []).map((/** @type {{ path: string }} */ { path }) => path));
     for (const path of Object.keys(changes)) if (!path.includes(".") || whole.has(path)) needsPython(`fork with ${path}`);
-    const other = this.sim.fork();
+    const other = await this.session.alone(FORKING, () => this.sim.fork());
     for (const [path, value] of Object.entries(changes)) other.set(path, value);
     this.compare(other);
   }

@@ -19,7 +19,6 @@ import { formatBytes } from "./units.js";
  */
 
 const SUMS = ["all_reduce", "reduce_scatter", "reduce", "broadcast", "scatter"];
-const NONE = -1; // where a link is drawn that is not drawn
 const OUTPUT = BUFFERS.indexOf("output");
 
 /**
@@ -38,7 +37,6 @@ export function describe(live, run) {
     about: {
       ...about,
       scene: { ...about.scene, phases: [plan.name] },
-      ...pictures(about, run),
       parameters: parameters(about, run),
       program: { name: title, parts: [] },
       work: { size, bus_factor: COLLECTIVES[collective].busFactor(ranks) },
@@ -46,13 +44,6 @@ export function describe(live, run) {
       lines: lines(lowered),
     },
   };
-}
-
-/** The pictures of the page, or those with the links between all ranks. @param {Live["about"]} about @param {PlanRun} run */
-function pictures({ pictures: shown, instances, machine }, { tables }) {
-  const { bundle_of: bundleOf } = shown.start;
-  const missing = tables.route_links.column("value").some((link) => bundleOf[link] === NONE);
-  return missing && machine.wide ? machine.wide : { pictures: shown, instances };
 }
 
 /** What can be changed of the whole run. @param {Live["about"]} about @param {PlanRun} run */

@@ -8,13 +8,13 @@ import { SWITCH_READS, SWITCH_WRITES } from "./plan.js";
 import { ACKNOWLEDGED } from "./plan_fences.js";
 import { before, filled } from "./plan_lower.js";
 import { fillQueue } from "./plan_queue.js";
-import { createRoutes } from "./plan_routes.js";
+import { createNet, noRoute } from "./routes.js";
 import { allocate, createTables } from "./tables.js";
 import { commas } from "./text.js";
 
 /** @import { Lowered, Records } from "./plan_lower.js" */
 /** @import { PlanGpu, PlanMachine } from "./plan_machine.js" */
-/** @import { Routes } from "./plan_routes.js" */
+/** @import { Routes } from "./routes.js" */
 /** @import { Layout, Table, Tables } from "./types" */
 
 const ROOM = 1 << 16; // parts of an SM
@@ -43,7 +43,9 @@ export function build(machine, presets, program, name, layouts) {
   const managed = base.clock.at.managed(0);
   const remote = remoteOperands(program, ranks);
   const pairs = [...new Set([...remote.map(({ out }) => out), ...remote.map(({ back }) => back)])].sort((a, b) => a - b);
-  const found = createRoutes(links, machine.links, machine.latency_ps, machine)(pairs, ranks);
+  const found = createNet(machine.lanes, machine.gpus).routes(pairs, (source, target) => {
+    throw noRoute(source, target, machine);
+  });
   const out = enterRoutes(remote, found, program.rows.operands);
   const routes = { first: found.first.slice(0, -1), last: found.first.slice(1), flow: found.first.slice(1).map(() => -1), links: found.links };
   const planes = planesOf(machine, program, name, routes);

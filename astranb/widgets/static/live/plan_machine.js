@@ -1,8 +1,10 @@
 // @ts-check
 // The page's machine as a plan needs it: its tables at the start, and what they do not hold (widgets/live/plan_machine.py).
 
+import { lanesOf } from "./routes.js";
 import { allocate, createTables, fill } from "./tables.js";
 
+/** @import { Lanes } from "./routes.js" */
 /** @import { Live, Tables } from "./types" */
 
 /**
@@ -23,11 +25,11 @@ import { allocate, createTables, fill } from "./tables.js";
  * }} Described
  */
 /**
- * `links` are those between devices, `latency_ps` is that of a link without proxies, `gpus` are the nodes of the ranks.
+ * `links` are those between devices, `lanes` are these at the start, `gpus` are the nodes of the ranks.
  * @typedef {{
  *   base: Tables, ranks: number, links: number, lineBytes: number, gpus: number[], nodes: string[], title: string, failed: string[],
  *   cut_off: number[], joined: { perNode: number, rdma: boolean }, coalesce: number, launch_ps: number[], late_ps: number[],
- *   fault_ps: number[], slowFaults: boolean, latency_ps: (link: number) => number, presets: (exact: boolean) => PlanGpu[],
+ *   fault_ps: number[], slowFaults: boolean, lanes: Lanes, presets: (exact: boolean) => PlanGpu[],
  * }} PlanMachine
  */
 
@@ -44,15 +46,15 @@ export function machineOf(live, columns) {
   for (const { name, parts, data } of layouts) fill(base[name], parts, columns[data]);
   const { nodes, gpus, late_ps } = live.about;
   const described = /** @type {Described} */ (live.about.machine);
-  const proxied = new Set(described.proxied);
+  const links = base.recorder.at.links(0);
   /** @param {Alike} values */
   const each = (values) => gpus.map((/** @type {number} */ _, /** @type {number} */ rank) => values[rank] ?? values[0]);
   return {
-    base, nodes, gpus, ranks: gpus.length, links: base.recorder.at.links(0), lineBytes: base.gpus.column("line_bytes").reduce((least, one) => Math.min(least, one)),
+    base, nodes, gpus, ranks: gpus.length, links, lineBytes: base.gpus.column("line_bytes").reduce((least, one) => Math.min(least, one)),
     title: described.title, failed: described.failed, cut_off: described.cut_off, coalesce: described.coalesce,
     joined: { perNode: described.per_node, rdma: described.rdma },
     launch_ps: each(described.launch_ps), late_ps: each(late_ps.length ? late_ps : [0]), fault_ps: described.fault_ps, slowFaults: described.slow_faults,
-    latency_ps: (link) => base.links.at.latency_ps(link) - (proxied.has(link) ? described.proxy_ps : 0),
+    lanes: lanesOf(base.links, links, described),
     presets(exact) {
       const { kinds, of_rank } = (exact && described.exact) || described.gpus;
       return each(of_rank).map((/** @type {number} */ kind) => kinds[kind]);

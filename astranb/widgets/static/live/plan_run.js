@@ -97,9 +97,7 @@ function cutsOf(plan, bytes) {
 export async function planKernel(header, columns, plan, shared) {
   const own = planned(header, columns, plan, shared.size);
   own.live.plan = shared;
-  const kernel = await createKernel(own, own.columns);
-  own.live.inputs = kernel.sim.engine.digest();
-  return { kernel, columns: own.columns };
+  return { kernel: await createKernel(own, own.columns), columns: own.columns };
 }
 
 /**
@@ -127,6 +125,7 @@ function planned({ live }, columns, plan, size) {
     presets = machine.presets(true);
     lowered = lower(program, collective, size, presets[0]);
   }
+  program.blocks.length = 0; // of a large plan the operations take as much memory as the machine
   const { perNode, rdma } = machine.joined;
   const posted = rdma && perNode < machine.ranks && plan.protocol !== "Simple" ? Math.ceil(POSTED_LINES / (exact ? 1 : machine.coalesce)) : 0;
   presets = presets.map((preset) => ({ ...preset, max_outstanding: Math.max(preset.max_outstanding, posted) }));
@@ -141,8 +140,8 @@ function planned({ live }, columns, plan, size) {
   /** @type {Layout[]} */
   const sent = layouts.map((layout) => {
     if (EMPTY.has(layout.name)) return { ...layout, parts: [], data: 0 };
-    const bytes = tables[layout.name].bytes().slice();
-    return { ...layout, parts: [[0, bytes.length]], data: found.push(new DataView(bytes.buffer)) - 1 };
+    const { buffer, byteOffset, byteLength } = tables[layout.name].bytes();
+    return { ...layout, parts: [[0, byteLength]], data: found.push(new DataView(buffer, byteOffset, byteLength)) - 1 };
   });
   const run = { plan, collective, size, title, program, lowered, tables, through, presets, together: exact ? 1 : machine.coalesce };
   const saved = savedFile(live, run, ({ buffer }) => found.push(new DataView(buffer)) - 1);

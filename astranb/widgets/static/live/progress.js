@@ -2,7 +2,7 @@
 // How far a run has come, how fast it goes, and how long it will still take: counterpart of widgets/session/progress.py.
 
 /** @import { Sim } from "./types" */
-/** @typedef {{ done?: number, ps_per_s?: number, left_s?: number }} Report */
+/** @typedef {{ done?: number, ps_per_s?: number, left_s?: number, of?: string }} Report */
 
 const OFTEN_S = 0.25;
 const MEMORY = 0.7; // how much of the rate so far stays in the rate: the last second or so counts
@@ -48,4 +48,11 @@ export class Progress {
     [this._seen, this._last] = [{ seconds, ps: this._sim.now_ps(), done }, report];
     return report;
   }
+}
+
+/** How far work is that began at a time: the share that is done and of what, and the seconds left. @param {{ done: number, of: string, began_ms: number }} work @returns {Report} */
+export function workReport({ done, of, began_ms }) {
+  const seconds = (performance.now() - began_ms) / 1000;
+  const report = { done: Math.round(1e4 * done) / 1e4, of };
+  return done > 0 && seconds > OFTEN_S ? { ...report, left_s: (seconds * (1 - done)) / done } : report;
 }

@@ -3,6 +3,7 @@
 // What it is made of comes from Python (widgets/live/saved_file.py).
 
 import { plainBytes, readArchive, writeArchive } from "./archive.js";
+import { isRerouted } from "./edits.js";
 import { InputError } from "./errors.js";
 import { checkedPlan, lineOf } from "./shared_plan.js";
 import { checkedState } from "./shared_state.js";
@@ -10,9 +11,10 @@ import { fill } from "./tables.js";
 
 /** @import { Layout, PageKernel, SavedArray, SharedPlan, SharedState, Sim, Table } from "./types" */
 /** @import { NamedArray } from "./archive.js" */
+/** @import { Steps } from "./steps.js" */
 
 const WHAT = "a saved simulation";
-const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes"]);
+const CHANGING = new Set(["edits", "breakpoints", "watches", "notes", "budget_bytes", "events", "hash"]);
 const [STATE, START] = ["state/", "start/"];
 const INPUTS = "inputs";
 const HINT = { hint: "Workbench.load(path) opens it in JupyterLab" };
@@ -52,24 +54,31 @@ function arrayOf({ now, start, data, descr, shape = [] }, { engine }, columns) {
  * The file of a page's simulation now, in parts.
  * @param {PageKernel} kernel
  * @param {Uint8Array[]} columns
- * @param {SharedState} state the present one
- * @returns {Uint8Array[]}
+ * @param {Omit<SharedState, "hash">} state the present one
+ * @returns {Steps<Uint8Array[] | null>} parts that are bytes of the machine as it is now; null: it was stopped
  */
-export function fileOf({ sim }, columns, { breakpoints, watches, shown }) {
+export function* fileOf({ sim }, columns, { events, breakpoints, watches, shown }) {
   const { saved, plan } = sim.engine.live;
   const notes = { workbench: shown, plan: plan && { name: plan.name, size: plan.size, text: lineOf(plan) } };
-  const changing = { edits: sim.edits, breakpoints, watches, notes };
+  let grown = {};
+  if (isRerouted(sim.edits)) {
+    const hash = yield* sim.state_hash();
+    if (hash === null) return null;
+    grown = { events, hash }; // whoever reads it goes there by running
+  }
+  const changing = { edits: sim.edits, breakpoints, watches, notes, ...grown };
   const text = JSON.stringify(changing, (_, value) => (value === Infinity ? "\0Infinity" : value)).replace(/"\\u0000Infinity"/g, "Infinity");
   const document = `${text.slice(0, -1)}, ${saved.document}}`;
   const arrays = new Map(saved.arrays.map((array) => [array.name, arrayOf(array, sim, columns)]));
-  return writeArchive(arrays.set(INPUTS, plainBytes(encoder.encode(document))));
+  return yield* writeArchive(arrays.set(INPUTS, plainBytes(encoder.encode(document))));
 }
 
 /** @typedef {{ arrays: Map<string, NamedArray>, document: Record<string, any>, plan: SharedPlan | null }} SavedFile `plan`: that was opened on the page that wrote it */
 
-/** Read a file, of whatever run. @param {Uint8Array} file @returns {SavedFile} */
-export function readSavedFile(file) {
-  const arrays = readArchive(file, WHAT);
+/** Read a file, of whatever run. @param {Uint8Array} file @returns {Steps<SavedFile | null>} null: it was stopped */
+export function* readSavedFile(file) {
+  const arrays = yield* readArchive(file, WHAT);
+  if (!arrays) return null;
   const document = documentOf(new TextDecoder().decode(arrays.get(INPUTS)?.bytes));
   const plan = document.notes?.plan;
   return { arrays, document, plan: checkedPlan(plan, plan?.text) };
@@ -80,13 +89,12 @@ export function readSavedFile(file) {
  * @param {SavedFile} file
  * @param {PageKernel} kernel
  * @param {Uint8Array[]} columns
- * @returns {SharedState}
+ * @returns {Steps<SharedState | null>} null: it was stopped
  */
-export function stateOfFile({ arrays, document }, { sim }, columns) {
+export function* stateOfFile({ arrays, document }, { sim }, columns) {
   const { saved } = sim.engine.live;
   const own = documentOf(`{${saved.document}}`);
   if (document.format !== own.format) throw new InputError(`written by another version (${String(document.format).slice(0, 80)})`);
-  if (document.hash !== undefined) throw new InputError("its routes have changed", HINT);
   for (const name of new Set([...Object.keys(own), ...Object.keys(document)])) {
     if (!CHANGING.has(name) && !isSame(own[name], document[name])) throw ofAnotherRun(name);
   }
@@ -96,8 +104,13 @@ export function stateOfFile({ arrays, document }, { sim }, columns) {
     const ofMachine = array.name.startsWith(STATE) || array.name.startsWith(START);
     if (!ofMachine && !isEqual(arrayOf(array, sim, columns).bytes, found.bytes)) throw ofAnotherRun(array.name);
   }
-  if ([...arrays.keys()].some((name) => name.startsWith(START)) && stateIn(arrays, START, sim).hash !== sim.engine.live.inputs) throw ofAnotherRun("start");
-  const { events, hash } = stateIn(arrays, STATE, sim);
+  if ([...arrays.keys()].some((name) => name.startsWith(START))) {
+    const start = yield* stateIn(arrays, START, sim);
+    if (start.hash === null) return null;
+    if (start.hash !== sim.engine.live.inputs) throw ofAnotherRun("start");
+  }
+  const { events, hash } = document.hash === undefined ? yield* stateIn(arrays, STATE, sim) : document; // of routes that have changed tables have grown
+  if (hash === null) return null;
   const { edits, breakpoints, watches, notes } = document;
   const points = Array.isArray(breakpoints) ? breakpoints.map((point) => ({ object: "", ...point })) : [];
   return checkedState({ events, edits, breakpoints: points, watches, hash, shown: notes?.workbench ?? {} });
@@ -133,8 +146,9 @@ const isEqual = (a, b) => a.length === b.length && a.every((byte, k) => byte ===
  * @param {Map<string, NamedArray>} arrays
  * @param {string} folder of the tables among the arrays
  * @param {Sim} sim
+ * @returns {Steps<{ events: number, hash: string | null }>}
  */
-function stateIn(arrays, folder, sim) {
+function* stateIn(arrays, folder, sim) {
   const copy = sim.engine.replica();
   const tables = [...arrays].filter(([name]) => name.startsWith(folder)).map(([name, { bytes }]) => ({ name: name.slice(folder.length), bytes }));
   for (const { name } of tables) if (!Object.hasOwn(copy.tables, name)) throw ofAnotherRun(name);
@@ -144,5 +158,5 @@ function stateIn(arrays, folder, sim) {
     if (own.length !== bytes.length) throw ofAnotherRun(name);
     own.set(bytes);
   }
-  return { events: copy.count("events"), hash: copy.digest() };
+  return { events: copy.count("events"), hash: yield* copy.digest() };
 }

@@ -1,20 +1,31 @@
 // @ts-check
 // What moves a simulation for its views: it applies commands, plays in short slices, and notifies views.
-// Counterpart of widgets/session/session.py.
+// Counterpart of widgets/session/session.py, but that work in steps can have the machine to itself.
 
-import { COMMANDS, UNITS, countOf, whenOf } from "./commands.js";
+import { ABSOLUTE, COMMANDS, MOVES, UNITS, countOf, whenOf } from "./commands.js";
 import { FOREVER } from "./driver.js";
 import { breathe, sleep } from "./breathing.js";
 import { InputError, near } from "./errors.js";
 import { float, int, required, typeName } from "./options.js";
-import { Progress } from "./progress.js";
+import { Progress, workReport } from "./progress.js";
 import { Replay } from "./replay.js";
 import { Stop } from "./stop.js";
-import { repr } from "./text.js";
+import { Unready, isSteps, slice } from "./steps.js";
+import { commas, repr } from "./text.js";
 import { formatTime } from "./units.js";
 
 /** @import { Breakpoint, Sim } from "./types" */
 /** @import { CommandOptions } from "./commands.js" */
+/** @import { Steps } from "./steps.js" */
+/**
+ * Work that has the machine to itself: what the status says of it, and of what its share is; views are not told of quiet work.
+ * @typedef {{ status: string, of: string, quiet?: boolean }} Doing
+ * @typedef {Doing & { done: number, began_ms: number, shown: boolean, stopped: boolean, replaced: boolean }} Work
+ */
+/**
+ * What waits until the machine is free: a command or a call.
+ * @typedef {{ command: string, options: CommandOptions, call?: () => void }} Waiting
+ */
 
 /** Commands of the session itself; the others are in commands.js. */
 export const PLAYING = ["play", "pause", "to_breakpoint", "to_end", "next_line", "set_speed"];
@@ -30,7 +41,13 @@ const IDLE_MS = 10; // until time has passed for more
 const LONGEST_FRAME_S = 0.25; // a page that was busy does not catch up for longer than this
 const MOST_WORK = 2_000_000; // events' worth of work that going back to what was seen may take at Pause
 const [SLOWEST, FASTEST] = [1, 1e15]; // ps a second
-
+const AT_ONCE = new Set(["pause", "set_speed"]); // commands that do not wait for the machine
+const GOING_BACK = { status: "going back", of: "way back" };
+/** What the status says of the hash that is worked out. */
+export const HASHING = { status: "working out the hash", of: "state" };
+const SHOWN_MS = 250; // shorter work shows nothing
+const UNDOING = { ...GOING_BACK, status: "undoing" };
+const FOLLOWING = { ...GOING_BACK, status: "going back with the other run" };
 
 /** The one place from which a simulation's views move it. */
 export class Session {
@@ -56,7 +73,11 @@ export class Session {
     /** The breakpoint at the next operation of a thread block that is being played to. @type {{ block: string, point: Breakpoint } | null} */
     this._sought = null;
     this._slice = FIRST_SLICE;
-    /** @type {[command: string, options: CommandOptions][]} */
+    /** What has the machine to itself. @type {Work | null} */
+    this.work = null;
+    /** @type {Promise<void>} */
+    this._worked = Promise.resolve();
+    /** @type {Waiting[]} */
     this._queue = [];
     this._draining = false;
     /** @type {(() => void)[]} */
@@ -84,14 +105,30 @@ export class Session {
     for (const view of [...this._views]) view();
   }
 
-  /** Whether it plays, by itself or with its twin. */
+  /** Whether it plays or works, by itself or with its twin. @returns {boolean} */
   get running() {
-    return this.playing || Boolean(this.twin?.playing);
+    return [this, this.twin].some((one) => Boolean(one?.playing || one?.work));
   }
 
-  /** Whether it plays as fast as it can. @returns {boolean} */
+  /** Whether it plays as fast as it can, or works. @returns {boolean} */
   get fast_forward() {
-    return [this, this.twin].some((one) => Boolean(one?.playing && one.fast));
+    return [this, this.twin].some((one) => Boolean((one?.playing && one.fast) || one?.work));
+  }
+
+  /** What has this machine or that of the twin to itself. */
+  get _working() {
+    return this.work ?? this.twin?.work;
+  }
+
+  /** What views show as the status. */
+  get shown_status() {
+    return this._working?.status ?? this.status;
+  }
+
+  /** How far a run or work is that goes as fast as it can. */
+  get shown_progress() {
+    if (this._working) return workReport(this._working);
+    return this.fast_forward ? this.progress.report() : {};
   }
 
   /** Change the status without notifying the views. @param {string} status @param {boolean} failed */
@@ -131,7 +168,7 @@ export class Session {
 
   /**
    * The simulation at a view's cursor (null: now), to be looked at and never moved.
-   * The past is a private copy that records nothing, and that the next call moves.
+   * The past is a private copy that records nothing; `Unready` where it must be taken there first.
    * @param {number | null | undefined} at_ps
    */
   at(at_ps) {
@@ -140,8 +177,9 @@ export class Session {
       throw new TypeError(`'>=' not supported between instances of '${typeName(at_ps)}' and 'int'`);
     }
     if (at_ps >= this.sim.now_ps()) return this.sim;
+    const when_ps = Math.trunc(at_ps);
     this._replica ??= new Replay(this.sim);
-    this._replica.look(Math.trunc(at_ps));
+    if (!this._replica.is_at(when_ps)) throw new Unready(this._replica.look(when_ps));
     return this._replica.sim;
   }
 
@@ -153,14 +191,50 @@ export class Session {
     if (!known.includes(command)) {
       throw new InputError(`unknown command ${repr(command)}`, { where: "workbench", hint: near(command, known) });
     }
-    this._queue.push([command, options]);
+    if (this.work && AT_ONCE.has(command)) this._apply(command, options);
+    else {
+      this._queue = this._queueWith({ command, options });
+      this._drain();
+    }
+  }
+
+  /** Call something as soon as nothing has the machine to itself, in the order of requests. @param {() => void} call */
+  free(call) {
+    this._queue.push({ command: "", options: {}, call });
+    this._drain();
+  }
+
+  _drain() {
     if (this._draining) return;
     this._draining = true;
     try {
-      for (let next = this._queue.shift(); next; next = this._queue.shift()) this._apply(...next);
+      while (!this.work && this._queue.length) {
+        const { command, options, call } = /** @type {Waiting} */ (this._queue.shift());
+        if (call) call();
+        else this._apply(command, options);
+      }
     } finally {
       this._draining = false;
     }
+  }
+
+  /**
+   * What waits, with one more command: it makes some of those before it unnecessary, and maybe the work under way.
+   * @param {Waiting} added
+   * @returns {Waiting[]}
+   */
+  _queueWith(added) {
+    const { _queue: queue, work } = this;
+    const { command, options } = added;
+    const waiting = queue.filter((one) => !one.call);
+    const last = waiting.at(-1);
+    if (command === "back" && last?.command === "back" && last.options.unit === options.unit && isCount(options.n ?? 1) && isCount(last.options.n ?? 1)) {
+      const n = (options.n ?? 1) + (last.options.n ?? 1); // one move for both
+      return [...queue.filter((one) => one !== last), { command, options: { ...options, n } }];
+    }
+    if (!work || !ABSOLUTE.has(command) || !isRight(command, options) || !waiting.every((one) => MOVES.has(one.command))) return [...queue, added];
+    if (work.status === GOING_BACK.status) work.stopped = work.replaced = true;
+    return [added, ...queue.filter((one) => one.call)]; // what is asked for is answered there
   }
 
   /** @param {string} command @param {CommandOptions} options */
@@ -170,23 +244,38 @@ export class Session {
       this.publish();
     } else if (command === "play") this._play({ fast: false });
     else if (command === "to_breakpoint" || command === "to_end") this._play({ fast: true });
-    else if (command === "pause") {
-      this._halt();
-      this.show(this._rest(options.at_ps ?? null));
-    } else if (command === "next_line") this._guarded(() => this._nextLine(String(options.block ?? "")));
+    else if (command === "pause") this._pause(options.at_ps ?? null);
+     else if (command === "next_line") this._guarded(() => this._nextLine(String(options.block ?? "")));
     else if (this._isLong(command, options)) this._guarded(() => this._far(command, options));
     else {
       const outcome = this._guarded(() => COMMANDS[command](this.sim, options));
-      if (typeof outcome !== "string") this._halt(); // it has moved time
-      if (outcome !== null) this.show(typeof outcome === "string" ? outcome : outcome.text);
+      if (typeof outcome !== "string") this._halt(); // it moves time
+      if (isSteps(outcome)) this._travel(outcome, MOVES.has(command) ? GOING_BACK : UNDOING);
+      else if (outcome !== null) this.show(typeof outcome === "string" ? outcome : outcome.text);
     }
   }
 
   /** Apply a command at once; what goes wrong is thrown. @param {string} command @param {CommandOptions} options */
-  perform(command, options) {
+  async perform(command, options) {
     const outcome = this.silently(() => COMMANDS[command](this.sim, options));
-    if (outcome instanceof Stop) this._halt();
-    this.show(outcome instanceof Stop ? outcome.text : (outcome ?? ""));
+    if (isSteps(outcome)) {
+      this._halt();
+      this._arrived(await this.alone(UNDOING, () => outcome));
+    } else {
+      if (outcome instanceof Stop) this._halt();
+      this.show(outcome instanceof Stop ? outcome.text : (outcome ?? ""));
+    }
+  }
+
+  /** Stop playing, or working. @param {number | null} seen_ps */
+  _pause(seen_ps) {
+    if (this.twin?.work) this.twin.work.stopped = true;
+    this._halt();
+    if (this.work) {
+      this._queue = this._queue.filter(({ command }) => !MOVES.has(command));
+      Object.assign(this.work, { stopped: true, replaced: false }); // where it goes back, it says where it is
+      this.set_status("paused");
+    } else this._rest(seen_ps);
   }
 
   /**
@@ -195,15 +284,12 @@ export class Session {
    * @param {number | null} seen_ps
    */
   _rest(seen_ps) {
-    if (seen_ps === null) return "paused";
     const { sim } = this;
-    const rest_ps = Math.max(int(seen_ps), sim.edits.at(-1)?.at_ps ?? 0);
-    if (rest_ps >= sim.now_ps()) return "paused";
-    if (sim.driver.work_back_to("now_ps", rest_ps) > MOST_WORK) {
-      return `paused: the run is ${formatTime(sim.now_ps() - rest_ps)} ahead of the view (going back takes long)`;
-    }
-    this._guarded(() => sim.goto(rest_ps));
-    return "paused";
+    const rest_ps = seen_ps === null ? Infinity : Math.max(int(seen_ps), sim.edits.at(-1)?.at_ps ?? 0);
+    if (rest_ps >= sim.now_ps()) this.show("paused");
+    else if (sim.driver.work_back_to("now_ps", rest_ps) > MOST_WORK) {
+      this.show(`paused: the run is ${formatTime(sim.now_ps() - rest_ps)} ahead of the view (going back takes long)`);
+    } else this._travel(sim.goto(rest_ps), GOING_BACK, "paused");
   }
 
   /** Play no longer, nor the twin. */
@@ -233,10 +319,13 @@ export class Session {
       return;
     }
     const when_ps = whenOf(options);
-    if (when_ps >= this.sim.now_ps()) this._play({ fast: true, until_ps: when_ps });
-    else {
+    if (when_ps >= this.sim.left_ps()) {
+      const play = () => this._play({ fast: true, until_ps: when_ps });
+      if (this.sim.driver.underway) this._hold(GOING_BACK, this.sim.resume(), (stop) => (stop ? play() : this._arrived(stop)), (error) => this._failed(error));
+      else play();
+    } else {
       this._halt();
-      this.show(this.sim.goto(when_ps).text);
+      this._travel(this.sim.goto(when_ps));
     }
   }
 
@@ -262,12 +351,110 @@ export class Session {
     try {
       return verb();
     } catch (error) {
-      this.playing = false;
-      this.show(/** @type {Error} */ (error).message, true);
+      this._failed(error);
       return null;
     } finally {
       this._silent = false;
     }
+  }
+
+  /** @param {unknown} error */
+  _failed(error) {
+    this.playing = false;
+    this.show(/** @type {Error} */ (error).message, true);
+  }
+
+  // Working -----------------------------------------------------------------
+
+  /**
+   * Have the machine to itself for work in steps, as soon as it is free; what goes wrong is thrown.
+   * @template T
+   * @param {Doing} doing
+   * @param {() => Steps<T>} begin
+   * @returns {Promise<T>}
+   */
+  alone(doing, begin) {
+    return new Promise((resolve, reject) => {
+      const hold = () => this._hold(doing, begin(), resolve, reject);
+      if (this.work) this.free(hold);
+      else hold();
+    });
+  }
+
+  /** Go back with the run beside this one. @param {Steps<Stop | null>} steps @param {() => void} ended called wherever it ends */
+  follow(steps, ended) {
+    /** @param {() => void} show */
+    const end = (show) => {
+      show();
+      ended();
+    };
+    this.free(() => this._hold(FOLLOWING, steps, (stop) => end(() => this._arrived(stop)), (error) => end(() => this._failed(error))));
+  }
+
+  /** Go back. @param {Steps<Stop | null>} steps @param {Doing} [doing] @param {string} [status] what to show there */
+  _travel(steps, doing = GOING_BACK, status = "") {
+    this._hold(doing, steps, (stop) => this._arrived(stop, status), (error) => this._failed(error));
+  }
+
+  /** Say where going back has ended. @param {Stop | null} stop null: it was stopped on the way @param {string} [status] */
+  _arrived(stop, status = "") {
+    if (stop) this.show(status || stop.text);
+    else {
+      const { now_ps, events } = this.silently(() => this.sim.settle());
+      this.show(`paused on the way back, at ${formatTime(now_ps)}, event ${commas(events)}`);
+    }
+  }
+
+  /**
+   * Work in slices; nothing else touches the machine until the end. The first slice is at once.
+   * @template T
+   * @param {Doing} doing
+   * @param {Steps<T>} steps
+   * @param {(outcome: T) => void} done
+   * @param {(error: unknown) => void} failed
+   */
+  _hold(doing, steps, done, failed) {
+    this.work = { ...doing, done: 0, began_ms: performance.now(), shown: false, stopped: false, replaced: false };
+    this._worked = this._goOn(this.work, steps, done, failed);
+  }
+
+  /**
+   * @template T
+   * @param {Work} work
+   * @param {Steps<T>} steps
+   * @param {(outcome: T) => void} done
+   * @param {(error: unknown) => void} failed
+   */
+  async _goOn(work, steps, done, failed) {
+    let next_ms = work.quiet ? Infinity : work.began_ms + SHOWN_MS;
+    /** @type {() => void} */
+    let end;
+    for (;;) {
+      try {
+        const step = this.silently(() => slice(steps, work.stopped));
+        if (step.done) {
+          end = () => done(step.value);
+          break;
+        }
+        work.done = step.value;
+      } catch (error) {
+        end = () => failed(error);
+        break;
+      }
+      if (performance.now() >= next_ms) {
+        next_ms = performance.now() + FAST_PUBLISH_MS;
+        work.shown = true;
+        this.publish();
+      }
+      await breathe();
+    }
+    this.work = null;
+    if (!work.replaced) {
+      const before_ms = this._published_ms;
+      end();
+      if ((work.shown || work.stopped) && this._published_ms === before_ms) this.publish(); // that it works no longer
+    }
+    this._drain();
   }
 
   // Playing -----------------------------------------------------------------
@@ -288,9 +475,9 @@ export class Session {
     this._played = this._run(this._turn, until_ps, unit, count);
   }
 
-  /** Resolves when nothing plays. */
+  /** Resolves when nothing plays, works or waits. */
   async rest() {
-    while (this.playing) await this._played;
+    while (this.playing || this.work) await (this.work ? this._worked : this._played);
   }
 
   /**
@@ -305,6 +492,11 @@ export class Session {
     let [last_ms, seen_ps, target_ps] = [performance.now(), sim.now_ps(), sim.now_ps()];
     await breathe(); // what has been shown is drawn
     while (this.playing && turn === this._turn) {
+      const worker = this.work ? this : this.twin?.work ? this.twin : null;
+      if (worker) {
+        await worker._worked;
+        continue;
+      }
       const now_ms = performance.now();
       if (sim.now_ps() !== seen_ps) target_ps = sim.now_ps(); // another command has moved it
       target_ps += Math.min((now_ms - last_ms) / 1000, LONGEST_FRAME_S) * this.speed;
@@ -344,5 +536,19 @@ export class Session {
       this._slice = Math.round(Math.min(MOST_SLICE, Math.max(LEAST_SLICE, factor * this._slice)));
     }
     return stop;
+  }
+}
+
+/** Whether a number of steps is one. @param {unknown} n */
+const isCount = (n) => Number.isInteger(n) && Number(n) >= 0;
+
+/** Whether a command's options can be read: what cannot be carried out ends nothing. @param {string} command @param {CommandOptions} options */
+function isRight(command, options) {
+  if (command !== "goto") return true;
+  try {
+    whenOf(options);
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -4,19 +4,21 @@
 
 import { RECORD } from "./edits.js";
 import { InputError } from "./errors.js";
+import { HASHING } from "./session.js";
 import { commas } from "./text.js";
 
 /** @import { Breakpoint, PageKernel, SharedState, ShownState } from "./types" */
 /** @import { Model } from "../types" */
 
+const STARTING = { status: "going to the start", of: "way back" };
 const MOST = 10_000; // edits, breakpoints or watches
 const REDRAW_HZ = 60; // where nobody has chosen another rate
 
 /**
- * The state of a page now.
+ * The state of a page as it is, without its hash.
  * @param {PageKernel} kernel
  * @param {Model} model
- * @returns {SharedState}
+ * @returns {Omit<SharedState, "hash">}
  */
 export function stateOf({ sim, session }, model) {
   return {
@@ -24,12 +26,34 @@ export function stateOf({ sim, session }, model) {
     edits: sim.edits.map(({ events, at_ps, path, value }) => ({ events, at_ps, path, value })),
     breakpoints: sim.breakpoints.map(({ text, at_ps, rows, object, enabled }) => ({ text, at_ps, rows, object, enabled })),
     watches: sim.watches.map(({ text }) => text),
-    hash: sim.state_hash(),
     shown: {
       selection: model.get("_selection"), cursor_ps: model.get("_cursor_ps"), window_ps: model.get("_window_ps") ?? [],
       panels: model.get("_panels") ?? {}, sizes: model.get("_sizes") ?? {}, redraw_hz: model.get("_redraw_hz") || REDRAW_HZ, speed: session.speed,
     },
   };
+}
+
+/**
+ * The state of a page's run now, as a person asks for it; null: somebody has pressed Pause.
+ * @param {PageKernel} kernel
+ * @param {Model} model
+ */
+export function stateNow(kernel, model) {
+  const { sim, session } = kernel;
+  if (session.playing) session.ask("pause");
+  return session.alone(HASHING, function* () {
+    const hash = yield* sim.state_hash();
+    return hash === null ? null : { ...stateOf(kernel, model), hash };
+  });
+}
+
+/**
+ * The hash of a page's run now, as a person asks for it; null: somebody has pressed Pause.
+ * @param {PageKernel} kernel
+ */
+export function hashNow({ sim, session }) {
+  if (session.playing) session.ask("pause");
+  return session.alone(HASHING, () => sim.state_hash());
 }
 
 /**
@@ -40,14 +64,18 @@ export function stateOf({ sim, session }, model) {
  * @param {SharedState} state
  * @param {string} status what to show there
  */
-export async function enterState({ sim, session }, model, state, status) {
+export async function enterState(kernel, model, state, status) {
+  const { sim, session } = kernel;
   session.ask("pause");
+  await session.rest();
   model.set("_cursor_ps", -1); // what is asked on the way is not about a time that is not simulated yet
   sim.clear();
   sim.unwatch();
   if (sim.events() || sim.edits.length) {
-    sim.reset();
-    sim.driver.restart();
+    await session.alone(STARTING, function* () {
+      yield* sim.reset();
+      sim.driver.restart();
+    });
     session.publish();
   }
   /** @param {number} events */
@@ -65,12 +93,13 @@ export async function enterState({ sim, session }, model, state, status) {
   if (!(await runTo(state.events))) return;
   if (!state.breakpoints.every((point) => sim.engine.is_point(point))) throw new InputError("the breakpoints of this state are not of this run");
   const atStart = !state.events && !state.edits.length;
-  const expected = atStart || !state.hash || sim.state_hash() === state.hash;
+  const hash = atStart || !state.hash ? state.hash : await hashNow(kernel);
+  if (hash === null) return;
   for (const point of state.breakpoints) sim.add_breakpoint(point);
   for (const watch of state.watches) sim.watch(watch);
   show(model, state.shown);
   session.speed = state.shown.speed;
-  if (expected) session.show(status);
+  if (hash === state.hash) session.show(status);
   else session.show("this is not the state that was saved: it comes from another version of astranb", true);
 }
 

@@ -1,9 +1,10 @@
 // @ts-check
 // What runs on a machine, stopped between two events until a verb moves it: counterpart of sim/simulation.py.
+// What takes long on a large machine is work in steps: going back, the hash, a fork.
 
 import { atTime } from "./engine_breakpoints.js";
 import { Driver, FOREVER } from "./driver.js";
-import { RECORD, lastOfEach } from "./edits.js";
+import { RECORD, REROUTE, lastOfEach } from "./edits.js";
 import { InputError } from "./errors.js";
 import { History } from "./history.js";
 import { Stop } from "./stop.js";
@@ -13,6 +14,7 @@ import { timePs } from "./units.js";
 import { watchOf } from "./watch.js";
 
 /** @import { Breakpoint, Engine } from "./types" */
+/** @import { Steps } from "./steps.js" */
 /** @import { Watch } from "./watch.js" */
 
 /** Most memory for going back. */
@@ -62,7 +64,7 @@ export class Simulation {
     return Object.fromEntries(Object.entries(engine.live.units).map(([unit, field]) => [unit, engine.count(field)]));
   }
 
-  /** Hash of everything simulated, 32 hex digits; the recording is no part of it. */
+  /** Hash of everything simulated, 32 hex digits; the recording is no part of it. @returns {Steps<string | null>} null: it was stopped */
   state_hash() {
     return this.engine.digest();
   }
@@ -111,28 +113,48 @@ export class Simulation {
     return this._go({ ...limits, [field]: count }, unit === "cycle" ? "steps" : unit);
   }
 
-  /** Go back by n units of `step`, exactly. @param {number} n @param {string} unit */
-  back(n = 1, unit = "event") {
+  /** Go back by n units of `step`, exactly. @param {number} n @param {string} unit @returns {Steps<Stop | null>} */
+  *back(n = 1, unit = "event") {
     const field = this._counter(n, unit);
     if (n === 0) return this._stop("back");
     const target = this.engine.count(field) - n;
-    return target < 0 ? this._return_to("events", 0) : this._return_to(field, target);
+    return yield* target < 0 ? this._return_to("events", 0) : this._return_to(field, target);
   }
 
-  /** Go to the moment at which everything up to a time has happened, forwards or back. @param {number | string} when */
-  goto(when) {
+  /**
+   * Go to the moment at which everything up to a time has happened, forwards or back.
+   * @param {number | string} when
+   * @returns {Steps<Stop | null>}
+   */
+  *goto(when) {
     const when_ps = timePs(when, "goto");
-    return when_ps >= this.now_ps() ? this._go({ until_ps: when_ps }) : this._return_to("now_ps", when_ps);
+    return when_ps >= this.left_ps() ? this._go({ until_ps: when_ps }) : yield* this._return_to("now_ps", when_ps);
   }
 
-  /** Go back to the start; what was changed stays changed there if wanted. @param {{ keep?: boolean }} [settings] */
-  reset({ keep = false } = {}) {
-    if (!keep) return this._return_to("events", 0);
-    const last = lastOfEach(this.driver.edits);
-    return this._rewound(() => {
-      this.driver.restart();
-      for (const edit of last) this.driver.edit({ ...edit, events: 0, at_ps: 0 });
-    });
+  /** Go back to the start; what was changed stays changed there if wanted. @param {{ keep?: boolean }} [settings] @returns {Steps<Stop | null>} */
+  *reset({ keep = false } = {}) {
+    if (!keep) return yield* this._return_to("events", 0);
+    const last = lastOfEach(this.driver.from.edits);
+    this.engine.rewinding();
+    this.driver.restart();
+    for (const edit of last) this.driver.edit({ ...edit, events: 0, at_ps: 0 });
+    return this._rewound();
+  }
+
+  /** The present; where going back was stopped, the time that it was left from. */
+  left_ps() {
+    return this.driver.underway ? this.driver.from.counts.now_ps : this.now_ps();
+  }
+
+  /** Return to where going back has begun, after it was stopped. @returns {Steps<Stop | null>} */
+  *resume() {
+    return yield* this._return_to("events", this.driver.from.counts.events);
+  }
+
+  /** Stay where going back was stopped. */
+  settle() {
+    this.driver.settle();
+    return this._stop("back");
   }
 
   /** Every verb that goes forward ends here. @param {Record<string, number>} limits @param {string} reached */
@@ -143,17 +165,16 @@ export class Simulation {
     return this._stop(why === REACHED ? reached : (STOPS[why] ?? "steps"), point);
   }
 
-  /** Every verb that goes back ends here. @param {() => void} move */
-  _rewound(move) {
-    this.engine.rewinding();
-    move();
+  /** Every verb that goes back ends here. @param {boolean} arrived @returns {Stop | null} null: it was stopped on the way */
+  _rewound(arrived = true) {
     this.engine.rewound();
-    return this._stop("back");
+    return arrived ? this._stop("back") : null;
   }
 
-  /** @param {string} field @param {number} target */
-  _return_to(field, target) {
-    return this._rewound(() => this.driver.back_to(field, target));
+  /** @param {string} field @param {number} target @returns {Steps<Stop | null>} */
+  *_return_to(field, target) {
+    this.engine.rewinding();
+    return this._rewound(yield* this.driver.back_to(field, target));
   }
 
   /** Say where it stopped, to the caller and to the listeners. @param {string} why @param {Breakpoint | null} breakpoint */
@@ -180,9 +201,9 @@ export class Simulation {
 
   // Copies ------------------------------------------------------------------
 
-  /** An independent simulation with the same past, and from now on a future of its own. @param {boolean} record */
-  fork(record = true) {
-    return new Simulation(this.driver.copy(record));
+  /** An independent simulation with the same past, and from now on a future of its own. @param {boolean} record @returns {Steps<Simulation>} */
+  *fork(record = true) {
+    return new Simulation(yield* this.driver.copy(record));
   }
 
   /** A copy to look at the past in: it records nothing, and shows what this one has recorded. */
@@ -219,6 +240,12 @@ export class Simulation {
     return this._stop("edit");
   }
 
+  /** Change the routes: what is sent from now on, and what waits, avoids the links that are down. */
+  reroute() {
+    this.driver.edit(this.engine.read_edit(REROUTE, `${this.now_ps()} ps`));
+    return this._stop("edit");
+  }
+
   /** Record line flights and activity from now on, or stop recording. @param {boolean} on */
   record(on) {
     const edit = this.engine.recording_switched(on);
@@ -236,13 +263,18 @@ export class Simulation {
     return this.driver.edits;
   }
 
-  /** Go back to the moment of an edit, as it was before it; later edits are undone, too. @param {number} number -1: the last */
-  undo(number) {
+  /**
+   * Go back to the moment of an edit, as it was before it; later edits are undone, too.
+   * @param {number} number -1: the last
+   * @returns {Steps<Stop | null>}
+   */
+  *undo(number) {
     const count = this.edits.length;
     if (number < -count || number >= count) {
       throw new InputError(`there is no edit ${number}`, { where: "undo", hint: `there are ${count}` });
     }
-    return this._rewound(() => this.driver.undo((number + count) % count));
+    this.engine.rewinding();
+    return this._rewound(yield* this.driver.undo((number + count) % count));
   }
 
   // Breakpoints and listeners -----------------------------------------------

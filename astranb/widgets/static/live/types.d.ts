@@ -3,10 +3,12 @@
 
 import type { Options, Sent, ToKernel } from "../types";
 import type { Feed } from "./feed.js";
+import type { Units } from "./layout_units.js";
 import type { LineFeed } from "./lines_feed.js";
 import type { Session } from "./session.js";
 import type { Parameter } from "./edits.js";
 import type { Simulation } from "./simulation.js";
+import type { Steps } from "./steps.js";
 
 // The machine -------------------------------------------------------------------------
 
@@ -63,7 +65,7 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
-  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  /** Hash of the state at the start of the page's own run: links to a state are of pages with the same one. */
   inputs: string;
   /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
   saved: { document: string; arrays: SavedArray[] };
@@ -228,10 +230,11 @@ interface Movable {
   resize(sizes: Record<string, number>): void;
   state_bytes(): number;
   /** A private copy, with or without its recording. */
-  copy(record: boolean): Engine;
+  copy(record: boolean): Steps<Engine>;
   /** A copy to look at the past in: it records nothing, and shows what this one has recorded. */
   replica(): Engine;
-  digest(): string;
+  /** The hash of everything simulated; null: it was stopped. */
+  digest(): Steps<string | null>;
   read_edit(path: string, value: unknown): Edit;
   apply(edit: Edit): void;
   /** What can be changed of an object, as it is now. */
@@ -345,14 +348,16 @@ export interface Tracks {
 export interface Picture {
   meta: Record<string, any>;
   /** Of each link the number of its bundle; -2 - b inside box b; -1 nowhere. */
-  bundle_of: number[];
+  bundle_of: Int32Array;
   /** The links of each bundle, and inside each box. */
   bundles: number[][];
   inside: number[][];
+  /** All that might be drawn as one box. */
+  units: Units;
 }
 
-/** What answers a question; of one kind of engine with its own feed. */
-export type Answer<F = any> = (feed: F, options: any) => Sent;
+/** What answers a question; of one kind of engine with its own feed. It may throw `Unready`, and is asked once more then. */
+export type Answer<F = any> = (feed: F, options: any) => Sent | Promise<Sent>;
 export type Answers<F = any> = Record<string, Answer<F>>;
 
 /** What stands in the place of a Python kernel. */

@@ -7,6 +7,7 @@ import { InputError, near } from "./errors.js";
 import { Replay } from "./replay.js";
 import { repr } from "./text.js";
 
+/** @import { Steps } from "./steps.js" */
 /** @import { Engine, Sim } from "./types" */
 
 const MOST = 4096; // samples; of more, every second is forgotten
@@ -84,16 +85,17 @@ export function watchable({ engine }, path) {
  * @param {Sim} sim
  * @param {Watch[]} watches
  * @param {Float64Array} times_ps
- * @returns {Float64Array[]} of each watch
+ * @returns {Steps<Float64Array[] | null>} of each watch; null: it was stopped
  */
-export function seriesOf(sim, watches, times_ps) {
+export function* seriesOf(sim, watches, times_ps) {
   const replay = new Replay(sim);
   const values = watches.map(() => new Float64Array(times_ps.length));
-  times_ps.forEach((when_ps, place) => {
-    replay.goto(when_ps);
+  for (const [place, when_ps] of times_ps.entries()) {
+    const arrived = yield* replay.goto(when_ps);
+    if (!arrived || (yield place / times_ps.length)) return null;
     watches.forEach((watch, number) => {
       values[number][place] = watch.read(replay.sim);
     });
-  });
+  }
   return values;
 }

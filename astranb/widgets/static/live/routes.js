@@ -4,11 +4,11 @@
 import { InputError } from "./errors.js";
 import { repr } from "./text.js";
 
-/** @import { Table } from "./types" */
-
 const PROBE_BYTES = 4096; // among routes of equal length the fastest for one message of this size wins
 const THROUGH_GPU_PS = 1e9; // what passing through a GPU costs besides: used only without another route
 const MOST_NAMED = 4;
+
+/** @import { Table } from "./types" */
 
 /** Parallel lanes from one node to the next, and what they cost. @typedef {{ source: number, target: number, price: number, lanes: number[] }} Bundle */
 /**
@@ -20,44 +20,58 @@ const MOST_NAMED = 4;
  * @typedef {{ links: number[], first: number[], of: Map<number, [first: number, count: number]>, through: boolean }} Routes
  */
 
+/** The lanes of a fabric as routes are found over them: at the start of a run, without those on chips.
+ * @typedef {{ src: ArrayLike<number>, dst: ArrayLike<number>, bandwidth_Bps: ArrayLike<number>, latency_ps: ArrayLike<number>, forward_ps: ArrayLike<number> }} Lanes */
+
 /**
- * The routes between ranks.
- * @param {Table} links at the start of a run, without those on chips
- * @param {number} count of links
- * @param {(link: number) => number} latency_ps of a link for messages that pass no proxy
- * @param {Names} names
+ * The lanes of a machine at the start of a run.
+ * @param {Table} links @param {number} count of those between devices
+ * @param {{ proxy_ps: number, proxied: number[] }} proxies what proxy threads add to which latencies: no route depends on it
+ * @returns {Lanes}
  */
-export function createRoutes(links, count, latency_ps, names) {
-  const bundles = bundlesOf(links, count, latency_ps);
-  const ranked = new Set(names.gpus);
+export function lanesOf(links, count, { proxy_ps, proxied }) {
+  const [src, dst, bandwidth_Bps, latency_ps, forward_ps] = ["src", "dst", "bandwidth_Bps", "latency_ps", "forward_ps"].map((name) =>
+    Float64Array.from({ length: count }, (_, link) => links.at[name](link)),
+  );
+  for (const link of proxied) latency_ps[link] -= proxy_ps;
+  return { src, dst, bandwidth_Bps, latency_ps, forward_ps };
+}
+
+/**
+ * What joins nodes, and how much it costs to go over it.
+ * @param {Lanes} lanes
+ * @param {number[]} gpus the node of each rank
+ * @param {ReadonlySet<number>} [closed] lanes that routes avoid, because they are down
+ */
+export function createNet(lanes, gpus, closed = new Set()) {
+  const bundles = bundlesOf(lanes, closed);
+  const ranked = new Set(gpus);
   const out = grouped(bundles, "source");
   const into = grouped(withoutDeadEnds(bundles, ranked), "target");
   for (const found of into.values()) found.sort((a, b) => a.source - b.source || a.price - b.price);
 
   /**
+   * All routes of least cost between ranks.
    * @param {number[]} pairs source * ranks + target, each once, in ascending order
-   * @param {number} ranks
+   * @param {(source: number, target: number) => void} without called with ranks that have none
    * @returns {Routes}
    */
-  return function routes(pairs, ranks) {
-    /** @type {Map<number, number[]>} sources by target */
-    const byTarget = new Map();
-    for (const pair of pairs) {
-      const target = pair % ranks;
-      byTarget.set(target, [...(byTarget.get(target) ?? []), Math.floor(pair / ranks)]);
-    }
+  function routes(pairs, without) {
+    const ranks = gpus.length;
     /** @type {Routes} */
     const found = { links: [], first: [0], of: new Map(), through: false };
-    for (const [target, sources] of byTarget) {
-      const end = names.gpus[target];
-      const cost = costsTo(into, end, sources.map((source) => names.gpus[source]), ranked);
-      for (const source of sources) {
-        if (!cost.has(names.gpus[source])) throw noRoute(source, target, names);
-        found.through ||= /** @type {number} */ (cost.get(names.gpus[source])) >= THROUGH_GPU_PS;
-      }
+    for (const [target, wanted] of byTarget(pairs, ranks)) {
+      const end = gpus[target];
+      const cost = costsTo(into, end, wanted.map((source) => gpus[source]), ranked);
       const list = lister(out, cost, end, ranked);
-      for (const source of sources) {
-        const own = list(names.gpus[source]);
+      for (const source of wanted) {
+        const whole = cost.get(gpus[source]);
+        if (whole === undefined) {
+          without(source, target);
+          continue;
+        }
+        found.through ||= whole >= THROUGH_GPU_PS;
+        const own = list(gpus[source]);
         found.of.set(source * ranks + target, [found.first.length - 1, own.length]);
         for (const route of own) {
           found.links.push(...route);
@@ -66,11 +80,43 @@ export function createRoutes(links, count, latency_ps, names) {
       }
     }
     return found;
-  };
+  }
+
+  /**
+   * All routes of least cost from a node, as a switch, to a rank; none where there is no way.
+   * @param {number} node @param {number} target @param {ReadonlySet<number>} [seen]
+   * @returns {number[][]}
+   */
+  function routesFrom(node, target, seen = new Set()) {
+    const end = gpus[target];
+    if (node === end) return [];
+    const cost = costsTo(into, end, [node], ranked);
+    if (cost.has(node)) return lister(out, cost, end, ranked)(node);
+    // A node with one link left is a dead end of other routes.
+    const away = (out.get(node) ?? []).find(({ target: to }) => !seen.has(to));
+    if (!away) return [];
+    const onward = away.target === end ? [[]] : routesFrom(away.target, target, new Set([...seen, node]));
+    return away.lanes.flatMap((lane) => onward.map((rest) => [lane, ...rest]));
+  }
+
+  return { bundles, out, into, ranked, routes, routesFrom };
 }
 
-/** @param {number} source @param {number} target @param {Names} names */
-function noRoute(source, target, { title, gpus, nodes, failed, cut_off }) {
+/** The sources of each target. @param {number[]} pairs in ascending order @param {number} ranks */
+export function byTarget(pairs, ranks) {
+  /** @type {Map<number, number[]>} */
+  const found = new Map();
+  for (const pair of pairs) {
+    const target = pair % ranks;
+    const sources = found.get(target);
+    if (sources) sources.push(Math.floor(pair / ranks));
+    else found.set(target, [Math.floor(pair / ranks)]);
+  }
+  return found;
+}
+
+/** The error where there is none. @param {number} source @param {number} target @param {Names} names */
+export function noRoute(source, target, { title, gpus, nodes, failed, cut_off }) {
   const where = `infrastructure ${repr(title)}`;
   /** @param {string[]} listed */
   const some = (listed) => listed.slice(0, MOST_NAMED).join(", ") + (listed.length > MOST_NAMED ? ` and ${listed.length - MOST_NAMED} more` : "");
@@ -83,20 +129,21 @@ function noRoute(source, target, { title, gpus, nodes, failed, cut_off }) {
   return new InputError(what, { where, hint: "add an edge or a switch that joins them" });
 }
 
-/** In the order of their first lanes. @param {Table} links @param {number} count @param {(link: number) => number} latency_ps @returns {Bundle[]} */
-function bundlesOf(links, count, latency_ps) {
+/** In the order of their first lanes. @param {Lanes} lanes @param {ReadonlySet<number>} closed @returns {Bundle[]} */
+function bundlesOf({ src, dst, bandwidth_Bps, latency_ps, forward_ps }, closed) {
   /** @type {Map<string, Bundle>} */
   const found = new Map();
-  for (let link = 0; link < count; link += 1) {
-    const [source, target] = [links.at.src(link), links.at.dst(link)];
+  for (let link = 0; link < src.length; link += 1) {
+    if (closed.has(link)) continue;
+    const [source, target] = [src[link], dst[link]];
     const known = found.get(`${source} ${target}`);
     if (known) {
       known.lanes.push(link);
       continue;
     }
-    const rate = links.at.bandwidth_Bps(link);
+    const rate = bandwidth_Bps[link];
     const wire_ps = Math.floor((PROBE_BYTES * 1e12 + rate - 1) / rate);
-    found.set(`${source} ${target}`, { source, target, price: wire_ps + latency_ps(link) + links.at.forward_ps(link), lanes: [link] });
+    found.set(`${source} ${target}`, { source, target, price: wire_ps + latency_ps[link] + forward_ps[link], lanes: [link] });
   }
   return [...found.values()];
 }
