@@ -70,9 +70,8 @@ def test_a_workload_is_changed_forked_and_watched(host: Host) -> None:
         host.set_theme(theme)
         page.wait_for_timeout(300)
         bench.screenshot(path=PICTURES / f"{host.prefix}workload-fork-{theme}.png")
-    if isinstance(host, Notebook):
-        compare.get_by_role("button", name="Close the other run").click()
-        expect(other).to_have_count(0)
+    press(bench, "Close the run beside")
+    expect(other).to_have_count(0)
     bench.locator(".anb-tabs-side").first.get_by_role("tab", name="Breakpoints", exact=True).click()
     marks = bench.locator(".anb-breaks").first
     expect(marks.locator("canvas.anb-spark")).to_have_count(2)
