@@ -168,7 +168,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(bench: Locator, sim: a
     shown(bench, sim.events)
     shown(other, fork.events)
     expect(compare.locator(".anb-verdict").first).to_contain_text("is faster by")
-    alone.wait_for_timeout(1500)
+    alone.wait_for_timeout(500)
     screenshot(alone, "live-fork")
     press(compare, "Close the other run")
     expect(bench.locator(".anb-other .anb-workbench")).to_have_count(0)
@@ -261,17 +261,6 @@ def test_it_fits_the_screen(
     assert wide <= width
 
 
-def test_what_needs_jupyterlab_says_so(bench: Locator) -> None:
-    select(bench, "gpu[3]")
-    tab(bench, "Explain")
-    panel = bench.get_by_role("region", name="Explain")
-    expect(panel.get_by_role("list", name="Chain of waits").get_by_role("button").first).to_contain_text(
-        "GPU3"
-    )
-    press(panel, "Show critical path")
-    expect(panel).to_contain_text("needs JupyterLab: open this state there")
-
-
 @pytest.mark.parametrize("lesson", ["00_tour", "01_getting_started"])
 def test_the_workbench_of_a_lesson_is_live_on_the_site(alone: Page, lesson: str, tmp_path: Path) -> None:
     """Of a run by cache lines and of one by messages, in a frame, as the documentation shows them."""
@@ -313,3 +302,60 @@ def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
         tab.wait("document.querySelector('.anb-status').textContent", f"hash {sim.state_hash()}")
         tab.screenshot("live-firefox")
         assert tab.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_routes_change_where_a_link_is_down(alone: Page, tmp_path: Path, scheme: Any) -> None:
+    """The page begins where routes have changed once; they change again when another link is down."""
+    sim = ring()
+    sim.step(9_000)
+    sim.take_down(f"gpu[1]->{LINK.partition('->')[2]}", both=True)
+    sim.reroute()
+    sim.step(1_000)
+    alone.emulate_media(color_scheme=scheme)
+    bench = open_page(alone, sim.to_html(tmp_path / "rerouted.html", live=True))
+    same(bench, sim)
+    press(bench, "Event")
+    sim.step()
+    select(bench, LINK)
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change")
+    press(panel, "Take down")
+    sim.take_down(LINK)
+    expect(bench.locator(".anb-status")).to_contain_text("is down from event 10,001 on")
+    press(panel, "Reroute")
+    sim.reroute()
+    expect(bench.locator(".anb-status")).to_have_text("routes avoid what is down from event 10,001 on")
+    alone.wait_for_timeout(500)
+    screenshot(alone, f"live-reroute-{scheme}")
+    same(bench, sim)
+    press(bench, "End")
+    sim.run()
+    same(bench, sim)
+    press(panel, "Undo reroute")
+    sim.undo(2)
+    same(bench, sim)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_any_part_of_a_large_system_is_drawn(alone: Page, tmp_path: Path, scheme: Any) -> None:
+    sim = anb.Simulation("clos:servers=16", anb.collectives.all_reduce("4 KiB", "ring"))
+    alone.emulate_media(color_scheme=scheme)
+    alone.set_viewport_size({"width": 1400, "height": 1100})
+    bench = open_page(alone, sim.to_html(tmp_path / "large.html", live=True))
+    words = bench.locator(".anb-words")
+    expect(words).to_contain_text("128 GPUs: each instance is one box")
+    for name in ("host.3", "host.12", "host.7"):
+        select(bench, name)
+        button(bench, "open here").click()
+        expect(button(bench, "open here")).to_be_hidden()
+    button(bench, "Line").click()
+    alone.wait_for_timeout(500)
+    screenshot(alone, f"live-large-opened-{scheme}")
+    button(bench, "close all").click()
+    select(bench, "spinesw.1")
+    button(bench, "look inside").click()
+    expect(words).to_contain_text("only spinesw.1 and what it is joined with")
+    alone.wait_for_timeout(300)
+    screenshot(alone, f"live-large-inside-{scheme}")
+    expect(bench.locator(".anb-topology")).not_to_contain_text("JupyterLab")
