@@ -137,7 +137,8 @@ def test_a_file_with_a_plan_goes_through_python_to_another_page(pages, tmp_path)
 
 def made_of(fragment: str) -> dict[str, Any]:
     lines = zlib.decompress(base64.urlsafe_b64decode(fragment.removeprefix(BEGIN) + "=="), -15)
-    return json.loads(lines.split(b"\n")[0])
+    found: dict[str, Any] = json.loads(lines.split(b"\n")[0])
+    return found
 
 
 def made_up(document: Any, *lines: str) -> str:
