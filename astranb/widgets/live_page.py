@@ -12,7 +12,6 @@ from typing import Any, Final
 from astranb import __version__
 from astranb.core.errors import InputError
 from astranb.core.svg import to_svg
-from astranb.engine.edits import is_rerouted
 
 from .assets import ENTRY, LIVE_MODULES, LIVE_PLAYER, MODULES
 from .feed import AnyFeed, Columns
@@ -28,24 +27,21 @@ _GOING_BACK_BYTES: Final = 2**28
 """Most memory of the checkpoints of a page (``static/live/simulation.js``)."""
 
 
-def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
+def live_page(feed: AnyFeed, shown: dict[str, Any]) -> str:
     """Write a page that simulates: it opens at the present moment, and goes on, back and elsewhere.
 
     Parameters
     ----------
     feed : Feed
         One that has sent nothing yet.
-    panels, selection
-        What the workbench shows.
+    shown
+        What the workbench shows beside the run, by name.
 
     Raises
     ------
     InputError
-        The machine takes more memory than a page has, or the routes of whole messages have changed.
+        The machine takes more memory than a page has.
     """
-    if is_rerouted(feed.sim.driver.edits) and feed.engine != "cacheline":
-        hint = "write the page before sim.reroute()"
-        raise InputError("a page cannot change the routes of whole messages", where="to_html", hint=hint)
     columns = Columns()
     described = live(feed, columns)
     needed = sum(table["rows"] * table["size"] for table in described["tables"])
@@ -55,7 +51,7 @@ def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
     header = {
         "live": described,
         "engine": feed.engine,
-        "state": _state(feed, {"panels": panels, "selection": selection}),
+        "state": _state(feed, shown),
         **columns.placed(),
         "modules": MODULES,
         "kernel": LIVE_MODULES,

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.ui.harness import TIMEOUT_S, Record, free_port
+from tests.ui.harness import TIMEOUT_S, Record, free_port, until
 from tests.ui.test_workbench import MAKE, SHOW, button, shown
 
 FONTS = r"cdn\.jsdelivr\.net/npm/@fortawesome/"
@@ -163,14 +163,14 @@ def bench(
 def run_all_cells(page: Page) -> None:
     """Choose it from the menu, again where the notebook was not ready for it."""
     expect(page.locator(".jp-Notebook-ExecutionIndicator")).to_have_attribute("data-status", "idle")
+    prompt, dialog = page.locator(".jp-InputPrompt").first, page.locator(".jp-Dialog")
     for _ in range(5):
-        if page.locator(".jp-Dialog").count():  # that it was not ready
-            page.keyboard.press("Escape")
         page.get_by_role("menuitem", name="Run", exact=True).click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        page.wait_for_timeout(1000)
-        if page.locator(".jp-InputPrompt").first.inner_text() != "[ ]:":
+        until(page, lambda: dialog.count() or prompt.inner_text() != "[ ]:", "no cell has begun to run")
+        if not dialog.count():
             return
+        page.keyboard.press("Escape")  # it was not ready
 
 
 def test_the_workbench_opens_plays_and_steps(bench: Locator) -> None:

@@ -169,6 +169,12 @@ def test_the_chunks_of_a_ring_go_round(page: Page, lab: Lab) -> None:
     screenshot(page, "lesson-01-ring")
 
 
+def named_partners(bench: Locator) -> set[tuple[int, ...]]:
+    """The ranks that the words beside messages name."""
+    words = str(bench.locator(".anb-topology canvas").first.get_attribute("data-words")).split("|")
+    return {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
+
+
 def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> None:
     """Lesson 03: over a switch words say who sends to whom, at each step twice as far away."""
     page.set_viewport_size({"width": 1400, "height": 1300})
@@ -178,10 +184,10 @@ def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> Non
     for step, away in ((1, 1), (2, 2)):
         evaluate(page, "str(workbench.sim.reset())")
         evaluate(page, f"str(workbench.sim.step({16 * 16 * (step - 1) + 1}, 'message'))")
+        expect(bench).to_have_attribute("data-cursor", str(evaluate(page, "workbench.sim.now_ps")))
         screenshot(page, f"lesson-03-partners-{step}")
         pairs = {(r, r ^ away) for r in range(16)}
-        words = str(bench.locator(".anb-topology canvas").first.get_attribute("data-words")).split("|")
-        named = {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
+        named = named_partners(bench)
         assert named
         assert named <= pairs
 

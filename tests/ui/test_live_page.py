@@ -201,6 +201,17 @@ def test_a_state_travels_as_a_file_and_as_a_link(bench: Locator, sim: anb.Simula
     expect(bench.locator(".anb-status")).to_contain_text("not a saved simulation")
 
 
+@pytest.mark.parametrize("end, said", [("#section", "ready"), ("#state=AAAA", "this link is damaged")])
+def test_a_page_opens_where_it_was_written_whatever_its_address_ends_with(
+    alone: Page, sim: anb.Simulation, end: str, said: str, tmp_path: Path
+) -> None:
+    page = sim.to_html(tmp_path / "ring.html", live=True)
+    alone.goto(page.as_uri() + end)
+    bench = alone.locator(".anb-workbench")
+    expect(bench.locator(".anb-status")).to_contain_text(said)
+    shown(bench, sim.events)
+
+
 def test_names_from_files_are_text(alone: Page, tmp_path: Path) -> None:
     sim = hostile_simulation()
     sim.reset()
@@ -248,6 +259,40 @@ def test_it_fits_the_screen(
     alone.screenshot(path=PICTURES / f"live-{name}-{scheme}-whole.png", full_page=True)
     wide = alone.evaluate("() => document.documentElement.scrollWidth")
     assert wide <= width
+
+
+_ENDED = """async () => {
+    const bench = document.querySelector(".anb-workbench")
+    const status = () => bench.querySelector(".anb-status").textContent
+    document.querySelector("[aria-label=Page] button:last-of-type").click()
+    let frames = 0
+    while (status() !== "working out the hash") await new Promise(done => requestAnimationFrame(done))
+    const words = bench.querySelector(".anb-narration").textContent
+    bench.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))
+    while (status() !== "paused") {
+        await new Promise(done => requestAnimationFrame(done))
+        frames += 1
+    }
+    return [words, frames]
+}"""
+"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it has stopped."""
+
+
+def test_a_large_page_works_in_slices_which_esc_ends(alone: Page, tmp_path: Path) -> None:
+    sim = anb.Simulation("clos:servers=8", anb.collectives.all_reduce("128 KiB", "ring"))
+    bench = open_page(alone, sim.to_html(tmp_path / "many.html", live=True))
+    button(bench, "End").click()
+    shown(bench, sim.run().events)
+    words, frames = alone.evaluate(_ENDED)
+    assert re.fullmatch(r"[\d.]+% of the state.*", words)
+    assert frames < 60
+    same(bench, sim)
+    bench.get_by_label("Go to a time").fill("30 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    bench.get_by_label("Go to a time").fill("50 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    sim.goto("50 us")
+    same(bench, sim)
 
 
 def test_what_needs_jupyterlab_says_so(bench: Locator) -> None:
@@ -302,3 +347,60 @@ def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
         tab.wait("document.querySelector('.anb-status').textContent", f"hash {sim.state_hash()}")
         tab.screenshot("live-firefox")
         assert tab.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_routes_change_where_a_link_is_down(alone: Page, tmp_path: Path, scheme: Any) -> None:
+    """The page begins where routes have changed once; they change again when another link is down."""
+    sim = ring()
+    sim.step(9_000)
+    sim.take_down(f"gpu[1]->{LINK.partition('->')[2]}", both=True)
+    sim.reroute()
+    sim.step(1_000)
+    alone.emulate_media(color_scheme=scheme)
+    bench = open_page(alone, sim.to_html(tmp_path / "rerouted.html", live=True))
+    same(bench, sim)
+    press(bench, "Event")
+    sim.step()
+    select(bench, LINK)
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change")
+    press(panel, "Take down")
+    sim.take_down(LINK)
+    expect(bench.locator(".anb-status")).to_contain_text("is down from event 10,001 on")
+    press(panel, "Reroute")
+    sim.reroute()
+    expect(bench.locator(".anb-status")).to_have_text("routes avoid what is down from event 10,001 on")
+    alone.wait_for_timeout(500)
+    screenshot(alone, f"live-reroute-{scheme}")
+    same(bench, sim)
+    press(bench, "End")
+    sim.run()
+    same(bench, sim)
+    press(panel, "Undo reroute")
+    sim.undo(2)
+    same(bench, sim)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_any_part_of_a_large_system_is_drawn(alone: Page, tmp_path: Path, scheme: Any) -> None:
+    sim = anb.Simulation("clos:servers=16", anb.collectives.all_reduce("4 KiB", "ring"))
+    alone.emulate_media(color_scheme=scheme)
+    alone.set_viewport_size({"width": 1400, "height": 1100})
+    bench = open_page(alone, sim.to_html(tmp_path / "large.html", live=True))
+    words = bench.locator(".anb-words")
+    expect(words).to_contain_text("128 GPUs: each instance is one box")
+    for name in ("host.3", "host.12", "host.7"):
+        select(bench, name)
+        button(bench, "open here").click()
+        expect(button(bench, "open here")).to_be_hidden()
+    button(bench, "Line").click()
+    alone.wait_for_timeout(500)
+    screenshot(alone, f"live-large-opened-{scheme}")
+    button(bench, "close all").click()
+    select(bench, "spinesw.1")
+    button(bench, "look inside").click()
+    expect(words).to_contain_text("only spinesw.1 and what it is joined with")
+    alone.wait_for_timeout(300)
+    screenshot(alone, f"live-large-inside-{scheme}")
+    expect(bench.locator(".anb-topology")).not_to_contain_text("JupyterLab")

@@ -12,7 +12,8 @@ const EXAMPLES = { cacheline: '{"algorithm": "ring"}', operations: '{"rank[3].sp
 /** @type {CreateView} */
 export function createCompare(store) {
   const difference = createDifference();
-  const hint = makeHint(`No other run. Change something in the panel Change and press Fork, or call workbench.fork(${EXAMPLES[store.engine === "operations" ? "operations" : "cacheline"]}).`);
+  const called = store.in_notebook ? `, or call workbench.fork(${EXAMPLES[store.engine === "operations" ? "operations" : "cacheline"]})` : "";
+  const hint = makeHint(`No other run. Change something in the panel Change and press Fork${called}.`);
   const part = makeButton("Close the other run", () => store.ask("difference", { part: true }).then(show, fail));
   const shown = make("div", { hidden: "" }, difference.element, make("div", { class: "anb-row" }, part));
   const element = make("section", { class: "anb-compare", "aria-label": "Comparison" }, hint, shown);

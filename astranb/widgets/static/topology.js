@@ -3,7 +3,7 @@
 // crossing put it at the cursor: straight between them, and nothing outside.
 
 import { createAggregates } from "./aggregates.js";
-import { createAsker, momentOf } from "./asker.js";
+import { createAsker, momentOf, stateNumber } from "./asker.js";
 import { createDevice } from "./device.js";
 import { drawDiffering } from "./differing.js";
 import { createDoing } from "./doing.js";
@@ -100,7 +100,7 @@ export function createTopology(store, theme) {
     p.sparse = new Uint32Array(scene.bundles.length).fill(1);
   }
 
-  const portsKey = () => `${store.scene.picture}/${momentOf(store).key}`;
+  const portsKey = () => `${store.scene.picture}/${momentOf(store).key}/${stateNumber(store)}`; // a link can go down between two events
   function ask() {
     const { scene, state } = store;
     if (!state || scene.level === "aggregates") return;
@@ -109,7 +109,7 @@ export function createTopology(store, theme) {
     if (scene.hot && scene.bundles.length > scene.hot) {
       hot.want(store.window ? { window: store.window } : {}, `${scene.picture}/${state.events}/${store.view().join()}`);
     }
-    if ((scene.managed || scene.queues) && !store.replaying) ports.want({ at_ps: momentOf(store).at_ps }, portsKey());
+    if ((!ofOperations || scene.queues) && !store.replaying) ports.want({ at_ps: momentOf(store).at_ps }, portsKey());
   }
 
   /** On which bundles lines are drawn: on all, or where there are many on the hottest and what one looks at. @param {number} total */

@@ -557,6 +557,8 @@ export interface Store {
   trouble: string;
   /** The kernel is gone for good. */
   gone: boolean;
+  /** Cells of a notebook can call the workbench. */
+  readonly in_notebook: boolean;
   /** When playing stopped last. */
   rested: number;
   /** When Pause was pressed. */

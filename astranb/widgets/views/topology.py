@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.engine.cacheline.faults import any_down, is_down, waiting_at
 from astranb.export.layout import Layout
 from astranb.net.port import CLASSES
 from astranb.sim import Simulation
 from astranb.widgets.feed import NOW, LineFeed, Message, View, pack
+
+from .queues import DOWN
 
 __all__ = ["NO_CREDIT", "PAUSED", "VIEW", "ports"]
 
@@ -24,16 +27,33 @@ the link; a class has been reported to pause (PFC)."""
 def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What waits at the entrance of each bundle at the present time.
 
-    Messages in its queues (links without limits keep none: their queue is a time); the fraction of the
-    buffers behind it that are taken, of the fullest class and lane (0 where buffers are unlimited); and
-    `NO_CREDIT` and `PAUSED`.
+    Messages in its queues (links without limits keep none while they are up: their queue is a time); the
+    fraction of the buffers behind it that are taken, of the fullest class and lane (0 where buffers are
+    unlimited); and `NO_CREDIT`, `PAUSED` and `DOWN`.
     """
-    count = len(layout.bundles)
+    machine = sim.engine.machine
+    count, links = len(layout.bundles), len(machine.links)
     waiting, fill, marks = np.zeros(count, np.int64), np.zeros(count), np.zeros(count, np.uint8)
-    if not sim.engine.network.managed:
+    waits, taken, held = np.zeros(links, np.int64), np.zeros(links), np.zeros(links, np.uint8)
+    managed, broken = sim.engine.network.managed, any_down(machine)
+    if not managed and not broken:
         return waiting, fill, marks
-    links, queues = len(sim.engine.machine.links), sim.engine.machine.queues
-    of = queues[: links * CLASSES]
+    if managed:
+        waits, taken, held = _entrances(sim, links)
+    for link in [link for link in range(links) if broken and is_down(machine, link)]:
+        waits[link] = len(waiting_at(machine, link))
+        held[link] |= DOWN
+    for number, (*_, lanes) in enumerate(layout.bundles):
+        rows = list(lanes)
+        waiting[number] = waits[rows].sum()
+        fill[number] = taken[rows].max()
+        marks[number] = np.bitwise_or.reduce(held[rows])
+    return waiting, fill, marks
+
+
+def _entrances(sim: Simulation, links: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each link that has queues: what waits in them, the share of taken buffers, and marks."""
+    of = sim.engine.machine.queues[: links * CLASSES]
     waits = of["waiting"].reshape(links, CLASSES)
     paused = (of["paused"].reshape(links, CLASSES) == 1).any(axis=1)
     size = sim.engine.network.buffers
@@ -45,12 +65,7 @@ def ports(sim: Simulation, layout: Layout) -> tuple[np.ndarray, np.ndarray, np.n
     elif sim.engine.network.roce is not None and sim.engine.network.roce.pfc is not None:
         stored = of["stored"].reshape(links, CLASSES).max(axis=1)
         taken = np.clip(stored / max(1, int(sim.engine.machine.roce[0].xoff)), 0, 1)
-    for number, (*_, lanes) in enumerate(layout.bundles):
-        rows = list(lanes)
-        waiting[number] = waits[rows].sum()
-        fill[number] = taken[rows].max()
-        marks[number] = NO_CREDIT * starved[rows].any() + PAUSED * paused[rows].any()
-    return waiting, fill, marks
+    return waits.sum(axis=1), taken, (NO_CREDIT * starved + PAUSED * paused).astype(np.uint8)
 
 
 def answer(feed: LineFeed, content: dict[str, Any]) -> Message:

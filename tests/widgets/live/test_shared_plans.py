@@ -40,9 +40,14 @@ def changed(page: NodeKernel) -> None:
         page.send(message)
 
 
+def answer(page: NodeKernel, message: str, kind: str) -> dict[str, Any]:
+    """What a control answers; the run may have news meanwhile."""
+    (found,) = [meta for meta, _ in page.send({"type": message}) if meta.get("type") == kind]
+    return found
+
+
 def link_of(page: NodeKernel) -> str:
-    ((link, _),) = page.send({"type": "copy_link"})
-    return str(link["fragment"])
+    return str(answer(page, "copy_link", "link")["fragment"])
 
 
 def follow(page: NodeKernel, fragment: str) -> None:
@@ -51,8 +56,7 @@ def follow(page: NodeKernel, fragment: str) -> None:
 
 
 def shown(page: NodeKernel) -> dict[str, Any]:
-    ((found, _),) = page.send({"type": "shown"})
-    return found
+    return answer(page, "shown", "shown")
 
 
 def in_python(page: PlanPage, file: Path) -> anb.Simulation:
@@ -138,7 +142,8 @@ def made_of(fragment: str) -> dict[str, Any]:
 
 def made_up(document: Any, *lines: str) -> str:
     data = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = data.compress("\n".join([json.dumps(document), *lines]).encode()) + data.flush()
+    words = [json.dumps(document), *(line.replace("\n", "") for line in lines)]
+    packed = data.compress("\n".join(words).encode()) + data.flush()
     return BEGIN + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 

@@ -13,6 +13,7 @@ from astranb.core.state import own
 from astranb.gpu import preset
 from astranb.net import Network
 from astranb.widgets.feed import unpack
+from astranb.widgets.views.queues import DOWN
 from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
 from tests.widgets.live.machines import MACHINES
 from tests.widgets.live.selection import mostly_slow
@@ -260,3 +261,26 @@ def test_a_recording_that_is_switched() -> None:
             both.move(type="record", on=on)
         both.move(type="event", n=3_000)
         both.ask_all()
+
+
+@pytest.mark.parametrize("name", mostly_slow(["ring", "buffers"], "buffers"))
+def test_ports_of_links_that_are_down(name: str) -> None:
+    sim = MACHINES[name]()
+    with page_kernel(sim) as page:
+        both = Both(sim, page)
+        both.move(type="event", n=4_000)
+        crossed = int(sim.engine.recorder.since(0)[1]["link"][0])
+        link = sim.engine.fabric.name(crossed).partition("#")[0]
+        both.move(type="take_down", link=link, both=True)
+        ask = {"type": "ask", "id": 1, "question": "ports", "options": {"at_ps": None}}
+        ((_, columns),) = same(both.python, page, ask)
+        assert DOWN in unpack("ports", columns)["marks"]
+        both.move(type="event", n=3_000)
+        ((_, columns),) = same(both.python, page, ask)
+        shown = unpack("ports", columns)
+        assert any(
+            waiting for waiting, marks in zip(shown["waiting"], shown["marks"], strict=True) if marks & DOWN
+        )
+        both.move(type="repair", link=link, both=True)
+        ((_, columns),) = same(both.python, page, ask)
+        assert not any(marks & DOWN for marks in unpack("ports", columns)["marks"])

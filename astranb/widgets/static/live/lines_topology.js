@@ -5,6 +5,8 @@ import { pack } from "../messages.js";
 import { byteOf } from "../numpy.js";
 import { InputError } from "./errors.js";
 import { CLASSES } from "./gpu_numbers.js";
+import { down, isDown, waitingAt } from "./lines_faults.js";
+import { DOWN } from "./operations_looking.js";
 import { elements, int, optional, required } from "./options.js";
 import { str } from "./text.js";
 
@@ -19,7 +21,8 @@ export const topology = {
   ports(feed, options) {
     const sim = feed.session.at(options.at_ps);
     const { managed } = feed.live.about.scene;
-    const rows = feed.layout.bundles.map((links) => (managed ? portOf(sim.engine, links) : { waiting: 0, fill: 0, marks: 0 }));
+    const busy = managed || down(sim.engine.tables).length > 0;
+    const rows = feed.layout.bundles.map((links) => (busy ? portOf(sim.engine, links, managed) : { waiting: 0, fill: 0, marks: 0 }));
     const columns = { waiting: rows.map(({ waiting }) => waiting), fill: rows.map(({ fill }) => byteOf(fill)), marks: rows.map(({ marks }) => marks) };
     return [{ picture: feed.picture, at_ps: sim.now_ps(), managed }, pack("ports", columns)];
   },
@@ -43,13 +46,15 @@ export const topology = {
   },
 };
 
-/** What waits at the entrance of the links of a bundle, and how full the buffers behind them are. @param {Engine} engine @param {number[]} links */
-function portOf({ tables: { queues, roce }, live: { about: { scene } } }, links) {
-  const { at } = queues;
+/** What waits at the entrance of the links of a bundle, and how full the buffers behind them are. @param {Engine} engine @param {number[]} links @param {boolean} managed */
+function portOf({ tables, live: { about: { scene } } }, links, managed) {
+  const { queues: { at }, roce } = tables;
   let [waiting, fill, marks] = [0, 0, 0];
   for (const link of links) {
+    if (isDown(tables, link)) [waiting, marks] = [waiting + waitingAt(tables, link).length, marks | DOWN];
+    if (!managed) continue;
     const classes = Array.from({ length: CLASSES }, (_, k) => link * CLASSES + k);
-    waiting += classes.reduce((sum, row) => sum + at.waiting(row), 0);
+    if (!isDown(tables, link)) waiting += classes.reduce((sum, row) => sum + at.waiting(row), 0);
     if (classes.some((row) => at.paused(row) === 1)) marks |= PAUSED;
     if (scene.buffers) {
       fill = Math.max(fill, 1 - Math.min(...classes.map(at.credits)) / scene.buffers);

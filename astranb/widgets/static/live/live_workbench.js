@@ -26,7 +26,7 @@ export async function openSimulation(host, page, columns, modelled, render) {
   /** @type {PageWorkbench} */
   let current;
   let leave = () => {};
-  let { panels } = page.state.shown;
+  let { panels, sizes, redraw_hz } = page.state.shown; // which a plan's run takes over
   /** @param {PageWorkbench} one @param {{ el: HTMLElement, signal?: AbortSignal }} where */
   async function show(one, { el, signal }) {
     const stop = await render({ model: one.model, el, host: one.host(show) });
@@ -37,9 +37,12 @@ export async function openSimulation(host, page, columns, modelled, render) {
     leave();
     const shown = new AbortController();
     const workbench = new PageWorkbench(kernel, modelled, own);
-    workbench.model.set("_panels", panels);
+    const { model } = workbench;
+    model.set("_panels", panels);
+    model.set("_sizes", sizes);
+    model.set("_redraw_hz", redraw_hz);
     leave = () => {
-      panels = workbench.model.get("_panels") ?? {};
+      [panels, sizes, redraw_hz] = [model.get("_panels") ?? {}, model.get("_sizes") ?? {}, model.get("_redraw_hz")];
       shown.abort();
       workbench.part();
       workbench.close();
@@ -54,9 +57,17 @@ export async function openSimulation(host, page, columns, modelled, render) {
     if (isSamePlan(plan, current.sim.engine.live.plan)) return current;
     return plan ? plans.openPlan(plan) : plans.openOwn();
   }
-  const { element, openLink } = createPageControls({ inputs: page.live.inputs, plans, current: () => current, show: showRun });
+  const { element, enterLink } = createPageControls({ inputs: page.live.inputs, plans, current: () => current, show: showRun });
   host.replaceChildren(element, plans.form, place);
   current = await open(await createKernel(page, columns), columns);
-  if (window.location.hash) await openLink();
-  else await enterState(current.kernel, current.model, page.state, "ready");
+  async function enterOwn() {
+    const { kernel, model } = await showRun();
+    await enterState(kernel, model, page.state, "ready");
+  }
+  try {
+    if (!(await enterLink())) await enterOwn();
+  } catch (error) {
+    await enterOwn(); // what is wrong with the link is no reason to show nothing
+    current.session.show(error instanceof Error ? error.message : String(error), true);
+  }
 }

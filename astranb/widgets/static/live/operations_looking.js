@@ -12,7 +12,8 @@ import { formatTime } from "./units.js";
 /** @import { OperationFeed } from "./operations_feed.js" */
 /** @import { Answers, Engine } from "./types" */
 
-const DOWN = 4; // a bit of a bundle's marks (static/sketch.js)
+/** A bit of a bundle's marks: one of its links is down (static/sketch.js). */
+export const DOWN = 4;
 const MOST_EVENTS = 20; // before the cursor, and after it
 const MOST_QUEUES = 32;
 

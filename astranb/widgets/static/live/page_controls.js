@@ -77,13 +77,14 @@ export function createPageControls({ inputs, plans, current, show }) {
       const state = await session.alone(OPENING, () => stateOfFile(found, kernel, bytes));
       if (state) await enterState(kernel, model, state, `opened ${file.name}`);
     });
-  const openLink = () =>
-    guarded(async () => {
-      const found = await stateOfLink(window.location.hash, inputs);
-      if (!found) return;
-      const { kernel, model } = await show(found.plan);
-      await enterState(kernel, model, found.state, "the state of the link");
-    });
+  /** Go to the state in the page's address; gives whether there is one. */
+  async function enterLink() {
+    const found = await stateOfLink(window.location.hash, inputs);
+    if (!found) return false;
+    const { kernel, model } = await show(found.plan);
+    await enterState(kernel, model, found.state, "the state of the link");
+    return true;
+  }
 
   const chooser = make("input", {
     type: "file", hidden: "", "aria-label": "File to open",
@@ -101,11 +102,14 @@ export function createPageControls({ inputs, plans, current, show }) {
     makeButton("Hash", hash, { title: "show the hash of everything simulated, which sim.state_hash() gives in Python" }),
     chooser,
   );
-  window.addEventListener("hashchange", openLink);
-  document.addEventListener("dragover", (event) => event.preventDefault());
+  window.addEventListener("hashchange", () => guarded(enterLink));
+  /** Text that is dragged goes where it goes in every page. @param {DragEvent} event */
+  const brings = ({ dataTransfer }) => Boolean(dataTransfer?.types.includes("Files"));
+  document.addEventListener("dragover", (event) => brings(event) && event.preventDefault());
   document.addEventListener("drop", (event) => {
+    if (!brings(event)) return;
     event.preventDefault();
     open(event.dataTransfer?.files[0]);
   });
-  return { element, openLink };
+  return { element, enterLink };
 }

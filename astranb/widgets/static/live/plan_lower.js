@@ -54,7 +54,8 @@ export function lower(program, kind, size, gpu) {
   const blocks = [...program.blocks].sort((a, b) => a.rank - b.rank || units.indexOf(a.unit) - units.indexOf(b.unit));
   const operations = blocks.flatMap((block) => block.operations);
   const firsts = before(Float64Array.from(blocks, (block) => block.operations.length));
-  const blockOf = Float64Array.from(blocks.flatMap(({ operations: listed }, b) => listed.map(() => b)));
+  const blockOf = filled(operations.length);
+  blocks.forEach((block, b) => blockOf.fill(b, firsts[b], firsts[b] + block.operations.length));
   const [part, whole] = PACKET_DATA[program.protocol] ?? PACKET_DATA.LL;
   const packetBytes = Math.floor((gpu.line_bytes * part) / whole);
   const { chunks, numbers } = numbered(program, operations);
@@ -99,7 +100,12 @@ function numbered(program, operations) {
   const key = (rank, buffer, index, channel) => ((rank * BUFFERS.length + buffer) * span + index) * channels + channel;
   /** @param {Chunk} chunk */
   const keyOf = ({ rank, buffer, index, channel }) => key(rank, BUFFERS.indexOf(buffer), index, channel);
-  const moved = Float64Array.from(operations.flatMap(({ sources, targets }) => [...sources, ...targets].map(keyOf)));
+  const moved = filled(operations.reduce((sum, { sources, targets }) => sum + sources.length + targets.length, 0));
+  let at = 0;
+  for (const { sources, targets } of operations) {
+    for (const chunk of sources) moved[at++] = keyOf(chunk);
+    for (const chunk of targets) moved[at++] = keyOf(chunk);
+  }
   /** @type {Map<number, number>} */
   const number = new Map();
   for (const one of moved) number.set(one, -1);

@@ -7,6 +7,7 @@ import { descrOf } from "./saved_file.js";
 import { allocate, createTables } from "./tables.js";
 
 /** @import { PlanRun } from "./plan_about.js" */
+/** @import { Lowered, Records } from "./plan_lower.js" */
 /** @import { PlanGpu } from "./plan_machine.js" */
 /** @import { Layout, Live, SavedArray } from "./types" */
 
@@ -46,11 +47,6 @@ export function savedFile({ saved, tables: layouts }, run, add) {
   if (presets[0].issue_lines > 1) assumed.push(`${presets[0].issue_lines} ${TOGETHER}`);
   members.set("assumed", text(assumed));
 
-  const rows = /** @type {Record<string, number>} */ ({ ...lowered.rows, tiles: 0 });
-  const own = layouts.filter(({ name }) => PROGRAM.includes(name)).map((layout) => ({ ...layout, rows: rows[layout.name] }));
-  const tables = createTables(allocate(own), own);
-  const records = /** @type {Record<string, Record<string, Float64Array>>} */ (/** @type {object} */ (lowered));
-  for (const { name } of own) if (records[name]) put(tables[name], records[name]);
   /** @param {string} name @param {string} descr @param {Uint8Array<ArrayBuffer>} bytes @param {number} length @returns {SavedArray} */
   const array = (name, descr, bytes, length) => ({ name, data: add(bytes), descr, shape: [length] });
   const { ops } = lowered.rows;
@@ -58,9 +54,12 @@ export function savedFile({ saved, tables: layouts }, run, add) {
     document: joined(members),
     arrays: [
       ...saved.arrays.filter(({ name }) => name.startsWith("state/")),
-      ...PROGRAM.map((name) => {
-        const layout = /** @type {Layout} */ (own.find((one) => one.name === name));
-        return array(`program/${name}`, descrOf(layout), tables[name].bytes().slice(), layout.rows);
+      ...PROGRAM.map((table) => {
+        const layout = /** @type {Layout} */ (layouts.find(({ name }) => name === table));
+        const [name, descr] = [`program/${table}`, descrOf(layout)];
+        if (isAtStart(table, run)) return { name, descr, start: table };
+        const rows = lowered.rows[/** @type {keyof Lowered["rows"]} */ (table)];
+        return array(name, descr, tableBytes({ ...layout, rows }, /** @type {Record<string, Records>} */ (/** @type {object} */ (lowered))[table]), rows);
       }),
       array("program/block_channel", "[('', '<i8')]", longBytes(lowered.channels), lowered.channels.length),
       array("program/lines", "[('', '<i8')]", longBytes(lowered.lines), lowered.lines.length),
@@ -68,6 +67,19 @@ export function savedFile({ saved, tables: layouts }, run, add) {
       array("source/line", "[('', '<i4')]", new Uint8Array(new Int32Array(ops).buffer), ops),
     ],
   };
+}
+
+/** Whether a table of the program is what the machine has at its start, which adds routes and may add fences. @param {string} table @param {PlanRun} run */
+function isAtStart(table, { lowered, tables }) {
+  if (table === "ops") return lowered.ops.fence.every((fence, op) => tables.ops.at.fence(op) === fence);
+  return table !== "blocks" && table !== "operands";
+}
+
+/** A table with nothing but some fields. @param {Layout} layout @param {Records} records */
+function tableBytes(layout, records) {
+  const { [layout.name]: table } = createTables(allocate([layout]), [layout]);
+  put(table, records);
+  return table.bytes().slice();
 }
 
 /** JSON in ASCII. @param {unknown} value */

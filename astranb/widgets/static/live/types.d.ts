@@ -65,7 +65,7 @@ export interface Live {
   arguments: [table: string, size: number][];
   units: Record<string, string>;
   slice_events: number;
-  /** Hash of the state at the start: links to a state are of pages with the same one. */
+  /** Hash of the state at the start of the page's own run: links to a state are of pages with the same one. */
   inputs: string;
   /** What the file of `Simulation.save` is made of (widgets/live/saved_file.py). */
   saved: { document: string; arrays: SavedArray[] };
@@ -114,6 +114,8 @@ export interface ShownState {
   cursor_ps: number;
   window_ps: number[];
   panels: Record<string, string | boolean>;
+  sizes: Record<string, number>;
+  redraw_hz: number;
   speed: number;
 }
 
@@ -130,6 +132,8 @@ export interface Fabric {
   /** The node of each rank, and the rank of each of these nodes. */
   gpus: number[];
   rankOf: Map<number, number>;
+  /** The number of the instance that each node is in. */
+  instance: Int32Array;
   /** Lanes between nodes; rows behind them are on-chip links. */
   links: number;
   src: Float64Array;
