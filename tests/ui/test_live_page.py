@@ -275,7 +275,7 @@ _ENDED = """async () => {
     }
     return [words, frames]
 }"""
-"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it has stopped."""
+"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it stops."""
 
 
 def test_a_large_page_works_in_slices_which_esc_ends(alone: Page, tmp_path: Path) -> None:
