@@ -275,6 +275,42 @@ def test_it_fits_the_screen(
     assert wide <= width
 
 
+_ENDED = """async () => {
+    const bench = document.querySelector(".anb-workbench")
+    const status = () => bench.querySelector(".anb-status").textContent
+    document.querySelector("[aria-label=Page] button:last-of-type").click()
+    let frames = 0
+    while (!status().startsWith("hash ") && status() !== "working out the hash") await new Promise(done => requestAnimationFrame(done))
+    if (status().startsWith("hash ")) return null
+    const words = bench.querySelector(".anb-narration").textContent
+    bench.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))
+    while (status() !== "paused" && frames < 1000) {
+        await new Promise(done => requestAnimationFrame(done))
+        frames += 1
+    }
+    return [words, frames]
+}"""
+"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it stops (null: the hash was there at once)."""
+
+
+def test_a_large_page_works_in_slices_which_esc_ends(alone: Page, tmp_path: Path) -> None:
+    sim = anb.Simulation("clos:servers=8", anb.collectives.all_reduce("128 KiB", "ring"))
+    bench = open_page(alone, sim.to_html(tmp_path / "many.html", live=True))
+    button(bench, "End").click()
+    shown(bench, sim.run().events)
+    if (ended := alone.evaluate(_ENDED)) is not None:
+        words, frames = ended
+        assert re.fullmatch(r"[\d.]+% of the state.*", words)
+        assert frames < 60
+    same(bench, sim)
+    bench.get_by_label("Go to a time").fill("30 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    bench.get_by_label("Go to a time").fill("50 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    sim.goto("50 us")
+    same(bench, sim)
+
+
 @pytest.mark.parametrize("lesson", ["00_tour", "01_getting_started"])
 def test_the_workbench_of_a_lesson_is_live_on_the_site(alone: Page, lesson: str, tmp_path: Path) -> None:
     """Of a run by cache lines and of one by messages, in a frame, as the documentation shows them."""

@@ -97,7 +97,10 @@ def test_views_are_told_how_far_it_is(page: NodeKernel, python: anb.Simulation) 
     assert states[-1]["status"].startswith("went back at ")
 
 
-@pytest.mark.parametrize("first, then", [(0.2, 0.9), (0.9, 0.97), (0.97, 0.3), (0.9, 1.0)])
+_SLOW = [pytest.param(*times, marks=pytest.mark.slow) for times in [(0.2, 0.9), (0.97, 0.3)]]
+
+
+@pytest.mark.parametrize("first, then", [(0.9, 0.97), (0.9, 1.0), *_SLOW])
 def test_a_newer_time_to_go_to_replaces_an_older_one(
     page: NodeKernel, python: anb.Simulation, first: float, then: float
 ) -> None:
