@@ -280,17 +280,21 @@ _ENDED = """async () => {
     const status = () => bench.querySelector(".anb-status").textContent
     document.querySelector("[aria-label=Page] button:last-of-type").click()
     let frames = 0
-    while (!status().startsWith("hash ") && status() !== "working out the hash") await new Promise(done => requestAnimationFrame(done))
+    const frame = () => new Promise(done => requestAnimationFrame(done))
+    while (!status().startsWith("hash ") && status() !== "working out the hash") await frame()
     if (status().startsWith("hash ")) return null
     const words = bench.querySelector(".anb-narration").textContent
     bench.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))
     while (status() !== "paused" && frames < 1000) {
-        await new Promise(done => requestAnimationFrame(done))
+        await frame()
         frames += 1
     }
     return [words, frames]
 }"""
-"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it stops (null: the hash was there at once)."""
+"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it stops.
+
+Null: the hash was there at once.
+"""
 
 
 def test_a_large_page_works_in_slices_which_esc_ends(alone: Page, tmp_path: Path) -> None:
