@@ -29,9 +29,9 @@ class Files:
 
     feed: AnyFeed
 
-    def _shown(self) -> tuple[dict[str, Any], str]:
-        """Open panels and the selected path."""
-        return {}, ""
+    def _shown(self) -> dict[str, Any]:
+        """What a view shows beside the run: its open panels, the selected path, what was set there."""
+        return {"panels": {}, "selection": ""}
 
     def to_svg(
         self,
@@ -202,12 +202,12 @@ class Files:
         """
         if most < 1:
             raise InputError(f"most must be at least 1, got {most}", where="to_html")
-        panels, selection = self._shown()
+        shown = self._shown()
         feed = feed_of(self.feed.session)
         if live:
-            text = live_page(feed, panels=panels, selection=selection)
+            text = live_page(feed, shown)
         else:
-            text = page(feed, most=most, panels=panels, selection=selection)
+            text = page(feed, most=most, panels=shown["panels"], selection=shown["selection"])
         return _write(path, text.encode())
 
 

@@ -27,15 +27,15 @@ _GOING_BACK_BYTES: Final = 2**28
 """Most memory of the checkpoints of a page (``static/live/simulation.js``)."""
 
 
-def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
+def live_page(feed: AnyFeed, shown: dict[str, Any]) -> str:
     """Write a page that simulates: it opens at the present moment, and goes on, back and elsewhere.
 
     Parameters
     ----------
     feed : Feed
         One that has sent nothing yet.
-    panels, selection
-        What the workbench shows.
+    shown
+        What the workbench shows beside the run, by name.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def live_page(feed: AnyFeed, *, panels: dict[str, Any], selection: str) -> str:
     header = {
         "live": described,
         "engine": feed.engine,
-        "state": _state(feed, {"panels": panels, "selection": selection}),
+        "state": _state(feed, shown),
         **columns.placed(),
         "modules": MODULES,
         "kernel": LIVE_MODULES,

@@ -133,8 +133,8 @@ class Workbench(anywidget.AnyWidget, Files):
             self.session.later(_PAUSE_S, self._write_file)
         self.connection.changed()
 
-    def _shown(self) -> tuple[dict[str, Any], str]:
-        return dict(self._panels), self._selection
+    def _shown(self) -> dict[str, Any]:
+        return {name: getattr(self, trait) for name, trait in _SAVED.items()}
 
     def _send_message(self, content: dict[str, Any], buffers: list[bytes]) -> None:
         self.send(content, buffers=buffers)
@@ -428,8 +428,7 @@ class Workbench(anywidget.AnyWidget, Files):
         >>> again.sim.events, again.selected["title"]
         (1000, 'dgx_h100.0.xpu.3 (GPU3)')
         """
-        view = {name: getattr(self, trait) for name, trait in _SAVED.items()}
-        self.sim.notes[_NOTES] = {**view, "speed": self.session.speed}
+        self.sim.notes[_NOTES] = {**self._shown(), "speed": self.session.speed}
         self.sim.save(path)
 
     @classmethod

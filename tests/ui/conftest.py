@@ -109,10 +109,7 @@ def page(
         wrong = [*record.errors, *(f"asked for {url}" for url in record.external)]
         good = not wrong and not request.node.stash.get(_failed, True)
         if not good:
-            PICTURES.mkdir(parents=True, exist_ok=True)
-            name = PICTURES / re.sub(r"[^\w.-]+", "-", request.node.name)
-            page.screenshot(path=f"{name}.png")
-            Path(f"{name}.log").write_text("\n".join([*record.console, *wrong, ""]))
+            _keep(page, record, request.node, wrong)
         assert not wrong, "\n".join(wrong)
     finally:
         if shared and good:
@@ -124,8 +121,16 @@ def page(
         end_kernels(lab)  # what a test left running must not slow the next one
 
 
+def _keep(page: Page, record: Record, test: pytest.Item, wrong: list[str]) -> None:
+    """Leave a picture of a page whose test fails, and what the page logged."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    name = PICTURES / re.sub(r"[^\w.-]+", "-", test.name)
+    page.screenshot(path=f"{name}.png")
+    Path(f"{name}.log").write_text("\n".join([*record.console, *wrong, ""]))
+
+
 @pytest.fixture
-def alone(browser: Browser, record: Record) -> Iterator[Page]:
+def alone(browser: Browser, record: Record, request: pytest.FixtureRequest) -> Iterator[Page]:
     """Open a tab without any network, and see that the page neither fails nor asks for anything."""
     context = browser.new_context(viewport={"width": 1400, "height": 1100}, offline=True)
     context.set_default_timeout(TIMEOUT_S * 1000)
@@ -140,9 +145,11 @@ def alone(browser: Browser, record: Record) -> Iterator[Page]:
     page.on("request", note)
     page.on("dialog", lambda dialog: record.errors.append(f"a dialog: {dialog.message}"))
     yield page
+    wrong = [*record.errors, *(f"asked for {url}" for url in asked if not url.startswith("blob:"))]
+    if wrong or request.node.stash.get(_failed, True):
+        _keep(page, record, request.node, wrong)
     context.close()
-    assert record.errors == []
-    assert [url for url in asked if not url.startswith("blob:")] == []
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture(params=["notebook", "page"])

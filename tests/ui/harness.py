@@ -16,10 +16,11 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -148,8 +149,20 @@ class Host(ABC):
         """Give a value in Python, of ``sim`` and ``workbench`` as they are now; changes nothing."""
 
     @abstractmethod
+    def known(self, expression: str) -> Any:
+        """Give a value in Python that is the same whatever happens."""
+
+    @abstractmethod
     def change(self, expression: str) -> None:
         """Do something in Python with ``sim`` and ``workbench``."""
+
+    @abstractmethod
+    def afresh(self, expression: str) -> Locator:
+        """Do something in Python with ``sim``, and show a new workbench, as the last cell makes it."""
+
+    @abstractmethod
+    def again(self) -> Locator:
+        """Save the workbench, and open the file in a new one."""
 
     @abstractmethod
     def set_theme(self, theme: Theme) -> None:
@@ -433,9 +446,14 @@ def execute(page: Page, code: str) -> None:
     )
 
 
+def known(page: Page | Host, expression: str) -> Any:
+    """Ask for a value that is the same whatever happens."""
+    return page.known(expression) if isinstance(page, Host) else evaluate(page, expression)
+
+
 def point(page: Page | Host, bench: Locator, path: str) -> Position:
     """Where a node stands on the topology's canvas."""
-    x, y = evaluate(
+    x, y = known(
         page,
         "[(b.x / l.width, b.y / l.height) for l in [workbench.feed.layout] for b in l.boxes "
         f"if b.name == sim.inspect('{path}')['path']][0]",
@@ -447,7 +465,7 @@ def point(page: Page | Host, bench: Locator, path: str) -> Position:
 
 def on_link(page: Page | Host, bench: Locator, box: str, rail: str) -> Position:
     """Where the link from a box up to a rail is on the topology's canvas: close to the rail."""
-    at, wide, port, across = evaluate(
+    at, wide, port, across = known(
         page,
         "[(box.x / l.width, box.width, l.ports[k], l.width) for l in [workbench.feed.layout] "
         "for k, (a, b, _) in enumerate(l.bundles) for box in [l.boxes[a]] "
@@ -461,12 +479,27 @@ def on_link(page: Page | Host, bench: Locator, box: str, rail: str) -> Position:
     return Position(x=at * canvas["width"] + port * wide * min(scale, 1.3) + beside, y=y)
 
 
+def until(page: Page | Host, holds: Callable[[], object], what: str) -> None:
+    """Look again and again until something holds; the test fails with the words where it never does."""
+    end = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < end, what
+        (page.page if isinstance(page, Host) else page).wait_for_timeout(50)
+
+
 def becomes(page: Page | Host, expression: str) -> None:
     """Wait until something holds in the kernel."""
-    until = time.monotonic() + 20
-    while not evaluate(page, f"bool({expression})"):
-        assert time.monotonic() < until, expression
-        (page.page if isinstance(page, Host) else page).wait_for_timeout(50)
+    until(page, lambda: evaluate(page, f"bool({expression})"), expression)
+
+
+def painted(canvas: Locator, least: int = 12) -> None:
+    """Wait until a canvas shows more than some number of colours."""
+    colours = """canvas => {
+        if (!canvas.width || !canvas.height) return 0
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+        return new Set(new Uint32Array(data.buffer)).size
+    }"""
+    until(canvas.page, lambda: canvas.evaluate(colours) > least, f"{canvas} shows {least} colours at most")
 
 
 def set_theme(page: Page, theme: Theme) -> None:
@@ -595,7 +628,8 @@ def end_kernels(lab: Lab) -> None:
     for session in sessions:
         url = f"{lab.url}/api/sessions/{session['id']}"
         one = urllib.request.Request(url, headers=authorization, method="DELETE")
-        urllib.request.urlopen(one, timeout=TIMEOUT_S).close()
+        with suppress(urllib.error.HTTPError):  # it has ended by itself meanwhile
+            urllib.request.urlopen(one, timeout=TIMEOUT_S).close()
 
 
 def _end(server: subprocess.Popen[str]) -> None:

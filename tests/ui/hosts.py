@@ -11,12 +11,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
-from tests.ui.harness import Host, Lab, Theme, evaluate, open_notebook, run_cell, set_theme
+from tests.ui.harness import Host, Lab, Theme, evaluate, open_notebook, run_cell, set_theme, wait_idle
 
-__all__ = ["LivePage", "Notebook"]
+__all__ = ["PAGE_IS_SLOW", "LivePage", "Notebook"]
+
+LONGEST_CELL_S = 240
+"""How long a cell may take to make a large system."""
+PAGE_IS_SLOW = pytest.mark.parametrize(
+    "host", ["notebook", pytest.param("page", marks=pytest.mark.slow)], indirect=True
+)
+"""Of a test whose page takes long, and is tested by others, too."""
 
 
 class Notebook(Host):
@@ -26,19 +34,45 @@ class Notebook(Host):
         self.page = page
         self.lab = lab
         self.later = later  # cells that the notebook has, too; a test runs them
+        self.shown = 0  # the cell that shows the workbench
 
     def show(self, *cells: str, width: int = 1400, height: int = 1500) -> Locator:
         self.page.set_viewport_size({"width": width, "height": height})
         open_notebook(self.page, self.lab, [*cells, *self.later])
         for number in range(len(cells)):
-            run_cell(self.page, number)
+            run_cell(self.page, number, wait=False)
+            wait_idle(self.page, timeout_s=LONGEST_CELL_S)
+        self.shown = len(cells) - 1
         return self._shown()
 
     def evaluate(self, expression: str) -> Any:
         return evaluate(self.page, expression)
 
+    def known(self, expression: str) -> Any:
+        return self.evaluate(expression)
+
     def change(self, expression: str) -> None:
         evaluate(self.page, f"[{expression}] and None")
+
+    def afresh(self, expression: str) -> Locator:
+        self.change(expression)
+        run_cell(self.page, self.shown)
+        return self._shown()
+
+    def again(self) -> Locator:
+        evaluate(self.page, "workbench.save('again.anb')")
+        self.page.evaluate(
+            """source => {
+                const { content } = window.jupyterapp.shell.currentWidget
+                content.activeCellIndex = content.widgets.length - 1
+                return window.jupyterapp.commands.execute("notebook:insert-cell-below").then(() => {
+                    content.activeCell.model.sharedModel.setSource(source)
+                })
+            }""",
+            "again = anb.Workbench.load('again.anb')\nagain",
+        )
+        run_cell(self.page, self.page.locator(".jp-Cell").count() - 1)
+        return self.page.locator(".anb-workbench").last
 
     def set_theme(self, theme: Theme) -> None:
         set_theme(self.page, theme)
@@ -53,18 +87,32 @@ class LivePage(Host):
         self.page = page
         self.folder = folder
         self.scope: dict[str, Any] = {}
+        self.last = ""  # the cell that makes the workbench
         self.files = 0
 
     def show(self, *cells: str, width: int = 1400, height: int = 1500) -> Locator:
         self.page.set_viewport_size({"width": width, "height": height})
         for cell in cells:
             exec(cell, self.scope)
+        self.last = cells[-1]
+        return self._written()
+
+    def _written(self) -> Locator:
+        """Write the page, open it, and wait until it is at the present: Save would end its way there."""
         workbench: anb.Workbench = self.scope["workbench"]
-        self.page.goto(workbench.to_html(self.folder / "live.html", live=True).as_uri())
-        return self._shown()
+        self.files += 1
+        file = workbench.to_html(self.folder / f"{self.files}.html", live=True)
+        self.page.goto(file.as_uri())
+        bench = self._shown()
+        expect(bench).to_have_attribute("data-events", str(workbench.sim.events))
+        expect(bench.locator(".anb-status")).to_have_text("ready")
+        return bench
 
     def evaluate(self, expression: str) -> Any:
         self._load()
+        return self.known(expression)
+
+    def known(self, expression: str) -> Any:
         return json.loads(json.dumps(eval(expression, self.scope)))  # as it comes from a kernel
 
     def change(self, expression: str) -> None:
@@ -75,6 +123,15 @@ class LivePage(Host):
         self.page.get_by_label("File to open").set_input_files(file)
         expect(self._shown().locator(".anb-status")).to_have_text(f"opened {file.name}")
 
+    def afresh(self, expression: str) -> Locator:
+        eval(expression, self.scope)
+        exec(self.last, self.scope)
+        return self._written()
+
+    def again(self) -> Locator:
+        self._load()
+        return self._written()
+
     def set_theme(self, theme: Theme) -> None:
         self.page.emulate_media(color_scheme=theme)
 
@@ -83,9 +140,10 @@ class LivePage(Host):
         return self.folder / f"{self.files}.anb"
 
     def _load(self) -> None:
-        """Read the state that the page saves."""
+        """Read the state that the page saves; neither the focus nor the mouse moves for it."""
+        save = self.page.get_by_role("toolbar", name="Page").get_by_role("button", name="Save")
         with self.page.expect_download() as download:
-            self.page.get_by_role("toolbar", name="Page").get_by_role("button", name="Save").click()
+            save.evaluate("button => button.click()")
         file = self._file()
         download.value.save_as(file)
         workbench = anb.Workbench.load(file)

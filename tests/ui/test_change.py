@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Host, Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import (
+    Host,
+    Lab,
+    becomes,
+    evaluate,
+    open_notebook,
+    painted,
+    run_cell,
+    screenshot,
+    set_theme,
+)
 from tests.ui.hosts import Notebook
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
@@ -98,8 +110,8 @@ def test_a_link_is_halved_applied_and_undone(host: Host) -> None:
     expect(panel.get_by_label("sms", exact=True)).to_have_value("132")
 
 
-def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(page: Page, lab: Lab) -> None:
-    bench = start(Notebook(page, lab))
+def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(host: Host) -> None:
+    bench = start(host)
     tab(bench, "Breakpoints")
     panel = bench.locator(".anb-breaks")
     panel.get_by_label("Break", exact=True).select_option("when")
@@ -114,23 +126,21 @@ def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(pa
     press(bench, "Breakpoint")
     expect(bench.locator(".anb-status")).to_contain_text("waiting is 1")
     expect(panel.locator("[data-hit=true]")).to_contain_text("waiting is 1")
-    assert evaluate(page, "workbench._selection") == "dgx_h100.0.xpu.3.sm.0"
-    hit = evaluate(page, "sim.events")
+    becomes(host, "workbench._selection == 'dgx_h100.0.xpu.3.sm.0'")
+    hit = evaluate(host, "sim.events")
     canvas = panel.locator("canvas.anb-spark")
-    drawn = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v)"
-    expect(canvas).to_have_attribute("aria-label", r := canvas.get_attribute("aria-label") or "")
-    assert "issued: now" in r
-    assert canvas.evaluate(drawn)
-    evaluate(
-        page, "[workbench.break_at('20 us'), workbench.break_when(lambda s: s.events == 30000)] and None"
-    )
-    expect(panel.get_by_text("called after every event: slow")).to_be_visible()
-    evaluate(page, "[workbench.watch(f'{sim.engine.fabric.name(0)}.messages')] and None")
+    expect(canvas).to_have_attribute("aria-label", re.compile("issued: now"))
+    painted(canvas, 1)
+    host.change("workbench.break_at('20 us')")
+    if isinstance(host, Notebook):  # a page and a file hold no code
+        host.change("workbench.break_when(lambda s: s.events == 30000)")
+        expect(panel.get_by_text("called after every event: slow")).to_be_visible()
+    host.change("workbench.watch(f'{sim.engine.fabric.name(0)}.messages')")
     press(bench, "Breakpoint")
     expect(bench.locator(".anb-status")).to_contain_text("stopped at a breakpoint")
-    screenshot(page, "breakpoints-light")
-    set_theme(page, "dark")
-    screenshot(page, "breakpoints-dark")
+    screenshot(host, "breakpoints-light")
+    host.set_theme("dark")
+    screenshot(host, "breakpoints-dark")
     press(bench, "Reset")
     expect(bench).to_have_attribute("data-events", "0")
     press(bench, "Breakpoint")  # it is still there, and hit at the same event
@@ -160,7 +170,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     assert right["x"] > left["x"] + left["width"]  # beside it, at the same height
     assert abs(right["y"] - left["y"]) < 2
     press(bench.locator("> .anb-transport"), "Phase")
-    page.wait_for_timeout(300)
+    becomes(page, "sim.events > 2000 and not workbench.session.running")
     a, b = evaluate(page, "(sim.now_ps, workbench.linked.b.sim.now_ps)")
     assert 0 <= a - b < 100_000
     expect(compare.locator(".anb-verdict").first).to_contain_text("not both at their end")
@@ -187,9 +197,7 @@ def test_side_by_side_in_a_cell(page: Page, lab: Lab, width: int) -> None:
     expect(views.nth(1).locator(".anb-simulated")).not_to_contain_text("simulated 0 ps")
     press(views.nth(1), "Pause")  # either one's controls move both
     becomes(page, "not both.a.session.running")
-    page.wait_for_timeout(300)
-    assert evaluate(page, "min(sim.now_ps, other.now_ps)") > 0
-    assert evaluate(page, TOGETHER)
+    becomes(page, f"min(sim.now_ps, other.now_ps) > 0 and {TOGETHER}")
     evaluate(page, "both.to_end()")
     expect(page.locator(".anb-pair > .anb-compare .anb-verdict")).to_contain_text("is faster by")
     evaluate(page, "both.scrub('2 us')")
@@ -220,8 +228,9 @@ def test_several_runs_are_switched_between(page: Page, lab: Lab) -> None:
     bench = page.locator(".anb-workbench[role=application]")
     expect(bench).to_have_attribute("data-events", "0")
     press(bench, "Line")
-    expect(bench).not_to_have_attribute("data-events", "0")
+    becomes(page, "sim.counts['line'] == 1")
     events = evaluate(page, "sim.events")
+    expect(bench).to_have_attribute("data-events", str(events))
     tabs.nth(1).click()
     expect(bench.locator(".anb-title")).to_contain_text("allpairs")
     expect(bench).to_have_attribute("data-events", "0")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
-from tests.ui.harness import TIMEOUT_S, Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Host, becomes, evaluate, screenshot, until
+from tests.ui.hosts import LivePage
 from tests.ui.test_export import open_page
 from tests.ui.test_workbench import SHOW, button
 
@@ -21,55 +21,59 @@ MAKE = (
 )
 
 
-def test_why_what_and_what_if(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1400, "height": 1500})
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def test_why_what_and_what_if(host: Host) -> None:
+    bench = host.show(MAKE, SHOW)
     expect(bench).to_have_attribute("data-events", re.compile(r"[1-9]\d*"))
     bench.get_by_role("tab", name="Explain", exact=True).click()
-    evaluate(page, "workbench.select('gpu[3]')")
+    host.change("workbench.select('gpu[3]')")
     panel = bench.get_by_role("region", name="Explain")
     steps = panel.get_by_role("list", name="Chain of waits").get_by_role("button")
     expect(steps.first).to_contain_text("GPU3")
-    said = evaluate(page, "[step.text for step in sim.why('gpu[3]')]")
+    said = evaluate(host, "[step.text for step in sim.why('gpu[3]')]")
     expect(steps).to_have_text(said)
     assert len(said) > 1
     expect(panel.locator(".anb-lost .anb-causes")).to_contain_text("%")
     # A click on a step selects what it is about, here and in Python.
     steps.nth(1).click()
-    path = evaluate(page, "sim.why('gpu[3]').links[1].path")
-    becomes(page, f"workbench.selected.path == {path!r}")
-    expect(steps.first).to_contain_text(evaluate(page, f"sim.why({path!r}).links[0].text"))
+    path = evaluate(host, "sim.why('gpu[3]').links[1].path")
+    becomes(host, f"workbench.selected.path == {path!r}")
+    expect(steps.first).to_contain_text(evaluate(host, f"sim.why({path!r}).links[0].text"))
 
     button(panel, "Show critical path").click()
-    expect(button(panel, "Hide critical path")).to_have_attribute("aria-pressed", "true")
-    count = evaluate(page, "len(sim.critical_path())")
-    expect(panel).to_contain_text(f"{count} segments")
-    longest = panel.get_by_role("table", name="Longest segments of the critical path").get_by_role("row")
-    top = evaluate(page, "max(sim.critical_path(), key=lambda s: s.length_ps).resource")
-    expect(longest.first).to_contain_text(top)
-    change = panel.get_by_role("list", name="What if").get_by_role("listitem").first
-    expect(change).to_contain_text("about \u2212")
-    screenshot(page, "explain-light")
-    change.get_by_role("button").click()
-    expect(change.locator("b")).to_have_text(re.compile(r"exactly [\u2212+]\d+\.\d% · [\d.]+ [µn]s"))
-    set_theme(page, "dark")
-    screenshot(page, "explain-dark")
-    set_theme(page, "light")
+    if isinstance(host, LivePage):
+        expect(panel).to_contain_text("needs JupyterLab: open this state there")
+    else:
+        critical_path(host, panel)
 
     # A line that is under way can be selected, and tells its way and what happened to it.
-    evaluate(page, "str(sim.goto('1 us'))")
+    host.change("str(sim.goto('1 us'))")
     bench.get_by_role("tab", name="Inspect", exact=True).click()
-    line = evaluate(page, "sim.inspect('gpu[3]')['lines'][0]")
-    evaluate(page, f"workbench.select({line!r})")
+    line = evaluate(host, "sim.inspect('gpu[3]')['lines'][0]")
+    host.change(f"workbench.select({line!r})")
     inspector = bench.get_by_role("region", name="Inspector")
     expect(
         inspector.get_by_role("list", name="Route of this line").get_by_role("button").first
     ).to_be_visible()
     expect(inspector.get_by_role("list", name="Last events")).to_contain_text("issued by GPU3")
-    screenshot(page, "explain-line")
+    screenshot(host, "explain-line")
+
+
+def critical_path(host: Host, panel: Locator) -> None:
+    """Look at the path that has been asked for, and at what would shorten it."""
+    expect(button(panel, "Hide critical path")).to_have_attribute("aria-pressed", "true")
+    count = evaluate(host, "len(sim.critical_path())")
+    expect(panel).to_contain_text(f"{count} segments")
+    longest = panel.get_by_role("table", name="Longest segments of the critical path").get_by_role("row")
+    top = evaluate(host, "max(sim.critical_path(), key=lambda s: s.length_ps).resource")
+    expect(longest.first).to_contain_text(top)
+    change = panel.get_by_role("list", name="What if").get_by_role("listitem").first
+    expect(change).to_contain_text("about \u2212")
+    screenshot(host, "explain-light")
+    change.get_by_role("button").click()
+    expect(change.locator("b")).to_have_text(re.compile(r"exactly [\u2212+]\d+\.\d% · [\d.]+ [µn]s"))
+    host.set_theme("dark")
+    screenshot(host, "explain-dark")
+    host.set_theme("light")
 
 
 # A moment at which a few lines are under way.
@@ -101,12 +105,10 @@ ALONE = """() => {
 }"""
 
 
-def test_a_dot_on_the_picture_is_a_line(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1400, "height": 1200})
-    open_notebook(page, lab, [MAKE + FEW, SHOW.replace("\n", "\nworkbench.scrub(int(few))\n")])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def test_a_dot_on_the_picture_is_a_line(host: Host) -> None:
+    page = host.page
+    bench = host.show(MAKE + FEW, SHOW, height=1200)
+    host.change("workbench.scrub(int(few))")
     expect(bench).to_have_attribute("data-dots", re.compile(r"[1-9]\d*"))
     canvas = bench.locator(".anb-picture > canvas")
 
@@ -114,17 +116,15 @@ def test_a_dot_on_the_picture_is_a_line(page: Page, lab: Lab) -> None:
         for x, y in page.evaluate(ALONE):  # where the dots are now: panels that open late move them
             canvas.click(position={"x": x, "y": y})
             page.wait_for_timeout(150)  # the kernel tells which line it is
-            if str(evaluate(page, "workbench._selection")).startswith("line["):
+            if str(evaluate(host, "workbench._selection")).startswith("line["):
                 return True
         return False
 
-    until = time.monotonic() + TIMEOUT_S
-    while not a_line_is_selected():
-        assert time.monotonic() < until, "no dot that was clicked selected its line"
-    assert evaluate(page, "workbench.selected.kind == 'line'")
+    until(host, a_line_is_selected, "no dot that was clicked selected its line")
+    assert evaluate(host, "workbench.selected.kind == 'line'")
     inspector = bench.get_by_role("region", name="Inspector")
     expect(inspector.get_by_role("list", name="Route of this line")).to_contain_text("->")
-    screenshot(page, "explain-dot")
+    screenshot(host, "explain-dot")
 
 
 def test_a_page_without_a_kernel_shows_the_path(alone: Page, tmp_path: Path) -> None:

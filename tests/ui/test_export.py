@@ -10,8 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
-from tests.ui.harness import REPOSITORY, Lab, evaluate, open_notebook, run_all, screenshot
-from tests.ui.hosts import Notebook
+from tests.ui.harness import REPOSITORY, Host, Lab, open_notebook, run_all, screenshot
 from tests.ui.test_workbench import button, shown, start
 
 MOST_DOTS = """() => new Promise((done) => {
@@ -71,7 +70,7 @@ def test_a_page_plays_steps_and_scrubs_alone(alone: Page, sim: anb.Simulation, t
     expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"{int(flying.sum())} lines in flight")
     button(bench, "Reset").click()
     shown(bench, 0)
-    bench.get_by_label("Speed").fill("7")
+    bench.get_by_label("Speed").fill("6.5")
     button(bench, "Play").click()
     # Between two transfers of a ring no line is on a link: every frame is looked at.
     assert alone.evaluate(MOST_DOTS) > 9
@@ -218,8 +217,8 @@ def save_picture(page: Page, bench: Locator, file: Path) -> None:
     assert len(image.getcolors(2**20) or ()) > 20
 
 
-def test_the_picture_can_be_saved(page: Page, lab: Lab, tmp_path: Path) -> None:
-    bench = start(Notebook(page, lab), size="64 KiB")
-    evaluate(page, "sim.step(20000).events")
+def test_the_picture_can_be_saved(host: Host, tmp_path: Path) -> None:
+    bench = start(host, size="64 KiB")
+    host.change("sim.step(20000).events")
     shown(bench, 20000)
-    save_picture(page, bench, tmp_path / "saved.png")
+    save_picture(host.page, bench, tmp_path / "saved.png")

@@ -71,16 +71,18 @@ def test_the_table_of_events_follows_the_cursor_and_moves_it(host: Host) -> None
 def test_the_overview_of_all_time_sets_what_the_timelines_show(host: Host) -> None:
     page = host.page
     bench = start(host)
-    place = bench.locator(".anb-overview").bounding_box()
-    assert place
-    left, width = place["x"] + 62, place["width"] - 62  # beside the names of rows
-    y = place["y"] + place["height"] / 2
+
+    def at(share: float) -> tuple[float, float]:
+        """Where a share of all time is: panels that open late move it."""
+        place = bench.locator(".anb-overview").bounding_box()
+        assert place
+        return place["x"] + 62 + share * (place["width"] - 62), place["y"] + place["height"] / 2
 
     def drag(start: float, end: float) -> None:
         """From a share of all time to another."""
-        page.mouse.move(left + start * width, y)
+        page.mouse.move(*at(start))
         page.mouse.down()
-        page.mouse.move(left + end * width, y, steps=4)
+        page.mouse.move(*at(end), steps=4)
         page.mouse.up()
 
     def shows(start: float, end: float) -> None:
@@ -98,5 +100,5 @@ def test_the_overview_of_all_time_sets_what_the_timelines_show(host: Host) -> No
     drag(0.6, 0.8)  # its end
     shows(0.3, 0.8)
     screenshot(host, "overview")
-    page.mouse.dblclick(left + 0.9 * width, y)
+    page.mouse.dblclick(*at(0.9))
     becomes(host, "workbench._window_ps == []")

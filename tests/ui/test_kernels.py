@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from .harness import THEMES, Lab, evaluate, open_notebook, run_all, screenshot, set_theme
+from tests.ui.harness import THEMES, Host, evaluate, screenshot
+from tests.ui.hosts import PAGE_IS_SLOW
 
 RUN = """
 import astranb as anb
@@ -19,17 +20,15 @@ workbench
 """
 
 
-def test_an_sm_says_which_tile_it_computes(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1280, "height": 720})
-    open_notebook(page, lab, [RUN])
-    run_all(page)
-    bench = page.locator(".anb-workbench")
-    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")), timeout=60_000)
+@PAGE_IS_SLOW
+def test_an_sm_says_which_tile_it_computes(host: Host) -> None:
+    bench = host.show(RUN, width=1280, height=720)
+    expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")), timeout=60_000)
     bench.scroll_into_view_if_needed()
-    evaluate(page, "workbench.select('gpu[2].sm.100')")
+    host.change("workbench.select('gpu[2].sm.100')")
     for theme in THEMES:
-        set_theme(page, theme)
+        host.set_theme(theme)
         expect(bench.get_by_text("steps of a tile").first).to_be_visible()
         expect(bench.get_by_text("matrix units busy").first).to_be_visible()
-        page.wait_for_timeout(3000)  # the kernel answers what the panels ask
-        screenshot(page, f"kernels-{theme}")
+        host.page.wait_for_timeout(500)  # the kernel answers what the panels ask
+        screenshot(host, f"kernels-{theme}")

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.harness import (
     THEMES,
+    TIMEOUT_S,
     Lab,
     Record,
     evaluate,
@@ -71,8 +72,8 @@ def test_a_click_goes_to_the_kernel_and_back(page: Page, lab: Lab, record: Recor
 
 def test_what_a_page_does_wrong_is_recorded(page: Page, lab: Lab, record: Record) -> None:
     open_notebook(page, lab, ["1"])
-    page.evaluate("console.error('ours')")
     page.evaluate("fetch('http://192.0.2.1/').catch(() => undefined)")
+    page.evaluate("console.error('ours')")
     with page.expect_event("pageerror"):
         page.evaluate("void setTimeout(() => { throw new Error('late') })")
     assert record.external == ["http://192.0.2.1/"]
@@ -109,11 +110,11 @@ def test_the_command_prints_an_address_that_answers_and_ends_cleanly(tmp_path: P
             assert server.stdout
             address = server.stdout.readline().removeprefix("JupyterLab: ").strip()
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/lab/tree/a%20b\.ipynb\?token=\w+", address)
-            with urllib.request.urlopen(address, timeout=20) as answer:
+            with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:
                 settings = answer.read().decode()
             assert "@jupyterlab/apputils-extension:announcements" in settings
             assert '"name": "read-only"' in settings
         finally:
             server.send_signal(signal.SIGINT)
-            rest, _ = server.communicate(timeout=20)
+            rest, _ = server.communicate(timeout=TIMEOUT_S)
     assert (server.returncode, rest) == (0, "")

@@ -35,6 +35,48 @@ def take(page: Page, lab: Lab, name: str) -> None:
     wait_idle(page, timeout_s=LESSON_S)
 
 
+Place = tuple[float, float]
+
+
+def moving(bench: Locator) -> dict[str, Place]:
+    """Where each message is that moves, by what the tip says of it."""
+    canvas, tip = bench.locator(".anb-topology canvas").first, bench.locator(".anb-topology .anb-tip")
+    expect(canvas).to_have_attribute("data-moving", re.compile(" "))
+    found = {}
+    for place in str(canvas.get_attribute("data-moving")).split():
+        x, y = (float(number) for number in place.split(","))
+        canvas.hover(position={"x": x, "y": y})
+        expect(tip).to_contain_text(" to rank ")
+        found[tip.inner_text()] = (x, y)
+    return found
+
+
+def moving_at(page: Page, bench: Locator, time_ps: int) -> dict[str, Place]:
+    """Show a time of the run: where each message is that moves then."""
+    evaluate(page, f"workbench.scrub({time_ps})")
+    expect(bench).to_have_attribute("data-cursor", str(time_ps))
+    return moving(bench)
+
+
+def chunks_go_round(page: Page) -> None:
+    """Eight messages set off at one time, each to the next rank; then the next eight."""
+    bench = page.locator(".anb-workbench").nth(1)
+    bench.scroll_into_view_if_needed()
+    evaluate(page, "str(workbench.sim.goto('2 us'))")
+    starts: list[Place] = []
+    for step, times in enumerate(((100_000, 700_000), (915_000, 1_515_000)), 1):
+        early, late = (moving_at(page, bench, time) for time in times)
+        sent = {
+            f"all_reduce · chunk 0 · phase 1, step {step} · 32 KiB · rank {r} to rank {(r + 1) % 8}"
+            for r in range(8)
+        }
+        assert early.keys() == late.keys() == sent
+        assert all(dist(early[one], late[one]) > 4 for one in sent)
+        starts += early.values()
+    assert all(min(dist(one, other) for other in starts[:8]) < 4 for one in starts[8:])
+    screenshot(page, "lesson-01-ring")
+
+
 def test_the_first_lesson_is_run_and_its_workbench_stepped(page: Page, lab: Lab) -> None:
     page.set_viewport_size({"width": 1400, "height": 1300})
     take(page, lab, "01_getting_started")
@@ -59,10 +101,23 @@ def test_the_first_lesson_is_run_and_its_workbench_stepped(page: Page, lab: Lab)
     screenshot(page, "lesson-01-light")
     set_theme(page, "dark")
     screenshot(page, "lesson-01-dark")
+    chunks_go_round(page)
+
+
+def the_urgent_one_waits(page: Page) -> None:
+    """Ready at 165.004 µs, an all-reduce sets off when the chunk of the large one is through."""
+    bench = page.locator(".anb-workbench").first
+    bench.scroll_into_view_if_needed()
+    for time, kinds in (("165.1 us", {"second WG comm"}), ("171 us", {"first WG comm", "second WG comm"})):
+        evaluate(page, f"str(found['REORDER'].goto({time!r}))")
+        expect(bench).to_have_attribute("data-events", str(evaluate(page, "found['REORDER'].events")))
+        assert {text.partition(" · ")[0] for text in moving(bench)} == kinds
+        screenshot(page, f"lesson-04-{len(kinds)}")
 
 
 @pytest.mark.fresh_tab  # Bokeh.documents lists all that the tab has drawn
 def test_a_lesson_draws_its_figures_and_folds_its_solution(page: Page, lab: Lab) -> None:
+    page.set_viewport_size({"width": 1400, "height": 1300})
     take(page, lab, "04_a_new_training_loop")
     folded = page.evaluate(
         """() => window.jupyterapp.shell.currentWidget.content.widgets
@@ -78,6 +133,7 @@ def test_a_lesson_draws_its_figures_and_folds_its_solution(page: Page, lab: Lab)
         "Two layers on a ring of 8",
         "Tensor parallel: the input gradient first",
     ]
+    the_urgent_one_waits(page)
 
 
 WORKBENCH = re.compile(r"^(anb\.Workbench\(.*\)|workbench|closer|bench)$")
@@ -125,48 +181,10 @@ def test_a_slow_link_is_at_the_end_of_the_chain_of_waits(page: Page, lab: Lab) -
     expect(bench).to_contain_text("its bits are put on the wire of dgx_h100.0.xpu.5->dgx_h100.0.nvsw.2")
 
 
-Place = tuple[float, float]
-
-
-def moving(bench: Locator) -> dict[str, Place]:
-    """Where each message is that moves, by what the tip says of it."""
-    canvas, tip = bench.locator(".anb-topology canvas").first, bench.locator(".anb-topology .anb-tip")
-    expect(canvas).to_have_attribute("data-moving", re.compile(" "))
-    found = {}
-    for place in str(canvas.get_attribute("data-moving")).split():
-        x, y = (float(number) for number in place.split(","))
-        canvas.hover(position={"x": x, "y": y})
-        expect(tip).to_contain_text(" to rank ")
-        found[tip.inner_text()] = (x, y)
-    return found
-
-
-def moving_at(page: Page, bench: Locator, time_ps: int) -> dict[str, Place]:
-    """Show a time of the run: where each message is that moves then."""
-    evaluate(page, f"workbench.scrub({time_ps})")
-    expect(bench).to_have_attribute("data-cursor", str(time_ps))
-    return moving(bench)
-
-
-def test_the_chunks_of_a_ring_go_round(page: Page, lab: Lab) -> None:
-    """Lesson 01: eight messages set off at one time, each to the next rank; then the next eight."""
-    page.set_viewport_size({"width": 1400, "height": 1300})
-    take(page, lab, "01_getting_started")
-    bench = page.locator(".anb-workbench").nth(1)
-    bench.scroll_into_view_if_needed()
-    evaluate(page, "str(workbench.sim.goto('2 us'))")
-    starts: list[Place] = []
-    for step, times in enumerate(((100_000, 700_000), (915_000, 1_515_000)), 1):
-        early, late = (moving_at(page, bench, time) for time in times)
-        sent = {
-            f"all_reduce · chunk 0 · phase 1, step {step} · 32 KiB · rank {r} to rank {(r + 1) % 8}"
-            for r in range(8)
-        }
-        assert early.keys() == late.keys() == sent
-        assert all(dist(early[one], late[one]) > 4 for one in sent)
-        starts += early.values()
-    assert all(min(dist(one, other) for other in starts[:8]) < 4 for one in starts[8:])
-    screenshot(page, "lesson-01-ring")
+def named_partners(bench: Locator) -> set[tuple[int, ...]]:
+    """The ranks that the words beside messages name."""
+    words = str(bench.locator(".anb-topology canvas").first.get_attribute("data-words")).split("|")
+    return {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
 
 
 def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> None:
@@ -178,25 +196,12 @@ def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> Non
     for step, away in ((1, 1), (2, 2)):
         evaluate(page, "str(workbench.sim.reset())")
         evaluate(page, f"str(workbench.sim.step({16 * 16 * (step - 1) + 1}, 'message'))")
+        expect(bench).to_have_attribute("data-cursor", str(evaluate(page, "workbench.sim.now_ps")))
         screenshot(page, f"lesson-03-partners-{step}")
         pairs = {(r, r ^ away) for r in range(16)}
-        words = str(bench.locator(".anb-topology canvas").first.get_attribute("data-words")).split("|")
-        named = {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
+        named = named_partners(bench)
         assert named
         assert named <= pairs
-
-
-def test_the_urgent_all_reduce_waits_for_a_chunk_under_way(page: Page, lab: Lab) -> None:
-    """Lesson 04: ready at 165.004 µs, it sets off when the chunk of the large one is through."""
-    page.set_viewport_size({"width": 1400, "height": 1300})
-    take(page, lab, "04_a_new_training_loop")
-    bench = page.locator(".anb-workbench").first
-    bench.scroll_into_view_if_needed()
-    for time, kinds in (("165.1 us", {"second WG comm"}), ("171 us", {"first WG comm", "second WG comm"})):
-        evaluate(page, f"str(found['REORDER'].goto({time!r}))")
-        expect(bench).to_have_attribute("data-events", str(evaluate(page, "found['REORDER'].events")))
-        assert {text.partition(" · ")[0] for text in moving(bench)} == kinds
-        screenshot(page, f"lesson-04-{len(kinds)}")
 
 
 def inspect(bench: Locator, path: str) -> Locator:

@@ -139,6 +139,20 @@ def test_it_stops_at_a_breakpoint_and_changes_a_link(bench: Locator, sim: anb.Si
     same(bench, sim)
 
 
+def test_a_link_that_is_down_has_a_cross(bench: Locator) -> None:
+    picture = bench.locator(".anb-picture > canvas")
+    expect(picture).to_have_attribute("data-marked", "0")
+    select(bench, LINK)
+    tab(bench, "Change")
+    press(bench.locator(".anb-change"), "Take both down")
+    expect(picture).to_have_attribute("data-marked", "2")
+    bench.get_by_label("View cursor").fill("0.2")
+    expect(picture).to_have_attribute("data-marked", "0")
+    press(bench.locator(".anb-change"), "Repair both")
+    press(bench, "Event")
+    expect(picture).to_have_attribute("data-marked", "0")
+
+
 def test_a_fork_stands_beside_the_run_with_the_same_clock(bench: Locator, sim: anb.Simulation) -> None:
     bench = bench.first
     alone = bench.page
@@ -168,7 +182,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(bench: Locator, sim: a
     shown(bench, sim.events)
     shown(other, fork.events)
     expect(compare.locator(".anb-verdict").first).to_contain_text("is faster by")
-    alone.wait_for_timeout(1500)
+    alone.wait_for_timeout(500)
     screenshot(alone, "live-fork")
     press(compare, "Close the other run")
     expect(bench.locator(".anb-other .anb-workbench")).to_have_count(0)
@@ -261,15 +275,44 @@ def test_it_fits_the_screen(
     assert wide <= width
 
 
-def test_what_needs_jupyterlab_says_so(bench: Locator) -> None:
-    select(bench, "gpu[3]")
-    tab(bench, "Explain")
-    panel = bench.get_by_role("region", name="Explain")
-    expect(panel.get_by_role("list", name="Chain of waits").get_by_role("button").first).to_contain_text(
-        "GPU3"
-    )
-    press(panel, "Show critical path")
-    expect(panel).to_contain_text("needs JupyterLab: open this state there")
+_ENDED = """async () => {
+    const bench = document.querySelector(".anb-workbench")
+    const status = () => bench.querySelector(".anb-status").textContent
+    document.querySelector("[aria-label=Page] button:last-of-type").click()
+    let frames = 0
+    const frame = () => new Promise(done => requestAnimationFrame(done))
+    while (!status().startsWith("hash ") && status() !== "working out the hash") await frame()
+    if (status().startsWith("hash ")) return null
+    const words = bench.querySelector(".anb-narration").textContent
+    bench.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))
+    while (status() !== "paused" && frames < 1000) {
+        await frame()
+        frames += 1
+    }
+    return [words, frames]
+}"""
+"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it stops.
+
+Null: the hash was there at once.
+"""
+
+
+def test_a_large_page_works_in_slices_which_esc_ends(alone: Page, tmp_path: Path) -> None:
+    sim = anb.Simulation("clos:servers=8", anb.collectives.all_reduce("128 KiB", "ring"))
+    bench = open_page(alone, sim.to_html(tmp_path / "many.html", live=True))
+    button(bench, "End").click()
+    shown(bench, sim.run().events)
+    if (ended := alone.evaluate(_ENDED)) is not None:
+        words, frames = ended
+        assert re.fullmatch(r"[\d.]+% of the state.*", words)
+        assert frames < 60
+    same(bench, sim)
+    bench.get_by_label("Go to a time").fill("30 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    bench.get_by_label("Go to a time").fill("50 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    sim.goto("50 us")
+    same(bench, sim)
 
 
 @pytest.mark.parametrize("lesson", ["00_tour", "01_getting_started"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme
+from tests.ui.harness import Host, becomes, screenshot
 
 MAKE = """import astranb as anb
 from astranb.traffic import record
@@ -19,12 +19,9 @@ sim.run().why"""
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
 
 
-def test_a_replay_shows_operations_flows_and_traffic(page: Page, lab: Lab) -> None:
-    page.set_viewport_size({"width": 1280, "height": 720})
-    open_notebook(page, lab, [MAKE, SHOW])
-    run_cell(page, 0)
-    run_cell(page, 1)
-    bench = page.locator(".anb-workbench").first
+def test_a_replay_shows_operations_flows_and_traffic(host: Host) -> None:
+    page = host.page
+    bench = host.show(MAKE, SHOW, width=1280, height=720)
     expect(bench.locator(".anb-ranks")).to_have_attribute("data-count", re.compile(r"[1-9]\d*"))
 
     bench.get_by_role("tab", name="Flows", exact=True).click()
@@ -36,23 +33,23 @@ def test_a_replay_shows_operations_flows_and_traffic(page: Page, lab: Lab) -> No
     expect(flows.locator("tbody tr").first).to_contain_text("ends grads (all_reduce")
     flows.get_by_role("button", name="takes", exact=True).click()
     expect(flows.locator("thead th[aria-sort=descending]")).to_have_text("takes")
-    screenshot(page, "replay-flows-light")
-    set_theme(page, "dark")
-    page.wait_for_timeout(1500)
-    screenshot(page, "replay-flows-dark")
+    screenshot(host, "replay-flows-light")
+    host.set_theme("dark")
+    page.wait_for_timeout(500)
+    screenshot(host, "replay-flows-dark")
     flows.locator("tbody th button").first.click()
-    becomes(page, "'ends grads' in workbench.selected['title']")
+    becomes(host, "'ends grads' in workbench.selected['title']")
     expect(bench.locator(".anb-inspector")).to_contain_text("ring")
-    assert evaluate(page, "workbench.cursor_ps < sim.now_ps")
+    becomes(host, "workbench.cursor_ps < sim.now_ps")
     flows.get_by_label("under way at the cursor").check()
     expect(flows.locator("caption")).to_contain_text(re.compile(r"[1-9]\d* of 956"))
     flows.locator("tbody tr").first.locator("td button").click()
-    becomes(page, "workbench.selected['kind'] == 'link'")
+    becomes(host, "workbench.selected['kind'] == 'link'")
 
     bench.get_by_role("tab", name="Traffic", exact=True).click()
     heat = bench.locator(".anb-heat")
     expect(heat).to_contain_text(re.compile(r"row sends to column · [\d.]+ MiB"))
-    screenshot(page, "replay-traffic-dark")
-    set_theme(page, "light")
-    page.wait_for_timeout(1500)
-    screenshot(page, "replay-traffic-light")
+    screenshot(host, "replay-traffic-dark")
+    host.set_theme("light")
+    page.wait_for_timeout(500)
+    screenshot(host, "replay-traffic-light")

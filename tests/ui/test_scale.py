@@ -7,17 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Position, expect
 
-from tests.ui.harness import (
-    Lab,
-    becomes,
-    evaluate,
-    open_notebook,
-    point,
-    run_cell,
-    screenshot,
-    set_theme,
-    wait_idle,
-)
+from tests.ui.harness import Host, Lab, becomes, evaluate, painted, point, screenshot
+from tests.ui.hosts import PAGE_IS_SLOW, Notebook
 
 MAKE = """
 import astranb as anb
@@ -27,12 +18,10 @@ sim = anb.Simulation("{infra}", collective{more})
 workbench = anb.Workbench(sim)
 workbench
 """
-LEAST_COLOURS = 12
 
 
 def start(
-    page: Page,
-    lab: Lab,
+    host: Host,
     infra: str,
     collective: str,
     size: str,
@@ -40,34 +29,17 @@ def start(
     more: str = "",
     channels: int | None = 1,
 ) -> Locator:
-    """Open a notebook with a workbench of some system."""
-    page.set_viewport_size({"width": 1500, "height": 1200})
+    """Open a workbench of some system."""
     cell = MAKE.format(
         infra=infra, collective=collective, size=size, algorithm=algorithm, more=more, channels=channels
     )
-    open_notebook(page, lab, [cell])
-    run_cell(page, 0, wait=False)
-    wait_idle(page, timeout_s=240)
-    bench = page.locator(".anb-workbench").first
+    bench = host.show(cell, width=1500, height=1200)
     expect(bench).to_have_attribute("data-events", "0")
     return bench
 
 
-def painted(page: Page, selector: str) -> None:
-    """Wait until a canvas shows something of many colours."""
-    page.wait_for_function(
-        """([selector, least]) => {
-            const canvas = document.querySelector(selector)
-            if (!canvas?.width) return false
-            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
-            return new Set(new Uint32Array(data.buffer)).size > least
-        }""",
-        arg=[selector, LEAST_COLOURS],
-    )
-
-
 def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "clos:servers=16,per_leaf=4", "send_recv", "8 KiB", "put")
+    bench = start(Notebook(page, lab), "clos:servers=16,per_leaf=4", "send_recv", "8 KiB", "put")
     evaluate(page, "str(sim.run('2 us'))")
     words, crumbs = bench.locator(".anb-words"), bench.locator(".anb-crumbs")
     expect(words).to_contain_text("128 GPUs: each instance is one box")
@@ -91,7 +63,7 @@ def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None
     canvas.click(position=point(page, bench, "host.3.xpu.1"))
     bench.press("Enter")
     expect(crumbs).to_have_text("cluster>host.3>gpu[25]>SMs")
-    painted(page, ".anb-device > canvas")
+    painted(bench.locator(".anb-device > canvas"))
     screenshot(page, "scale-device")
     bench.locator(".anb-device > canvas").click(position={"x": 16, "y": 34})
     becomes(page, "workbench.selected['path'] == 'host.3.xpu.1.sm.0'")
@@ -103,13 +75,13 @@ def test_from_a_cluster_down_to_an_sm_and_up_again(page: Page, lab: Lab) -> None
     expect(words).to_contain_text("each instance is one box")
 
 
-def test_traffic_shows_who_sends_to_whom(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "dgx-h100", "all_gather", "64 KiB", "ring")
-    evaluate(page, "str(sim.run())")
+def test_traffic_shows_who_sends_to_whom(host: Host) -> None:
+    bench = start(host, "dgx-h100", "all_gather", "64 KiB", "ring")
+    host.change("str(sim.run())")
     bench.get_by_role("tab", name="Traffic").click()
     heat = bench.locator(".anb-heat")
     expect(heat).to_contain_text("448 KiB of data")  # 8 ranks x 7 chunks x 8 KiB
-    painted(page, ".anb-heat canvas")
+    painted(heat.locator("canvas"))
     box = heat.locator("canvas").bounding_box()
     assert box
     cell = min(box["width"] - 54, box["height"] - 34) / 8
@@ -123,43 +95,45 @@ def test_traffic_shows_who_sends_to_whom(page: Page, lab: Lab) -> None:
     bench.press("w")
     expect(heat).to_contain_text("of data from")
     expect(heat).not_to_contain_text("448 KiB of data")
-    set_theme(page, "dark")
-    screenshot(page, "scale-traffic-dark")
+    host.set_theme("dark")
+    screenshot(host, "scale-traffic-dark")
 
 
-def test_congestion_has_a_shape_of_its_own(page: Page, lab: Lab) -> None:
+def test_congestion_has_a_shape_of_its_own(host: Host) -> None:
     bench = start(
-        page, lab, "switch:gpus=8", "gather", "512 KiB", "allpairs", ", network=anb.net.Network(buffers=4)"
+        host, "switch:gpus=8", "gather", "512 KiB", "allpairs", ", network=anb.net.Network(buffers=4)"
     )
-    evaluate(page, "str(sim.run('8 us'))")
+    host.change("str(sim.run('8 us'))")
     expect(bench.locator(".anb-topology .anb-legend")).to_contain_text("no buffer free")
     marked = evaluate(
-        page,
+        host,
         "[sum(map(bool, m.tolist())) for *_, m in [__import__('astranb.widgets.views.topology', "
         "fromlist=['x']).ports(sim, workbench.feed.layout)]][0]",
     )
     assert marked > 0
     expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", str(marked))
-    waiting = evaluate(page, "int(sim.engine.machine.queues['waiting'].sum())")
+    waiting = evaluate(host, "int(sim.engine.machine.queues['waiting'].sum())")
     assert waiting > 0
     expect(bench.locator(".anb-topology .anb-note")).to_contain_text(f"{waiting:,} in queues")
     bench.get_by_label("View cursor").fill("0.02")  # in the past, of which a private copy tells
     expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", "0")
     bench.get_by_label("Follow").check()
     expect(bench.locator(".anb-picture > canvas")).to_have_attribute("data-marked", str(marked))
-    screenshot(page, "scale-congestion")
+    screenshot(host, "scale-congestion")
 
 
-def test_of_many_lines_a_sample_is_drawn(page: Page, lab: Lab) -> None:
-    bench = start(page, lab, "torus2d:rows=4,columns=6", "all_gather", "768 KiB", "allpairs", channels=4)
-    evaluate(page, "str(sim.run('9 us'))")
-    page.wait_for_function("document.querySelector('.anb-workbench').dataset.dots > 6000")
+@PAGE_IS_SLOW
+def test_of_many_lines_a_sample_is_drawn(host: Host) -> None:
+    page = host.page
+    bench = start(host, "torus2d:rows=4,columns=6", "all_gather", "768 KiB", "allpairs", channels=4)
+    host.change("str(sim.run('9 us'))")
+    page.wait_for_function("() => document.querySelector('.anb-workbench').dataset.dots > 6000")
     note = bench.locator(".anb-topology .anb-note")
     expect(note).to_contain_text("lines in flight")
     expect(note).to_contain_text(re.compile(r"drawn: on full links 1 of \d+ to 1 of \d+"))
     expect(bench.locator(".anb-words")).to_have_text("4 x 6 torus")
-    painted(page, ".anb-picture > canvas")
-    screenshot(page, "scale-torus")
+    painted(bench.locator(".anb-picture > canvas"))
+    screenshot(host, "scale-torus")
 
 
 def tile_of(page: Page, bench: Locator, band: int) -> tuple[Position, str]:
@@ -174,6 +148,7 @@ def tile_of(page: Page, bench: Locator, band: int) -> tuple[Position, str]:
     for beside in range(0, 12, 3):  # between tiles there are gaps
         at = Position(x=x * box["width"] + beside, y=y * box["height"] + beside)
         canvas.hover(position=at)
+        page.wait_for_timeout(100)
         if tip.is_visible():
             return at, str(tip.text_content()).split(" ")[0]
     raise AssertionError(f"no tile in band {band}")
@@ -182,7 +157,9 @@ def tile_of(page: Page, bench: Locator, band: int) -> tuple[Position, str]:
 @pytest.mark.slow
 def test_a_thousand_gpus_reduce_over_rails(page: Page, lab: Lab) -> None:
     """1,024 GPUs are opened, stepped and played, and one looks into an instance and over all lanes."""
-    bench = start(page, lab, "clos:servers=128", "all_reduce", "64 KiB", "hierarchical", channels=None)
+    bench = start(
+        Notebook(page, lab), "clos:servers=128", "all_reduce", "64 KiB", "hierarchical", channels=None
+    )
     expect(bench.locator(".anb-words")).to_have_text(
         "too many to draw one by one: a tile is an instance, a band is a tier"
     )
@@ -196,7 +173,7 @@ def test_a_thousand_gpus_reduce_over_rails(page: Page, lab: Lab) -> None:
     expect(panel).to_contain_text("128 x host →")
     expect(panel).to_contain_text("median")
     expect(panel.locator(".anb-top button").first).to_be_visible()
-    painted(page, ".anb-picture > canvas")
+    painted(bench.locator(".anb-picture > canvas"))
     screenshot(page, "scale-1024")
 
     line_ps = evaluate(page, "sim.now_ps")
@@ -226,5 +203,5 @@ def test_a_thousand_gpus_reduce_over_rails(page: Page, lab: Lab) -> None:
     assert name.startswith("host.")
     bench.locator(".anb-picture > canvas").dblclick(position=at)
     expect(bench.locator(".anb-crumbs")).to_have_text(f"cluster>{name}")
-    painted(page, ".anb-picture > canvas")
+    painted(bench.locator(".anb-picture > canvas"))
     screenshot(page, "scale-1024-host")

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Lab, becomes, evaluate, open_notebook, run_cell, screenshot, set_theme, wait_idle
+from tests.ui.harness import (
+    Host,
+    Lab,
+    becomes,
+    open_notebook,
+    run_cell,
+    screenshot,
+    set_theme,
+    until,
+    wait_idle,
+)
 from tests.ui.test_workload import MAKE as WORKLOAD
 
 pytestmark = pytest.mark.fresh_tab
@@ -27,6 +37,11 @@ def start(page: Page, lab: Lab, make: str = MAKE) -> Locator:
     wait_idle(page)
     bench = page.locator(".anb-workbench").first
     expect(bench).to_have_attribute("data-events", "0")
+    page.wait_for_function(  # the notebook scrolls there when the view has taken its place
+        "([holder, part]) => Math.abs(document.querySelector(part).getBoundingClientRect().top"
+        " - document.querySelector(holder).getBoundingClientRect().top) < 3",
+        arg=[NOTEBOOK, ".anb-workbench"],
+    )
     return bench
 
 
@@ -43,11 +58,6 @@ def test_transport_topology_and_a_timeline_are_in_sight_together(page: Page, lab
     name = "lines" if make == MAKE else "workload"
     notebook = page.locator(NOTEBOOK)
     top, bottom = box(notebook)
-    page.wait_for_function(
-        "([holder, part]) => Math.abs(document.querySelector(part).getBoundingClientRect().top"
-        " - document.querySelector(holder).getBoundingClientRect().top) < 3",
-        arg=[NOTEBOOK, ".anb-workbench"],
-    )
     bench.get_by_role("button", name="Phase", exact=True).click()
     expect(bench.locator(".anb-status")).to_contain_text("has ended")
     canvas, legend = bench.locator(".anb-picture > canvas"), bench.locator(".anb-topology .anb-legend")
@@ -79,15 +89,15 @@ def test_the_transport_stays_while_the_page_scrolls(page: Page, lab: Lab) -> Non
     bench = start(page, lab)
     page.locator(NOTEBOOK).evaluate("holder => holder.scrollBy(0, 330)")
     top, _ = box(page.locator(NOTEBOOK))
-    assert box(bench)[0] < top - 200
-    assert abs(box(bench.locator(".anb-transport"))[0] - top) < 2
+    until(page, lambda: box(bench)[0] < top - 200, "the notebook does not scroll")
+    until(page, lambda: abs(box(bench.locator(".anb-transport"))[0] - top) < 2, "the transport does not stay")
     bench.get_by_role("button", name="Event", exact=True).click()
     expect(bench).to_have_attribute("data-events", "1")
 
 
 def test_a_notebook_is_scrolled_only_after_its_cell_was_run(page: Page, lab: Lab) -> None:
     start(page, lab)
-    assert evaluate(page, "workbench._displayed_s") == 0  # the view has taken note
+    becomes(page, "workbench._displayed_s == 0")  # the view has taken note
     run_cell(page, 2)  # the notebook scrolls to it, and nothing scrolls back
     page.wait_for_timeout(500)
     assert page.locator(".jp-Cell").nth(2).evaluate("cell => cell.getBoundingClientRect().top") < 720
@@ -99,8 +109,10 @@ def test_a_notebook_is_scrolled_only_after_its_cell_was_run(page: Page, lab: Lab
     assert page.locator(NOTEBOOK).evaluate("holder => holder.scrollTop") == 0
 
 
-def test_panels_keep_the_sizes_that_they_were_given(page: Page, lab: Lab) -> None:
-    bench = start(page, lab)
+def test_panels_keep_the_sizes_that_they_were_given(host: Host) -> None:
+    page = host.page
+    bench = host.show(MAKE, SHOW, width=1280, height=720)
+    expect(bench).to_have_attribute("data-events", "0")
     main, side = bench.locator(".anb-main"), bench.locator(".anb-slot-side")
     before = box(main)[1] - box(main)[0]
     border = bench.get_by_role("separator", name="Height of the picture")
@@ -111,7 +123,7 @@ def test_panels_keep_the_sizes_that_they_were_given(page: Page, lab: Lab) -> Non
     page.mouse.down()
     page.mouse.move(x, y + 40, steps=4)
     page.mouse.up()
-    becomes(page, f"abs(workbench._sizes.get('main', 0) - {before + 40}) < 2")
+    becomes(host, f"abs(workbench._sizes.get('main', 0) - {before + 40}) < 2")
     assert abs(box(main)[1] - box(main)[0] - before - 40) < 2
 
     width = side.evaluate("side => side.clientWidth")
@@ -119,23 +131,17 @@ def test_panels_keep_the_sizes_that_they_were_given(page: Page, lab: Lab) -> Non
         for (let press = 0; press < 3; press += 1)  // before a frame is drawn
             border.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }))
     }""")
-    becomes(page, f"workbench._sizes.get('side') == {width - 3 * 16}")
+    becomes(host, f"workbench._sizes.get('side') == {width - 3 * 16}")
     bench.get_by_role("separator", name="Height of SMs and blocks").focus()
     page.keyboard.press("ArrowUp")
-    becomes(page, "workbench._sizes.get('blocks') == 134")
+    becomes(host, "workbench._sizes.get('blocks') == 134")
 
-    evaluate(page, "workbench.save('sized.anb')")
-    page.evaluate("""() => {
-        const cell = window.jupyterapp.shell.currentWidget.content.widgets[2]
-        cell.model.sharedModel.setSource("again = anb.Workbench.load('sized.anb')\\nagain")
-    }""")
-    run_cell(page, 2)
-    again = page.locator(".anb-workbench").nth(1)
-    expect(again).to_have_attribute("data-events", "0")
     width = side.evaluate("side => side.clientWidth")
+    again = host.again()
+    expect(again).to_have_attribute("data-events", "0")
     assert again.locator(".anb-slot-side").evaluate("side => side.clientWidth") == width < 300
     assert again.locator(".anb-main").evaluate("main => main.clientHeight") == round(before + 40)
 
     border.dblclick()  # the usual size again
-    becomes(page, "'main' not in workbench._sizes")
-    assert abs(box(main)[1] - box(main)[0] - before) < 2
+    becomes(host, "'main' not in workbench._sizes")
+    until(host, lambda: abs(box(main)[1] - box(main)[0] - before) < 2, "the picture keeps its size")

@@ -7,9 +7,10 @@ part stands out of the workbench, and no text is wider than what it stands in.
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from .harness import THEMES, Lab, evaluate, open_notebook, run_all, screenshot, set_theme
+from tests.ui.harness import Host, evaluate, screenshot
+from tests.ui.hosts import PAGE_IS_SLOW, LivePage
 
 _RUN = """
 import astranb as anb
@@ -63,18 +64,18 @@ _WRONG = """() => {
 
 
 @pytest.mark.parametrize("gpus", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (64, 1024))])
-def test_pictures_of_the_states_in_use(page: Page, lab: Lab, gpus: int) -> None:
-    page.set_viewport_size({"width": 1400, "height": 1250})
-    page.set_default_timeout(60_000)
-    open_notebook(page, lab, [_RUN.format(*_RUNS[gpus])])
-    run_all(page)
-    bench = page.locator(".anb-workbench")
-    expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")), timeout=60_000)
+@PAGE_IS_SLOW
+def test_pictures_of_the_states_in_use(host: Host, gpus: int) -> None:
+    if gpus > 64 and isinstance(host, LivePage):
+        pytest.skip("a page has too little memory for it")
+    page = host.page
+    bench = host.show(_RUN.format(*_RUNS[gpus]), height=1250)
+    expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")), timeout=60_000)
     bench.scroll_into_view_if_needed()
     for state, (selection, panels) in _STATES[gpus].items():
-        evaluate(page, f"[workbench.select({selection!r}), setattr(workbench, '_panels', {panels!r})] and 0")
-        for theme in THEMES:
-            set_theme(page, theme)
-            page.wait_for_timeout(700)  # the kernel answers what the panels ask
-            screenshot(page, f"state-{gpus}-{state}-{theme}")
+        host.change(f"[workbench.select({selection!r}), setattr(workbench, '_panels', {panels!r})]")
+        for theme, rest_ms in (("dark", 700), ("light", 200)):  # what the panels ask is answered
+            host.set_theme(theme)
+            page.wait_for_timeout(rest_ms)
+            screenshot(host, f"state-{gpus}-{state}-{theme}")
             assert page.evaluate(_WRONG) == [], state

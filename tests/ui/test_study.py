@@ -10,7 +10,17 @@ import pytest
 from playwright.sync_api import expect
 
 import astranb as anb
-from tests.ui.harness import THEMES, Record, becomes, evaluate, open_notebook, run_all, screenshot, set_theme
+from tests.ui.harness import (
+    THEMES,
+    Record,
+    becomes,
+    evaluate,
+    open_notebook,
+    run_all,
+    screenshot,
+    set_theme,
+    until,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -39,9 +49,14 @@ def click_front(study: Locator, colour: str = "'0,114,178,255'") -> None:
     """Click a point of the front."""
     canvas = study.get_by_role("img", name="Pareto front")
     expect(canvas).to_be_visible()
-    canvas.page.wait_for_timeout(200)
-    x, y = canvas.evaluate(FRONT.replace("COLOUR", colour))
-    canvas.click(position={"x": x, "y": y})
+    found: list[float] = []
+
+    def drawn() -> bool:
+        found[:] = canvas.evaluate(FRONT.replace("COLOUR", colour)) or ()
+        return bool(found)
+
+    until(canvas.page, drawn, "no point of the front is drawn")
+    canvas.click(position={"x": found[0], "y": found[1]})
 
 
 def test_a_point_of_the_front_opens_in_a_workbench(page: Page, lab: Lab) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ui.harness import Host, Lab, becomes, evaluate, screenshot
+from tests.ui.harness import Host, becomes, evaluate, screenshot, until
 from tests.ui.hosts import Notebook
 
 MAKE = (
@@ -50,8 +50,9 @@ def drag(page: Page, canvas: Locator, start: float, end: float, y: float) -> Non
     page.mouse.up()
 
 
-def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
-    bench = start(Notebook(page, lab))
+def test_zoom_rows_and_modes(host: Host) -> None:
+    page = host.page
+    bench = start(host)
     timeline = drawn(bench)
     canvas = timeline.locator("canvas")
     whole = float(timeline.get_attribute("data-to") or 0)
@@ -61,29 +62,30 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
     expect(bench.locator(".anb-inspector h4")).to_contain_text("GPU0")
     expect(note).to_contain_text(re.compile(r"^[\d,]+ spans · [\d,]+ more in folded GPUs"))
     count = int((note.inner_text().split()[0]).replace(",", ""))
-    spans = "sum(len(sim.engine.tracks('sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
-    assert count >= evaluate(page, spans) > 500  # nothing is dropped without a word
-    screenshot(page, "timelines-sms")
+    evaluate(host, RECORDED)
+    spans = "sum(len(whole.engine.tracks('sms').spans(k, 0, sim.now_ps)[0]) for k in range(16))"
+    assert count >= evaluate(host, spans) > 500  # nothing is dropped without a word
+    screenshot(host, "timelines-sms")
     # Zoomed in around the mouse: shorter, and drawn as spans.
     canvas.hover(position={"x": 700, "y": 100})
     for _ in range(14):
         bench.press("w")
     expect(timeline).to_have_attribute("data-drawn", "spans")
     data = "document.querySelector('.anb-timeline').dataset"
-    page.wait_for_function(f"{data}.to - {data}.from < {whole} / 50")
+    page.wait_for_function(f"() => {data}.to - {data}.from < {whole} / 50")
     drawn(bench)
     before = float(timeline.get_attribute("data-from") or 0)
     bench.press("d")
-    page.wait_for_function(f"document.querySelector('.anb-timeline').dataset.from > {before}")
+    page.wait_for_function(f"() => {data}.from > {before}")
     drawn(bench)
     expect(bench.locator(".anb-memory")).to_have_attribute("data-exact", "true")
     canvas.hover(position={"x": 702, "y": 52})
     expect(timeline.locator(".anb-tip")).to_contain_text(
         re.compile(r"GPU0 · sm\.\d+ · .*(issue|data|fence|semaphore)")
     )
-    screenshot(page, "timelines-zoomed")
+    screenshot(host, "timelines-zoomed")
     canvas.dblclick(position={"x": 700, "y": 8})  # on the ruler: everything
-    page.wait_for_function("document.querySelector('.anb-timeline').dataset.from == 0")
+    page.wait_for_function(f"() => {data}.from == 0")
     for name, kind in (("Thread blocks", "blocks"), ("Phases", "phases"), ("SMs", "sms")):
         timeline.get_by_role("button", name=name).click()
         drawn(bench, kind)
@@ -95,22 +97,22 @@ def test_zoom_rows_and_modes(page: Page, lab: Lab) -> None:
             expect(timeline.locator(".anb-tip")).to_contain_text(
                 re.compile(r"GPU0 · .* · reduce-scatter \d/7 \(")
             )
-            screenshot(page, "timelines-phases")
+            screenshot(host, "timelines-phases")
     expect(timeline.locator(".anb-legend")).to_contain_text("semaphore")
-    # With more spans than there is room for the tracks are drawn as density, and it says so.
-    evaluate(
-        page, "setattr(__import__('astranb.widgets.views.timeline', fromlist=['x']), '_MOST_SPANS', 300)"
-    )
-    canvas.dblclick(position={"x": 600, "y": 8})
-    bench.press("w")
-    expect(timeline).to_have_attribute("data-drawn", "density")
-    expect(note).to_contain_text(re.compile(r"[\d,]+ spans, drawn as density"))
-    screenshot(page, "timelines-density")
+    if isinstance(host, Notebook):
+        # With more spans than there is room for the tracks are drawn as density, and it says so.
+        most = "setattr(__import__('astranb.widgets.views.timeline', fromlist=['x']), '_MOST_SPANS', 300)"
+        host.change(most)
+        canvas.dblclick(position={"x": 600, "y": 8})
+        bench.press("w")
+        expect(timeline).to_have_attribute("data-drawn", "density")
+        expect(note).to_contain_text(re.compile(r"[\d,]+ spans, drawn as density"))
+        screenshot(host, "timelines-density")
     canvas.click(position={"x": 8, "y": 33})  # folded again
     # What happens next is drawn, too.
     canvas.dblclick(position={"x": 600, "y": 8})
-    evaluate(page, "str(sim.run())")
-    page.wait_for_function(f"document.querySelector('.anb-timeline').dataset.to > {whole}")
+    host.change("str(sim.run())")
+    page.wait_for_function(f"() => {data}.to > {whole}")
     drawn(bench)
 
 
@@ -226,18 +228,17 @@ def test_a_pinned_row_stays_above_the_others(host: Host) -> None:
         canvas.hover(position={"x": 20, "y": 30})
         return tip.inner_text()
 
-    assert top_row() == "GPU0"
+    until(host, lambda: top_row() == "GPU0", "GPU0 is not the first row")
     host.change("workbench.select('gpu[5]')")
     expect(bench.locator(".anb-inspector")).to_contain_text("xpu.5")
     bench.focus()
     bench.press("t")
     becomes(host, "workbench._panels.get('pins') == '5'")
-    assert top_row() == "GPU5"
+    until(host, lambda: top_row() == "GPU5", "GPU5 is not above the others")
     timeline.locator(".anb-holder").evaluate("holder => { holder.scrollTop = 40 }")
     page.wait_for_timeout(200)
     screenshot(host, "pinned-row")
     canvas.click(position={"x": 56, "y": 30})  # its pin
     becomes(host, "workbench._panels.get('pins') == ''")
     timeline.locator(".anb-holder").evaluate("holder => { holder.scrollTop = 0 }")
-    page.wait_for_timeout(200)
-    assert top_row() == "GPU0"
+    until(host, lambda: top_row() == "GPU0", "GPU0 is not the first row again")

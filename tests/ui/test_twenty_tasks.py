@@ -8,20 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
-from tests.ui.harness import (
-    REPOSITORY,
-    Lab,
-    becomes,
-    evaluate,
-    on_link,
-    open_notebook,
-    point,
-    run_cell,
-    screenshot,
-    set_theme,
-)
+from tests.ui.harness import REPOSITORY, Host, evaluate, on_link, point, screenshot
+from tests.ui.hosts import PAGE_IS_SLOW, LivePage
 from tests.ui.test_workbench import SHOW
 
 DOCUMENT = REPOSITORY / "docs" / "how-to" / "twenty_tasks.md"
@@ -49,8 +39,8 @@ LINK = ("gpu[0]", "dgx_h100.0.nvsw.0")
 class Mouse:
     """A mouse that counts its clicks; a drag is one, and so is a double click."""
 
-    def __init__(self, page: Page, bench: Locator) -> None:
-        self.page, self.bench, self.clicks = page, bench, 0
+    def __init__(self, host: Host, bench: Locator) -> None:
+        self.host, self.page, self.bench, self.clicks = host, host.page, bench, 0
 
     def press(self, name: str) -> None:
         """Click the button of a name."""
@@ -65,16 +55,24 @@ class Mouse:
         self.clicks += 1
         target.first.click(**options)
 
+    def step(self, name: str) -> str:
+        """Click the button of a step, wait until it is made, and give the number of events then."""
+        before = evaluate(self.host, "sim.events")
+        self.press(name)
+        expect(self.bench).not_to_have_attribute("data-events", str(before))
+        expect(self.bench.get_by_role("button", name="Play", exact=True)).to_be_visible()
+        return str(evaluate(self.host, "sim.events"))
+
     def node(self, path: str, *, double: bool = False) -> None:
         """Click a box of the topology."""
         self.clicks += 1
         canvas = self.bench.locator(".anb-picture > canvas")
-        (canvas.dblclick if double else canvas.click)(position=point(self.page, self.bench, path))
+        (canvas.dblclick if double else canvas.click)(position=point(self.host, self.bench, path))
 
     def link(self, box: str, rail: str) -> None:
         """Click the link from a box up to a rail of the topology."""
         self.clicks += 1
-        position = on_link(self.page, self.bench, box, rail)
+        position = on_link(self.host, self.bench, box, rail)
         self.bench.locator(".anb-picture > canvas").click(position=position)
 
     def at(self, time_ps: int, y: int = 8) -> None:
@@ -110,7 +108,7 @@ def task(number: int, begins: str = "fresh") -> Callable[[Task], Task]:
 def see_a_line_arrive(mouse: Mouse) -> None:
     mouse.press("Line")
     expect(mouse.bench.locator(".anb-narration")).to_contain_text("arrives from GPU")
-    assert evaluate(mouse.page, "sim.counts['line']") == 1
+    assert evaluate(mouse.host, "sim.counts['line']") == 1
 
 
 @task(2)
@@ -119,17 +117,13 @@ def watch_and_stop(mouse: Mouse) -> None:
     expect(mouse.bench).to_have_attribute("data-dots", re.compile(r"[1-9]"))
     mouse.press("Pause")
     expect(mouse.bench.get_by_role("button", name="Play", exact=True)).to_be_visible()
-    assert evaluate(mouse.page, "0 < sim.events and not sim.finished")
+    assert evaluate(mouse.host, "0 < sim.events and not sim.finished")
 
 
 @task(3)
 def take_the_last_line_back(mouse: Mouse) -> None:
-    mouse.press("Line")
-    becomes(mouse.page, "sim.counts['line'] == 1 and not workbench.session.running")
-    before = str(evaluate(mouse.page, "sim.events"))
-    expect(mouse.bench).to_have_attribute("data-events", before)
-    mouse.press("Line")
-    expect(mouse.bench).not_to_have_attribute("data-events", before)
+    before = mouse.step("Line")
+    mouse.step("Line")
     mouse.press("Back")
     expect(mouse.bench).to_have_attribute("data-events", before)
 
@@ -187,7 +181,7 @@ def the_fullest_buffer(mouse: Mouse) -> None:
     mouse.tab("Buffers")
     table = mouse.bench.locator(".anb-buffers")
     expect(table.locator("tbody tr")).to_have_count(32)
-    fullest = evaluate(mouse.page, "workbench.buffers(1).path[0]")
+    fullest = evaluate(mouse.host, "workbench.buffers(1).path[0]")
     expect(table.locator("tbody tr").first).to_contain_text(fullest)
 
 
@@ -221,6 +215,9 @@ def take_a_change_back(mouse: Mouse) -> None:
 def the_critical_path(mouse: Mouse) -> None:
     mouse.tab("Explain")
     mouse.press("Show critical path")
+    if isinstance(mouse.host, LivePage):
+        expect(mouse.bench).to_contain_text("needs JupyterLab: open this state there")
+        return
     expect(mouse.bench.get_by_role("table", name="Longest segments of the critical path")).to_be_visible()
 
 
@@ -291,23 +288,18 @@ def test_every_task_is_documented() -> None:
     assert sorted(TASKS) == sorted(documented()) == list(range(1, 21))
 
 
+@PAGE_IS_SLOW
 @pytest.mark.parametrize("begins", ["fresh", "end", "workload", "workload end"])
-def test_tasks_are_done_in_as_many_clicks(page: Page, lab: Lab, begins: str) -> None:
-    page.set_viewport_size({"width": 1600, "height": 1000})
-    open_notebook(page, lab, [WORKLOAD if "workload" in begins else COLLECTIVE, SHOW])
-    set_theme(page, THEME)
-    run_cell(page, 0)
+def test_tasks_are_done_in_as_many_clicks(host: Host, begins: str) -> None:
+    host.show(WORKLOAD if "workload" in begins else COLLECTIVE, SHOW, width=1600, height=1000)
+    host.set_theme(THEME)
     for number in sorted(number for number, (start, _) in TASKS.items() if start == begins):
-        evaluate(page, "str(sim.clear()) + str(sim.reset())")
-        if "end" in begins:
-            evaluate(page, "str(sim.run())")
-        run_cell(page, 1)  # as it is when it is opened
-        bench = page.locator(".anb-workbench").first
-        expect(bench).to_have_attribute("data-events", str(evaluate(page, "sim.events")))
+        bench = host.afresh(f"[sim.clear(), sim.reset(), {'end' in begins} and sim.run()]")
+        expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")))
         if "end" in begins:
             expect(bench.locator(".anb-timeline")).to_have_attribute("data-view", re.compile("^0 "))
-        mouse = Mouse(page, bench)
+        mouse = Mouse(host, bench)
         TASKS[number][1](mouse)
         words, clicks = documented()[number]
         assert mouse.clicks == clicks, f"task {number}: {words}"
-        screenshot(page, f"task-{number:02}-{THEME}")
+        screenshot(host, f"task-{number:02}-{THEME}")

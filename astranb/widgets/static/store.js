@@ -28,7 +28,7 @@ export function createStore(model) {
   let scene = null;
   let held = false; // Pause was pressed: the cursor rests until the kernel has stopped
   let stepped = false; // the next state is the end of a step that is shown as a passage
-  /** @type {{ from: number, began: number } | null} from what time on, and when that was */
+  /** @type {{ from: number, passed: number } | null} from what time on, and for how many milliseconds so far */
   let passage = null;
   let chosen = { speed: 0, until: 0 }; // a state that was under way when the speed was set has the one before
   let spans = 0; // that were clicked: the answer to an earlier click is not shown
@@ -270,7 +270,8 @@ export function createStore(model) {
       }
       if (!store.following || held) return false;
       if (passage) {
-        const part = Math.min(1, (performance.now() - passage.began) / PASSAGE_MS);
+        passage.passed += ms; // as it was drawn: a busy browser shows it later, and not at once its end
+        const part = Math.min(1, passage.passed / PASSAGE_MS);
         store.cursor = passage.from + part * (store.frontier - passage.from);
         if (part === 1) passage = null;
         return part < 1;
@@ -454,7 +455,7 @@ export function createStore(model) {
       if (!store.following && store.cursor > store.frontier) store.cursor = store.frontier;
       if (store.following && !message.playing) {
         if (moved) {
-          passage = stepped && store.frontier > store.cursor ? { from: store.cursor, began: performance.now() } : null;
+          passage = stepped && store.frontier > store.cursor ? { from: store.cursor, passed: 0 } : null;
           stepped = false;
         }
         if (!passage) store.cursor = store.frontier;

@@ -8,6 +8,7 @@ import { pathToFileURL } from "node:url";
 const [folder, file, maker] = process.argv.slice(2);
 const module = (name) => import(pathToFileURL(`${folder}/${name}.js`).href);
 const { read } = await module("packed");
+const { finish } = await module("live/steps");
 const { header, columns } = await read(readFileSync(file, "utf-8"));
 const bytes = columns.map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength));
 const code = await WebAssembly.compile(bytes[header.live.wasm]);
@@ -19,5 +20,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   const tables = Object.fromEntries(Object.values(engine.tables).map(({ name, bytes: data }) => [name, hash(data())]));
   const simulated = engine.simulated().map(([name, rows, data]) => [name, rows, hash(data)]);
   process.stdout.write(`${JSON.stringify({ why, counts: engine.counts(), next_ps: engine.next_ps(), tables, simulated })}\n`);
-  engine = engine.copy(true); // a copy goes on as the original would
+  engine = finish(engine.copy(true)); // a copy goes on as the original would
 }

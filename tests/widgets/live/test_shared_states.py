@@ -52,7 +52,16 @@ def refusal(page: NodeKernel, message: dict[str, Any]) -> str:
 
 def test_a_page_goes_on_with_pythons_file(tmp_path: Path) -> None:
     sim = changed(ring())
-    sim.notes["workbench"] = {"selection": "gpu[3]", "panels": {"blocks": True}, "speed": 2e6}
+    view = {
+        "selection": "gpu[3]",
+        "cursor_ps": -1.0,
+        "window_ps": [],
+        "panels": {"blocks": True},
+        "sizes": {"main": 340.5},
+        "redraw_hz": 4.0,
+        "speed": 2e6,
+    }
+    sim.notes["workbench"] = view
     sim.save(tmp_path / "a.anb")
     with page_kernel(ring()) as page:
         page.send({"type": "open", "path": str(tmp_path / "a.anb")})
@@ -62,7 +71,7 @@ def test_a_page_goes_on_with_pythons_file(tmp_path: Path) -> None:
         assert [(e["events"], e["path"], e["value"]) for e in shown["edits"]] == sim.edits
         assert [point["text"] for point in shown["breakpoints"]] == [point.text for point in sim.breakpoints]
         assert shown["watches"] == [watch.text for watch in sim.watches]
-        assert (shown["shown"]["selection"], shown["shown"]["panels"]) == ("gpu[3]", {"blocks": True})
+        assert shown["shown"] == view
         page.send({"type": "to_end"})
         stop = sim.run()
         assert stop.why == "breakpoint"

@@ -26,7 +26,7 @@ export async function openSimulation(host, page, columns, modelled, render) {
   /** @type {PageWorkbench} */
   let current;
   let leave = () => {};
-  let { panels } = page.state.shown;
+  let { panels, sizes, redraw_hz } = page.state.shown; // which a plan's run takes over
   /** @param {PageWorkbench} one @param {{ el: HTMLElement, signal?: AbortSignal }} where */
   async function show(one, { el, signal }) {
     const stop = await render({ model: one.model, el, host: one.host(show) });
@@ -37,9 +37,12 @@ export async function openSimulation(host, page, columns, modelled, render) {
     leave();
     const shown = new AbortController();
     const workbench = new PageWorkbench(kernel, modelled, own);
-    workbench.model.set("_panels", panels);
+    const { model } = workbench;
+    model.set("_panels", panels);
+    model.set("_sizes", sizes);
+    model.set("_redraw_hz", redraw_hz);
     leave = () => {
-      panels = workbench.model.get("_panels") ?? {};
+      [panels, sizes, redraw_hz] = [model.get("_panels") ?? {}, model.get("_sizes") ?? {}, model.get("_redraw_hz")];
       shown.abort();
       workbench.part();
       workbench.close();
@@ -57,7 +60,10 @@ export async function openSimulation(host, page, columns, modelled, render) {
   const { element, enterLink } = createPageControls({ inputs: page.live.inputs, plans, current: () => current, show: showRun });
   host.replaceChildren(element, plans.form, place);
   current = await open(await createKernel(page, columns), columns);
-  const enterOwn = () => enterState(current.kernel, current.model, page.state, "ready");
+  async function enterOwn() {
+    const { kernel, model } = await showRun();
+    await enterState(kernel, model, page.state, "ready");
+  }
   try {
     if (!(await enterLink())) await enterOwn();
   } catch (error) {

@@ -106,6 +106,7 @@ export function* stateOfFile({ arrays, document }, { sim }, columns) {
     if (found?.descr !== array.descr) throw ofAnotherRun(array.name);
     const ofMachine = array.name.startsWith(STATE) || array.name.startsWith(START);
     if (!ofMachine && !isEqual(arrayOf(array, sim, columns).bytes, found.bytes)) throw ofAnotherRun(array.name);
+    if (yield 0) return null;
   }
   if ([...arrays.keys()].some((name) => name.startsWith(START))) {
     const start = yield* stateIn(arrays, START, sim);

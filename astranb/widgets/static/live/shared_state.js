@@ -12,6 +12,7 @@ import { commas } from "./text.js";
 
 const STARTING = { status: "going to the start", of: "way back" };
 const MOST = 10_000; // edits, breakpoints or watches
+const REDRAW_HZ = 60; // where nobody has chosen another rate
 
 /**
  * The state of a page as it is, without its hash.
@@ -20,13 +21,15 @@ const MOST = 10_000; // edits, breakpoints or watches
  * @returns {Omit<SharedState, "hash">}
  */
 export function stateOf({ sim, session }, model) {
-  const cursor_ps = model.get("_cursor_ps");
   return {
     events: sim.events(),
     edits: sim.edits.map(({ events, at_ps, path, value }) => ({ events, at_ps, path, value })),
     breakpoints: sim.breakpoints.map(({ text, at_ps, rows, object, enabled }) => ({ text, at_ps, rows, object, enabled })),
     watches: sim.watches.map(({ text }) => text),
-    shown: { selection: model.get("_selection"), cursor_ps, window_ps: model.get("_window_ps") ?? [], panels: model.get("_panels") ?? {}, speed: session.speed },
+    shown: {
+      selection: model.get("_selection"), cursor_ps: model.get("_cursor_ps"), window_ps: model.get("_window_ps") ?? [],
+      panels: model.get("_panels") ?? {}, sizes: model.get("_sizes") ?? {}, redraw_hz: model.get("_redraw_hz") || REDRAW_HZ, speed: session.speed,
+    },
   };
 }
 
@@ -101,8 +104,10 @@ export async function enterState(kernel, model, state, status) {
 }
 
 /** @param {Model} model @param {ShownState} shown */
-function show(model, { selection, cursor_ps, window_ps, panels }) {
+function show(model, { selection, cursor_ps, window_ps, panels, sizes, redraw_hz }) {
   model.set("_panels", panels);
+  model.set("_sizes", sizes);
+  model.set("_redraw_hz", redraw_hz);
   model.set("_window_ps", window_ps);
   model.set("_selection", selection);
   model.set("_cursor_ps", cursor_ps);
@@ -144,13 +149,15 @@ export function checkedState(given) {
 }
 
 /** What is not right about a view is left out. @param {any} given @returns {ShownState} */
-function checkedView({ selection, cursor_ps, window_ps, panels, speed }) {
+function checkedView({ selection, cursor_ps, window_ps, panels, sizes, redraw_hz, speed }) {
   const ends = isList(window_ps, (end) => Number.isFinite(end)) && window_ps.length === 2 && window_ps[0] < window_ps[1];
   return {
     selection: isText(selection) ? selection : "",
     cursor_ps: Number.isFinite(cursor_ps) ? cursor_ps : -1,
     window_ps: ends ? window_ps : [],
     panels: isMap(panels, (open) => typeof open === "boolean" || isText(open)) ? panels : {},
+    sizes: isMap(sizes, (px) => Number.isFinite(px) && /** @type {number} */ (px) >= 0 && /** @type {number} */ (px) < 1e5) ? sizes : {},
+    redraw_hz: Number.isFinite(redraw_hz) && redraw_hz >= 1 && redraw_hz <= REDRAW_HZ ? redraw_hz : REDRAW_HZ,
     speed: Number.isFinite(speed) && speed >= 1 && speed <= 1e15 ? speed : 1e6,
   };
 }

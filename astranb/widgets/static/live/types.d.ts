@@ -114,6 +114,8 @@ export interface ShownState {
   cursor_ps: number;
   window_ps: number[];
   panels: Record<string, string | boolean>;
+  sizes: Record<string, number>;
+  redraw_hz: number;
   speed: number;
 }
 
