@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.harness import Host, evaluate, screenshot
+from tests.ui.harness import THEMES, Host, evaluate, screenshot
 from tests.ui.hosts import PAGE_IS_SLOW, LivePage
 
 _RUN = """
@@ -74,8 +74,9 @@ def test_pictures_of_the_states_in_use(host: Host, gpus: int) -> None:
     bench.scroll_into_view_if_needed()
     for state, (selection, panels) in _STATES[gpus].items():
         host.change(f"[workbench.select({selection!r}), setattr(workbench, '_panels', {panels!r})]")
-        for theme, rest_ms in (("dark", 700), ("light", 200)):  # what the panels ask is answered
+        page.wait_for_timeout(500)  # what the panels ask is answered
+        for theme in THEMES:
             host.set_theme(theme)
-            page.wait_for_timeout(rest_ms)
+            page.wait_for_timeout(200)
             screenshot(host, f"state-{gpus}-{state}-{theme}")
             assert page.evaluate(_WRONG) == [], state
