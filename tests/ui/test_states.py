@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.ui.harness import THEMES, Host, evaluate, screenshot
-from tests.ui.hosts import PAGE_IS_SLOW, LivePage
+from tests.ui.hosts import PAGE_IS_SLOW
 
 _RUN = """
 import astranb as anb
@@ -66,8 +66,6 @@ _WRONG = """() => {
 @pytest.mark.parametrize("gpus", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (64, 1024))])
 @PAGE_IS_SLOW
 def test_pictures_of_the_states_in_use(host: Host, gpus: int) -> None:
-    if gpus > 64 and isinstance(host, LivePage):
-        pytest.skip("a page has too little memory for it")
     page = host.page
     bench = host.show(_RUN.format(*_RUNS[gpus]), height=1250)
     expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")), timeout=60_000)
