@@ -60,11 +60,13 @@ def module_of(entry: Entry) -> bytes:
     if folder is not None and (code := read_object(folder / FOLDER / f"{entry.name}.wasm", own=False)):
         return code
     file = cache_folder() / f"{entry.name}.wasm"
+    if code := read_object(file, own=True):
+        return code
     with (
         announce(f"compiling {entry.name} for pages, once for each version of astranb", _SECONDS),
         locked(file.with_suffix(".wasm-lock")),
     ):
-        if code := read_object(file, own=True):
+        if code := read_object(file, own=True):  # another process has made it in the meantime
             return code
         made = _built_apart(entry)
         with suppress(InputError, OSError):  # on a full disk it is compiled again the next time

@@ -398,8 +398,8 @@ class Fabric:
         ends = [node for node, others in neighbours.items() if len(others) < 2 and node not in self._ranked]
         while ends:
             node = ends.pop()
-            for other in neighbours.pop(node):
-                if other not in neighbours:  # no link leaves it: only those into it are up
+            for other in neighbours.pop(node, ()):  # where one direction is down, a node may be listed twice
+                if other not in neighbours:  # no link leaves it
                     continue
                 neighbours[other].discard(node)
                 if len(neighbours[other]) == 1 and other not in self._ranked:

@@ -79,7 +79,7 @@ class History:
         tables = machine.kept()
         for name, data in tables.items():
             kept = list(last.pages.get(name, ())) if last else []
-            if kept and len(kept) == -(-len(data) // _PAGE):
+            if kept and (len(kept) - 1) * _PAGE + len(kept[-1]) == len(data):
                 for number in self._changed(name, data, kept):
                     kept[number] = bytes(data[number * _PAGE : (number + 1) * _PAGE])
                     new_bytes += len(kept[number])

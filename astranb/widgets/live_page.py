@@ -12,7 +12,6 @@ from typing import Any, Final
 from astranb import __version__
 from astranb.core.errors import InputError
 from astranb.core.svg import to_svg
-from astranb.engine.edits import is_rerouted
 
 from .assets import ENTRY, LIVE_MODULES, LIVE_PLAYER, MODULES
 from .feed import AnyFeed, Columns
@@ -41,11 +40,8 @@ def live_page(feed: AnyFeed, shown: dict[str, Any]) -> str:
     Raises
     ------
     InputError
-        The machine takes more memory than a page has, or the routes of whole messages have changed.
+        The machine takes more memory than a page has.
     """
-    if is_rerouted(feed.sim.driver.edits) and feed.engine != "cacheline":
-        hint = "write the page before sim.reroute()"
-        raise InputError("a page cannot change the routes of whole messages", where="to_html", hint=hint)
     columns = Columns()
     described = live(feed, columns)
     needed = sum(table["rows"] * table["size"] for table in described["tables"])

@@ -6,11 +6,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from astranb.core import wasm
 from astranb.core.errors import AstranbError
 from astranb.core.jit import JIT
+from astranb.core.progress import heard
 from astranb.core.wasm import exported
 from tests.core.test_compiler import TOY
 
@@ -64,6 +67,17 @@ def test_a_module_does_what_machine_code_does(tmp_path):
     assert NODE, "Node comes with the group `test`"
     page = subprocess.run([NODE, str(script), str(module)], check=True, capture_output=True, text=True).stdout
     assert json.loads(page) == json.loads(native)
+
+
+def test_only_what_must_be_compiled_is_announced(tmp_path, monkeypatch):
+    monkeypatch.setattr(wasm, "prebuilt_folder", lambda: None)
+    monkeypatch.setattr(wasm, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(wasm, "_built_apart", lambda entry: entry.name.encode())
+    entry = SimpleNamespace(name="toy")
+    said = []
+    with heard(said.append):
+        assert [wasm.module_of(entry) for _ in range(2)] == [b"toy"] * 2
+    assert len(said) == 1
 
 
 def test_a_module_holds_nothing_for_a_linker(tmp_path):

@@ -88,3 +88,12 @@ def test_a_node_that_no_open_link_leaves_is_avoided():
         leaving = np.flatnonzero(fabric.links["src"] == node).tolist()
         found, _ = fabric.without(leaving).routes([(0, 9), (9, 0)], partial=True)
         assert not np.isin(found.links, leaving).any()
+
+
+def test_any_directions_may_be_down():
+    fabric = compile_fabric(anb.infragraph.blueprint("clos:servers=2").expand())
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        closed = rng.choice(len(fabric.links), len(fabric.links) // 4, replace=False)
+        found, _ = fabric.without(closed.tolist()).routes([(0, 9), (9, 0), (3, 4)], partial=True)
+        assert not np.isin(found.links, closed).any()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +19,7 @@ from astranb.core.errors import Deadlock
 from astranb.engine.cacheline import CacheLineEngine, Graph
 from astranb.engine.operations.engine import OperationEngine
 from astranb.sim import Replay, Simulation
+from astranb.sim.history import History
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COMPUTE,
@@ -479,3 +480,36 @@ def test_a_new_run_keeps_a_switched_recording() -> None:
     other.run()
     assert other.unrecorded == [(0, other.now_ps)]
     assert sim.fork(record=False).rebuilt(algorithm="allpairs").edits == []
+
+
+class _Growing:
+    """A machine with one table that becomes longer."""
+
+    begins_anew = False
+
+    def __init__(self) -> None:
+        self.table, self.events = bytearray(range(250)) * 8, 0
+
+    def counts(self) -> dict[str, int]:
+        return {"events": self.events}
+
+    def kept(self) -> dict[str, memoryview]:
+        return {"table": memoryview(self.table)}
+
+    def resize(self, sizes: dict[str, int]) -> None:
+        self.table = bytearray(sizes["table"])
+
+
+@pytest.mark.parametrize("more", [1, 8, 2088, 2096, 2097, 5000])  # 2096: the table fills a page then
+def test_a_table_may_grow_within_its_last_page(more: int) -> None:
+    history, machine = History(2**20), cast("Any", _Growing())
+    history.take(machine, 0)
+    before = bytes(machine.table)
+    machine.table, machine.events = machine.table + bytes(more), 1
+    after = bytes(machine.table)
+    history.take(machine, 0)
+    machine.table[-1] = 7
+    history.restore(machine, history.checkpoints[1])
+    assert bytes(machine.table) == after
+    history.restore(machine, history.checkpoints[0])
+    assert bytes(machine.table) == before

@@ -139,6 +139,20 @@ def test_it_stops_at_a_breakpoint_and_changes_a_link(bench: Locator, sim: anb.Si
     same(bench, sim)
 
 
+def test_a_link_that_is_down_has_a_cross(bench: Locator) -> None:
+    picture = bench.locator(".anb-picture > canvas")
+    expect(picture).to_have_attribute("data-marked", "0")
+    select(bench, LINK)
+    tab(bench, "Change")
+    press(bench.locator(".anb-change"), "Take both down")
+    expect(picture).to_have_attribute("data-marked", "2")
+    bench.get_by_label("View cursor").fill("0.2")
+    expect(picture).to_have_attribute("data-marked", "0")
+    press(bench.locator(".anb-change"), "Repair both")
+    press(bench, "Event")
+    expect(picture).to_have_attribute("data-marked", "0")
+
+
 def test_a_fork_stands_beside_the_run_with_the_same_clock(bench: Locator, sim: anb.Simulation) -> None:
     bench = bench.first
     alone = bench.page
@@ -261,6 +275,46 @@ def test_it_fits_the_screen(
     assert wide <= width
 
 
+_ENDED = """async () => {
+    const bench = document.querySelector(".anb-workbench")
+    const status = () => bench.querySelector(".anb-status").textContent
+    document.querySelector("[aria-label=Page] button:last-of-type").click()
+    let frames = 0
+    const frame = () => new Promise(done => requestAnimationFrame(done))
+    while (!status().startsWith("hash ") && status() !== "working out the hash") await frame()
+    if (status().startsWith("hash ")) return null
+    const words = bench.querySelector(".anb-narration").textContent
+    bench.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))
+    while (status() !== "paused" && frames < 1000) {
+        await frame()
+        frames += 1
+    }
+    return [words, frames]
+}"""
+"""Press Hash, and Esc when the page says how far it is; gives these words, and the frames until it stops.
+
+Null: the hash was there at once.
+"""
+
+
+def test_a_large_page_works_in_slices_which_esc_ends(alone: Page, tmp_path: Path) -> None:
+    sim = anb.Simulation("clos:servers=8", anb.collectives.all_reduce("128 KiB", "ring"))
+    bench = open_page(alone, sim.to_html(tmp_path / "many.html", live=True))
+    button(bench, "End").click()
+    shown(bench, sim.run().events)
+    if (ended := alone.evaluate(_ENDED)) is not None:
+        words, frames = ended
+        assert re.fullmatch(r"[\d.]+% of the state.*", words)
+        assert frames < 60
+    same(bench, sim)
+    bench.get_by_label("Go to a time").fill("30 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    bench.get_by_label("Go to a time").fill("50 us")
+    bench.get_by_label("Go to a time").press("Enter")
+    sim.goto("50 us")
+    same(bench, sim)
+
+
 @pytest.mark.parametrize("lesson", ["00_tour", "01_getting_started"])
 def test_the_workbench_of_a_lesson_is_live_on_the_site(alone: Page, lesson: str, tmp_path: Path) -> None:
     """Of a run by cache lines and of one by messages, in a frame, as the documentation shows them."""
@@ -302,3 +356,60 @@ def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
         tab.wait("document.querySelector('.anb-status').textContent", f"hash {sim.state_hash()}")
         tab.screenshot("live-firefox")
         assert tab.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_routes_change_where_a_link_is_down(alone: Page, tmp_path: Path, scheme: Any) -> None:
+    """The page begins where routes have changed once; they change again when another link is down."""
+    sim = ring()
+    sim.step(9_000)
+    sim.take_down(f"gpu[1]->{LINK.partition('->')[2]}", both=True)
+    sim.reroute()
+    sim.step(1_000)
+    alone.emulate_media(color_scheme=scheme)
+    bench = open_page(alone, sim.to_html(tmp_path / "rerouted.html", live=True))
+    same(bench, sim)
+    press(bench, "Event")
+    sim.step()
+    select(bench, LINK)
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change")
+    press(panel, "Take down")
+    sim.take_down(LINK)
+    expect(bench.locator(".anb-status")).to_contain_text("is down from event 10,001 on")
+    press(panel, "Reroute")
+    sim.reroute()
+    expect(bench.locator(".anb-status")).to_have_text("routes avoid what is down from event 10,001 on")
+    alone.wait_for_timeout(500)
+    screenshot(alone, f"live-reroute-{scheme}")
+    same(bench, sim)
+    press(bench, "End")
+    sim.run()
+    same(bench, sim)
+    press(panel, "Undo reroute")
+    sim.undo(2)
+    same(bench, sim)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_any_part_of_a_large_system_is_drawn(alone: Page, tmp_path: Path, scheme: Any) -> None:
+    sim = anb.Simulation("clos:servers=16", anb.collectives.all_reduce("4 KiB", "ring"))
+    alone.emulate_media(color_scheme=scheme)
+    alone.set_viewport_size({"width": 1400, "height": 1100})
+    bench = open_page(alone, sim.to_html(tmp_path / "large.html", live=True))
+    words = bench.locator(".anb-words")
+    expect(words).to_contain_text("128 GPUs: each instance is one box")
+    for name in ("host.3", "host.12", "host.7"):
+        select(bench, name)
+        button(bench, "open here").click()
+        expect(button(bench, "open here")).to_be_hidden()
+    button(bench, "Line").click()
+    alone.wait_for_timeout(500)
+    screenshot(alone, f"live-large-opened-{scheme}")
+    button(bench, "close all").click()
+    select(bench, "spinesw.1")
+    button(bench, "look inside").click()
+    expect(words).to_contain_text("only spinesw.1 and what it is joined with")
+    alone.wait_for_timeout(300)
+    screenshot(alone, f"live-large-inside-{scheme}")
+    expect(bench.locator(".anb-topology")).not_to_contain_text("JupyterLab")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
 from astranb.collectives import Collective, read_algorithm, write_algorithm
-from tests.collectives.formats.test_mscclpp import all_pairs
+from tests.collectives.formats.test_mscclpp import all_pairs, in_pipelines
 from tests.export.support import MARKUP
 from tests.ui.harness import screenshot
 from tests.ui.test_export import open_page
 from tests.ui.test_live_page import control
 from tests.ui.test_workbench import button, shown
+from tests.widgets.live.test_shared_plans import made_of, made_up
 
 DROP = """([name, text]) => {
   const files = new DataTransfer();
@@ -101,6 +103,14 @@ def test_a_link_opens_the_plan_where_it_was(alone: Page, tmp_path: Path) -> None
     alone.goto(link[:-50])
     expect(bench.locator(".anb-status")).to_contain_text("this link is damaged")
     shown(bench, sim.events)
+    text = file.read_text(encoding="utf-8")
+    made = made_of(fragment := link[link.index("#") :])
+    late = made_up({**made, "state": {**made["state"], "events": 10**9}}, text)
+    alone.goto("about:blank")
+    alone.goto(link.replace(fragment, late))
+    expect(bench.locator(".anb-status")).to_contain_text("this run ends after")
+    shown(bench, 0)
+    expect(control(alone, "Own run")).to_have_count(0)
 
 
 def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tmp_path: Path) -> None:
@@ -128,6 +138,19 @@ def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tm
     shown(bench, 0)
     alone.get_by_label("File to open").set_input_files(tmp_path / "further.anb")
     same(bench, again.sim)
+
+
+def test_what_a_large_plan_takes_is_said_before(alone: Page, tmp_path: Path) -> None:
+    opened(alone, tmp_path)
+    form = alone.get_by_role("form", name="Plan")
+    dropped(alone, in_pipelines(all_pairs(8), 1024))
+    size = alone.get_by_label("Size of the plan's buffer")
+    expect(size).to_have_value("16 KiB")
+    expect(form).not_to_contain_text("operations")
+    size.fill("8 MiB")
+    expect(form).to_contain_text(re.compile(r"\d{3},\d{3} operations: about \d{3} MB of memory, and \d s"))
+    size.fill("8 Mi")
+    expect(form).to_contain_text("8 Mi")
 
 
 def dropped(page: Page, document: Any, name: str = "plan.json") -> None:

@@ -14,11 +14,11 @@ from .paths import MachinePart, block_name, block_path
 from .recorder import FLIGHT_KINDS
 from .state import CacheLineState
 
-__all__ = ["events_around", "recent_events"]
+__all__ = ["DID", "events_around", "recent_events"]
 
 _MOST = 10
 _WINDOW = 200_000  # of the newest flights: so many are looked through
-_DID = {
+DID = {
     "started_ps": (
         "begins to move lines",
         "issues a signal",
@@ -112,7 +112,7 @@ def events_around(engine: CacheLineState, at_ps: int, most: int) -> list[tuple[i
     ops, (_, recorded) = machine.ops, engine.recorder.since(0)
     flights: Any = recorded[recorded["event"] <= engine.events]
     found = []
-    for field in _DID:
+    for field in DID:
         for op in _nearest(np.asarray(ops[field]), at_ps, now_ps, most):
             path = block_path(fabric, machine, int(ops["block"][op]))
             found.append((int(ops[field][op]), _did(engine, int(op), field), path))
@@ -139,7 +139,7 @@ def _nearest(times: np.ndarray, at_ps: int, now_ps: int, most: int) -> np.ndarra
 def _did(engine: CacheLineState, op: int, field: str) -> str:
     """What a time of an operation means, in words; empty: nothing that shows."""
     row, names = engine.machine.ops[op], engine.program.phase_names
-    text = _DID[field][int(row.kind)]
+    text = DID[field][int(row.kind)]
     phase = f" ({names[int(row.phase)]})" if names else ""
     return f"{text}: operation {int(row.number)}{phase}" if text else ""
 
@@ -233,7 +233,7 @@ def _of_operations(engine: CacheLineState, of: np.ndarray) -> list[tuple[int, st
         b: block_name(machine, b) if several else block_name(machine, b).partition(" ")[2] for b in blocks
     }
     reported: list[tuple[int, str]] = []
-    for field in _DID:
+    for field in DID:
         times = np.asarray(ops[field])[of]
         done = of[(times >= 0) & (times <= engine.now_ps)]
         newest = done[np.argsort(np.asarray(ops[field])[done], kind="stable")][-_MOST:]

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from astranb.engine.cacheline import CacheLineEngine
+from astranb.engine.cacheline import FLIGHT_KINDS, CacheLineEngine
 from astranb.engine.cacheline.loop import ENTRY, RAW
+from astranb.engine.cacheline.recent_events import DID
 from astranb.widgets.feed import Columns, LineFeed
 
 from .changes import described
@@ -67,6 +68,7 @@ def about(feed: LineFeed, columns: Columns) -> dict[str, Any]:
         **drawn(engine),
         **described(engine),
         "losses": dict(engine.losses),
+        "words": {"did": DID, "flights": FLIGHT_KINDS},
         "presets": [preset.name for preset in engine.presets],
         "contents": contents(engine),
         "lines": lines(engine),

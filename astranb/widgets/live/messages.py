@@ -12,12 +12,15 @@ from astranb.engine.messages.loop import ENTRY
 from astranb.engine.messages.tables import LIMITS, MessageMachine
 from astranb.widgets.feed import Columns, OperationFeed
 
+from .node_names import named
 from .operations import about_of, numbers
 
 __all__ = ["ARGUMENTS", "ENTRY", "about", "tables"]
 
 ARGUMENTS = ["limits", *MessageMachine._fields, "=npus", "=operations", "=queues"]
 """The tables that the loop takes, in order; those that it takes as plain numbers begin with ``=``."""
+
+_LANE = ("src", "dst", "lane", "bandwidth_Bps", "latency_ps", "forward_ps", "gap_ps")
 
 
 def tables(engine: MessageEngine) -> dict[str, Any]:
@@ -35,4 +38,19 @@ def about(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         "margin": margin,
         "streams": streams,
         "base": numbers(columns, {"duration_ns": engine.base_ns}),
+        "routed": _routed(engine, columns),
+    }
+
+
+def _routed(engine: MessageEngine, columns: Columns) -> dict[str, Any] | None:
+    """The infrastructure that routes go over: its nodes, and all lanes."""
+    if engine.routed is None:
+        return None
+    fabric = engine.routed.fabric
+    return {
+        "nodes": [fabric.graph.name(node) for node in range(len(fabric.graph))],
+        "gpus": fabric.gpus.tolist(),
+        "failed": bool(fabric.graph.failed),
+        "lanes": numbers(columns, {name: fabric.links[name] for name in _LANE}),
+        **named(fabric),
     }

@@ -131,11 +131,10 @@ export function createChange(store) {
   function linkButtons(path, down) {
     /** @param {string} text @param {string} words @param {string} verb @param {Options} options */
     const press = (text, words, verb, options) => makeButton(text, () => apply(verb, { link: path, ...options }), { title: words });
-    const named = path.includes("->"); // links of a network of dimensions have no other routes
-    const reroute = named ? [makeButton("Reroute", () => apply("reroute", {}), { title: "change the routes: what waits, and what is sent from now on, avoids what is down" })] : [];
+    const reroute = makeButton("Reroute", () => apply("reroute", {}), { title: "change the routes: what waits, and what is sent from now on, avoids what is down" });
     if (down) {
       return [
-        ...reroute,
+        reroute,
         press("Repair", "bring this direction up again: waiting messages go on", "repair", {}),
         press("Repair both", "bring both directions up again", "repair", { both: true }),
       ];
@@ -143,7 +142,7 @@ export function createChange(store) {
     return [
       press("Take down", "take this direction down: messages wait in front of it", "take_down", {}),
       press("Take both down", "take both directions down, as when a cable is cut", "take_down", { both: true }),
-      ...reroute,
+      reroute,
     ];
   }
   /** @param {Answer<"parameters">} answer */

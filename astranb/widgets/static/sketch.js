@@ -125,6 +125,7 @@ export function createSketch(store, theme, p) {
    */
   function drawPorts(context) {
     const ports = p.ports();
+    context.canvas.dataset.marked = "0";
     if (!ports) return;
     let marked = 0;
     const { fill, marks } = ports;

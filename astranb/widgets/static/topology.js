@@ -77,7 +77,7 @@ export function createTopology(store, theme) {
       return (resting ? inside.ofPhase(number) : null) ?? (inside.overdue() ? null : busyAt(store, number));
     },
     hottest: () => hot.reply?.bundles ?? [],
-    ports: () => (ports.reply?.picture === store.scene.picture ? ports.reply.arrays : null),
+    ports: () => (!store.replaying && !ports.error && ports.reply?.picture === store.scene.picture ? ports.reply.arrays : null),
   };
   const sketch = createSketch(store, theme, p);
 

@@ -426,6 +426,22 @@ def test_enormous_counts_are_refused(small, tmp_path):
     assert "more than 1000000 operations; use fewer or larger chunks" in error
 
 
+@SLOW
+def test_a_large_plan_runs_and_a_larger_one_is_refused_before_it_takes_memory(tmp_path):
+    """Loops make more operations of a plan than there are in its file."""
+    file, size = saved(tmp_path, in_pipelines(all_pairs(16), 1024)), 16 << 20
+    with plan_page("switch:gpus=16", record=False) as page:
+        page.check(file, size, run=False)
+        sim, _, _ = page.python(file, size)
+        assert len(sim.engine.machine.ops) > 1 << 20
+        page.page.send({"type": "event", "n": 20_000})
+        sim.step(20_000)
+        assert page.page.ask("hash", at_ps=None)["hash"] == sim.state_hash()
+    with plan_page("switch:gpus=24", record=False) as page:
+        found = page.drop(saved(tmp_path, in_pipelines(all_pairs(24), 1024)), 24 << 20)
+        assert "more than 1,428,571 operations, which take 1.4 kB of memory each" in found["error"]
+
+
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(VALID), st.data())
 def test_changed_documents_are_the_same_or_refused_alike(small, tmp_path, document, data):

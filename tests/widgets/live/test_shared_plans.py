@@ -40,9 +40,14 @@ def changed(page: NodeKernel) -> None:
         page.send(message)
 
 
+def answer(page: NodeKernel, message: str, kind: str) -> dict[str, Any]:
+    """What a control answers; the run may have news meanwhile."""
+    (found,) = [meta for meta, _ in page.send({"type": message}) if meta.get("type") == kind]
+    return found
+
+
 def link_of(page: NodeKernel) -> str:
-    ((link, _),) = page.send({"type": "copy_link"})
-    return str(link["fragment"])
+    return str(answer(page, "copy_link", "link")["fragment"])
 
 
 def follow(page: NodeKernel, fragment: str) -> None:
@@ -51,8 +56,7 @@ def follow(page: NodeKernel, fragment: str) -> None:
 
 
 def shown(page: NodeKernel) -> dict[str, Any]:
-    ((found, _),) = page.send({"type": "shown"})
-    return found
+    return answer(page, "shown", "shown")
 
 
 def in_python(page: PlanPage, file: Path) -> anb.Simulation:
@@ -133,12 +137,14 @@ def test_a_file_with_a_plan_goes_through_python_to_another_page(pages, tmp_path)
 
 def made_of(fragment: str) -> dict[str, Any]:
     lines = zlib.decompress(base64.urlsafe_b64decode(fragment.removeprefix(BEGIN) + "=="), -15)
-    return json.loads(lines.split(b"\n")[0])
+    found: dict[str, Any] = json.loads(lines.split(b"\n")[0])
+    return found
 
 
 def made_up(document: Any, *lines: str) -> str:
     data = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = data.compress("\n".join([json.dumps(document), *lines]).encode()) + data.flush()
+    words = [json.dumps(document), *(line.replace("\n", "") for line in lines)]
+    packed = data.compress("\n".join(words).encode()) + data.flush()
     return BEGIN + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 

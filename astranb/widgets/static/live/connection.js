@@ -37,6 +37,7 @@ export class Connection {
     this._questions = [];
     this._answering = false;
     this._answered = Promise.resolve();
+    this._spent_ms = 0; // on answers since the page has done other work
     this._session.attach(() => this.changed());
   }
 
@@ -114,18 +115,20 @@ export class Connection {
   /** Answer until a question must wait for the machine. */
   async _answerSome() {
     this._answering = true;
-    let began_ms = performance.now();
     while (this._questions.length && !this._session.work) {
-      if (performance.now() - began_ms > SLICE_MS) {
+      if (this._spent_ms > SLICE_MS) {
         await breathe();
-        began_ms = performance.now();
-        continue; // somebody may work now
+        this._spent_ms = 0;
+        continue; // something may have the machine to itself now
       }
+      if (!this._spent_ms) breathe().then(() => (this._spent_ms = 0));
+      const began_ms = performance.now();
       const [content] = this._questions;
       /** @type {Sent | Promise<Sent>} */
       let answer;
       try {
         answer = content.type === "ask" ? this._answerTo(content) : this._inspection(content);
+        this._spent_ms += performance.now() - began_ms;
         if (answer instanceof Promise) answer = await answer;
       } catch (error) {
         if (error instanceof Unready) {

@@ -5,17 +5,33 @@ import { InputError } from "./errors.js";
 import { locate } from "./node_names.js";
 import { repr } from "./text.js";
 
-/** @import { Engine, Fabric, Live } from "./types" */
+/** @import { Engine, Fabric, Live, NodePlan } from "./types" */
 
 /** @type {WeakMap<Live, Fabric>} nothing of it changes during a run */
 const made = new WeakMap();
+
+/** What nodes and lanes are called, as widgets/live/node_names.py describes it.
+ * @typedef {{ nodes: string[], gpus: number[], links: string[], plan: NodePlan, kinds: string[], kind: number[], forward_ps: number[] }} FabricNames */
 
 /** @param {Engine} engine @returns {Fabric} */
 export function fabricOf({ live, tables }) {
   const known = made.get(live);
   if (known) return known;
-  const { nodes, gpus, links: names, plan, kinds, kind, forward_ps } = live.about;
-  const [src, dst, lane] = ["src", "dst", "lane"].map((name) => tables.links.column(name).slice(0, names.length));
+  const count = live.about.links.length;
+  const [src, dst, lane] = ["src", "dst", "lane"].map((name) => tables.links.column(name).slice(0, count));
+  const fabric = createFabric(/** @type {FabricNames} */ (/** @type {unknown} */ (live.about)), src, dst, lane);
+  made.set(live, fabric);
+  return fabric;
+}
+
+/**
+ * @param {FabricNames} about
+ * @param {Float64Array} src of each lane
+ * @param {Float64Array} dst
+ * @param {Float64Array} lane its number among parallel ones
+ * @returns {Fabric}
+ */
+export function createFabric({ nodes, gpus, links: names, plan, kinds, kind, forward_ps }, src, dst, lane) {
   /** @type {Map<number, Map<number, number[]>>} lanes by their source and target */
   const out = new Map();
   src.forEach((source, link) => {
@@ -26,8 +42,9 @@ export function fabricOf({ live, tables }) {
   /** @type {Fabric} */
   const fabric = {
     nodes, gpus, src, dst, lane,
-    links: names.length,
-    rankOf: new Map(gpus.map((/** @type {number} */ node, /** @type {number} */ rank) => [node, rank])),
+    links: src.length,
+    rankOf: new Map(gpus.map((node, rank) => [node, rank])),
+    instance: instancesIn(plan, nodes.length),
     kindName: (node) => kinds[kind[node]],
     forwardPs: (node) => forward_ps[node],
     lanes: (source, target) => out.get(source)?.get(target) ?? [],
@@ -50,8 +67,18 @@ export function fabricOf({ live, tables }) {
       throw new InputError(`there is no link ${repr(name)}`, { hint: "write A->B or A->B#k with names of the infrastructure" });
     },
   };
-  made.set(live, fabric);
   return fabric;
+}
+
+/** The number of the instance that each node is in. @param {NodePlan} plan @param {number} nodes */
+function instancesIn({ instances, devices }, nodes) {
+  const found = new Int32Array(nodes);
+  let number = 0;
+  for (const { device, count, base } of Object.values(instances)) {
+    const { size } = devices[device];
+    for (let copy = 0; copy < count; copy += 1, number += 1) found.fill(number, base + copy * size, base + (copy + 1) * size);
+  }
+  return found;
 }
 
 /** The text in front of the first mark, and behind it. @param {string} text @param {string} mark */

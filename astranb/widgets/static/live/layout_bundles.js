@@ -8,27 +8,9 @@ import { commas } from "./text.js";
 /** @import { Engine, Fabric, Live, Picture } from "./types" */
 /** @import { DrawnNetwork, Layout } from "./layout.js" */
 
-/** @type {WeakMap<Live, Int32Array>} */
-const instances = new WeakMap();
-
-/** The number of the instance that each node is in. @param {Live} live */
-function instanceOf(live) {
-  const known = instances.get(live);
-  if (known) return known;
-  const { nodes, plan } = live.about;
-  const found = new Int32Array(nodes.length);
-  let number = 0;
-  for (const { device, count, base } of Object.values(/** @type {import("./types").NodePlan} */ (plan).instances)) {
-    const { size } = plan.devices[device];
-    for (let copy = 0; copy < count; copy += 1, number += 1) found.fill(number, base + copy * size, base + (copy + 1) * size);
-  }
-  instances.set(live, found);
-  return found;
-}
-
 /** @param {Live} live @param {Fabric} fabric @returns {DrawnNetwork} */
-const networkOf = (live, { nodes, src, dst, gpus, rankOf }) => ({
-  nodes, src, dst, gpus, rankOf, instance: instanceOf(live),
+const networkOf = (live, { nodes, src, dst, gpus, rankOf, instance }) => ({
+  nodes, src, dst, gpus, rankOf, instance,
   kindOf: (node) => live.about.classes[live.about.kind[node]],
   instanceName: (node) => nodes[node].split(".", 2).join("."),
 });

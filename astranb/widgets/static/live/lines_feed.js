@@ -26,7 +26,11 @@ export class LineFeed extends Feed {
     /** Links that lie on any route of the program, ascending. @type {number[]} */
     this.used = [...new Set(route_links.column("value"))].sort((a, b) => a - b);
     /** Of each rank the used links that leave it. @type {number[][]} */
-    this.out_of = gpus.map((/** @type {number} */ node) => this.used.filter((link) => links.at.src(link) === node));
+    this.out_of = gpus.map(() => []);
+    for (const link of this.used) {
+      const rank = this.fabric.rankOf.get(links.at.src(link));
+      if (rank !== undefined) this.out_of[rank].push(link);
+    }
     /** How many pictures there have been, and the last one. */
     this.picture = 1;
     /** @type {string[]} */

@@ -15,18 +15,9 @@ import { formatTime } from "./units.js";
 
 const MOST = 10;
 const WINDOW = 200_000; // of the newest flights: so many are looked through
-const FLIGHT_KINDS = ["load request", "load data", "store data", "store ack", "signal", "signal ack"];
-/** What the times of an operation mean, by its kind. @type {Record<string, string[]>} */
-const DID = {
-  started_ps: [
-    "begins to move lines", "issues a signal", "begins to wait for a signal", "passes a fence", "begins to compute", "begins a kernel", "",
-    "begins a tile",
-  ],
-  issued_ps: ["has issued its last line", "has issued its signal", "has seen its signal", "", "has computed", "", "", ""],
-  ended_ps: [
-    "has every line acknowledged", "has its signal acknowledged", "", "", "", "ends a kernel", "has others begin", "has computed its tile",
-  ],
-};
+
+/** What the times of an operation mean, by its kind; the kinds of flights. @param {Engine} engine @returns {{ did: Record<string, string[]>, flights: string[] }} */
+const wordsOf = ({ live }) => live.about.words;
 
 /**
  * What happened to an object last: at most ten events, the newest first, each with its time.
@@ -93,7 +84,7 @@ function whatOf(engine, flight) {
   const { ops } = engine.tables;
   const at = flightsOf(engine);
   const op = at.op(flight);
-  const kind = FLIGHT_KINDS[at.kind(flight)] ?? "poll";
+  const kind = wordsOf(engine).flights[at.kind(flight)] ?? "poll";
   const line = /^(signal|poll)/.test(kind) ? "" : ` line ${at.line(flight) + 1}/${ops.at.lines(op)}`;
   const waited = at.start_ps(flight) - at.queued_ps(flight);
   const link = fabricOf(engine).name(at.link(flight));
@@ -171,7 +162,7 @@ function ofOperations(engine, of) {
   const now_ps = engine.now_ps();
   /** @type {Report[]} */
   const reported = [];
-  for (const field of Object.keys(DID)) {
+  for (const field of Object.keys(wordsOf(engine).did)) {
     const time = ops.at[field];
     const done = of.filter((op) => time(op) >= 0 && time(op) <= now_ps).sort((a, b) => time(a) - time(b));
     for (const op of done.slice(-MOST)) {
@@ -187,7 +178,7 @@ function ofOperations(engine, of) {
 /** What a time of an operation means, in words; empty: nothing that shows. @param {Engine} engine @param {number} op @param {string} field */
 function did(engine, op, field) {
   const { at } = engine.tables.ops;
-  const text = DID[field][at.kind(op)];
+  const text = wordsOf(engine).did[field][at.kind(op)];
   return text && `${text}: operation ${at.number(op)}${phaseText(engine, op)}`;
 }
 
@@ -224,7 +215,7 @@ export function eventsAround(engine, at_ps, most) {
   const now_ps = engine.now_ps();
   /** @type {[number, string, string][]} */
   const found = [];
-  for (const field of Object.keys(DID)) {
+  for (const field of Object.keys(wordsOf(engine).did)) {
     const time = ops.at[field];
     const rows = nearest(ops, 0, ops.rows, time, at_ps, now_ps, most);
     for (const op of rows) found.push([time(op), did(engine, op, field), blockPath(engine, ops.at.block(op))]);

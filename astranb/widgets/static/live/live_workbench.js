@@ -60,7 +60,10 @@ export async function openSimulation(host, page, columns, modelled, render) {
   const { element, enterLink } = createPageControls({ inputs: page.live.inputs, plans, current: () => current, show: showRun });
   host.replaceChildren(element, plans.form, place);
   current = await open(await createKernel(page, columns), columns);
-  const enterOwn = () => enterState(current.kernel, current.model, page.state, "ready");
+  async function enterOwn() {
+    const { kernel, model } = await showRun();
+    await enterState(kernel, model, page.state, "ready");
+  }
   try {
     if (!(await enterLink())) await enterOwn();
   } catch (error) {

@@ -3,8 +3,9 @@
 // what waits for it, which Python simulates.
 
 import { DOWN, FULLY_CONNECTED, ROUTED } from "./dimension_links.js";
-import { REROUTE, checkedEdit, parametersOf } from "./edits.js";
+import { REROUTE, checkedEdit, parametersOf, rerouteEdit } from "./edits.js";
 import { InputError } from "./errors.js";
+import { partition } from "./fabric.js";
 import { NEVER } from "./messages_deadlock.js";
 import { reverseLink } from "./messages_links.js";
 import { needsPython } from "./needs.js";
@@ -18,12 +19,15 @@ const COMPUTE = 0;
 /** Whether a part is the dimension that stands for the links of an infrastructure. @param {Place} part @param {Tables} tables */
 const isRouted = ({ kind, dim }, { dims }) => kind === "dim" && dims.at.kind(dim) === ROUTED;
 
-/** Check a change and make an edit of it. @param {OperationEngine} engine @param {string} path @param {unknown} value */
+/** What only runs of messages have: whether links are those of an infrastructure, and what a path names, of these maybe none.
+ * @typedef {{ routed: object | null, named: (path: string) => Place }} Routed */
+
+/** Check a change and make an edit of it. @param {OperationEngine & Routed} engine @param {string} path @param {unknown} value */
 export function readEdit(engine, path, value) {
   const { live, tables } = engine;
   if (path === REROUTE) {
-    if (tables.config.at.routed(0)) needsPython(REROUTE);
-    throw noOtherRoutes(REROUTE);
+    if (!engine.routed) throw noOtherRoutes(REROUTE);
+    return rerouteEdit(engine.count("events"), value, engine.now_ps());
   }
   /** @param {string} field @param {Place} part */
   const read = (field, part) => {
@@ -31,18 +35,25 @@ export function readEdit(engine, path, value) {
       const hint = "change link[N], which exists with congestion (--fidelity congestion)";
       throw new InputError("the links of an infrastructure have no dimension", { where: path, hint });
     }
+    if (part.path.includes("->") && field !== "up") {
+      const hint = part.rows.length ? `change link[${part.rows[0]}]` : "no message takes it";
+      throw new InputError("a link of several lanes may stand for it", { where: path, hint });
+    }
     if (field === "outage_ns" && !tables.config.at.cut_through(0)) {
       throw new InputError("ASTRA-sim 2.0's links have no outage", { where: path, hint: "leave compat out" });
     }
     const number = readValue(field, value, path);
-    if (field === "up" && number && tables.links.at.busy(part.rows[0]) & DOWN) needsPython("repair");
+    if (field === "up" && number && part.rows.some((row) => tables.links.at.busy(row) & DOWN)) needsPython("repair");
     return number;
   };
   return checkedEdit(path, value, {
-    changes: live.about.changes, resolve: engine.place, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
+    changes: live.about.changes, resolve: engine.named, read, hint: "change rank[N].speed, dim[N].bandwidth or dim[N].latency",
     events: engine.count("events"), at_ps: engine.now_ps(),
   });
 }
+
+/** @param {Tables} tables @param {number} link */
+export const takeDown = ({ links }, link) => links.put.busy(link, links.at.busy(link) | DOWN);
 
 /** Carry an edit out: what has begun keeps its times. @param {Edit} edit @param {Tables} tables @param {Numbers} base durations before any edit */
 export function applyEdit({ kind, field, rows, number }, tables, base) {
@@ -55,7 +66,7 @@ export function applyEdit({ kind, field, rows, number }, tables, base) {
       put.duration_ns(row, Math.min(Math.floor(base[row] / number), NEVER));
     }
   } else if (field === "up") {
-    for (const row of rows) if (!number) links.put.busy(row, links.at.busy(row) | DOWN);
+    for (const row of rows) if (!number) takeDown(tables, row);
   } else if (field === "outage_ns") {
     const until = queue.at.now(0) + number; // what is not sent until then begins to cross then
     if (number) for (const row of rows) links.put.free_ns(row, Math.max(links.at.free_ns(row), until));
@@ -95,10 +106,15 @@ export function valueOf(kind, field, row, { links, queue, dims, wires }, edits) 
   return (kind === "dim" ? dims : wires).at[field](row);
 }
 
-/** A link's full path, and, if wanted, that of its other direction. @param {OperationEngine} engine @param {string} link @param {boolean} both */
-export function directions({ place: find, tables }, link, both) {
-  const place = find(link);
+/** A link's full path, and, if wanted, that of its other direction. @param {OperationEngine & Routed} engine @param {string} link @param {boolean} both */
+export function directions({ named, tables }, link, both) {
+  const place = named(link);
   if (place.kind !== "link") throw new InputError(`${place.path} is not a link`, { where: "take_down", hint: "write link[7]" });
+  if (place.path.includes("->")) {
+    const [ends, lane] = partition(place.path, "#");
+    const [a, b] = partition(ends, "->");
+    return both ? [place.path, `${b}->${a}${place.path.includes("#") ? "#" : ""}${lane}`] : [place.path];
+  }
   const back = both ? reverseLink(tables, place.rows[0]) : -1;
   if (both && back < 0) {
     const hint = "name both ends: A->B; or take down each of the two";

@@ -1,23 +1,27 @@
 // @ts-check
 // A run of ASTRA-sim 2.0's workloads in a page: counterpart of engine/messages/engine.py, state.py and run.py.
 
+import { REROUTE } from "./edits.js";
+import { InputError } from "./errors.js";
 import { copyMachine, createMachine } from "./machine.js";
 import { check } from "./messages_deadlock.js";
-import { applyEdit, directions, parametersNow, readEdit } from "./messages_edits.js";
-import { flightsOf, linksOf, queuesOf, whose } from "./messages_flights.js";
+import { applyEdit, directions, parametersNow, readEdit, takeDown } from "./messages_edits.js";
+import { flightsOf, forgetStale, linksOf, queuesOf, whose } from "./messages_flights.js";
 import { INSPECTORS, RECORDED_WORDS, happened, readersOf } from "./messages_inspection.js";
 import { readyTimes } from "./messages_pairs.js";
 import { EVENTS, FIELDS, conditionField, onEvent, resolve } from "./messages_paths.js";
+import { reroute } from "./messages_reroute.js";
 import { RECORDED, enlarge, inUse, simulated } from "./messages_tables.js";
 import { COMPUTE, createAbout, numbersOf } from "./operations_about.js";
 import { explainWait } from "./messages_why.js";
 import { allBut, recent, setLimits, shared, timesOf } from "./operations_engine.js";
 import { spansOf } from "./operations_spans.js";
+import { RoutedLinks } from "./routed_links.js";
 import { GROW } from "./stops.js";
 import { resize } from "./tables.js";
 
-/** @import { About, Numbers, OperationEngine, Times } from "./operations_types" */
-/** @import { Engine, Live, Machine } from "./types" */
+/** @import { About, Numbers, OperationEngine, Place, Times } from "./operations_types" */
+/** @import { Edit, Engine, Live, Machine } from "./types" */
 
 const PS = 1000; // a nanosecond: the unit of this engine's times
 const NATIVE_TAGS = 500_000_000; // tags of messages of collectives begin here
@@ -36,16 +40,18 @@ const LIMITS = { steps: "steps", until: "until_ns", scale: PS, counts: COUNTS };
 export function createMessageEngine(live, module, columns) {
   const machine = createMachine(live, module, columns);
   const base = numbersOf(live.about.base, columns).duration_ns;
-  return /** @type {Engine} */ (/** @type {object} */ (engineOf({ live, module, machine, about: createAbout(live, columns), base })));
+  const made = { live, module, machine, about: createAbout(live, columns), base, routed: RoutedLinks.of(live, columns) };
+  return /** @type {Engine} */ (/** @type {object} */ (engineOf(made)));
 }
 
 /**
- * @param {{ live: Live, module: WebAssembly.Module, machine: Machine, about: About, base: Numbers }} made
+ * @param {{ live: Live, module: WebAssembly.Module, machine: Machine, about: About, base: Numbers, routed: RoutedLinks | null }} made
  * @returns {OperationEngine}
  */
 function engineOf(made) {
-  const { live, module, machine, about, base } = made;
+  const { live, module, machine, base, routed } = made;
   const { tables } = machine;
+  const about = { ...made.about }; // names of links come with other routes
   const { clock, queue, timesteps, npus, operations, queues, config, streams, links, watch, passed } = tables;
   const { margin, streams: chunks, ranks, stands_for, tracks } = live.about;
   const network = linksOf(tables);
@@ -74,9 +80,31 @@ function engineOf(made) {
     });
     return { start, end };
   }
+  /** What a path names; of an infrastructure's link those that messages take, maybe none. @param {string} path @returns {Place} */
+  function named(path) {
+    if (!routed || !path.includes("->")) return resolve(path, about, tables);
+    const lanes = routed.lanesOf(path);
+    return { kind: "link", path: routed.fabric.full(path), rows: routed.over(tables, lanes), npu: -1, operation: -1, dim: -1, layer: -1, part: -1 };
+  }
   /** @param {string} path */
-  const find = (path) => resolve(path, about, tables);
-  /** @type {OperationEngine} */
+  function find(path) {
+    const part = named(path);
+    if (!part.rows.length) throw new InputError("no message takes this link", { where: path, hint: "name another one" });
+    return part;
+  }
+  /** Carry an edit out. @param {Edit} edit */
+  function apply(edit) {
+    if (edit.path === REROUTE && routed) {
+      reroute(machine, routed, routed.closed(tables, engine.edits), edit.number, { margin, streams: chunks });
+      about.links = routed.names(tables);
+    } else if (edit.field === "up" && edit.path.includes("->") && routed) {
+      // A link of several lanes is up where all of them are.
+      const closed = routed.closed(tables, [...engine.edits, edit]);
+      const { lanes } = routed.known(tables);
+      for (const row of edit.rows) if (lanes[row].some((lane) => closed.has(lane))) takeDown(tables, row);
+    } else applyEdit(edit, tables, base);
+  }
+  /** @type {OperationEngine & import("./messages_edits.js").Routed} */
   const engine = {
     ...shared(() => engine, {
       tables, about, owners: () => [npus, operations, queues], simulatedTables: () => allBut(tables, RECORDED),
@@ -86,12 +114,12 @@ function engineOf(made) {
       on_event: (kind, path) => onEvent(kind, path, about, tables),
       readers: (path) => [find(path).path, readersOf(find(path))],
       read_edit: (path, value) => readEdit(engine, path, value),
-      apply: (edit) => applyEdit(edit, tables, base),
+      apply,
       directions: (link, both) => directions(engine, link, both),
       parameters: (path) => (path ? parametersNow(find(path), engine) : []),
     }),
     check: () => check(engine),
-    live, tables, about, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,
+    live, tables, about, routed, named, ranks, stands_for, track_names: tracks, edits: [], as_of_ps: -1,
     now_ps: () => Math.max(queue.at.now(0) * PS, engine.as_of_ps),
     next_ps: () => (waiting() >= 0 ? waiting() * PS : -1),
     finished: () => waiting() < 0,
@@ -117,15 +145,22 @@ function engineOf(made) {
     },
     kept: () => allBut(tables, NOT_KEPT),
     resize(sizes) {
+      const changed = new Set();
       for (const [name, bytes] of Object.entries(sizes)) {
         const rows = bytes / tables[name].size;
-        if (tables[name].rows !== rows) resize(machine.room, tables[name], rows);
+        if (tables[name].rows === rows) continue;
+        resize(machine.room, tables[name], rows);
+        changed.add(name);
       }
+      if (changed.has("ports")) config.put.ports(0, tables.ports.rows / (2 * npus.rows)); // there are as many as routes have taken
+      if (!changed.has("routes")) return;
+      forgetStale(tables);
+      if (routed) about.links = routed.names(tables);
     },
     parts_of_others: () => ({}),
     others: () => Array.from({ length: config.at.congestion(0) ? links.rows : 0 }, (_, link) => `link[${link}]`),
     *copy() {
-      const other = engineOf({ ...made, machine: yield* copyMachine(machine, live, module) });
+      const other = engineOf({ ...made, machine: yield* copyMachine(machine, live, module), about, routed: routed && routed.copy() });
       other.edits = [...engine.edits];
       return other;
     },

@@ -24,6 +24,13 @@ export function keptFlights({ watch, flights }, since = 0) {
   return { numbers, first: numbers[0] ?? total, total };
 }
 
+/** Recorded messages of a future that is left, whose routes or links there are no more, go nowhere. @param {Tables} tables */
+export function forgetStale({ flights: { at, put, rows }, links, routes }) {
+  for (let row = 0; row < rows; row += 1) {
+    if (at.route(row) >= routes.rows || at.link(row) >= links.rows) for (const name of ["number", "route", "link"]) put[name](row, -1);
+  }
+}
+
 /** How many messages wait for each of some links now, and which of these are down. @param {Tables} tables @param {Numbers} some @returns {[number[], boolean[]]} */
 export function queuesOf(tables, some) {
   const { config, links } = tables;

@@ -4,7 +4,6 @@
 import { breakpoint, unknownKind } from "./engine_breakpoints.js";
 import { own } from "./edits.js";
 import { InputError, near } from "./errors.js";
-import { needsPython } from "./needs.js";
 import { repr } from "./text.js";
 
 /** @import { About, Place } from "./operations_types" */
@@ -52,7 +51,6 @@ export function operationRow(text, rank, about, path) {
 
 /** Find what a path names. @param {string} path @param {About} about @param {Tables} tables @returns {Place} */
 export function resolve(path, about, { config, npus, links }) {
-  if (path.includes("->") && config.at.routed(0)) needsPython(path);
   const parts = path.trim().split(/\.(?=(?:op|dim)\[)/).map((part) => PART.exec(part));
   const found = parts.flatMap((part) => (part ? [{ kind: part[1] === "npu" ? "rank" : part[1], which: part[2].trim() }] : []));
   const kinds = found.map(({ kind }) => kind).join(" ");

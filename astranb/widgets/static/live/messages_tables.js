@@ -3,14 +3,9 @@
 
 import { longBytes } from "./longs.js";
 import { resize } from "./tables.js";
+import { bucketOf } from "./timesteps.js";
 
 /** @import { Machine, Table, Tables } from "./types" */
-
-const MIX = 0x5bd1e995n;
-const LOW = 0x7fffffffn;
-
-/** The bucket of a time, as core/timesteps.py has it. @param {number} time @param {number} count a power of two */
-const bucketOf = (time, count) => Number((((BigInt(time) & LOW) * MIX) >> 15n) & BigInt(count - 1));
 
 /** The next power of two. @param {number} count */
 function power(count) {
@@ -104,7 +99,7 @@ function picked(table, rows, width = 1) {
 }
 
 /** The pending events, each with its time, in the order in which they will be handled. @param {Tables} tables */
-function eventsOf({ queue, timesteps, pending }) {
+export function eventsOf({ queue, timesteps, pending }) {
   /** @type {number[]} */
   const found = [];
   const rows = openRows({ queue, timesteps });

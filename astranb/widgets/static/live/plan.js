@@ -30,11 +30,6 @@ const SHARED = "shared"; // a buffer that is both input and output, until `settl
 /** @type {Record<string, string>} */
 const LETTERS = { i: "input", o: "output", s: "scratch", p: "packets" };
 
-/** @param {number} a @param {number} b @returns {number} */
-export const gcd = (a, b) => (b ? gcd(b, a % b) : a);
-/** @param {number} a @param {number} b */
-export const lcm = (a, b) => (a / gcd(a, b)) * b;
-
 /** @param {string} kind @param {Partial<PlanStep>} [more] @returns {PlanStep} */
 export const step = (kind, more = {}) => ({ kind, sources: [], targets: [], flags: [], value: 1, relaxed: false, inSwitch: 0, pipeline: 0, part: 0, ...more });
 

@@ -3,6 +3,7 @@
 
 import { make, makeButton, refill } from "../theme.js";
 import { createKernel } from "./kernel.js";
+import { costOf } from "./plan_pieces.js";
 import { readPlan } from "./plan_read.js";
 import { planKernel } from "./plan_run.js";
 import { formatBytes, sizeBytes } from "./units.js";
@@ -33,11 +34,12 @@ export function createPlanControl(page, columns, open) {
   let taken = null;
   const title = make("span");
   const size = make("input", { type: "text", "aria-label": "Size of the plan's buffer", title: "bytes of the larger buffer of a rank: 1 MiB" });
+  const cost = make("p", { class: "anb-hint" });
   const problem = make("p", { class: "anb-error", role: "alert", hidden: "" });
   const notes = make("ul", { class: "anb-hint" });
   const form = make(
     "form", { class: "anb-plan", "aria-label": "Plan", hidden: "", onsubmit: run },
-    title, make("label", {}, "Size ", size), make("button", { type: "submit", class: "anb-button", text: "Run the plan" }), makeButton("Close", close), notes, problem,
+    title, make("label", {}, "Size ", size), make("button", { type: "submit", class: "anb-button", text: "Run the plan" }), makeButton("Close", close), cost, notes, problem,
   );
   const chooser = make("input", {
     type: "file", hidden: "", accept: ".json,application/json", "aria-label": "Plan to run",
@@ -73,6 +75,16 @@ export function createPlanControl(page, columns, open) {
     if (!able) throw new Error(`${name}: plans run by cache lines, and this page simulates whole messages`);
     return readPlan(bytes, name);
   }
+  /** Say before it is run what a plan takes; of a size that is no size, Run says so. */
+  function weigh() {
+    cost.textContent = "";
+    try {
+      if (taken) cost.textContent = costOf(taken.plan, sizeBytes(size.value));
+    } catch (error) {
+      cost.textContent = error instanceof Error ? error.message : String(error);
+    }
+  }
+  size.addEventListener("input", weigh);
   /** @param {Plan} plan */
   const note = (plan) => refill(notes, ...plan.notes.map((text) => make("li", { text })));
 
@@ -81,6 +93,7 @@ export function createPlanControl(page, columns, open) {
     guarded(async () => {
       taken = null;
       refill(notes);
+      weigh();
       title.textContent = file.name;
       if (file.size > MOST_BYTES) throw new Error(`${file.name}: larger than ${MOST_BYTES / 2 ** 20} MiB; is it the right file?`);
       const bytes = new Uint8Array(await file.arrayBuffer());
@@ -89,6 +102,7 @@ export function createPlanControl(page, columns, open) {
       title.textContent = summary(plan, about.gpus.length);
       size.value = formatBytes(usual(plan));
       note(plan);
+      weigh();
       form.hidden = false;
       size.focus();
     });

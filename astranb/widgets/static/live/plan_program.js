@@ -1,10 +1,10 @@
 // @ts-check
 // What every thread block does, as far as plans use it: counterpart of Program, Block and WorkQueue of collectives/language/.
 
-import { InputError } from "./errors.js";
-import { commas, repr } from "./text.js";
+import { MOST_OPERATIONS, tooMany, unrolled } from "./plan_pieces.js";
+import { repr } from "./text.js";
 
-/** @import { Chunk, Flag, PlanBlock, PlanStep } from "./plan.js" */
+/** @import { Chunk, Flag, PlanBlock } from "./plan.js" */
 
 /**
  * An operation of a thread block: a semaphore by its number, and the value that a wait is for.
@@ -15,7 +15,6 @@ import { commas, repr } from "./text.js";
 /** How the ranks are joined. @typedef {{ perNode: number, rdma: boolean }} Joined */
 
 const FIRST_SENT = 2 ** 24; // first index, in scratch, of the chunks that a rank's NIC reads
-const MOST_OPERATIONS = 2 ** 20; // Python asks how much memory is free, which a page cannot
 
 /** What a thread block lets its NIC do for ranks of other nodes. */
 class WorkQueue {
@@ -116,33 +115,6 @@ class Block {
   }
 }
 
-/**
- * The steps of a block in the order of execution, each with the pieces of slices that it is for.
- * @param {PlanStep[]} steps @param {number} cut @param {[count: number, pieces: number][]} iterations
- */
-function* unrolled(steps, cut, iterations) {
-  for (let first = 0; first < steps.length; ) {
-    const number = steps[first].pipeline;
-    let last = first + 1;
-    while (last < steps.length && steps[last].pipeline === number) last += 1;
-    const body = steps.slice(first, last);
-    first = last;
-    if (!number || !iterations.length) {
-      for (const one of body) yield { one, from: 0, until: cut };
-      continue;
-    }
-    const [count, pieces] = iterations[number - 1];
-    for (let iteration = 0; iteration < count; iteration += 1) {
-      for (const one of body) {
-        const begin = one.part * cut;
-        const from = Math.max(0, iteration * pieces - begin);
-        const until = Math.min(cut, (iteration + 1) * pieces - begin);
-        if (one.kind !== "move" || from < until) yield { one, from, until };
-      }
-    }
-  }
-}
-
 export class Program {
   /** @param {{ name: string, ranks: number, protocol?: string, joined?: Joined }} about */
   constructor({ name, ranks, protocol = "Simple", joined }) {
@@ -189,10 +161,7 @@ export class Program {
 
   count() {
     this.operations += 1;
-    if (this.operations > MOST_OPERATIONS) {
-      const where = `program ${repr(this.name)}`;
-      throw new InputError(`more than ${commas(MOST_OPERATIONS)} operations`, { where, hint: "run it in JupyterLab" });
-    }
+    if (this.operations > MOST_OPERATIONS) throw tooMany(`program ${repr(this.name)}`);
   }
 
   /**

@@ -2,8 +2,9 @@
 // MSCCL++ execution plans from JSON: counterpart of the reader of collectives/formats/mscclpp.py.
 
 import { InputError, near } from "./errors.js";
-import { SWITCH_READS, SWITCH_WRITES, collectiveName, counts, gatherWaits, lcm, MOST_CHUNKS, Plan, step, unknownCollective } from "./plan.js";
+import { SWITCH_READS, SWITCH_WRITES, collectiveName, counts, gatherWaits, MOST_CHUNKS, Plan, step, unknownCollective } from "./plan.js";
 import { parseDocument } from "./plan_json.js";
+import { lcm } from "./plan_pieces.js";
 import { repr } from "./text.js";
 
 /** @import { Chunk, Flag, PlanBlock, PlanStep } from "./plan.js" */

@@ -3,11 +3,11 @@
 
 import { InputError } from "./errors.js";
 import { createKernel } from "./kernel.js";
-import { gcd, lcm } from "./plan.js";
 import { describe } from "./plan_about.js";
 import { build } from "./plan_build.js";
 import { lower } from "./plan_lower.js";
 import { machineOf } from "./plan_machine.js";
+import { costOf, cutsOf } from "./plan_pieces.js";
 import { Program } from "./plan_program.js";
 import { savedFile } from "./plan_saved.js";
 import { formatBytes } from "./units.js";
@@ -15,9 +15,8 @@ import { formatBytes } from "./units.js";
 /** @import { Chunk, Plan } from "./plan.js" */
 /** @import { Layout, Live, PageKernel, SharedPlan } from "./types" */
 
-const MOST_PIECES = 1 << 10;
-const LINE_BYTES = 128;
 const POSTED_LINES = 2048; // that an SM has under way where it stores packets to other nodes
+const UNEVEN = "pipelines have iterations of equal parts of a chunk: unit_size does not cut it into lines";
 const ROUTED = ["dispatch", "combine"];
 /** What a page fills with zeros by itself. */
 const EMPTY = new Set(["flights", "bursts", "activity", "trace", "control", "breaks"]);
@@ -51,7 +50,9 @@ const titleOf = ({ name, protocol }, collective) => `${collective}/${name}${prot
  */
 function programOf(plan, collective, size, joined, ranks) {
   const { parts, inputs, outputs } = plan.parts(collective, ranks);
-  const { cut, loops } = cutsOf(plan, size);
+  costOf(plan, size); // refuses what a page has no memory for
+  const { cut, loops, uneven } = cutsOf(plan, size);
+  if (uneven && !plan.notes.includes(UNEVEN)) plan.notes.push(UNEVEN);
   const program = new Program({ name: titleOf(plan, collective), ranks, protocol: plan.protocol, joined });
   [program.inputs, program.outputs, program.width] = [inputs, outputs, parts * plan.slices * cut];
   /** @param {Chunk} chunk @param {number} piece @returns {Chunk} */
@@ -61,29 +62,6 @@ function programOf(plan, collective, size, joined, ranks) {
   };
   program.add(plan.blocks, moved, cut, loops);
   return program;
-}
-
-/**
- * Into how many pieces a slice is cut, so that each iteration of each loop has whole ones; and the iterations of each
- * loop, with how many pieces each is for.
- * @param {Plan} plan @param {number} bytes
- * @returns {{ cut: number, loops: [count: number, pieces: number][] }}
- */
-function cutsOf(plan, bytes) {
-  if (!plan.pipelines.length) return { cut: 1, loops: [] };
-  const size = Math.ceil(bytes / (Math.max(plan.inputs, plan.outputs) * plan.slices));
-  let cut = 1;
-  for (const { unit } of plan.pipelines) if (cut <= MOST_PIECES) cut = lcm(cut, size / gcd(size, unit));
-  if (cut > MOST_PIECES || size % (cut * LINE_BYTES)) {
-    cut = Math.min(MOST_PIECES, Math.max(...plan.pipelines.map(({ unit }) => Math.ceil(size / unit))));
-    const note = "pipelines have iterations of equal parts of a chunk: unit_size does not cut it into lines";
-    if (!plan.notes.includes(note)) plan.notes.push(note);
-  }
-  const loops = plan.pipelines.map(({ unit, chunks }) => {
-    const pieces = Math.max(1, Math.floor((unit * cut) / size));
-    return /** @type {[number, number]} */ ([Math.ceil((chunks * plan.slices * cut) / pieces), pieces]);
-  });
-  return { cut, loops };
 }
 
 /**

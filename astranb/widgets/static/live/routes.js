@@ -99,8 +99,30 @@ export function createNet(lanes, gpus, closed = new Set()) {
     return away.lanes.flatMap((lane) => onward.map((rest) => [lane, ...rest]));
   }
 
-  return { bundles, out, into, ranked, routes, routesFrom };
+  /**
+   * The nodes on all routes of least cost of pairs of ranks; pairs without a route are left out.
+   * @param {number[]} pairs source * ranks + target, each once, in ascending order
+   * @param {ArrayLike<number>} homes the instance of each node; -1 where it has no GPU
+   * @returns {Iterable<[pair: number, hops: NextHops]>} the same object for all pairs with the same target
+   */
+  function* nextHops(pairs, homes) {
+    const ranks = gpus.length;
+    for (const [target, sources] of byTarget(pairs, ranks)) {
+      const end = gpus[target];
+      const starts = sources.map((source) => gpus[source]);
+      // Search through other servers only if there is no other route: this is faster.
+      const around = new Set([end, ...starts].map((node) => homes[node]));
+      let cost = costsTo(into, end, starts, ranked, (node) => homes[node] >= 0 && !around.has(homes[node]));
+      if (!starts.every((start) => cost.has(start))) cost = costsTo(into, end, starts, ranked);
+      const hops = { cost, after: onwardOf(out, cost, end, ranked) };
+      for (const source of sources) if (cost.has(gpus[source])) yield [source * ranks + target, hops];
+    }
+  }
+
+  return { bundles, routes, routesFrom, nextHops };
 }
+/** The cost of nodes to a target, and the bundles out of a node on routes of least cost, in the order of the fabric.
+ * @typedef {{ cost: Map<number, number>, after: (node: number) => Bundle[] }} NextHops */
 
 /** The sources of each target. @param {number[]} pairs in ascending order @param {number} ranks */
 export function byTarget(pairs, ranks) {
@@ -180,8 +202,9 @@ function withoutDeadEnds(bundles, ranked) {
 /**
  * The cost of nodes to a target, as far as some of them are away (Dijkstra's algorithm, backwards).
  * @param {Map<number, Bundle[]>} into @param {number} target @param {number[]} wanted nodes @param {Set<number>} ranked
+ * @param {(node: number) => boolean} [isClosed] whether a node is not entered
  */
-function costsTo(into, target, wanted, ranked) {
+function costsTo(into, target, wanted, ranked, isClosed = () => false) {
   /** @type {Map<number, number>} */
   const cost = new Map();
   const left = new Set(wanted);
@@ -193,7 +216,7 @@ function costsTo(into, target, wanted, ranked) {
     cost.set(node, own);
     left.delete(node);
     const far = own + (ranked.has(node) && node !== target ? THROUGH_GPU_PS : 0);
-    for (const { source, price } of into.get(node) ?? []) if (!cost.has(source)) push(heap, [far + price, source]);
+    for (const { source, price } of into.get(node) ?? []) if (!cost.has(source) && !isClosed(source)) push(heap, [far + price, source]);
   }
   return cost;
 }
@@ -225,6 +248,18 @@ function pop(heap) {
 }
 
 /**
+ * Gives the bundles out of a node by which routes of least cost leave it.
+ * @param {Map<number, Bundle[]>} out @param {Map<number, number>} cost @param {number} target @param {Set<number>} ranked
+ * @returns {(node: number) => Bundle[]}
+ */
+const onwardOf = (out, cost, target, ranked) => (node) => (out.get(node) ?? []).filter((bundle) => {
+  const behind = cost.get(bundle.target);
+  if (behind === undefined) return false;
+  const toll = ranked.has(bundle.target) && bundle.target !== target ? THROUGH_GPU_PS : 0;
+  return behind + bundle.price + toll === cost.get(node);
+});
+
+/**
  * Lists the routes of a node to a target. A route keeps its lane number if the next bundle has it, and wraps around if
  * it has fewer lanes, so that parallel routes do not multiply with every hop.
  * @param {Map<number, Bundle[]>} out @param {Map<number, number>} cost @param {number} target @param {Set<number>} ranked
@@ -232,13 +267,7 @@ function pop(heap) {
 function lister(out, cost, target, ranked) {
   /** @type {Map<number, number>} */
   const counts = new Map([[target, 1]]);
-  /** @param {number} node */
-  const onward = (node) => (out.get(node) ?? []).filter((bundle) => {
-    const behind = cost.get(bundle.target);
-    if (behind === undefined) return false;
-    const toll = ranked.has(bundle.target) && bundle.target !== target ? THROUGH_GPU_PS : 0;
-    return behind + bundle.price + toll === cost.get(node);
-  });
+  const onward = onwardOf(out, cost, target, ranked);
   /** @param {number} node @returns {number} */
   function countOf(node) {
     const known = counts.get(node);

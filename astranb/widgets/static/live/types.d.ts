@@ -132,6 +132,8 @@ export interface Fabric {
   /** The node of each rank, and the rank of each of these nodes. */
   gpus: number[];
   rankOf: Map<number, number>;
+  /** The number of the instance that each node is in. */
+  instance: Int32Array;
   /** Lanes between nodes; rows behind them are on-chip links. */
   links: number;
   src: Float64Array;
