@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.harness import Host, evaluate, screenshot
-from tests.ui.hosts import PAGE_IS_SLOW, LivePage
+from tests.ui.harness import THEMES, Host, evaluate, screenshot
+from tests.ui.hosts import PAGE_IS_SLOW
 
 _RUN = """
 import astranb as anb
@@ -66,16 +66,15 @@ _WRONG = """() => {
 @pytest.mark.parametrize("gpus", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (64, 1024))])
 @PAGE_IS_SLOW
 def test_pictures_of_the_states_in_use(host: Host, gpus: int) -> None:
-    if gpus > 64 and isinstance(host, LivePage):
-        pytest.skip("a page has too little memory for it")
     page = host.page
     bench = host.show(_RUN.format(*_RUNS[gpus]), height=1250)
     expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")), timeout=60_000)
     bench.scroll_into_view_if_needed()
     for state, (selection, panels) in _STATES[gpus].items():
         host.change(f"[workbench.select({selection!r}), setattr(workbench, '_panels', {panels!r})]")
-        for theme, rest_ms in (("dark", 700), ("light", 200)):  # what the panels ask is answered
+        page.wait_for_timeout(500)  # what the panels ask is answered
+        for theme in THEMES:
             host.set_theme(theme)
-            page.wait_for_timeout(rest_ms)
+            page.wait_for_timeout(200)
             screenshot(host, f"state-{gpus}-{state}-{theme}")
             assert page.evaluate(_WRONG) == [], state
