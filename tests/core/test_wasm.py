@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -73,8 +74,8 @@ def test_only_what_must_be_compiled_is_announced(tmp_path, monkeypatch):
     monkeypatch.setattr(wasm, "prebuilt_folder", lambda: None)
     monkeypatch.setattr(wasm, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(wasm, "_built_apart", lambda entry: entry.name.encode())
-    entry = SimpleNamespace(name="toy")
-    said = []
+    entry: Any = SimpleNamespace(name="toy")
+    said: list[str] = []
     with heard(said.append):
         assert [wasm.module_of(entry) for _ in range(2)] == [b"toy"] * 2
     assert len(said) == 1

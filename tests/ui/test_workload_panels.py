@@ -12,7 +12,7 @@ import astranb as anb
 from astranb.workload.models.memory import MEMORY_PARTS
 from tests.engine.operations.support import HOSTILE, hostile
 from tests.ui.harness import PICTURES, Host, Lab, evaluate, painted, screenshot, set_theme
-from tests.ui.hosts import LivePage, Notebook
+from tests.ui.hosts import Notebook
 from tests.ui.test_export import open_page, save_picture, shows
 from tests.ui.test_workbench import button
 from tests.ui.test_workload import MAKE, SHOW
@@ -59,13 +59,10 @@ def test_a_workload_is_changed_forked_and_watched(host: Host) -> None:
     press(bench.locator("> .anb-transport"), "End")
     for one in (bench, other):
         expect(one.locator(".anb-status").first).to_contain_text("nothing is left")
-    if isinstance(host, LivePage):
-        expect(compare).to_contain_text("“difference” needs JupyterLab: open this state there")
-    else:
-        verdict = compare.locator(".anb-verdict").first
-        expect(verdict).to_contain_text("dim[0].bandwidth unchanged is faster by")
-        compare.get_by_label("Table of differences").first.select_option("Operations: how long")
-        expect(compare.locator("tbody").first).to_contain_text("all_reduce")
+    verdict = compare.locator(".anb-verdict").first
+    expect(verdict).to_contain_text("dim[0].bandwidth unchanged is faster by")
+    compare.get_by_label("Table of differences").first.select_option("Operations: how long")
+    expect(compare.locator("tbody").first).to_contain_text("all_reduce")
     for theme in ("light", "dark"):
         host.set_theme(theme)
         page.wait_for_timeout(300)

@@ -433,6 +433,7 @@ def test_a_large_plan_runs_and_a_larger_one_is_refused_before_it_takes_memory(tm
     with plan_page("switch:gpus=16", record=False) as page:
         page.check(file, size, run=False)
         sim, _, _ = page.python(file, size)
+        assert sim
         assert len(sim.engine.machine.ops) > 1 << 20
         page.page.send({"type": "event", "n": 20_000})
         sim.step(20_000)

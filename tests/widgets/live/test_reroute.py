@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,8 @@ def _clos(name: str) -> anb.Simulation:
     )
 
 
-RUNS = {
-    **{name: lambda name=name: _ring(name) for name in NETWORKS},
+RUNS: dict[str, Callable[[], anb.Simulation]] = {
+    **{name: partial(_ring, name) for name in NETWORKS},
     "dgx": lambda: anb.Simulation("dgx-h100", anb.collectives.all_reduce("32 KiB", "allpairs")),
     "packets": lambda: anb.Simulation(
         "dgx-h100", anb.collectives.all_reduce("32 KiB", "tree", protocol="LL128")

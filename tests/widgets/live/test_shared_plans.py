@@ -104,6 +104,7 @@ def test_a_plan_of_the_library_fits_into_a_link(tmp_path):
         page.drop(file, 777)
         follow(page.page, link)
         sim, _, _ = page.python(file, SIZE)
+        assert sim
         assert hash_of(page.page) == sim.state_hash()
 
 

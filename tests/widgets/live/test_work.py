@@ -129,7 +129,8 @@ def test_what_waits_is_done_in_order(page: NodeKernel, python: anb.Simulation) -
     hashed = {"type": "ask", "id": 1, "question": "hash", "options": {}}
     steps = [{"type": "event", "n": 7}, {"type": "back"}, {"type": "back", "n": 2}]
     inspected = {"type": "inspect", "path": "gpu[3]"}
-    sent = _answers(page.send([READY, back, SOON, hashed, *steps, {**hashed, "id": 2}, inspected]))
+    asked: list[Any] = [READY, back, SOON, hashed, *steps, {**hashed, "id": 2}, inspected]
+    sent = _answers(page.send(asked))
     assert [meta.get("id") for meta in sent] == [1, 2, None]
     other = _fork(python, back)
     assert sent[0]["hash"] == other.state_hash()
