@@ -131,7 +131,7 @@ export function createChange(store) {
   function linkButtons(path, down) {
     /** @param {string} text @param {string} words @param {string} verb @param {Options} options */
     const press = (text, words, verb, options) => makeButton(text, () => apply(verb, { link: path, ...options }), { title: words });
-    const reroute = makeButton("Reroute", () => apply("reroute", {}), { title: "change the routes: what waits, and what is sent from now on, avoids what is down" });
+    const reroute = makeButton("Reroute", () => apply("reroute", {}), { title: "change the routes: traffic that waits, and traffic sent from now on, avoids the links that are down" });
     if (down) {
       return [
         reroute,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import astranb as anb
-from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel
+from tests.widgets.live.kernels import NodeKernel, PythonKernel, differing, page_kernel, same
 
-__all__ = ["Both", "both"]
+__all__ = ["Both", "both", "travelled"]
 
 
 class Both:
@@ -24,6 +25,18 @@ class Both:
         mine, theirs = (self._send(kernel, message, "answer") for kernel in (self.python, self.page))
         assert theirs == mine, options
         return mine
+
+    def same(self, question: str, **options: Any) -> None:
+        """Ask both a question, and compare all that comes, columns too."""
+        same(self.python, self.page, {"type": "ask", "id": 3, "question": question, "options": options})
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send both a message, compare all that comes, and have both read it."""
+        mine, theirs = (kernel.send(message) for kernel in (self.python, self.page))
+        assert [meta for meta, _ in theirs] == [meta for meta, _ in mine], message
+        assert [columns for _, columns in theirs] == [columns for _, columns in mine], message
+        for kernel in (self.python, self.page):
+            kernel.send({"type": "read"})
 
     def apply(self, verb: str, **options: Any) -> dict[str, Any]:
         """Apply a change in both."""
@@ -68,3 +81,16 @@ def both(sim: anb.Simulation) -> Iterator[Both]:
         page.send({"type": "ready"})
         yield found
         found.same_tables()  # recordings included: they are large
+
+
+def travelled(sim: anb.Simulation, page: NodeKernel, folder: Path, events: int) -> anb.Simulation:
+    """Save a run, open its file in a page, go on in both, and save it there; returns what Python loads."""
+    sim.save(folder / "a.anb")
+    page.send({"type": "open", "path": str(folder / "a.anb")})
+    assert page.ask("hash")["hash"] == sim.state_hash()
+    page.send({"type": "event", "n": events})
+    page.send({"type": "save", "path": str(folder / "b.anb")})
+    sim.step(events)
+    again = anb.Simulation.load(folder / "b.anb")
+    assert again.state_hash() == sim.state_hash() == page.ask("hash")["hash"]
+    return again

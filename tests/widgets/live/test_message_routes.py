@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import astranb as anb
-from tests.widgets.live.kernels import NodeKernel, PythonKernel, page_kernel, same
+from tests.widgets.live.both import Both, both, travelled
+from tests.widgets.live.kernels import page_kernel
 from tests.widgets.live.selection import mostly_slow
 
 
@@ -36,33 +37,10 @@ RUNS: dict[str, Callable[[], anb.Simulation]] = {
 }
 
 
-def _ask(question: str, **options: Any) -> dict[str, Any]:
-    return {"type": "ask", "id": 3, "question": question, "options": options}
-
-
-class _Two:
-    """Python's kernel and a page's."""
-
-    def __init__(self, sim: anb.Simulation, page: NodeKernel) -> None:
-        self.sim, self.python, self.page = sim, PythonKernel(sim), page
-        self.send({"type": "ready"})
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send both a message, and have them read what comes."""
-        mine, theirs = (kernel.send(message) for kernel in (self.python, self.page))
-        assert [meta for meta, _ in theirs] == [meta for meta, _ in mine], message
-        assert [columns for _, columns in theirs] == [columns for _, columns in mine], message
-        for kernel in (self.python, self.page):
-            kernel.send({"type": "read"})
-
-    def change(self, verb: str, **options: Any) -> None:
-        """Change both, or have both refuse."""
-        same(self.python, self.page, _ask("apply", verb=verb, options=options))
-        self.agree()
-
-    def agree(self) -> None:
-        """Check that the state is the same."""
-        same(self.python, self.page, _ask("hash", at_ps=None))
+def _change(run: Both, verb: str, **options: Any) -> None:
+    """Change both, or have both refuse."""
+    run.same("apply", verb=verb, options=options)
+    run.agree()
 
 
 @pytest.mark.parametrize("name", mostly_slow(RUNS, "ring, analytical", "torus"))
@@ -74,43 +52,41 @@ def test_routes_change_as_in_python(name: str, seed: int) -> None:
     lanes = [fabric.name(lane) for lane in rng.sample(range(len(fabric.links)), 6)]
     links = [*sorted(used), *lanes]
     whole.run()
-    with page_kernel(sim) as page:
-        both = _Two(sim, page)
+    with both(sim) as run:
         for _ in range(6):
-            both.send({"type": "event", "n": rng.randint(0, 1 + whole.events // 6)})
+            run.send({"type": "event", "n": rng.randint(0, 1 + whole.events // 6)})
             for _ in range(rng.randint(0, 2)):
                 link = rng.choice(links) if rng.random() < 0.8 else f"link[{rng.randrange(40)}]"
-                both.change("take_down", link=link, both=rng.random() < 0.5)
-            both.send({"type": "event", "n": rng.randint(0, 9)})
+                _change(run, "take_down", link=link, both=rng.random() < 0.5)
+            run.send({"type": "event", "n": rng.randint(0, 9)})
             if rng.random() < 0.5:
-                both.change("reroute")
+                _change(run, "reroute")
             else:
-                both.change("set", path="reroute", value=f"{sim.now_ps + rng.randint(0, 30_000_000)} ps")
-            both.send({"type": "event", "n": rng.randint(0, 20)})
+                _change(run, "set", path="reroute", value=f"{sim.now_ps + rng.randint(0, 30_000_000)} ps")
+            run.send({"type": "event", "n": rng.randint(0, 20)})
             for path in (rng.choice(links), f"link[{rng.randrange(60)}]"):
-                same(both.python, both.page, _ask("inspect", path=path, at_ps=None))
-                same(both.python, both.page, _ask("parameters", path=path))
-            same(both.python, both.page, _ask("search", text="link 2", at_ps=None))
-        both.send({"type": "back", "n": rng.randint(1, max(1, sim.events)), "unit": "event"})
-        both.agree()
-        same(both.python, both.page, _ask("search", text="link 2", at_ps=None))
-        both.send({"type": "event", "n": 30})
+                run.same("inspect", path=path, at_ps=None)
+                run.same("parameters", path=path)
+            run.same("search", text="link 2", at_ps=None)
+        run.send({"type": "back", "n": rng.randint(1, max(1, sim.events)), "unit": "event"})
+        run.agree()
+        run.same("search", text="link 2", at_ps=None)
+        run.send({"type": "event", "n": 30})
         if sim.edits:
-            both.change("undo", number=rng.randrange(len(sim.edits)))
-        both.send({"type": "to_end"})
-        both.agree()
-        same(both.python, both.page, _ask("hash", at_ps=sim.now_ps // 2))
-        both.send({"type": "reset"})
-        both.send({"type": "to_end"})
-        both.agree()
+            _change(run, "undo", number=rng.randrange(len(sim.edits)))
+        run.send({"type": "to_end"})
+        run.agree()
+        run.same("hash", at_ps=sim.now_ps // 2)
+        run.send({"type": "reset"})
+        run.send({"type": "to_end"})
+        run.agree()
 
 
 def test_what_names_no_link_is_refused_in_the_same_words() -> None:
     sim = _sim("clos:servers=2", what="all_gather/ring")
     a, _, b = sim.engine.about.links[0].partition(" (of ")[0].partition("->")
-    with page_kernel(sim) as page:
-        both = _Two(sim, page)
-        both.send({"type": "event", "n": 40})
+    with both(sim) as run:
+        run.send({"type": "event", "n": 40})
         for link in (
             f"{a}->{b}",
             f"{a}->{b}#0",
@@ -122,14 +98,14 @@ def test_what_names_no_link_is_refused_in_the_same_words() -> None:
             3,
             None,
         ):
-            both.change("take_down", link=link)
-            both.change("set", path=f"{link}.latency", value="1 us")
-            both.change("set", path=f"{link}.colour", value="1 us")
-            same(both.python, both.page, _ask("inspect", path=link, at_ps=None))
-            same(both.python, both.page, _ask("parameters", path=link))
+            _change(run, "take_down", link=link)
+            _change(run, "set", path=f"{link}.latency", value="1 us")
+            _change(run, "set", path=f"{link}.colour", value="1 us")
+            run.same("inspect", path=link, at_ps=None)
+            run.same("parameters", path=link)
         unused = "host.0.cx7.0->host.0.pciesl.0"
-        both.change("take_down", link=unused)
-        both.change("reroute")
+        _change(run, "take_down", link=unused)
+        _change(run, "reroute")
 
 
 def test_files_of_runs_whose_routes_have_changed(tmp_path: Path) -> None:
@@ -140,15 +116,8 @@ def test_files_of_runs_whose_routes_have_changed(tmp_path: Path) -> None:
     sim.step(10)
     sim.reroute()
     sim.step(200)
-    sim.save(tmp_path / "a.anb")
     with page_kernel(sim.fork()) as page:
-        page.send({"type": "open", "path": str(tmp_path / "a.anb")})
-        assert page.ask("hash")["hash"] == sim.state_hash()
-        page.send({"type": "event", "n": 50})
-        page.send({"type": "save", "path": str(tmp_path / "b.anb")})
-        sim.step(50)
-        again = anb.Simulation.load(tmp_path / "b.anb")
-        assert again.state_hash() == sim.state_hash() == page.ask("hash")["hash"]
+        travelled(sim, page, tmp_path, 50)
         page.send({"type": "to_end"})
         sim.run()
         assert page.ask("hash")["hash"] == sim.state_hash()

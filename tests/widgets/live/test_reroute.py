@@ -13,7 +13,7 @@ import pytest
 import astranb as anb
 from astranb.net import Network
 from tests.engine.cacheline.test_reroute import NETWORKS
-from tests.widgets.live.both import Both, both
+from tests.widgets.live.both import Both, both, travelled
 from tests.widgets.live.kernels import page_kernel
 from tests.widgets.live.selection import mostly_slow
 
@@ -106,15 +106,8 @@ def _rerouted() -> anb.Simulation:
 
 def test_files_of_runs_whose_routes_have_changed(tmp_path: Path) -> None:
     sim = _rerouted()
-    sim.save(tmp_path / "a.anb")
     with page_kernel(sim.fork()) as page:
-        page.send({"type": "open", "path": str(tmp_path / "a.anb")})
-        assert page.ask("hash")["hash"] == sim.state_hash()
-        page.send({"type": "event", "n": 500})
-        page.send({"type": "save", "path": str(tmp_path / "b.anb")})
-        sim.step(500)
-        again = anb.Simulation.load(tmp_path / "b.anb")
-        assert again.state_hash() == sim.state_hash() == page.ask("hash")["hash"]
+        again = travelled(sim, page, tmp_path, 500)
         assert again.edits == sim.edits
         ((link, _),) = page.send({"type": "copy_link"})
         page.send({"type": "reset"})

@@ -18,7 +18,7 @@ import { formatTime } from "./units.js";
 /** @import { CommandOptions } from "./commands.js" */
 /** @import { Steps } from "./steps.js" */
 /**
- * Work that has the machine to itself: what the status says of it, and of what its share is; views are not told of quiet work.
+ * Work that has the machine to itself: the status while it runs, what its share is of, and whether views get no message about it (`quiet`).
  * @typedef {{ status: string, of: string, quiet?: boolean }} Doing
  * @typedef {Doing & { done: number, began_ms: number, shown: boolean, stopped: boolean, replaced: boolean }} Work
  */

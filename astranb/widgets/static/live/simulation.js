@@ -240,7 +240,7 @@ export class Simulation {
     return this._stop("edit");
   }
 
-  /** Change the routes: what is sent from now on, and what waits, avoids the links that are down. */
+  /** Change the routes: traffic that waits, and traffic sent from now on, avoids the links that are down. */
   reroute() {
     this.driver.edit(this.engine.read_edit(REROUTE, `${this.now_ps()} ps`));
     return this._stop("edit");

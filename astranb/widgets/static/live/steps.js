@@ -4,7 +4,7 @@
 import { breathe } from "./breathing.js";
 
 /**
- * Work in steps of some milliseconds at most. Each gives the share that is done, 0 to 1, and is told whether to stop
+ * Work in steps of some milliseconds at most. Each yields the share that is done, 0 to 1, and receives whether to stop
  * there; work that cannot stop goes on.
  * @template T
  * @typedef {Generator<number, T, boolean>} Steps
