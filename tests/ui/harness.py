@@ -223,6 +223,36 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+WATCH = """() => {
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel
+    if (kernel && !kernel.unhandled) {
+        kernel.unhandled = new Set()
+        kernel.anyMessage.connect((_, { msg, direction }) => {
+            const { msg_type: type, msg_id: id } = msg.header
+            if (direction === 'send' && type === 'comm_msg') kernel.unhandled.add(id)
+            const idle = type === 'status' && msg.content.execution_state === 'idle'
+            if (idle) kernel.unhandled.delete(msg.parent_header.msg_id)
+        })
+    }
+    return kernel
+}"""
+"""Gives the kernel of the open notebook; what views send is noted from now on until it is handled."""
+
+HANDLED = f"""async () => {{
+    const kernel = ({WATCH})()
+    const sent = [...kernel?.unhandled ?? []]
+    const patience = Date.now() + 10000  // a kernel that restarts never says so
+    while (sent.some(id => kernel.unhandled.has(id)) && Date.now() < patience) {{
+        await new Promise(resolve => setTimeout(resolve, 5))
+    }}
+    return kernel
+}}"""
+"""Gives it once it has handled what views have sent.
+
+JupyterLab sends their messages and a cell's code on different channels: the later one may be handled first.
+"""
+
+
 def open_notebook(page: Page, lab: Lab, source: str | Path | Sequence[str]) -> str:
     """Open a notebook and wait until its kernel is idle.
 
@@ -258,6 +288,7 @@ def open_notebook(page: Page, lab: Lab, source: str | Path | Sequence[str]) -> s
         }""",
         arg=path,
     )
+    page.evaluate(f"() => void ({WATCH})()")
     wait_idle(page)
     return path
 
@@ -364,7 +395,7 @@ def wait_idle(page: Page, *, timeout_s: float = TIMEOUT_S) -> None:
 
 
 def evaluate(page: Page | Host, expression: str) -> Any:
-    """Ask the kernel of the open notebook for a value.
+    """Ask the kernel of the open notebook for a value, after all that its views have sent.
 
     Parameters
     ----------
@@ -386,11 +417,11 @@ def evaluate(page: Page | Host, expression: str) -> Any:
     if isinstance(page, Host):
         return page.evaluate(expression)
     reply = page.evaluate(
-        """async value => {
-            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
-            const request = {code: '', silent: true, store_history: false, user_expressions: {value}}
+        f"""async value => {{
+            const kernel = await ({HANDLED})()
+            const request = {{code: '', silent: true, store_history: false, user_expressions: {{value}}}}
             return (await kernel.requestExecute(request).done).content.user_expressions.value
-        }""",
+        }}""",
         f"__import__('json').dumps({expression})",
     )
     assert reply["status"] == "ok", f"{expression}: {reply['ename']}: {reply['evalue']}"
@@ -438,10 +469,10 @@ def kept(page: Page) -> dict[str, float]:
 def execute(page: Page, code: str) -> None:
     """Have the kernel of the open notebook run something, and do not wait for it."""
     page.evaluate(
-        """code => {
-            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel
-            kernel.requestExecute({code, silent: true, store_history: false}).done.catch(() => {})
-        }""",
+        f"""async code => {{
+            const kernel = await ({HANDLED})()
+            kernel.requestExecute({{code, silent: true, store_history: false}}).done.catch(() => {{}})
+        }}""",
         code,
     )
 
@@ -547,11 +578,12 @@ def _start(page: Page, command: str) -> None:
     """Start a command of JupyterLab; `wait_idle` waits for its end."""
     # Its promise ends with the last cell, so that it must not be awaited here.
     page.evaluate(
-        """command => {
-            const change = by => { window.running = (window.running ?? 0) + by }
+        f"""async command => {{
+            await ({HANDLED})()
+            const change = by => {{ window.running = (window.running ?? 0) + by }}
             change(1)
             window.jupyterapp.commands.execute(command).finally(() => change(-1))
-        }""",
+        }}""",
         command,
     )
 
