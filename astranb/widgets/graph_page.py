@@ -12,7 +12,7 @@ from astranb.core.files import whole_file
 
 from .assets import TRACE_GRAPH, TRACE_GRAPH_MODULES, TRACE_GRAPH_PLAYER
 from .feed import Columns
-from .feed.modules import ModuleAnswers, facts_of, shown_text, tree_message
+from .feed.modules import attributes_message, shown_text, tree_message
 from .page import wrapped
 
 __all__ = ["write_graph"]
@@ -50,15 +50,14 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
         hint = "show it in a notebook (anb.TraceGraph), which sends one module at a time"
         raise InputError(f"{len(trace):,} nodes are too many for a page", where=trace.source, hint=hint)
     tree = ModuleTree(trace, by)
-    answers = ModuleAnswers(tree, facts_of(trace))
     columns = Columns()
-    meta, buffers = tree_message(answers, trace)
+    whole, buffers = tree_message(tree)
+    attributes, buffers["module_values"] = attributes_message(trace)
     numbers = {name: columns.add(*some) for name, some in buffers.items()}
-    whole = {name: meta.pop(name) for name in ("labels", "names", "attributes")}
     page = wrapped(
         {
-            "about": meta,
-            "tree": {**whole, "buffers": numbers},
+            "about": whole.pop("about"),
+            "tree": {**whole, **attributes, "buffers": numbers},
             **columns.placed(),
             "modules": TRACE_GRAPH_MODULES,
             "entry": TRACE_GRAPH,

@@ -7,7 +7,6 @@ import re
 from playwright.sync_api import Locator, expect
 
 from tests.ui.harness import Host, becomes, evaluate, screenshot, until
-from tests.ui.hosts import LivePage
 
 MAKE = """import astranb as anb
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
@@ -90,10 +89,7 @@ def test_a_workload_is_stepped_watched_and_broken(host: Host) -> None:
     screenshot(host, "workload-light")
     # The same operations by module, in the state of the cursor; one that is selected is inspected.
     bench.get_by_role("tab", name="Modules").click()
-    if isinstance(host, LivePage):
-        expect(bench).to_contain_text("“modules” needs JupyterLab: open this state there")
-    else:
-        by_module(host, bench)
+    by_module(host, bench)
     bench.get_by_role("tab", name="Operations").click()
     host.set_theme("dark")
     screenshot(host, "workload-dark")

@@ -22,7 +22,7 @@ from astranb.core.arrays import distinct
 
 from .messages import Message, pack
 
-__all__ = ["ModuleAnswers", "facts_of", "shown_text", "tree_message"]
+__all__ = ["ModuleAnswers", "attributes_message", "facts_of", "shown_text", "tree_message"]
 
 Facts = list[tuple[str, str]]
 
@@ -82,14 +82,7 @@ class ModuleAnswers:
     @property
     def about(self) -> dict[str, Any]:
         """What does not depend on a module."""
-        tree = self.tree
-        return {
-            "title": shown_text(tree.labels[0]),
-            "modules": len(tree),
-            "nodes": tree.count,
-            "by": tree.by,
-            "notes": [shown_text(note) for note in tree.notes],
-        }
+        return _about(self.tree)
 
     def module(self, module: int) -> Message:
         """The drawing of one module."""
@@ -153,11 +146,20 @@ class ModuleAnswers:
         if row >= 0:
             ids = tree.nodes.ids
             number = row if ids is None else int(ids[row])
-            return entity, shown_text(f"{tree.nodes.names[row] or 'no name'} ({number})"), chain
-        words = f"{tree.labels[entity]} (module)"
-        if len(chain) > 1:
-            words += f", in {' / '.join(tree.labels[one] for one in chain[1:][-_SHOWN_AROUND:])}"
-        return entity, shown_text(words), chain
+            return entity, f"{shown_text(tree.nodes.names[row] or 'no name')} ({number})", chain
+        around = " / ".join(shown_text(tree.labels[one]) for one in chain[1:][-_SHOWN_AROUND:])
+        return entity, f"{shown_text(tree.labels[entity])} (module){around and f', in {around}'}", chain
+
+
+def _about(tree: ModuleTree) -> dict[str, Any]:
+    """What does not depend on a module."""
+    return {
+        "title": shown_text(tree.labels[0]),
+        "modules": len(tree),
+        "nodes": tree.count,
+        "by": tree.by,
+        "notes": [shown_text(note) for note in tree.notes],
+    }
 
 
 class _Labels:
@@ -206,18 +208,17 @@ def _columns(tree: ModuleTree, drawn: ModuleDrawing, labels: _Labels) -> dict[st
     }
 
 
-def tree_message(answers: ModuleAnswers, trace: Trace) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
+def tree_message(tree: ModuleTree) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
     """All modules, for a page: as :meth:`ModuleAnswers.module` gives them, one behind the other.
 
     Returns
     -------
     dict
-        What does not depend on a module, and all texts.
+        What does not depend on a module (``about``), and all texts (``labels``, ``names``).
     dict of str to list of bytes
-        ``module``, ``module_tree`` and ``module_values``: of each of the ``attributes`` which text of its
-        ``values`` each node has; the last one is that of none.
+        ``module`` and ``module_tree``.
     """
-    tree, nodes, labels = answers.tree, answers.tree.nodes, _Labels()
+    nodes, labels = tree.nodes, _Labels()
     drawn, first, edge = draw_modules(tree)
     whole: dict[str, np.ndarray] = {
         "first": first,
@@ -225,23 +226,24 @@ def tree_message(answers: ModuleAnswers, trace: Trace) -> tuple[dict[str, Any], 
         "around": tree.parent,
         "module_of": tree.module_of,
         "name": np.where(nodes.names.index < 0, len(nodes.names.values), nodes.names.index),
-        "id": trace.id,
+        "id": np.arange(tree.count) if nodes.ids is None else nodes.ids,
         "from": nodes.before,
         "to": nodes.after,
     }
     names = [*map(shown_text, nodes.names.values), "no name"]
-    attributes, numbers = _attributes(trace)
-    meta = {**answers.about, "names": names, "attributes": attributes}
     columns = _columns(tree, drawn, labels)
-    return meta | {"labels": labels.texts}, {
+    return {"about": _about(tree), "labels": labels.texts, "names": names}, {
         "module": pack("module", **columns),
         "module_tree": pack("module_tree", **whole),
-        "module_values": pack("module_values", value=numbers),
     }
 
 
-def _attributes(trace: Trace) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """The fields and attributes of all nodes: the texts of each, and which of them each node has."""
+def attributes_message(trace: Trace) -> Message:
+    """The fields and attributes of all nodes, for a page.
+
+    Of each attribute all texts (``values``), and, one attribute behind the other, which of them each node
+    has; the one after the last is none.
+    """
     found: list[dict[str, Any]] = []
     numbers = []
 
@@ -274,7 +276,7 @@ def _attributes(trace: Trace) -> tuple[list[dict[str, Any]], np.ndarray]:
                     index[row] = known.setdefault(_value(value), len(known))
     for name, (known, index) in sides.items():
         add(name, list(known), index)
-    return found, np.concatenate(numbers)
+    return {"attributes": found}, pack("module_values", value=np.concatenate(numbers))
 
 
 def shown_text(value: str) -> str:

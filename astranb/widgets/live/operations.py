@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from astranb.chakra import ModuleTree
 from astranb.engine.operations.about import ABOUT
 from astranb.engine.operations.engine import CAUSES
 from astranb.engine.operations.footprint import fullest_rank
 from astranb.sim.variants import parameters
 from astranb.widgets.feed import Columns, OperationFeed
+from astranb.widgets.feed.modules import tree_message
 from astranb.widgets.views.footprint import axes
+from astranb.widgets.views.modules import nodes_of
 from astranb.workload.astrasim2 import COLLECTIVE_NAMES
 
 __all__ = ["about_of", "numbers"]
+
+_MOST_IN_TREES: Final = 50_000
+"""Most operations of all trees of modules of a page: ranks that have the same operations share one."""
 
 
 def numbers(columns: Columns, arrays: Mapping[str, Any]) -> dict[str, tuple[int, str]]:
@@ -55,6 +61,7 @@ def about_of(feed: OperationFeed, columns: Columns) -> dict[str, Any]:
         "operations": numbers(columns, {name: getattr(about, name) for name in ABOUT}),
         "parts": _parts(about.parts, columns),
         "footprint": _footprint(engine, columns),
+        **_modules(engine, columns),
         "absent": dict(engine.absent),
         "losses": dict(engine.losses),
         "causes": CAUSES,
@@ -84,6 +91,29 @@ def _parts(parts: Any, columns: Columns) -> dict[str, Any] | None:
         "labels": labels,
         **numbers(columns, {name: getattr(parts, name) for name in names}),
     }
+
+
+def _modules(engine: Any, columns: Columns) -> dict[str, Any]:
+    """Trees of modules, and which of them each rank has; -1: it would be too large."""
+    about = engine.about
+    trees: list[dict[str, Any]] = []
+    known: dict[Any, int] = {}
+    tree_of, count = [], 0
+    for rank in range(engine.ranks):
+        rows = about.rows_of(rank)
+        if count + len(rows) > _MOST_IN_TREES:
+            tree_of.append(-1)
+            continue
+        nodes = nodes_of(about, rows, f"rank {rank}")
+        same = (*nodes.names.values, *(one.tobytes() for one in (nodes.names.index, *nodes[1:8])))
+        if same not in known:
+            known[same] = len(trees)
+            count += len(rows)
+            whole, buffers = tree_message(ModuleTree(nodes))
+            numbers = {name: columns.add(*some) for name, some in buffers.items()}
+            trees.append({**whole, "buffers": numbers})
+        tree_of.append(known[same])
+    return {"trees": trees, "tree_of": tree_of}
 
 
 def _footprint(engine: Any, columns: Columns) -> dict[str, Any] | None:

@@ -1062,11 +1062,15 @@ export interface TraceGraphTraits {
   _about: ModuleAbout;
   _selected: number;
 }
+/** All modules of a graph: texts of its drawings, names of its nodes, and the numbers of its columns. */
+export interface WholeTree {
+  labels: string[];
+  names: string[];
+  buffers: Record<"module" | "module_tree", number[]>;
+}
 export interface TraceGraphRecording extends PackedHeader {
   about: ModuleAbout;
-  tree: {
-    labels: string[];
-    names: string[];
+  tree: WholeTree & {
     attributes: { name: string; values: string[] }[];
     buffers: Record<"module" | "module_tree" | "module_values", number[]>;
   };

@@ -14,7 +14,7 @@ from astranb.engine.operations.spans import COMMUNICATION
 from astranb.widgets.feed import Message, OperationFeed, View, pack
 from astranb.widgets.feed.modules import ModuleAnswers
 
-__all__ = ["VIEW"]
+__all__ = ["VIEW", "nodes_of"]
 
 _MOST_RANKS = 4  # whose modules are kept
 _MEMORY = KINDS.index("memory")
@@ -32,7 +32,7 @@ def _answers(feed: OperationFeed, options: dict[str, Any]) -> ModuleAnswers:
             del ranks[next(iter(ranks))]
         about = sim.engine.about
         rows = about.rows_of(rank)
-        tree = ModuleTree(_nodes(about, rows, f"rank {rank}"))
+        tree = ModuleTree(nodes_of(about, rows, f"rank {rank}"))
         ranks[rank] = ModuleAnswers(
             tree,
             lambda row: [("operation", about.text(int(rows[row]))), ("path", about.path(int(rows[row])))],
@@ -40,7 +40,7 @@ def _answers(feed: OperationFeed, options: dict[str, Any]) -> ModuleAnswers:
     return ranks[rank]
 
 
-def _nodes(about: About, rows: np.ndarray, source: str) -> GraphNodes:
+def nodes_of(about: About, rows: np.ndarray, source: str) -> GraphNodes:
     """The operations in some rows as a graph."""
     if about.parts is None:
         lengths = np.diff(about.first)[rows]

@@ -24,8 +24,7 @@ OPTIONS = ["path", "kind", "rank", "by", "name", "at_ps"]
 COMMANDS = ["set", "take_down", "repair", "enable", "clear", "breakpoint", "watch", "unwatch", "next_line"]
 VALUES_OF = ["path", "value", "what", "how", "link", "number", "block"]
 OTHERWISE = {"line_times"}  # without the critical path
-MODULES = {"modules", "module", "module_detail", "module_search", "module_states"}
-ONLY_PYTHON = {"critical_path", "what_if", "what_if_run", *MODULES}
+ONLY_PYTHON = {"critical_path", "what_if", "what_if_run"}
 RUNS = {"lines": MACHINES["ring"], "messages": lambda: messages(3), "layers": lambda: layers(3)}
 
 

@@ -62,6 +62,13 @@ function footprintOf(given, columns) {
   return /** @type {Footprint} */ (/** @type {object} */ ({ axes, used, width, fullest, ...numbersOf(rest, columns) }));
 }
 
+/** The modules of ranks, see widgets/live/operations.py. @param {any[]} given @param {Uint8Array[]} columns @returns {About["trees"]} */
+const treesOf = (given, columns) =>
+  given.map(({ buffers, ...tree }) => {
+    const named = Object.entries(/** @type {Record<string, number[]>} */ (buffers)).map(([name, numbers]) => [name, numbers.map((one) => viewOf(columns[one]))]);
+    return { ...tree, buffers: Object.fromEntries(named) };
+  });
+
 /** @param {Live} live @param {Uint8Array[]} columns @returns {About} */
 export function createAbout({ about: given }, columns) {
   const { names, topology, network, own, boxes, absent, links } = given;
@@ -91,6 +98,7 @@ export function createAbout({ about: given }, columns) {
     scene: [given.scene.message, buffers], bundles: given.scene.message.bundles.length, link_ends,
     bundle_of: unpack("scene", buffers).bundle_of,
     footprint: footprintOf(given.footprint, columns),
+    trees: treesOf(given.trees, columns), tree_of: given.tree_of,
     rows_of(rank) {
       const rows = Array.from({ length: start[rank + 1] - start[rank] }, (_, at) => start[rank] + at);
       if (!parts) return rows;

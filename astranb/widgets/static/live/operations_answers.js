@@ -9,6 +9,7 @@ import { traffic } from "./operations_flows.js";
 import { memories } from "./operations_footprint.js";
 import { graphs } from "./operations_graph.js";
 import { lookups } from "./operations_looking.js";
+import { modules } from "./operations_modules.js";
 import { timelines } from "./operations_ranks.js";
 import { results } from "./operations_result.js";
 
@@ -17,4 +18,4 @@ import { results } from "./operations_result.js";
 const { complete, why } = everyones; // they ask the engine, whichever it is
 
 /** @type {Answers} by the name of the question */
-export const ANSWERS = { ...changes, complete, ...graphs, ...lookups, ...memories, ...paths, ...results, ...stops, ...timelines, ...traffic, why };
+export const ANSWERS = { ...changes, complete, ...graphs, ...lookups, ...memories, ...modules, ...paths, ...results, ...stops, ...timelines, ...traffic, why };

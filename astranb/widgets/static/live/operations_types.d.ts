@@ -62,6 +62,9 @@ export interface About {
   own: number;
   parts: Parts | null;
   footprint: Footprint | null;
+  /** Trees of modules, and the number of that of each rank; -1: the page has none of it. */
+  trees: { about: import("../types").ModuleAbout; labels: string[]; names: string[]; buffers: Record<"module" | "module_tree", DataView[]> }[];
+  tree_of: number[];
   /** The message that describes the picture, and its columns. */
   scene: Sent;
   /** The links that are drawn, ascending; the entry of the legend of each operation. */
