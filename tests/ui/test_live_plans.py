@@ -55,8 +55,12 @@ def run_plan(page: Page, size: str) -> None:
 
 def test_a_plan_runs_on_the_machine_of_the_page(alone: Page, tmp_path: Path) -> None:
     bench, file = opened(alone, tmp_path), exported(tmp_path)
-    alone.get_by_label("Plan to run").set_input_files(file)
+    (tmp_path / "notes.json").write_text("[]")
+    alone.get_by_label("Plan to run").set_input_files(tmp_path / "notes.json")
     form = alone.get_by_role("form", name="Plan")
+    expect(form.get_by_role("alert")).to_contain_text("notes.json")
+    expect(form.get_by_role("button")).to_have_text(["Close"])  # there is nothing to run
+    alone.get_by_label("Plan to run").set_input_files(file)
     expect(form).to_contain_text("all_reduce, Simple, for 8 GPUs")
     expect(alone.get_by_label("Size of the plan's buffer")).to_have_value("16 KiB")
     run_plan(alone, "64 KiB")

@@ -242,6 +242,6 @@ def explain_stranded(machine: CacheLineMachine, name: str, fabric: Fabric, since
     listed = "; ".join(text for _, text in found[:_MOST_NAMED])
     more = f"; {len(found) - _MOST_NAMED} more links are down" if len(found) > _MOST_NAMED else ""
     return (
-        f"{name}: the run cannot continue: {listed}{more}. Change the routes with reroute(), bring the "
-        "link up with set('<link>.up', True), or undo the edit with undo()"
+        f"{name}: the run cannot continue: {listed}{more}. Reroute (`reroute()`), bring the link "
+        "up again (`set('<link>.up', True)`), or undo the change (`undo()`)"
     )

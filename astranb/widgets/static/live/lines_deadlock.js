@@ -202,6 +202,6 @@ export function explainStranded(engine, edits) {
   found.sort((a, b) => b.count - a.count);
   const listed = found.slice(0, MOST_NAMED).map(({ text }) => text).join("; ");
   const more = found.length > MOST_NAMED ? `; ${found.length - MOST_NAMED} more links are down` : "";
-  return `${live.about.program.name}: the run cannot continue: ${listed}${more}. Change the routes with reroute(), bring the `
-    + "link up with set('<link>.up', True), or undo the edit with undo()";
+  return `${live.about.program.name}: the run cannot continue: ${listed}${more}. Reroute (\`reroute()\`), bring the link `
+    + "up again (`set('<link>.up', True)`), or undo the change (`undo()`)";
 }

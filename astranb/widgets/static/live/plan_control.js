@@ -33,14 +33,16 @@ export function createPlanControl(page, columns, open) {
   /** Read, and not run yet. @type {{ plan: Plan, name: string, file: Uint8Array<ArrayBuffer> } | null} */
   let taken = null;
   const title = make("span");
+  const asked = make("span", { hidden: "" }); // what is asked once a plan is read
   const size = make("input", { type: "text", "aria-label": "Size of the plan's buffer", title: "bytes of the larger buffer of a rank: 1 MiB" });
   const cost = make("p", { class: "anb-hint" });
   const problem = make("p", { class: "anb-error", role: "alert", hidden: "" });
   const notes = make("ul", { class: "anb-hint" });
   const form = make(
     "form", { class: "anb-plan", "aria-label": "Plan", hidden: "", onsubmit: run },
-    title, make("label", {}, "Size ", size), make("button", { type: "submit", class: "anb-button", text: "Run the plan" }), makeButton("Close", close), cost, notes, problem,
+    title, asked, makeButton("Close", close), cost, notes, problem,
   );
+  asked.append(make("label", {}, "Size ", size), make("button", { type: "submit", class: "anb-button", text: "Run the plan" }));
   const chooser = make("input", {
     type: "file", hidden: "", accept: ".json,application/json", "aria-label": "Plan to run",
     async onchange() {
@@ -92,6 +94,7 @@ export function createPlanControl(page, columns, open) {
   const take = (file) =>
     guarded(async () => {
       taken = null;
+      asked.hidden = true;
       refill(notes);
       weigh();
       title.textContent = file.name;
@@ -103,7 +106,7 @@ export function createPlanControl(page, columns, open) {
       size.value = formatBytes(usual(plan));
       note(plan);
       weigh();
-      form.hidden = false;
+      asked.hidden = form.hidden = false;
       size.focus();
     });
   /** @param {Event} event */
