@@ -28,7 +28,7 @@ Facts = list[tuple[str, str]]
 
 _MOST_FOUND: Final = 50
 _MOST_LINKS: Final = 12
-_SHOWN_AROUND: Final = 2
+_SHOWN_AROUND: Final = 4
 _MOST_TEXT: Final = 400
 _FIELDS: Final = ("name", "id", "type", "start_us", "duration_us")
 _MOST_INPUTS: Final = 20_000  # nodes whose inputs and outputs a page has

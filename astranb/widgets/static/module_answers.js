@@ -7,7 +7,7 @@ import { pack, unpack } from "./messages.js";
 
 const MOST_FOUND = 50;
 const MOST_LINKS = 12;
-const SHOWN_AROUND = 2; // modules around one that was found
+const SHOWN_AROUND = 4; // modules around one that was found
 const BY_EDGE = new Set(["before", "after", "data", "control", "implied"]);
 
 /**
