@@ -15,6 +15,7 @@ from tests.ui.harness import (
     open_notebook,
     run_cell,
     screenshot,
+    until,
     wait_idle,
 )
 from tests.ui.hosts import Notebook
@@ -221,6 +222,13 @@ def test_a_dead_kernel_is_reported(page: Page, lab: Lab) -> None:
     screenshot(page, "dead-kernel")
 
 
+LOSE = """() => {
+    window.lost = []
+    WebSocket.prototype.send = data => window.lost.push(new TextDecoder().decode(data))
+}"""
+"""Nothing reaches the kernel any more."""
+
+
 @pytest.mark.fresh_tab
 def test_views_of_a_kernel_that_was_shut_down_send_nothing(page: Page, lab: Lab) -> None:
     editor = "anb.Editor(infra='switch:gpus=4', size='8 KiB')"
@@ -228,13 +236,18 @@ def test_views_of_a_kernel_that_was_shut_down_send_nothing(page: Page, lab: Lab)
     run_cell(page, 2)
     bench.get_by_label("Steps at once").select_option("1000")
     button(bench, "Event").click()
+    page.evaluate(LOSE)
+    program = page.get_by_role("textbox", name="Program")
+    program.press("Enter")
+    until(page, lambda: page.evaluate("window.lost.some(text => text.includes('check'))"), "nothing was asked")
     page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
     expect(bench.locator(".anb-status")).to_contain_text("the kernel has been shut down")
     expect(button(bench, "Event")).to_be_disabled()
     bench.get_by_label("Object to inspect").fill("gpu[3]")
     bench.get_by_label("Object to inspect").press("Enter")
     bench.get_by_role("tab", name="Explain", exact=True).click()
-    page.get_by_role("textbox", name="Program").press("Enter")
+    program.press("Enter")
+    page.wait_for_timeout(500)  # after the last key it would ask
     expect(page.locator(".anb-editor").get_by_role("status")).to_contain_text("copy the text")
     screenshot(page, "kernel-shut-down")
 

@@ -90,7 +90,10 @@ function render({ model, el }) {
   let controls = [];
   let gone = ""; // why there is no kernel any more
   const kernel = watchKernel(model, (trouble, forever) => {
-    if (forever) gone = `${trouble}; copy the text if it is still needed, and run the cell again`;
+    if (forever) {
+      gone = `${trouble}; copy the text if it is still needed, and run the cell again`;
+      waiting = false;
+    }
     status.textContent = gone || trouble;
     status.classList.toggle("anb-failed", Boolean(trouble));
   });
@@ -151,7 +154,7 @@ function render({ model, el }) {
   }
   function typed() {
     paint();
-    status.textContent = "…";
+    status.textContent = gone || "…";
     clearTimeout(timer);
     timer = setTimeout(check, QUIET_MS);
   }
