@@ -17,6 +17,7 @@ from tests.ui.harness import (
     run_cell,
     screenshot,
     set_theme,
+    until,
 )
 from tests.ui.hosts import Notebook
 
@@ -163,12 +164,16 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     expect(other.locator(".anb-strip")).to_contain_text("Ball_reduce/allpairs")
     expect(other.locator(".anb-changes")).to_have_text("algorithm: allpairs")
     expect(bench.locator(".anb-changes").first).to_have_text("algorithm: ring")
-    left = bench.locator(".anb-topology").first.bounding_box()
-    right = other.locator(".anb-topology").bounding_box()
-    assert left
-    assert right
-    assert right["x"] > left["x"] + left["width"]  # beside it, at the same height
-    assert abs(right["y"] - left["y"]) < 2
+
+    def beside() -> bool:
+        """Whether the other picture is beside this one, at the same height."""
+        left = bench.locator(".anb-topology").first.bounding_box()
+        right = other.locator(".anb-topology").bounding_box()
+        assert left
+        assert right
+        return right["x"] > left["x"] + left["width"] and abs(right["y"] - left["y"]) < 2
+
+    until(page, beside, "the other picture is elsewhere")
     press(bench.locator("> .anb-transport"), "Phase")
     becomes(page, "sim.events > 2000 and not workbench.session.running")
     a, b = evaluate(page, "(sim.now_ps, workbench.linked.b.sim.now_ps)")
@@ -179,7 +184,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     page.wait_for_timeout(500)
     screenshot(page, "fork-light")
     bench.screenshot(path="build/ui/fork-bench.png")
-    assert evaluate(page, "workbench.linked.b.sim.finished and sim.finished")
+    becomes(page, "workbench.linked.b.sim.finished and sim.finished")
 
 
 @pytest.mark.parametrize("width", [1400, 800])

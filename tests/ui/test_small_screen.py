@@ -100,7 +100,8 @@ def test_a_notebook_is_scrolled_only_after_its_cell_was_run(page: Page, lab: Lab
     becomes(page, "workbench._displayed_s == 0")  # the view has taken note
     run_cell(page, 2)  # the notebook scrolls to it, and nothing scrolls back
     page.wait_for_timeout(500)
-    assert page.locator(".jp-Cell").nth(2).evaluate("cell => cell.getBoundingClientRect().top") < 720
+    top = "cell => cell.getBoundingClientRect().top"
+    until(page, lambda: page.locator(".jp-Cell").nth(2).evaluate(top) < 720, "the cell is out of sight")
     page.evaluate("window.jupyterapp.shell.currentWidget.context.save()")
     page.reload()  # the same notebook, with the same kernel
     again = page.locator(".anb-workbench").first
