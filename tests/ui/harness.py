@@ -55,7 +55,10 @@ CHROMIUM_OPTIONS = (
     "--no-first-run",
 )
 
-HARMLESS: tuple[str, ...] = ()
+HARMLESS: tuple[str, ...] = (
+    # A widget's output is cleared while JupyterLab still has a message for it (its size has changed).
+    r"Cannot read properties of null \(reading 'processLuminoMessage'\)",
+)
 """Regular expressions of console errors that JupyterLab logs by itself."""
 
 

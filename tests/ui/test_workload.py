@@ -120,6 +120,21 @@ def test_a_workload_is_stepped_watched_and_broken(host: Host) -> None:
     screenshot(host, "workload-ranks")
 
 
+def test_a_click_is_kept_where_what_is_pressed_is_drawn_anew(host: Host) -> None:
+    page = host.page
+    bench = host.show(MAKE, SHOW)
+    bench.get_by_role("tab", name="Operations").click()
+    node = bench.locator(".anb-dag [data-path='rank[0].op[2]']")
+    node.hover()
+    before = node.element_handle()
+    bench.focus()
+    page.mouse.down()
+    page.keyboard.press("ArrowRight")
+    until(host, lambda: not before.evaluate("node => node.isConnected"), "it is not drawn anew")
+    page.mouse.up()
+    becomes(host, "workbench.selected['path'] == 'rank[0].op[2]'")
+
+
 MAKE_LAYERS = """import astranb as anb
 from astranb.workload.astrasim1 import (
     HierarchicalNetwork, Layer, LayerAlgorithm, LayerSystem, LayerTable, LayerWorkload, Part

@@ -10,6 +10,7 @@ import { createFront } from "./front.js";
 import { watchKernel } from "./heartbeat.js";
 import { createParallel } from "./parallel.js";
 import { createPoints } from "./points.js";
+import { keepClicks } from "./pressing.js";
 import { createRanked } from "./ranked.js";
 import { createTheme, make, makeButton, settle } from "./theme.js";
 
@@ -18,6 +19,7 @@ import { createTheme, make, makeButton, settle } from "./theme.js";
 /** @param {Model<StudyTraits>} model @param {Host | null} host none: there is no kernel @param {AbortSignal} signal */
 export function createSweep(model, host, signal) {
   const element = make("div", { class: "anb-workbench anb-study" });
+  keepClicks(element);
   const theme = createTheme(element);
   const kernel = watchKernel(model, (text, gone) => {
     failed.hidden = !text;

@@ -84,6 +84,7 @@ export function createTransport(store, help) {
   for (const [name, label, title] of [...BEFORE, ...PLAY, ...STEPS, ...AFTER]) {
     const own = ICONS[name] ? `anb-${name}` : `anb-step-${name}`;
     buttons[name] = makeButton("", () => press(name), { class: `anb-button ${own}`, "aria-label": label, title });
+    buttons[name].disabled = true; // until it is known what there is to run
     if (ICONS[name]) buttons[name].append(icon(name));
     buttons[name].append(make("span", { text: label }));
   }

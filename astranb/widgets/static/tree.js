@@ -4,6 +4,7 @@
 import { watchKernel } from "./heartbeat.js";
 import { unpack } from "./messages.js";
 import { createModules } from "./modules.js";
+import { keepClicks } from "./pressing.js";
 import { createTheme, make, settle } from "./theme.js";
 
 /** @import { Model, ModuleSource, TraceGraphTraits } from "./types" */
@@ -18,6 +19,7 @@ export function createTree(model) {
   });
   const failed = make("p", { class: "anb-failed", role: "status", hidden: "" });
   const element = make("div", { class: "anb-workbench anb-graph", tabindex: "-1" }, failed, modules.element);
+  keepClicks(element);
   const kernel = watchKernel(model, (text, gone) => {
     failed.hidden = !text;
     settle(failed, gone ? `${text}; run the cell again` : text);

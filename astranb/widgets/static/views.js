@@ -3,6 +3,7 @@
 
 export { createBeside } from "./beside.js";
 export { createPanels } from "./panels.js";
+export { keepClicks } from "./pressing.js";
 export { createReveal } from "./reveal.js";
 export { gpuOf } from "./selection.js";
 export { createStore } from "./store.js";

@@ -34,11 +34,12 @@ const FAST_HZ = 10; // pictures a second while the simulation runs at full speed
 
 /** @param {{ store: Store, views: Views, model: Model, el: HTMLElement }} parts */
 function show({ store, views, model, el }) {
-  const { gpuOf, make, createBeside, createTheme, createTransport, createPanels, createReveal } = views;
+  const { gpuOf, keepClicks, make, createBeside, createTheme, createTransport, createPanels, createReveal } = views;
   const root = make("div", {
     class: "anb-workbench", tabindex: "0", role: "application", "aria-label": "Workbench", "data-lm-suppress-shortcuts": "true",
   });
   el.append(root);
+  keepClicks(root);
   const theme = createTheme(root);
   const help = make(
     "div",
