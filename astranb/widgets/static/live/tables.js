@@ -9,6 +9,7 @@ const LINE = 64; // every table begins with a line of the cache
 const FIRST = 16 * PAGE; // what is below is the stack and the constants of the kernels
 const MOST = 2 ** 31; // bytes of all tables
 const HIGH = 2 ** 32;
+const TOGETHER = 256; // rows that are written together, so that they stay in the cache
 
 /** @type {Record<string, (view: DataView, at: number) => number>} */
 const READ = {
@@ -100,17 +101,24 @@ export function createTables(room, layouts) {
 }
 
 /**
- * Write what a table holds that is not zero: parts of so many bytes, each behind its place.
- * @param {Table} table
- * @param {[at: number, bytes: number][]} parts
- * @param {Uint8Array} data all parts, one behind the other
+ * Write what a table holds that is not zero: parts of so many rows.
+ * @param {Pick<Table, "size" | "bytes">} table
+ * @param {[first: number, rows: number][]} parts
+ * @param {Uint8Array} data for each place in a row the bytes there of all parts, one behind the other
  */
 export function fill(table, parts, data) {
-  let from = 0;
-  const bytes = table.bytes();
-  for (const [at, length] of parts) {
-    bytes.set(data.subarray(from, from + length), at);
-    from += length;
+  const { size } = table;
+  const [bytes, sent] = [table.bytes(), data.length / size];
+  let from = 0; // rows of earlier parts
+  for (const [first, rows] of parts) {
+    for (let begin = 0; begin < rows; begin += TOGETHER) {
+      const end = Math.min(rows, begin + TOGETHER);
+      for (let place = 0; place < size; place++) {
+        let at = place * sent + from + begin;
+        for (let row = first + begin; row < first + end; row++) bytes[row * size + place] = data[at++];
+      }
+    }
+    from += rows;
   }
 }
 

@@ -19,7 +19,7 @@ export interface Layout {
   size: number;
   fields: [name: string, type: string, offset: number][];
   rows: number;
-  parts: [at: number, bytes: number][];
+  parts: [first: number, rows: number][];
   /** The number of the column with these parts. */
   data: number;
 }
