@@ -119,7 +119,7 @@ function planned({ live }, columns, plan, size) {
   const sent = layouts.map((layout) => {
     if (EMPTY.has(layout.name)) return { ...layout, parts: [], data: 0 };
     const { buffer, byteOffset, byteLength } = tables[layout.name].bytes();
-    return { ...layout, parts: [[0, byteLength]], data: found.push(new DataView(buffer, byteOffset, byteLength)) - 1 };
+    return { ...layout, parts: null, data: found.push(new DataView(buffer, byteOffset, byteLength)) - 1 };
   });
   const run = { plan, collective, size, title, program, lowered, tables, through, presets, together: exact ? 1 : machine.coalesce };
   const saved = savedFile(live, run, ({ buffer }) => found.push(new DataView(buffer)) - 1);

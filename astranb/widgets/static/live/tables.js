@@ -101,14 +101,18 @@ export function createTables(room, layouts) {
 }
 
 /**
- * Write what a table holds that is not zero: parts of so many rows.
+ * Write what a table holds that is not zero: parts of so many rows. Without parts the data is the whole table, row by row.
  * @param {Pick<Table, "size" | "bytes">} table
- * @param {[first: number, rows: number][]} parts
+ * @param {[first: number, rows: number][] | null} parts
  * @param {Uint8Array} data for each place in a row the bytes there of all parts, one behind the other
  */
 export function fill(table, parts, data) {
   const { size } = table;
   const [bytes, sent] = [table.bytes(), data.length / size];
+  if (!parts) {
+    bytes.set(data);
+    return;
+  }
   let from = 0; // rows of earlier parts
   for (const [first, rows] of parts) {
     for (let begin = 0; begin < rows; begin += TOGETHER) {

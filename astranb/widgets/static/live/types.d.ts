@@ -19,7 +19,8 @@ export interface Layout {
   size: number;
   fields: [name: string, type: string, offset: number][];
   rows: number;
-  parts: [first: number, rows: number][];
+  /** Rows that are not zero at the start; null: the data is the whole table. */
+  parts: [first: number, rows: number][] | null;
   /** The number of the column with these parts. */
   data: number;
 }
