@@ -50,12 +50,14 @@ class ProgramMemory:
     number : dict of Chunk to int
     packets : set of int
         The numbers of packets.
+    plain : bool
+        Whether every chunk is memory of its own.
     """
 
     def __init__(self, program: Program) -> None:
         self.number: dict[Chunk, int] = {}
         self._place: list[int] = []  # the number of the memory; -1 for an empty chunk
-        self._plain = not program.same_memory and not program.slots
+        self.plain = not program.same_memory and not program.slots
         self._same, self._ranks, self._slots = program.same_memory, program.ranks, program.slots
         for block in program.blocks:
             for op in block.operations:
@@ -83,11 +85,11 @@ class ProgramMemory:
         for chunk in chunks:
             if chunk in self.number:
                 self._place[self.number[chunk]] = -1
-                self._plain = False
+                self.plain = False
 
     def places(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the memory of chunks; empty ones are left out."""
-        if self._plain:
+        if self.plain:
             return numbers
         return tuple(self._place[n] for n in numbers if self._place[n] >= 0)
 
@@ -319,6 +321,11 @@ class Order:
         The fact that stands for each operation that stores packets.
     posts : dict of Place to int
         For each move, the first signal that is behind its stores: the number of the operation.
+    fenced : list of list of int
+        For each operation of each block, how many operations of the block a fence covers before it.
+    told : list of list of (int, int)
+        For each operation of each block, what others have told it of the block's own stores: how many
+        operations have made visible what they wrote, and up to which one signals behind stores have left.
     """
 
     loop: list[list[int]]
@@ -327,6 +334,8 @@ class Order:
     end: list[Clock]
     bits: dict[Place, int]
     posts: dict[Place, int]
+    fenced: list[list[int]]
+    told: list[list[tuple[int, int]]]
 
     def at(self, place: Place) -> Clock:
         """Return what is known when an operation stores a line."""
@@ -351,6 +360,16 @@ class Order:
             return True
         post = self.posts.get(first)
         return post is not None and bool(clock.posted[first[0]] > post)
+
+    def is_acknowledged(self, first: Place, then: Place) -> bool:
+        """Whether what an operation wrote is always visible to all when a later one of its block begins.
+
+        The block itself sees its own stores at once, but only in memory that it calls by the same name.
+        """
+        b, i = first
+        visible, posted = self.told[b][then[1]]
+        post = self.posts.get(first)
+        return max(visible, self.fenced[b][then[1]]) > i or (post is not None and posted > post)
 
 
 def order_of(run: Execution, void: Collection[tuple[int, int]] = (), *, in_step: bool = False) -> Order:
@@ -404,6 +423,8 @@ class _Ordering:
             [nothing] * count,
             bits,
             posts,
+            [loops.fenced for loops in self.loops],
+            [[(0, 0)] * len(loops.number) for loops in self.loops],
         )
         self.given: dict[Place, Clock] = {}  # what each signal shows
         most = np.full(count, np.iinfo(np.int32).max, np.int32)
@@ -433,6 +454,14 @@ class _Ordering:
         """Derive all clocks from those of the pass before."""
         run, order = self.run, self.order
         after = [nothing] * len(run.blocks)
+        told = [(0, 0)] * len(run.blocks)  # to operations of later loops
+        begun = list(told)  # to those of this loop
+
+        def joined(known: tuple[int, int], b: int, clock: Clock) -> tuple[int, int]:
+            """What is known of a block's own stores, with what a clock of others tells."""
+            posted = int(clock.posted[b]) if len(clock.posted) else 0
+            return max(known[0], int(clock.visible[b])), max(known[1], posted)
+
         for b, i in run.done:
             loops = self.loops[b]
             number = loops.number[i]
@@ -441,13 +470,20 @@ class _Ordering:
                 clock = after[b]
                 waits = op.kind == "wait" and op.value > 0
                 if waits and op.semaphore and (b, op.semaphore.number) not in self.void:
-                    clock = clock.joined(self._shown(op.semaphore.number, (b, i), op.value))
+                    shown = self._shown(op.semaphore.number, (b, i), op.value)
+                    told[b] = joined(told[b], b, shown)
+                    clock = clock.joined(shown)
                 order.begin[b][number] = after[b] = clock
+                begun[b] = told[b]
+            order.told[b][i] = begun[b]
             packets = run.packets((b, i)) if self.writers else ()
             if packets:
                 clock = order.begin[b][number]
                 for writer in {self.writers[n]: None for n in packets if n in self.writers}:
-                    clock = clock.joined(self._at(writer, loops=self.loops[writer[0]]))
+                    shown = self._at(writer, loops=self.loops[writer[0]])
+                    order.told[b][i] = joined(order.told[b][i], b, shown)
+                    told[b] = joined(told[b], b, shown)
+                    clock = clock.joined(shown)
                     clock = clock._replace(facts=clock.facts | 1 << order.bits[writer])
                 order.packets[b, i] = clock
                 after[b] = after[b].joined(clock)

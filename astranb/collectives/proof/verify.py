@@ -16,11 +16,9 @@ no rank changes its input before all have ended.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
@@ -36,39 +34,16 @@ from astranb.gpu.named import named_gpus
 from astranb.infragraph import Infra, resolve
 from astranb.net import compile_fabric
 
+from .accesses import Accesses
 from .alike import one_of_each
 from .check import MIXED, NOTHING, fault_text
+from .contents import Data
 from .fault import Faults, Flaw, Namer
-from .order import Clock, Execution, Order, Place, ProgramMemory, Slots, execute, order_of
+from .order import Execution, Order, Place, ProgramMemory, Slots, execute, order_of
 
 __all__ = ["Flaw", "Proof", "prove", "verify"]
 
 _LINE_BYTES = 128
-
-
-@dataclass(frozen=True)
-class _Data:
-    """What an operation stores, or a chunk holds.
-
-    ``times`` is how often each contribution is in it (each rank's, or by the columns of a layout),
-    ``chunk`` of which chunk or item, and ``channel`` of which slice of it; ``writer`` is the operation
-    that wrote it, and ``roundings`` is how often it has been rounded on its way, at most.
-    """
-
-    times: np.ndarray
-    chunk: int
-    channel: int
-    writer: tuple[Block, int] | None = None
-    roundings: int = 0
-
-    def same(self, other: _Data) -> bool:
-        """Whether the same is certainly in both."""
-        alike = (self.chunk, self.channel) == (other.chunk, other.channel)
-        return alike and self.chunk != MIXED and bool((self.times == other.times).all())
-
-
-_Add: TypeAlias = Callable[[str, Callable[[], Flaw]], None]
-"""Adds a fault of a kind, described only if it is listed."""
 
 
 def verify(
@@ -200,7 +175,7 @@ class _Proof:
             place: chunk for chunk, place in program.same_memory.items() if chunk.buffer == "input"
         }
         self.memory = ProgramMemory(program)
-        self.held: dict[int, _Data] = {}  # by number of the chunk
+        self.held: dict[int, Data] = {}  # by number of the chunk
         layout = program.layout
         self.reduction = layout.reduction if layout is not None else Reduction()
         self.columns = layout.ranks * layout.most if layout is not None else program.ranks
@@ -235,7 +210,7 @@ class _Proof:
             if part.stuck:
                 continue
             order = order_of(part)
-            _Accesses(self, part, order, stored).check(self.faults.add)
+            Accesses(part, order, stored, self.brought, self.namer).check(self.faults.add)
             self._next_launch(part, order, stored)
         if not run.stuck:
             self._result()
@@ -380,7 +355,7 @@ class _Proof:
             first = run.stuck[0]
             self.add("deadlock", f"deadlock: {name(first)} never ends", (run.blocks[first], run.at[first]))
 
-    def _packets(self, run: Execution, stored: dict[Place, _Data]) -> None:
+    def _packets(self, run: Execution, stored: dict[Place, Data]) -> None:
         """Find packets that are written twice: their flags can announce one write only.
 
         A switch may forward to a rank the same packets that this rank has stored itself.
@@ -405,7 +380,7 @@ class _Proof:
                     one, two = (self.namer.text(*operation) for operation in operations)
                     self.add("packets", f"{chunk} is written twice, by {one} and by {two}", *operations)
 
-    def _next_launch(self, run: Execution, order: Order, stored: dict[Place, _Data]) -> None:
+    def _next_launch(self, run: Execution, order: Order, stored: dict[Place, Data]) -> None:
         """Find signals that are left over and satisfy waits of the next launch too early.
 
         The more launches, the more signals are left over: in the end such waits wait for nothing.
@@ -422,11 +397,11 @@ class _Proof:
         if not void:
             return
         before = Faults(self.namer, 1)
-        _Accesses(self, run, order, stored).check(before.add)
+        Accesses(run, order, stored, self.brought, self.namer).check(before.add)
         if before:
             return  # the first launch has such faults already
         again = Faults(self.namer, 1)
-        _Accesses(self, run, order_of(run, void), stored).check(again.add)
+        Accesses(run, order_of(run, void), stored, self.brought, self.namer).check(again.add)
         found = again.listed()
         if not found:
             return
@@ -466,9 +441,9 @@ class _Proof:
                 message = f"{self.namer.text(block, i)}: no block waits for this semaphore"
                 self.faults.warn(self.namer.flaw("semaphore", message, (block, i), severity="warning"))
 
-    def _results(self, run: Execution) -> dict[Place, _Data]:
+    def _results(self, run: Execution) -> dict[Place, Data]:
         """Derive what every operation stores and, in ``held``, what every chunk holds at the end."""
-        stored: dict[Place, _Data] = {}
+        stored: dict[Place, Data] = {}
         add = np.maximum if self.reduction.repeatable else np.add
         rounds = self.reduction.rounds
         for b, i in run.done:
@@ -489,7 +464,7 @@ class _Proof:
                     chunk = self.memory.chunks[source]
                     message = f"{self.namer.text(block, i)} reads {chunk}, which has not been written"
                     self.add("result", message, (block, i))
-                    held = _Data(np.zeros(self.columns, np.int32), MIXED, MIXED)
+                    held = Data(np.zeros(self.columns, np.int32), MIXED, MIXED)
                 times = held.times if times is None else add(times, held.times)
                 rounded = max(rounded, held.roundings)
                 chunks.add((held.chunk, held.channel))
@@ -497,7 +472,7 @@ class _Proof:
             what = chunks.pop() if len(chunks) == 1 else (MIXED, MIXED)
             if rounds:
                 rounded += int(self.reduction.roundings(len(run.reads[b][i])))
-            stored[b, i] = data = _Data(times, *what, (block, i), rounded)
+            stored[b, i] = data = Data(times, *what, (block, i), rounded)
             for target in run.writes[b][i]:
                 self.held[target] = data
         return stored
@@ -510,7 +485,7 @@ class _Proof:
                 what = f"reads {self.memory.chunks[source]}, which has not been written"
                 self.add("result", f"{self.namer.text(block, i)} {what}", (block, i))
 
-    def brought(self, number: int) -> _Data | None:
+    def brought(self, number: int) -> Data | None:
         """Return what a chunk holds at the start."""
         chunk = self.memory.chunks[number]
         own = self.initial.get(chunk, chunk)
@@ -568,163 +543,19 @@ class _Proof:
         self.add("result", message, *writers[:20])
 
 
-def _contribution(chunk: Chunk, program: Program) -> _Data:
+def _contribution(chunk: Chunk, program: Program) -> Data:
     """Return what a chunk of an input holds at the start."""
     layout = program.layout
     if layout is None:
         times = np.zeros(program.ranks, np.int32)
         times[chunk.rank] = 1
-        return _Data(times, chunk.index, chunk.channel)
+        return Data(times, chunk.index, chunk.channel)
     times = np.zeros(layout.ranks * layout.most, np.int32)
     row = int(layout.find("input", chunk.rank, chunk.index)) if chunk.buffer == "input" else -1
     if row < 0:  # a matrix, which is no contribution
-        return _Data(times, MIXED, chunk.channel)
+        return Data(times, MIXED, chunk.channel)
     times[layout.column[row]] = 1
-    return _Data(times, int(layout.item[row]), chunk.channel)
-
-
-class _Accesses:
-    """Checks the accesses to each memory of some blocks: races, and what a rank finds when it has ended."""
-
-    def __init__(self, proof: _Proof, run: Execution, order: Order, stored: dict[Place, _Data]) -> None:
-        self.proof, self.run, self.order, self.stored = proof, run, order, stored
-        self.namer = proof.namer
-        self.touched: dict[int, list[tuple[Place, bool]]] = defaultdict(list)
-        written = {n for of_block in run.writes for of in of_block for n in of} - run.memory.packets
-        self.written = written
-        for place in run.done:
-            b, i = place
-            for n in dict.fromkeys(run.reads[b][i]):
-                if n in written:
-                    self.touched[n].append((place, False))
-            for n in run.writes[b][i]:
-                if n in written:
-                    self.touched[n].append((place, True))
-
-    def check(self, add: _Add) -> None:
-        """Find accesses of two blocks to the same memory, one of them a write, without an order."""
-        ends = self._ends()
-        for chunk, accesses in self.touched.items():
-            for number, (one, one_writes) in enumerate(accesses):
-                for two, two_writes in accesses[number + 1 :]:
-                    if one[0] == two[0] or not (one_writes or two_writes):
-                        continue
-                    if self._ordered(one, one_writes, two) or self._ordered(two, two_writes, one):
-                        continue
-                    if self._harmless(chunk, (one, one_writes), (two, two_writes)):
-                        continue
-                    self._report(chunk, (one, one_writes), (two, two_writes), add)
-            where = self.run.memory.chunks[chunk]
-            if where.buffer in ("input", "output"):
-                self._completion(chunk, where, ends[where.rank], add)
-
-    @cached_property
-    def in_step(self) -> Order:
-        """The order if the warps of a block were in step."""
-        return order_of(self.run, in_step=True)
-
-    def _ends(self) -> dict[int, Clock]:
-        """Return what is known when these blocks of each rank have ended."""
-        order = self.order
-        nothing = Clock.of(len(self.run.blocks), posts=bool(order.posts))
-        ends: dict[int, Clock] = defaultdict(lambda: nothing)
-        for b, block in enumerate(self.run.blocks):
-            ends[block.rank] = ends[block.rank].joined(order.end[b])
-        return ends
-
-    def _ordered(self, first: Place, writes: bool, then: Place) -> bool:
-        """Whether one access has always ended when the other one begins."""
-        return self.order.is_visible(first, then) if writes else self.order.is_read(first, then)
-
-    def _harmless(self, chunk: int, one: tuple[Place, bool], two: tuple[Place, bool]) -> bool:
-        """Whether the same is written twice, or what is read is also what is written meanwhile."""
-        if not two[1]:
-            one, two = two, one
-        data = self.stored.get(two[0])
-        if data is None:
-            return False
-        if one[1]:
-            other = self.stored.get(one[0])
-            return other is not None and data.same(other)
-        return self._covered(chunk, data, self.order.at(one[0]), one[0])
-
-    def _covered(self, chunk: int, data: _Data, clock: Clock, reader: Place | None) -> bool:
-        """Whether a chunk holds some data for whoever knows a clock, whatever else is under way."""
-        writers = [place for place, writes in self.touched[chunk] if writes]
-        others = _writers(writers, self.stored, data, same=False)
-
-        def later(place: Place) -> bool:
-            return reader is not None and (
-                place[1] > reader[1] if place[0] == reader[0] else self.order.is_read(reader, place)
-            )
-
-        def earlier(place: Place, first: Place) -> bool:
-            return place[1] < first[1] if place[0] == first[0] else self.order.is_visible(place, first)
-
-        brought = self.proof.brought(chunk)
-        if brought is not None and brought.same(data) and all(later(place) for place in others):
-            return True
-        return any(
-            self.order.known_visible(clock, first)
-            and all(earlier(place, first) or later(place) for place in others)
-            for first in _writers(writers, self.stored, data, same=True)
-        )
-
-    def _completion(self, number: int, chunk: Chunk, end: Clock, add: _Add) -> None:
-        """Find writes to a rank's buffers that may still be under way when its blocks have ended."""
-        for place, writes in self.touched[number]:
-            b, i = place
-            block = self.run.blocks[b]
-            if not writes or block.rank == chunk.rank or self.order.known_visible(end, place):
-                continue
-            data = self.stored.get(place)
-            if data is not None and self._covered(number, data, end, None):
-                continue
-
-            relaxed = end.read[b] > i
-            kind = "fence" if relaxed else "completion"
-            what = f"writes {chunk}, and rank {chunk.rank} may end before the write is visible"
-            if relaxed:
-                what = f"missing fence: {{}} {what}; signal without relaxed, or fence"
-            else:
-                what = f"{{}} {what}; let a block of rank {chunk.rank} wait for it"
-
-            def describe(kind: str = kind, what: str = what, block: Block = block, i: int = i) -> Flaw:
-                return self.namer.flaw(kind, what.format(self.namer.text(block, i)), (block, i))
-
-            add(kind, describe)
-
-    def _report(self, number: int, one: tuple[Place, bool], two: tuple[Place, bool], add: _Add) -> None:
-        """Report two accesses without an order."""
-        chunk = self.run.memory.chunks[number]
-        operations = [(self.run.blocks[b], i) for (b, i), _ in (one, two)]
-        # Ordered, except for the time until a store is visible: a fence is missing.
-        pairs = ((one, two, operations), (two, one, operations[::-1]))
-        early = next((ops for a, b, ops in pairs if a[1] and self.in_step.is_read(a[0], b[0])), None)
-        if early is not None:
-
-            def describe() -> Flaw:
-                first, then = (self.namer.text(*operation) for operation in early)
-                text = f"{first} writes {chunk}, and {then} may run before the write is visible"
-                fix = "signal without relaxed, or fence"
-                return self.namer.flaw("fence", f"missing fence: {text}; {fix}", *operations)
-
-            add("fence", describe)
-            return
-
-        def describe_race() -> Flaw:
-            first, then = (self.namer.text(*operation) for operation in operations)
-            verbs = ["writes" if access[1] else "reads" for access in (one, two)]
-            text = f"{first} {verbs[0]} and {then} {verbs[1]} {chunk} in no order"
-            fix = "signal after the one and wait before the other"
-            return self.namer.flaw("race", f"race: {text}; {fix}", *operations)
-
-        add("race", describe_race)
-
-
-def _writers(writers: list[Place], stored: dict[Place, _Data], data: _Data, *, same: bool) -> list[Place]:
-    """Return the writers that store the same as some data, or those that store something else."""
-    return [place for place in writers if (place in stored and stored[place].same(data)) is same]
+    return Data(times, int(layout.item[row]), chunk.channel)
 
 
 def _components(run: Execution) -> Iterator[Execution]:

@@ -128,6 +128,15 @@ def _as_started(
     return found
 
 
+def _aliased(operations: list[Operation], same: Mapping[Chunk, Chunk]) -> set[Chunk]:
+    """Return the memory that a block calls by several names."""
+    names: dict[Chunk, set[Chunk]] = {}
+    for op in operations:
+        for chunk in (*op.sources, *op.targets):
+            names.setdefault(same.get(chunk, chunk), set()).add(chunk)
+    return {memory for memory, called in names.items() if len(called) > 1}
+
+
 class _State:
     """Where everything is; equal states have equal keys."""
 
@@ -196,6 +205,7 @@ class _Search:
         self.strict, self.marks, self.reduced = strict, marks, reduced
         self.ops = [_as_started(block.operations, empty, self.same) for block in program.blocks]
         self.rank = [block.rank for block in program.blocks]
+        self.aliased = [_aliased(block.operations, self.same) for block in program.blocks]
         # The blocks before each one that take the same slots of its rank, and how many slots there are.
         self.slots = [
             len(self.ops) if slots is None else slots[block.unit != "sm"] for block in program.blocks
@@ -518,9 +528,14 @@ class _Search:
         return set(), set()
 
     def separate(self, step: _Step) -> bool:
-        """Whether no other block ever touches what a step touches, one of the two as a write."""
+        """Whether no other block ever touches what a step touches, one of the two as a write.
+
+        Nor its own block by another name: it waits for its accesses only where the name is the same.
+        """
         kind, b, *_ = step
         reads, writes = self.touched(step)
+        if kind != "end" and not self.aliased[b].isdisjoint(reads | writes):
+            return False
         mine = {b} if kind != "end" else set()
         return not any(self.writers.get(c, mine) - mine for c in reads) and not any(
             self.users.get(c, mine) - mine or c in self.looked[c.rank] for c in writes

@@ -459,6 +459,32 @@ def test_outputs_that_share_the_memory_of_inputs():
     assert "race" in {flaw.kind for flaw in flaws}
 
 
+def hurried(p, *, fence):
+    """Every rank sends its chunk and stores what comes over it, which one loop may do too early."""
+    arrived = {me.number: me.semaphore() for me in p.everyone}
+    for me in p.everyone:
+        block = me.block()
+        block.put(me.input[0], me.right.scratch[0])
+        block.signal(arrived[me.right.number])
+        if fence:
+            block.fence()
+        block.wait(arrived[me.number])
+        block.copy(me.scratch[0], me.output[0])
+
+
+def test_a_block_may_store_to_what_it_reads_by_another_name_only_behind_a_fence():
+    contract = one(in_place=True)
+
+    def of(*, fence):
+        made = Collective.of(contract, algorithm=functools.partial(hurried, fence=fence), protocol="LL")
+        return verify(made.program(4), "contract")
+
+    assert of(fence=True) == []
+    flaws = of(fence=False)
+    assert {flaw.kind for flaw in flaws} == {"race"}
+    assert "fence between them" in flaws[0].message
+
+
 def test_an_output_that_is_its_own_input_needs_no_move():
     contract = Contract(
         inputs=lambda r: [256, 256],

@@ -242,6 +242,21 @@ def test_one_semaphore_for_two_rounds_is_a_race():
     assert {f.kind for f in faults} == {"race"}
 
 
+def test_a_block_waits_only_for_stores_to_memory_that_it_calls_by_the_same_name():
+    """Messages of one slot are the same memory: the first one stored again is in the way of the next one."""
+    program = Collective.of("all_reduce", "8 KiB", "ring", protocol="Simple", channels=1).program(4)
+    operations = program.blocks[0].operations
+    again, behind = operations[0], 15  # before the fifth message, of four slots
+    assert operations[behind].kind == "move"
+    assert not verify(program, "all_reduce")
+    operations.insert(behind, again)
+    (flaw,) = verify(program, "all_reduce")
+    assert (flaw.kind, flaw.severity) == ("fence", "error")
+    assert "writes rank 1 scratch[message 0]" in flaw.message
+    operations.insert(behind + 1, dataclasses.replace(again, kind="fence", sources=(), targets=()))
+    assert not verify(program, "all_reduce")
+
+
 def test_a_signal_that_nobody_waits_for_is_a_warning():
     p = program()
     p.blocks[0].signal(p.semaphore(2))
