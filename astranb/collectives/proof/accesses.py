@@ -47,7 +47,7 @@ class Accesses:
                 for chunks, writes in ((run.sources[b][i], False), (run.targets[b][i], True)):
                     for chunk in chunks:
                         for n in run.memory.places((chunk,)):
-                            self.named[n, place, writes].add(chunk)
+                            self.named[n, place, writes].update(run.memory.called((chunk,)))
 
     def check(self, add: Add) -> None:
         """Find accesses to the same memory, one of them a write, without an order."""

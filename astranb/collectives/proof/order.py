@@ -57,7 +57,9 @@ class ProgramMemory:
     def __init__(self, program: Program) -> None:
         self.number: dict[Chunk, int] = {}
         self._place: list[int] = []  # the number of the memory; -1 for an empty chunk
+        self._called: list[int] = []  # that of the chunk that is lowered for it
         self.plain = not program.same_memory and not program.slots
+        self._lowered = program.layout is not None
         self._same, self._ranks, self._slots = program.same_memory, program.ranks, program.slots
         for block in program.blocks:
             for op in block.operations:
@@ -72,8 +74,11 @@ class ProgramMemory:
         if number is None:
             number = self.number[chunk] = len(self.number)
             self._place.append(number)
+            self._called.append(number)
             if chunk in self._same:
                 self._place[number] = self.of(self._same[chunk])
+                if self._lowered:
+                    self._called[number] = self._called[self.number[self._same[chunk]]]
             elif self._slots and chunk.buffer == "scratch" and chunk.index >= FIRST_SLOT:
                 first = chunk._replace(index=first_of_slot(chunk.index, self._ranks, self._slots))
                 if first != chunk:
@@ -86,6 +91,12 @@ class ProgramMemory:
             if chunk in self.number:
                 self._place[self.number[chunk]] = -1
                 self.plain = False
+
+    def called(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        """Return by what chunks a block knows that memory is the same: outputs in place are inputs."""
+        if self.plain:
+            return numbers
+        return tuple(self._called[n] for n in numbers)
 
     def places(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the memory of chunks; empty ones are left out."""
@@ -397,7 +408,8 @@ class _Ordering:
     def __init__(self, run: Execution, void: Collection[tuple[int, int]], *, in_step: bool) -> None:
         self.run, self.void = run, void
         self.loops = [
-            _loops(*of, in_step=in_step) for of in zip(run.blocks, run.sources, run.targets, strict=True)
+            _loops(block, *(list(map(run.memory.called, side)) for side in sides), in_step=in_step)
+            for block, *sides in zip(run.blocks, run.sources, run.targets, strict=True)
         ]
         self.signals = _signals(run)
         self.in_turn = {  # what the signals have added up to each of them

@@ -94,18 +94,22 @@ def _places(program: Program) -> dict[Chunk, Chunk]:
 
 
 def _as_started(
-    operations: list[Operation], empty: AbstractSet[Chunk], same: Mapping[Chunk, Chunk]
+    operations: list[Operation],
+    empty: AbstractSet[Chunk],
+    same: Mapping[Chunk, Chunk],
+    called: Mapping[Chunk, Chunk],
 ) -> list[_Op]:
     """Add the fences and loops that the language documents, and name the memory of each chunk.
 
-    Empty chunks are neither read nor written.
+    Empty chunks are neither read nor written. A block knows of outputs in place that they are inputs
+    (``called``), and not that messages are of one slot.
     """
     found: list[_Op] = []
-    stored: set[Chunk] = set()
+    stored: set[Chunk] = set()  # by the names that the block has for them
     reading: set[Chunk] | None = None
     moves: list[int] = []
     for number, op in enumerate(operations):
-        sources, targets = set(op.sources), set(op.targets)
+        sources, targets = ({called.get(c, c) for c in side} for side in (op.sources, op.targets))
         if op.kind == "move":
             fence = bool(stored & (sources | targets))
         else:
@@ -128,12 +132,14 @@ def _as_started(
     return found
 
 
-def _aliased(operations: list[Operation], same: Mapping[Chunk, Chunk]) -> set[Chunk]:
+def _aliased(
+    operations: list[Operation], same: Mapping[Chunk, Chunk], called: Mapping[Chunk, Chunk]
+) -> set[Chunk]:
     """Return the memory that a block calls by several names."""
     names: dict[Chunk, set[Chunk]] = {}
     for op in operations:
         for chunk in (*op.sources, *op.targets):
-            names.setdefault(same.get(chunk, chunk), set()).add(chunk)
+            names.setdefault(same.get(chunk, chunk), set()).add(called.get(chunk, chunk))
     return {memory for memory, called in names.items() if len(called) > 1}
 
 
@@ -203,9 +209,10 @@ class _Search:
         self.program, self.kind, self.launches, self.most = program, kind, launches, most
         self.same = _places(program)
         self.strict, self.marks, self.reduced = strict, marks, reduced
-        self.ops = [_as_started(block.operations, empty, self.same) for block in program.blocks]
+        called = program.same_memory if program.layout is not None else {}
+        self.ops = [_as_started(block.operations, empty, self.same, called) for block in program.blocks]
         self.rank = [block.rank for block in program.blocks]
-        self.aliased = [_aliased(block.operations, self.same) for block in program.blocks]
+        self.aliased = [_aliased(block.operations, self.same, called) for block in program.blocks]
         # The blocks before each one that take the same slots of its rank, and how many slots there are.
         self.slots = [
             len(self.ops) if slots is None else slots[block.unit != "sm"] for block in program.blocks
