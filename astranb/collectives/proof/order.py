@@ -334,9 +334,10 @@ class Order:
         For each move, the first signal that is behind its stores: the number of the operation.
     fenced : list of list of int
         For each operation of each block, how many operations of the block a fence covers before it.
-    told : list of list of (int, int)
-        For each operation of each block, what others have told it of the block's own stores: how many
-        operations have made visible what they wrote, and up to which one signals behind stores have left.
+    acknowledged : list of list of (int, int)
+        For each operation of each block, what is known of the block's own stores from signals and packets of
+        others: how many operations have made visible what they wrote, and up to which operation signals
+        behind stores have left.
     """
 
     loop: list[list[int]]
@@ -346,7 +347,7 @@ class Order:
     bits: dict[Place, int]
     posts: dict[Place, int]
     fenced: list[list[int]]
-    told: list[list[tuple[int, int]]]
+    acknowledged: list[list[tuple[int, int]]]
 
     def at(self, place: Place) -> Clock:
         """Return what is known when an operation stores a line."""
@@ -378,7 +379,7 @@ class Order:
         The block itself sees its own stores at once, but only in memory that it calls by the same name.
         """
         b, i = first
-        visible, posted = self.told[b][then[1]]
+        visible, posted = self.acknowledged[b][then[1]]
         post = self.posts.get(first)
         return max(visible, self.fenced[b][then[1]]) > i or (post is not None and posted > post)
 
@@ -466,11 +467,11 @@ class _Ordering:
         """Derive all clocks from those of the pass before."""
         run, order = self.run, self.order
         after = [nothing] * len(run.blocks)
-        told = [(0, 0)] * len(run.blocks)  # to operations of later loops
-        begun = list(told)  # to those of this loop
+        acknowledged = [(0, 0)] * len(run.blocks)  # stores of each block, when its next loop begins
+        at_begin = list(acknowledged)  # when the present loop began
 
         def joined(known: tuple[int, int], b: int, clock: Clock) -> tuple[int, int]:
-            """What is known of a block's own stores, with what a clock of others tells."""
+            """Return what is known of a block's own stores, with what a clock of another block shows."""
             posted = int(clock.posted[b]) if len(clock.posted) else 0
             return max(known[0], int(clock.visible[b])), max(known[1], posted)
 
@@ -483,18 +484,18 @@ class _Ordering:
                 waits = op.kind == "wait" and op.value > 0
                 if waits and op.semaphore and (b, op.semaphore.number) not in self.void:
                     shown = self._shown(op.semaphore.number, (b, i), op.value)
-                    told[b] = joined(told[b], b, shown)
+                    acknowledged[b] = joined(acknowledged[b], b, shown)
                     clock = clock.joined(shown)
                 order.begin[b][number] = after[b] = clock
-                begun[b] = told[b]
-            order.told[b][i] = begun[b]
+                at_begin[b] = acknowledged[b]
+            order.acknowledged[b][i] = at_begin[b]
             packets = run.packets((b, i)) if self.writers else ()
             if packets:
                 clock = order.begin[b][number]
                 for writer in {self.writers[n]: None for n in packets if n in self.writers}:
                     shown = self._at(writer, loops=self.loops[writer[0]])
-                    order.told[b][i] = joined(order.told[b][i], b, shown)
-                    told[b] = joined(told[b], b, shown)
+                    order.acknowledged[b][i] = joined(order.acknowledged[b][i], b, shown)
+                    acknowledged[b] = joined(acknowledged[b], b, shown)
                     clock = clock.joined(shown)
                     clock = clock._replace(facts=clock.facts | 1 << order.bits[writer])
                 order.packets[b, i] = clock

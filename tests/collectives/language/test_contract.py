@@ -434,14 +434,20 @@ def shift_in_place(p):
         block.copy(came, me.output[0])
 
 
-def early(p):
-    """As before, but straight into the output, which the neighbour may not have read yet."""
+def put_to_the_right(p, buffer):
+    """Put every rank's chunk to a buffer of its right neighbour; gives the blocks once theirs has come."""
     arrived = {me.number: me.semaphore() for me in p.everyone}
     for me in p.everyone:
         block = me.block()
-        block.put(me.input[0], me.right.output[0])
+        block.put(me.input[0], getattr(me.right, buffer)[0])
         block.signal(arrived[me.right.number])
         block.wait(arrived[me.number])
+        yield me, block
+
+
+def early(p):
+    """As before, but straight into the output, which the neighbour may not have read yet."""
+    list(put_to_the_right(p, "output"))
 
 
 def test_outputs_that_share_the_memory_of_inputs():
@@ -461,12 +467,7 @@ def test_outputs_that_share_the_memory_of_inputs():
 
 def hurried(p):
     """Every rank sends its chunk and stores over it what comes: packets may come while it still reads."""
-    arrived = {me.number: me.semaphore() for me in p.everyone}
-    for me in p.everyone:
-        block = me.block()
-        block.put(me.input[0], me.right.scratch[0])
-        block.signal(arrived[me.right.number])
-        block.wait(arrived[me.number])
+    for me, block in put_to_the_right(p, "scratch"):
         block.copy(me.scratch[0], me.output[0])
 
 
