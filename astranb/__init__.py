@@ -11,7 +11,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .core.host import prepare
 from .core.lazy import lazy
+
+prepare()
 
 __version__ = "0.1.0"
 

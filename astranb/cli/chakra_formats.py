@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from astranb.core.errors import InputError
 from astranb.core.file_formats import TASK_GRAPHS, format_of
 from astranb.core.packed import first_bytes, head
@@ -346,7 +348,7 @@ def without_durations(file: str, trace: Trace) -> list[str]:
     """Return a note if a trace from PyTorch gives computations no durations."""
     from astranb.chakra import NodeType, durations_note, untimed
 
-    rows = untimed(trace).nonzero()[0]
+    rows = np.flatnonzero(untimed(trace))
     first = f"{trace.id[rows[0]]} {trace.names[int(rows[0])]!r}" if len(rows) else ""
     computed = int((trace.type == NodeType.COMP).sum())
     return [f"{file}: {one}" for one in durations_note(len(rows), computed, first)]

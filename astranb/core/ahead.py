@@ -2,7 +2,8 @@
 
 ``python -m astranb.core.ahead`` compiles into the user's cache, at a low priority: `make lab`
 starts it in the background. With ``--into FOLDER`` it makes the object files of a wheel, for
-all processors and systems in ``targets.py``, and prints their folder.
+all processors and systems in ``targets.py``, and prints their folder. :func:`modules` gives the
+WebAssembly of all entries, which Python in a browser runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -19,14 +20,19 @@ from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
-from .code import cache_folder, entry_modules, sealed, source_hash
+from .code import cache_folder, entry_modules, prebuilt_folder, read_object, sealed, source_hash
 from .entry import ENTRIES
-from .files import whole_file
+from .errors import AstranbError
+from .files import locked, whole_file
+from .host import KERNEL_FOLDER
 from .jit import JIT
-from .wasm import FOLDER as WASM
+from .progress import announce
 from .wasm import build_module
 
-__all__ = ["build", "compile_all", "in_background", "load_entries", "main"]
+__all__ = ["build", "compile_all", "in_background", "load_entries", "main", "modules"]
+
+_MODULES_S = 90.0
+"""About how long all WebAssembly takes."""
 
 
 def load_entries() -> list[str]:
@@ -85,9 +91,63 @@ def build(into: Path) -> Path:
 
     folder = into / f"numba-{numba.__version__}" / source_hash()
     folder.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        list(pool.map(_build_one, load_entries(), repeat(folder)))
+    _on_all(_build_one, folder)
     return folder
+
+
+def modules() -> dict[str, bytes]:
+    """Give the WebAssembly of all entries by name: of the wheel or the user's cache, else compiled and kept.
+
+    Raises
+    ------
+    AstranbError
+        The installed Numba cannot make it.
+    """
+    kept = cache_folder() / KERNEL_FOLDER
+    if (found := _modules(kept)) is not None:
+        return found
+    kept.mkdir(mode=0o700, exist_ok=True)
+    what = "compiling kernels for browsers, once for each version of astranb"
+    # Code for no special processor must be all that a process compiles.
+    command = [sys.executable, "-m", __spec__.name, "--wasm", str(kept)]
+    with announce(what, _MODULES_S), locked(kept / "lock"):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise AstranbError(f"kernels cannot be compiled for browsers: {reason}")
+    return _modules(kept) or {}
+
+
+def _modules(kept: Path) -> dict[str, bytes] | None:
+    """Read the WebAssembly of all entries; None where some of it is missing."""
+    folder, found = prebuilt_folder(), {}
+    for name in load_entries():
+        shipped = folder and read_object(folder / KERNEL_FOLDER / f"{name}.wasm", own=False)
+        code = shipped or read_object(kept / f"{name}.wasm", own=True)
+        if not code:
+            return None
+        found[name] = code
+    return found
+
+
+def _build_module(name: str, folder: Path) -> None:
+    from .compiler import lower
+
+    load_entries()
+    file, entry = folder / f"{name}.wasm", ENTRIES[name]
+    if read_object(file, own=True):
+        return
+    text = lower(entry.function, entry.parts, entry.symbol, portable=True)
+    file.unlink(missing_ok=True)
+    with whole_file(file) as out:
+        out.write(sealed(build_module(text, entry.symbol)))
+    file.chmod(0o644)
+
+
+def _on_all(build_one: Callable[[str, Path], None], folder: Path) -> None:
+    """Build something of every entry in a folder, in as many processes as there are processors."""
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        list(pool.map(build_one, load_entries(), repeat(folder)))
 
 
 def _build_one(name: str, folder: Path) -> None:
@@ -97,25 +157,28 @@ def _build_one(name: str, folder: Path) -> None:
     load_entries()
     entry = ENTRIES[name]
     files = {target: folder / target.name / f"{name}.o" for target in PORTABLE}
-    wasm = folder / WASM / f"{name}.wasm" if entry.page else None
-    if all(file.exists() for file in (*files.values(), *([wasm] if wasm else []))):
+    wasm = folder / KERNEL_FOLDER / f"{name}.wasm"
+    if all(file.exists() for file in (*files.values(), wasm)):
         return
     text = lower(entry.function, entry.parts, entry.symbol, portable=True)
     for target, file in files.items():
         file.parent.mkdir(exist_ok=True)
         with whole_file(file) as out:
             out.write(emit(text, target))
-    if wasm is not None:
-        wasm.parent.mkdir(exist_ok=True)
-        with whole_file(wasm) as out:
-            out.write(sealed(build_module(text, entry.symbol)))
+    wasm.parent.mkdir(exist_ok=True)
+    with whole_file(wasm) as out:
+        out.write(sealed(build_module(text, entry.symbol)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that the module's text describes."""
     parser = argparse.ArgumentParser(prog="python -m astranb.core.ahead", description=__doc__)
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="make a wheel's object files there")
+    parser.add_argument("--wasm", type=Path, metavar="FOLDER", help="make WebAssembly of all entries there")
     options = parser.parse_args(argv)
+    if options.wasm:
+        _on_all(_build_module, options.wasm)
+        return 0
     if options.into:
         print(build(options.into))
         return 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-__all__ = ["distinct", "flat_lists", "numbered", "offsets", "ranges", "reversed_lists"]
+__all__ = ["distinct", "flat_lists", "numbered", "offsets", "ranges", "reduce_at", "reversed_lists"]
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
@@ -110,3 +110,23 @@ def ranges(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     array([5, 6, 1, 2, 3])
     """
     return np.repeat(first, lengths) + numbered(lengths)
+
+
+def reduce_at(function: np.ufunc, values: np.ndarray, starts: np.ndarray, axis: int = 0) -> np.ndarray:
+    """Apply a function to each of some runs of values: ``reduceat``, whatever integers ``starts`` are.
+
+    Parameters
+    ----------
+    function : ufunc
+        As ``np.add`` or ``np.maximum``.
+    values : ndarray
+    starts : ndarray of int
+        Where a run begins; it ends where the next one begins.
+    axis : int
+
+    Examples
+    --------
+    >>> reduce_at(np.add, np.array([1, 2, 3, 4]), np.array([0, 3]))
+    array([6, 4])
+    """
+    return function.reduceat(values, starts.astype(np.intp, copy=False), axis)

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .host import SOURCES_KNOWN
 from .jit import BOUNDS
 from .progress import notice
 
@@ -253,6 +254,6 @@ def _cpu() -> str:
     return "|".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
 
 
-_LOADED = source_hash()
+_LOADED = source_hash() if SOURCES_KNOWN else next((_PACKAGE / "_objects").iterdir()).name
 """Of the sources as this process has loaded them: where a file is edited while it runs, its
 machine code must not be kept under the name of the new text."""

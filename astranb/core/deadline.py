@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from .host import THREADS
+
 __all__ = ["OutOfTime", "within"]
 
 _T = TypeVar("_T")
@@ -25,7 +27,8 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     A second thread has the interpreter raise :class:`OutOfTime` in this one
     (``PyThreadState_SetAsyncExc``), between two instructions of Python; it costs nothing
     until then, leaves signals and debuggers alone, and works in any thread. What it cannot
-    end is one single call into compiled code that never returns.
+    end is one single call into compiled code that never returns. Where there are no threads nothing
+    watches: a page ends the Worker that its Python is.
 
     Parameters
     ----------
@@ -56,6 +59,8 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     ...     print("ended")
     ended
     """
+    if not THREADS:
+        return call()
     watch = _Watch(threading.get_ident())
     collects = gc.isenabled()
     gc.disable()  # Python would swallow, with a message, what is raised in a collector's callback

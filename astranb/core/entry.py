@@ -21,11 +21,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from .code import cache_folder, prebuilt, read_object
+from .code import cache_folder, prebuilt, prebuilt_folder, read_object
 from .errors import InputError
 from .files import locked, whole_file
+from .host import KERNEL_FOLDER, LINKS_MACHINE_CODE, library
 from .jit import BOUNDS, JIT
 from .progress import announce, notice
+from .wasm import library_of
 
 __all__ = ["ENTRIES", "Entry", "flat"]
 
@@ -60,8 +62,6 @@ class Entry:
         and that returns an int.
     dtypes : sequence of dtype or tuple
         The dtype of each array; nested as the arguments are.
-    page : bool
-        Whether pages run it, too: a wheel holds its WebAssembly then (``wasm.py``).
 
     Raises
     ------
@@ -69,8 +69,8 @@ class Entry:
         An argument of a call is not a contiguous array of the declared dtype.
     """
 
-    def __init__(self, function: Callable[..., int], dtypes: Sequence[Any], *, page: bool = False) -> None:
-        self.function, self.page = function, page
+    def __init__(self, function: Callable[..., int], dtypes: Sequence[Any]) -> None:
+        self.function = function
         self.name = function.__name__
         self.parts = tuple(dtypes)
         self.dtypes = tuple(np.dtype(d) for d in flat(self.parts))
@@ -116,15 +116,26 @@ class Entry:
         """Make the machine code ready: from the wheel or the cache where it is, else compiled and kept."""
         if self._code is not None or self._dispatcher is not None or not JIT:
             return
+        types = [ctypes.c_void_p] * (len(self.dtypes) + 1)
+        if not LINKS_MACHINE_CODE:
+            self._code = ctypes.CFUNCTYPE(ctypes.c_int64, *types)((self.symbol, self._library()))
+            return
         code = self._machine_code()
         if code is None:
             from .compiler import fallback
 
             self._dispatcher = fallback(self.function, cache_folder())
             return
-        address = self._link(code)
-        types = [ctypes.c_void_p] * (len(self.dtypes) + 1)
-        self._code = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
+        self._code = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(self._link(code))
+
+    def _library(self) -> ctypes.CDLL:
+        """Load the WebAssembly that came with the package."""
+        folder = prebuilt_folder()
+        module = folder and read_object(folder / KERNEL_FOLDER / f"{self.name}.wasm", own=False)
+        if not module:
+            hint = "build the page or the site again"
+            raise InputError("its WebAssembly is missing or damaged", where=self.name, hint=hint)
+        return library(library_of(module), self.symbol)
 
     def is_ready(self) -> bool:
         """Compile the entry unless the wheel or the user's cache has it; returns whether one has it now."""

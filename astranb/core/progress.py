@@ -10,6 +10,8 @@ from threading import Event, Thread, local
 from time import perf_counter
 from typing import Any, Final, Self
 
+from .host import THREADS
+
 __all__ = [
     "Interrupted",
     "announce",
@@ -158,7 +160,7 @@ def announce(text: str, seconds: float | None = None) -> Iterator[None]:
             passed = f"({perf_counter() - began:.0f} s of about {seconds:.0f} s) "
             print(f"\rastranb: {text} … {passed}", end="", file=sys.stderr, flush=True)
 
-    counter = None if seconds is None else Thread(target=count, daemon=True)
+    counter = Thread(target=count, daemon=True) if seconds is not None and THREADS else None
     if counter:
         counter.start()
     try:
@@ -167,6 +169,7 @@ def announce(text: str, seconds: float | None = None) -> Iterator[None]:
         over.set()
         if counter:
             counter.join()
+        if seconds is not None:
             print(f"\rastranb: {text} … ", end="", file=sys.stderr)
         print(f"done in {perf_counter() - began:.1f} s".ljust(len(about) + 4), file=sys.stderr, flush=True)
 
@@ -198,15 +201,18 @@ def bar(total: int | None, *, what: str, unit: str, quiet: bool = False) -> Any:
 
     Returns
     -------
-    tqdm
+    tqdm or what is used as one
         Call ``update(n)`` and ``close()``, or use it in a ``with``.
     """
     if _current.show is not None:
         return _ReportedBar(what, total, _current.show)
+    if quiet or not visible():
+        return _ReportedBar(what, total, lambda _what, _done, _total: None)
     from tqdm.auto import tqdm
 
-    hidden = quiet or not visible()
-    return tqdm(total=total, desc=what, unit=unit, disable=hidden, leave=False, file=sys.stderr)
+    if not THREADS:
+        tqdm.monitor_interval = 0  # its monitor is one, and it warns that it has none
+    return tqdm(total=total, desc=what, unit=unit, leave=False, file=sys.stderr)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -1,97 +1,35 @@
-"""WebAssembly of an entry: the same kernel for a page in a browser, without Python.
+"""WebAssembly of an entry: the same kernel for Python in a browser.
 
 LLVM writes a relocatable object. Nothing has to be linked: an entry's object refers only to itself,
 and its addresses are those from 0 on, so that it runs as a module as soon as its entry is exported.
 The module imports its memory, a stack pointer, and the helpers that Numba's wrapper would raise
-Python exceptions with, which no kernel calls.
+Python exceptions with, which no kernel calls. As a library it works over the memory of the Python that
+loads it (``host.py``), with its stack.
 
-Source of the format: WebAssembly Core Specification 2.0, section 5 (binary format), and
-``Linking.md`` of the WebAssembly tool conventions (symbol table of an object).
+Source of the format: WebAssembly Core Specification 2.0, section 5 (binary format), ``Linking.md``
+(symbol table of an object) and ``DynamicLinking.md`` (section ``dylink.0``) of the WebAssembly tool
+conventions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
-from .code import cache_folder, prebuilt_folder, read_object, sealed
-from .entry import ENTRIES, Entry
-from .errors import AstranbError, InputError
-from .files import locked, whole_file
-from .progress import announce
+from .errors import AstranbError
 
-__all__ = ["FOLDER", "build_module", "exported", "module_of"]
-
-FOLDER: Final = "wasm32"
-"""The folder of modules within a wheel's object files."""
+__all__ = ["build_module", "exported", "library_of"]
 
 _TRIPLE: Final = "wasm32-unknown-unknown"
 _FEATURES: Final = "+bulk-memory,+bulk-memory-opt,+mutable-globals,+nontrapping-fptoint,+sign-ext"
 """Extensions that Chromium 75, Firefox 78 and Safari 15 and later have."""
 
-_CUSTOM, _EXPORT, _CODE = 0, 7, 10
+_CUSTOM, _IMPORT, _EXPORT, _DATA, _DATA_COUNT = 0, 2, 7, 11, 12
+_FUNCTION, _TABLE, _MEMORY, _GLOBAL = 0, 1, 2, 3  # what is imported
+_DYLINK = b"\x08dylink.0" + b"\x01\x04\0\0\0\0"  # memory and table: size 0, alignment 1
 _SYMBOLS = 8  # the subsection of "linking" with the symbol table
 _UNDEFINED, _EXPLICIT_NAME = 0x10, 0x40
-_SECONDS = 60.0
-
-
-def module_of(entry: Entry) -> bytes:
-    """Give the WebAssembly module of an entry: from the wheel or the user's cache, else compiled and kept.
-
-    Parameters
-    ----------
-    entry : Entry
-
-    Returns
-    -------
-    bytes
-        A module that exports ``entry.symbol``: it takes the address of the arrays' lengths (int64) and the
-        address of each array, and returns an int64.
-
-    Raises
-    ------
-    AstranbError
-        The installed Numba cannot make it.
-    """
-    folder = prebuilt_folder()
-    if folder is not None and (code := read_object(folder / FOLDER / f"{entry.name}.wasm", own=False)):
-        return code
-    file = cache_folder() / f"{entry.name}.wasm"
-    if code := read_object(file, own=True):
-        return code
-    with (
-        announce(f"compiling {entry.name} for pages, once for each version of astranb", _SECONDS),
-        locked(file.with_suffix(".wasm-lock")),
-    ):
-        if code := read_object(file, own=True):  # another process has made it in the meantime
-            return code
-        made = _built_apart(entry)
-        with suppress(InputError, OSError):  # on a full disk it is compiled again the next time
-            file.unlink(missing_ok=True)
-            with whole_file(file) as out:
-                out.write(sealed(made))
-            file.chmod(0o644)
-    return made
-
-
-def _built_apart(entry: Entry) -> bytes:
-    """Compile in a process of its own: code for no special processor must be all that it compiles."""
-    import subprocess
-    import sys
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as folder:
-        file = Path(folder, "module")
-        module = entry.function.__module__
-        command = [sys.executable, "-m", __name__, module, entry.name, str(file)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise AstranbError(f"{entry.name} cannot be compiled for pages: {reason}")
-        return file.read_bytes()
 
 
 def build_module(text: str, symbol: str) -> bytes:
@@ -125,7 +63,55 @@ def exported(code: bytes, symbol: str) -> bytes:
     # Sections stand in the order of their numbers, but for the count of data (12), which precedes code.
     place = next(at for at, (kind, _) in enumerate(kept) if kind > _EXPORT)
     kept.insert(place, (_EXPORT, export))
-    return code[:8] + b"".join(bytes([kind]) + _leb(len(data)) + data for kind, data in kept)
+    return _joined(code, kept)
+
+
+def library_of(module: bytes) -> bytes:
+    """Make a shared library of a module that :func:`build_module` made.
+
+    Its data are dropped: they are texts of Python exceptions, which no kernel raises, and several libraries
+    would have them at the same addresses.
+
+    Parameters
+    ----------
+    module : bytes
+    """
+    sections = [(_CUSTOM, _DYLINK)]
+    for kind, data in _sections(module):
+        if kind not in {_DATA, _DATA_COUNT}:
+            sections.append((kind, _imports_of_a_library(data) if kind == _IMPORT else data))
+    return _joined(module, sections)
+
+
+def _joined(code: bytes, sections: list[tuple[int, bytes]]) -> bytes:
+    return code[:8] + b"".join(bytes([kind]) + _leb(len(data)) + data for kind, data in sections)
+
+
+def _imports_of_a_library(data: bytes) -> bytes:
+    """Call the memory as Emscripten does, and the helpers, which are never called, as nothing in Python is.
+
+    Python's own functions of their names take 32-bit sizes, and a library whose types differ is refused.
+    """
+    count, at = _number(data, 0)
+    out = _leb(count)
+    for _ in range(count):
+        module, at = _text(data, at)
+        name, at = _text(data, at)
+        begin, kind = at, data[at]
+        at += 1
+        if kind == _FUNCTION:
+            _, at = _number(data, at)
+            name = f"astranb_no_{name}"
+        elif kind == _GLOBAL:
+            at += 2
+        else:  # limits, behind the type of a table's elements
+            at += kind == _TABLE
+            bounded, at = data[at] & 1, at + 1
+            for _ in range(1 + bounded):
+                _, at = _number(data, at)
+            name = "memory" if kind == _MEMORY else name
+        out += b"".join(_leb(len(one)) + one for one in (module.encode(), name.encode())) + data[begin:at]
+    return out
 
 
 def _sections(code: bytes) -> Iterator[tuple[int, bytes]]:
@@ -196,21 +182,3 @@ def _leb(number: int) -> bytes:
         out.append(byte | (0x80 if number else 0))
         if not number:
             return bytes(out)
-
-
-def main(module: str, name: str, file: str) -> None:
-    """Compile one entry into a file: what :func:`module_of` has a process of its own do."""
-    from importlib import import_module
-
-    from .compiler import lower
-
-    import_module(module)
-    entry = ENTRIES[name]
-    text = lower(entry.function, entry.parts, entry.symbol, portable=True)
-    Path(file).write_bytes(build_module(text, entry.symbol))
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(*sys.argv[1:])

@@ -77,7 +77,7 @@ def joined(layout: Layout) -> dict[tuple[int, int], int]:
 def _kinds(graph: NodeGraph, fabric: Fabric, layout: Layout) -> dict[int, int]:
     """The link, of those declared, that most lanes of a bundle are of; by its number."""
     return {
-        number: int(np.bincount(graph.link[fabric.edge[list(layout.bundles[number][2])]]).argmax())
+        number: int(np.argmax(np.bincount(graph.link[fabric.edge[list(layout.bundles[number][2])]])))
         for number in joined(layout).values()
     }
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from astranb.core.arrays import reduce_at
+
 from ._plan import Device, ExpansionPlan, Join
 
 __all__ = ["Edges", "expand_edges", "expand_nodes"]
@@ -111,8 +113,8 @@ def _merged(joins: list[Join], *, by_source: bool = False) -> Edges:
     again = new | (np.diff(declared[order], prepend=-1) != 0)
     starts = np.flatnonzero(new)
     # Within one declaration a clique names every pair in both directions: that is one cable.
-    repeats = np.add.reduceat(again.astype(np.int64), starts)
-    last = np.maximum.reduceat(added[order], starts)
+    repeats = reduce_at(np.add, again.astype(np.int64), starts)
+    last = reduce_at(np.maximum, added[order], starts)
     sequence = np.argsort(last)
     kept = order[starts][sequence]
     return Edges(a[kept], b[kept], link[kept], repeats[sequence])

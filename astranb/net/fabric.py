@@ -374,7 +374,7 @@ class Fabric:
         if not self.graph.failed:
             return []
         label = self.graph.component_labels[self.gpus]
-        return np.flatnonzero(label != np.bincount(label).argmax()).tolist()
+        return np.flatnonzero(label != np.argmax(np.bincount(label))).tolist()
 
     @cached_property
     def _ranked(self) -> set[int]:

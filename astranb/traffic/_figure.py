@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from astranb.core.arrays import reduce_at
 from astranb.core.colours import Colours
 from astranb.core.extras import needs_extra
 from astranb.core.units import format_bytes, format_time
@@ -74,7 +75,7 @@ def _folded(table: np.ndarray, most: int, axes: tuple[int, ...]) -> tuple[np.nda
     """Sum neighbouring ranks, so that there are at most so many; and how many are one."""
     each = -(-table.shape[axes[0]] // most)
     for axis in axes:
-        table = np.add.reduceat(table, np.arange(0, table.shape[axis], each), axis=axis)
+        table = reduce_at(np.add, table, np.arange(0, table.shape[axis], each), axis=axis)
     return table, each
 
 
@@ -178,7 +179,7 @@ def _cumulative(
 def _incast(of: TrafficStatistics, colours: Colours) -> Any:
     """The most ranks that begin to send to one rank, bin by bin."""
     table = of.incast_over_time()
-    most, whom = table.max(axis=0), table.argmax(axis=0)
+    most, whom = table.max(axis=0), np.argmax(table, axis=0)
     drawn = new_figure(
         "Incast: most ranks that begin to send to one rank in a bin", height=260,
         x_range=(0, of.bins * of.bin_ps / 1e6), y_range=(0, 1.1 * max(1, int(most.max(initial=0)))),

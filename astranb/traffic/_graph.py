@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from astranb.core.arrays import flat_lists, offsets
+from astranb.core.arrays import flat_lists, offsets, reduce_at
 from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.workload.astrasim2 import (
@@ -281,7 +281,7 @@ def _parts(nodes: np.ndarray, labels: Sequence[Label]) -> RecordedParts:
     fresh[1:] |= outside[1:] & outside[:-1] & ~fresh[:-1]
     first = np.flatnonzero(fresh)
     sent = np.where((kind == SEND) | ((kind == RECV) & ~whole), nodes["bytes"], 0)
-    what, size = np.where(whole[first], COLLECTIVE, kind[first]), np.add.reduceat(sent, first)
+    what, size = np.where(whole[first], COLLECTIVE, kind[first]), reduce_at(np.add, sent, first)
     return RecordedParts(first, label[first], what, size, nodes["phase"], nodes["chunk"], labels)
 
 

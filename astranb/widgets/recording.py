@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from astranb.core.arrays import reduce_at
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
@@ -116,7 +117,7 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     ready = np.zeros(len(rows))
     if len(parents):
         some = np.flatnonzero(np.diff(first))
-        ready[some] = np.maximum.reduceat(end[parents], first[some])
+        ready[some] = reduce_at(np.maximum, end[parents], first[some])
     operations = pack(
         "recorded_operations",
         rank=npu,

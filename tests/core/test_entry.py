@@ -52,10 +52,12 @@ def test_an_edited_callee_is_seen_by_a_new_process(tmp_path):
         "core/errors",
         "core/files",
         "core/handle",
+        "core/host",
         "core/jit",
         "core/lazy",
         "core/progress",
         "core/targets",
+        "core/wasm",
     ):
         shutil.copy(PACKAGE / f"{name}.py", copy / f"{name}.py")
     (copy / "callee.py").write_text(

@@ -6,16 +6,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from astranb.core import wasm
 from astranb.core.errors import AstranbError
 from astranb.core.jit import JIT
-from astranb.core.progress import heard
-from astranb.core.wasm import exported
+from astranb.core.wasm import exported, library_of
 from tests.core.test_compiler import TOY
 
 pytestmark = pytest.mark.skipif(not JIT, reason="ASTRANB_JIT=0: nothing is compiled")
@@ -70,17 +66,6 @@ def test_a_module_does_what_machine_code_does(tmp_path):
     assert json.loads(page) == json.loads(native)
 
 
-def test_only_what_must_be_compiled_is_announced(tmp_path, monkeypatch):
-    monkeypatch.setattr(wasm, "prebuilt_folder", lambda: None)
-    monkeypatch.setattr(wasm, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(wasm, "_built_apart", lambda entry: entry.name.encode())
-    entry: Any = SimpleNamespace(name="toy")
-    said: list[str] = []
-    with heard(said.append):
-        assert [wasm.module_of(entry) for _ in range(2)] == [b"toy"] * 2
-    assert len(said) == 1
-
-
 def test_a_module_holds_nothing_for_a_linker(tmp_path):
     source, module = tmp_path / "toy.py", tmp_path / "toy.wasm"
     source.write_text(TOY + COMPILED)
@@ -96,3 +81,27 @@ def test_a_module_holds_nothing_for_a_linker(tmp_path):
 def test_an_object_without_the_entry_is_refused():
     with pytest.raises(AstranbError, match="an object without astranb_toy"):
         exported(b"\0asm\1\0\0\0", "astranb_toy")
+
+
+def test_a_library_has_no_data_and_says_that_it_is_one(tmp_path):
+    source, module = tmp_path / "toy.py", tmp_path / "toy.wasm"
+    source.write_text(TOY + COMPILED)
+    environment = {**os.environ, "ASTRANB_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run(
+        [sys.executable, str(source), str(module)], check=True, capture_output=True, env=environment
+    )
+    code = library_of(module.read_bytes())
+    assert code[8:].startswith(b"\0\x0f\x08dylink.0")  # a custom section, first of all
+    listed = (
+        "const m = new WebAssembly.Module(require('fs').readFileSync(process.argv[1]));"
+        "console.log(JSON.stringify([WebAssembly.Module.imports(m).map(one => [one.kind, one.name]),"
+        "WebAssembly.Module.exports(m).map(one => one.name)]))"
+    )
+    file = tmp_path / "library.wasm"
+    file.write_bytes(code)
+    assert NODE
+    found = subprocess.run([NODE, "-e", listed, str(file)], check=True, capture_output=True, text=True)
+    imports, exports = json.loads(found.stdout)
+    assert ["memory", "memory"] in imports
+    assert all(name.startswith("astranb_no_") for kind, name in imports if kind == "function")
+    assert exports == ["astranb_toy"]

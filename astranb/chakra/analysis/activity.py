@@ -123,7 +123,7 @@ def _swept(activity: Ints, times: Times) -> list[tuple[int, int, int, int]]:
     state = np.concatenate([activity[works], np.full(len(waits), WAITING)])[order].tolist()
     end = np.concatenate([times.end_ns[works], own[waits]])[order].tolist()
     starts, rows = start[order].tolist(), row[order].tolist()
-    waiting = (order >= len(works)).astype(int).tolist()
+    waiting = (order >= len(works)).astype(np.int64).tolist()
     open_: list[tuple[int, int]] = []
     found: list[tuple[int, int, int, int]] = []
     at = now = 0

@@ -155,7 +155,7 @@ class PlannedModel(ABC):
         own = self._given[:, :2]
         tries = own[random.choice(fits, size=_TRIES)] + _WIDE * random.standard_normal((_TRIES, 2))
         apart = (np.abs(tries[:, None] - own[fits]) / _NARROW[:2]).max(axis=2).min(axis=1)
-        return np.asarray(tries[apart.argmax()])
+        return np.asarray(tries[np.argmax(apart)])
 
     def _plan(
         self, tensor: int | None, data: int | None, pipeline: int | None, ranks: int | None

@@ -24,6 +24,7 @@ from astranb.collectives.language.program import (
     TileShape,
 )
 from astranb.collectives.language.source import ProgramError, ProgramSource, source_of
+from astranb.core.arrays import reduce_at
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.progress import share, stage
@@ -449,8 +450,8 @@ def _settle(
 
 def _bounds(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest and the smallest value of each group, without those that are negative."""
-    most = np.maximum.reduceat(values, starts)
-    return most, np.minimum.reduceat(np.where(values < 0, np.iinfo(np.int64).max, values), starts)
+    most = reduce_at(np.maximum, values, starts)
+    return most, reduce_at(np.minimum, np.where(values < 0, np.iinfo(np.int64).max, values), starts)
 
 
 def _one_by_one(

@@ -18,6 +18,7 @@ from astranb.collectives.language.layout import ChunkLayout
 from astranb.collectives.language.program import BUFFERS
 from astranb.collectives.language.reduction import Reduction
 from astranb.collectives.lowering.lower import Lowered
+from astranb.core.arrays import reduce_at
 from astranb.core.errors import WrongResult
 from astranb.core.jit import Records
 from astranb.gpu.tables import INITIAL, MOVE, UNWRITTEN
@@ -103,10 +104,10 @@ def contents(program: Lowered, ops: Records, operands: Records, slices: Records)
         these = slice(bounds[first], bounds[last])
         starts = bounds[first:last] - bounds[first]
         found, of_chunk, roundings = held(slice_[these], seen[these])
-        times[moved[first:last]] = add.reduceat(found, starts)
+        times[moved[first:last]] = reduce_at(add, found, starts)
         adding = reduction.roundings(ops["sources"][moved[first:last]])
-        rounded[moved[first:last]] = np.maximum.reduceat(roundings, starts) + adding
-        least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
+        rounded[moved[first:last]] = reduce_at(np.maximum, roundings, starts) + adding
+        least, most = reduce_at(np.minimum, of_chunk, starts), reduce_at(np.maximum, of_chunk, starts)
         chunk[moved[first:last]] = np.where(least == most, least, MIXED)
     times, chunk, rounded = held(np.arange(len(slices)), slices["writer"])
     writing, empty = slices["writing"] >= 0, slices["writer"] == UNWRITTEN
@@ -153,7 +154,7 @@ def _levels(moved: np.ndarray, ops: Records, operands: Records) -> np.ndarray:
     before = _places(moved, operands["seen"][source], len(ops))
     levels = np.zeros(len(moved), np.int64)
     for _ in range(len(moved)):
-        after = np.maximum.reduceat(np.where(before >= 0, levels[before] + 1, 0), bounds[:-1])
+        after = reduce_at(np.maximum, np.where(before >= 0, levels[before] + 1, 0), bounds[:-1])
         if (after == levels).all():
             break
         levels = after
@@ -166,7 +167,7 @@ def _independent(
     """Split ordered operations into ranges in which none reads what another one wrote."""
     if not len(moved):
         return
-    latest = np.maximum.reduceat(_places(moved, seen, n_ops), starts)
+    latest = reduce_at(np.maximum, _places(moved, seen, n_ops), starts)
     first = 0
     while first < len(moved):
         later = np.flatnonzero(latest[first + 1 :] >= first)

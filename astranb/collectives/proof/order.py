@@ -558,7 +558,7 @@ class _Ordering:
 def _reached(known: np.ndarray, weights: np.ndarray, value: int) -> np.ndarray:
     """Return for each column the least number that rows of this weight in all do not exceed."""
     order = np.argsort(known, axis=0, kind="stable")
-    row = (np.cumsum(weights[order], axis=0) >= value).argmax(axis=0)
+    row = np.argmax(np.cumsum(weights[order], axis=0) >= value, axis=0)
     columns = np.arange(known.shape[1])
     return np.asarray(known[order[row, columns], columns])
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.collectives import BUFFERS, MIXED, NOTHING, Contents, Joined, Promise, contents, promise
 from astranb.collectives.language.fifo import index_name
+from astranb.core.arrays import reduce_at
 from astranb.core.errors import InputError, near
 from astranb.core.jit import Records
 from astranb.core.state import allocate
@@ -192,21 +193,21 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
     if engine.program.layout is not None:  # the chunk of the first contribution to its item
         of_chunk = np.where(of_chunk >= 0, engine.program.layout.inputs[1, np.maximum(0, of_chunk)], of_chunk)
     complete = (of_chunk != NOTHING) & ~writing
-    least, most = np.minimum.reduceat(of_chunk, starts), np.maximum.reduceat(of_chunk, starts)
+    least, most = reduce_at(np.minimum, of_chunk, starts), reduce_at(np.maximum, of_chunk, starts)
     cells["of_chunk"] = np.where(least == most, most, np.where(least == NOTHING, most, MIXED))
     for name, column in (
         ("slices", np.ones(len(number), np.int32)),
         ("written", complete.astype(np.int32)),
         ("writing", writing.astype(np.int32)),
     ):
-        cells[name] = np.add.reduceat(column, starts)
-    cells["promised"] = np.maximum.reduceat(wanted[number], starts)
-    cells["kept"] = np.logical_and.reduceat(kept[number], starts)
+        cells[name] = reduce_at(np.add, column, starts)
+    cells["promised"] = reduce_at(np.maximum, wanted[number], starts)
+    cells["kept"] = reduce_at(np.logical_and, kept[number], starts)
     times = by_rank(held.times[number])
     return Contributions(
         cells,
-        np.minimum.reduceat(times, starts, axis=0),
-        np.maximum.reduceat(times, starts, axis=0),
+        reduce_at(np.minimum, times, starts, axis=0),
+        reduce_at(np.maximum, times, starts, axis=0),
         engine.now_ps,
     )
 

@@ -374,7 +374,7 @@ class Inspector:
                 ("paused", f"{int(rows['paused'].sum())} of {len(rows)} lanes"),
             ]
         lanes = dict.fromkeys(fabric.name(queue // CLASSES) for queue in place.rows)
-        return state, np.array(waiting, int), [{"path": name, "text": name} for name in lanes]
+        return state, np.array(waiting, np.int64), [{"path": name, "text": name} for name in lanes]
 
     def _line(self, place: MachinePart) -> _Found:
         state, children, _ = describe_line(self._engine, place.row)

@@ -323,6 +323,5 @@ ENTRY = Entry(
         ),
         DTYPES,
     ],
-    page=True,
 )
 """The loop as Python calls it."""

@@ -326,5 +326,5 @@ def _node(name: str, fabric: Fabric) -> int:
 
 
 def _rank(node: int, fabric: Fabric) -> int:
-    found = (fabric.gpus == node).nonzero()[0]
+    found = np.flatnonzero(fabric.gpus == node)
     return int(found[0]) if len(found) else -1

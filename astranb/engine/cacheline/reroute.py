@@ -117,8 +117,7 @@ class _Reroute:
         """Give requests under way other routes, where theirs are broken or their operand's have changed."""
         m = self._machine
         self._waiting = self._take_off()
-        after = self._down[np.array(self._links, np.int64)].cumsum() if self._links else np.zeros(0, np.int64)
-        broken_before = np.concatenate([[0], after])
+        broken_before = np.concatenate([[0], np.cumsum(self._down[np.array(self._links, np.int64)])])
         rows = np.flatnonzero((m.requests["live"] == 1) & (m.requests["route"] >= 0))
         if m.clock[0].detailed:
             rows = rows[(m.details["children"][rows] <= 0) & (m.details["parent"][rows] < 0)]

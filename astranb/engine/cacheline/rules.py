@@ -257,7 +257,7 @@ _PROGRAM: Final = {
     "blocks": t.BLOCK, "ops": t.OP, "operands": t.OPERAND, "slices": t.SLICE, "semaphores": t.SEMAPHORE,
     "phases": t.PHASE, "tiles": t.TILE_WORK,
 }  # fmt: skip
-_MOST_LINES: Final = 1 << 31
+_MOST_LINES: Final = (1 << 31) - 1  # the longest range of a Python of 32 bits
 
 
 def check_program(tables: Mapping[str, Any], about: Mapping[str, Any], gpus: int) -> None:
@@ -691,7 +691,7 @@ class _MachineInUse:
         some = warps["loading"][warps["loading"] >= 0]
         require(jobs["warp"][some] == np.flatnonzero(warps["loading"] >= 0), "warps.loading")
         loading[some] = True
-        require(is_free.astype(int) + is_ready + loading <= 1, "lists of jobs")
+        require(is_free.astype(np.int64) + is_ready + loading <= 1, "lists of jobs")
         used = np.bincount(jobs["warp"][~is_free], minlength=len(warps))
         tiled = self.tiled[warps["block"]]
         require(np.where(tiled, self.fetches, used) == warps["under_way"], "warps.under_way")

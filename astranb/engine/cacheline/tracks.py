@@ -74,7 +74,7 @@ class Tracks:
     'time'
     >>> tracks = Tracks(sim.engine, "sms")
     >>> ps = tracks.spent(np.array([0]), np.array([0, sim.now_ps]))[0, 0]
-    >>> TRACK_STATES[int(ps.argmax())], int(ps.sum()) <= sim.now_ps
+    >>> TRACK_STATES[int(np.argmax(ps))], int(ps.sum()) <= sim.now_ps
     ('fence', True)
     """
 

@@ -434,5 +434,5 @@ _TABLES = (
 DTYPES = dict(zip(LayerMachine._fields, _TABLES, strict=True))
 """The record type of each table."""
 
-ENTRY = Entry(run_layers, [LIMITS, LayerMachine(*_TABLES), (np.dtype("i8"),) * 5], page=True)  # type: ignore[arg-type]
+ENTRY = Entry(run_layers, [LIMITS, LayerMachine(*_TABLES), (np.dtype("i8"),) * 5])  # type: ignore[arg-type]
 """The loop as Python calls it: limits, tables, and five of the tables as plain numbers."""

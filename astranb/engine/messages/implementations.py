@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from astranb.core.arrays import distinct, flat_lists
+from astranb.core.arrays import distinct, flat_lists, reduce_at
 from astranb.core.errors import InputError
 from astranb.core.jit import Records
 from astranb.core.state import allocate
@@ -75,7 +75,7 @@ def group_shapes(groups: Sequence[Sequence[int]], counts: Sequence[int]) -> tupl
         return outer, outer
     for dim, nodes in enumerate(counts):
         place = rest % nodes
-        outer[np.logical_or.reduceat(place != place[first][group], first)] = dim
+        outer[reduce_at(np.logical_or, place != place[first][group], first)] = dim
         rest = rest // nodes
     place = members // np.cumprod([1, *counts])[outer][group]
     stays = (np.diff(place) == 0) & (np.diff(group) == 0)
@@ -84,7 +84,7 @@ def group_shapes(groups: Sequence[Sequence[int]], counts: Sequence[int]) -> tupl
     passes = np.bincount(of)
     places = np.bincount(distinct(of * (int(place.max()) + 1) + place[begin]) // (int(place.max()) + 1))
     runs = np.searchsorted(of, np.arange(len(groups)))
-    least, most = np.minimum.reduceat(length, runs), np.maximum.reduceat(length, runs)
+    least, most = reduce_at(np.minimum, length, runs), reduce_at(np.maximum, length, runs)
     return outer, np.where((passes == places) & (least == most), least, 1)
 
 

@@ -251,5 +251,5 @@ def run_messages(limits: Records, machine: MessageMachine, words: tuple[Records,
                 return BREAK
 
 
-ENTRY = Entry(run_messages, [LIMITS, MessageMachine(**DTYPES), (np.dtype("i8"),) * 3], page=True)  # type: ignore[arg-type]
+ENTRY = Entry(run_messages, [LIMITS, MessageMachine(**DTYPES), (np.dtype("i8"),) * 3])  # type: ignore[arg-type]
 """The loop as Python calls it: the limits, the tables of the machine, and three of them as numbers."""

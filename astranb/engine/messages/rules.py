@@ -592,7 +592,7 @@ class _MessagesInUse:
         require((many >= 0) & (many <= len(messages)), "grants.last")
         some = np.flatnonzero(many > 0)
         granted = lists(grants["head"][some], messages.next, "lists of grants", most=many[some])
-        require(np.array([found[-1] for found in granted], int) == grants["tail"][some], "grants.tail")
+        require(np.array([found[-1] for found in granted], np.int64) == grants["tail"][some], "grants.tail")
         in_bucket = np.zeros(len(messages), bool)
         in_bucket[[one for found in buckets for one in found]] = True
         is_grant = np.zeros(len(messages), bool)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from astranb.core.arrays import reversed_lists
+from astranb.core.arrays import reduce_at, reversed_lists
 from astranb.core.state import allocate, own
 from astranb.engine.edits import Edit
 from astranb.engine.operations.about import About
@@ -195,8 +195,8 @@ class MessageState(OperationEngine):
             every = np.ravel(np.column_stack([parts.first, parts.until]))
             every = every[every < len(start)]
             never = np.iinfo(np.int64).max
-            begun = np.minimum.reduceat(np.where(start >= 0, start, never), every)[::2]
-            ended = np.maximum.reduceat(np.where(end >= 0, end, never), every)[::2]
+            begun = reduce_at(np.minimum, np.where(start >= 0, start, never), every)[::2]
+            ended = reduce_at(np.maximum, np.where(end >= 0, end, never), every)[::2]
             last = parts.until - 1
             ended = np.where(some.kind[last] == t.COMPUTE, end[last], np.where(ended < never, ended, -1))
             start[parts.first], end[parts.first] = np.where(begun < never, begun, -1), ended

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from astranb.core.arrays import reduce_at
+
 from .columns import AxisColumn, FigureColumn
 
 __all__ = ["HeatCells", "heat_cells"]
@@ -62,7 +64,7 @@ def heat_cells(x: AxisColumn, y: AxisColumn, figure: FigureColumn, use: npt.NDAr
     values = figure.values[points]
     order = np.lexsort((-values if figure.goal == "max" else values, cell))
     cells, first, count = np.unique(cell[order], return_index=True, return_counts=True)
-    sums = np.add.reduceat(values[order], first) if len(first) else np.zeros(0)
+    sums = reduce_at(np.add, values[order], first) if len(first) else np.zeros(0)
     return HeatCells(
         cells % wide, cells // wide, values[order][first], sums / count, points[order][first], count
     )

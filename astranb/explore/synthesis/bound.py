@@ -160,7 +160,7 @@ def _worst_cut(
         unicast = missing[:, alone[rank]]
         unicast = unicast[:, unicast.any(axis=0)]
         only = np.zeros_like(unicast)  # one of those that need it: what all need, this one needs
-        only[unicast.argmax(axis=0), np.arange(unicast.shape[1])] = True
+        only[np.argmax(unicast, axis=0), np.arange(unicast.shape[1])] = True
         worst, cut = back.worse(worst, cut, *_classes(only), rank)
     return worst, cut
 

@@ -67,7 +67,7 @@ def least_steps(
     tables = network.edges(slice_bytes)
     step_ps = int(tables.busy_ps.min())
     # Latency is not counted: a step is what a slice occupies the fastest port for.
-    busy = np.maximum(1, np.rint(tables.busy_ps / step_ps)).astype(int)
+    busy = np.maximum(1, np.rint(tables.busy_ps / step_ps)).astype(np.int64)
     takes = np.array([int(busy[network.ports(edge)].max()) for edge in range(len(network.source))])
     wanted = after & ~before
     incoming = [np.flatnonzero(network.target == rank) for rank in range(network.ranks)]
@@ -159,6 +159,6 @@ def _solve(
             where="exact",
             hint="use fewer ranks or slices, or leave exact out",
         )
-    carriers, carried, started = np.nonzero(np.rint(found.x).astype(int).reshape(number.shape))
+    carriers, carried, started = np.nonzero(np.rint(found.x).astype(np.int64).reshape(number.shape))
     order = np.argsort(started, kind="stable")
     return carriers[order], carried[order]

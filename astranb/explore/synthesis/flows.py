@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from astranb.core.arrays import reduce_at
 from astranb.core.extras import needs_extra
 
 from .condition import Condition
@@ -80,7 +81,7 @@ def flows_of(network: RankNetwork, condition: Condition) -> Flows | None:
     for chunk in np.flatnonzero((needed & ~held).any(axis=0)).tolist():
         holders = np.flatnonzero(held[:, chunk])
         takers = np.flatnonzero(needed[:, chunk] & ~held[:, chunk])
-        target = int(takers[far[np.ix_(holders, takers)].min(axis=0).argmax()])
+        target = int(takers[np.argmax(far[np.ix_(holders, takers)].min(axis=0))])
         key = tuple(holders.tolist()), target
         counts[key] = counts.get(key, 0) + 1
     flow = _FlowProblem(network, list(counts), np.array(list(counts.values()), np.float64), far)
@@ -104,7 +105,7 @@ class _FlowProblem:
         self.holders = [holders for holders, _ in keys]
         self.target = np.array([target for _, target in keys], np.int64)
         self.source = np.array(
-            [holders[int(far[list(holders), target].argmin())] for holders, target in keys], np.int64
+            [holders[int(np.argmin(far[list(holders), target]))] for holders, target in keys], np.int64
         )
         self.rate = network.rate_Bps.astype(np.float64)
         self.owner = np.repeat(np.arange(self.edges), np.diff(network.first_port))
@@ -217,7 +218,7 @@ class _FlowProblem:
     def _least(self, price: Floats) -> tuple[float, Ints, Ints]:
         """Return the bound of prices; and on cheapest ways, the rank before each and the edges of pairs."""
         network, ranks = self.network, self.ranks
-        cost = np.add.reduceat(price[network.port], network.first_port[:-1])
+        cost = reduce_at(np.add, price[network.port], network.first_port[:-1])
         order = np.lexsort((cost, network.target, network.source))
         first = np.unique(network.source[order] * ranks + network.target[order], return_index=True)[1]
         edge = order[first]

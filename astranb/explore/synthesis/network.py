@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from astranb.core.arrays import offsets, ranges
+from astranb.core.arrays import offsets, ranges, reduce_at
 from astranb.core.extras import needs_extra
 from astranb.infragraph import Infra, resolve
 from astranb.net import Fabric, compile_fabric
@@ -68,7 +68,7 @@ class RankNetwork:
     @cached_property
     def edge_rate_Bps(self) -> Ints:  # noqa: N802 - unit in the name
         """Bytes per second of each edge: of its narrowest port."""
-        found: Ints = np.minimum.reduceat(self.rate_Bps[self.port], self.first_port[:-1])
+        found: Ints = reduce_at(np.minimum, self.rate_Bps[self.port], self.first_port[:-1])
         return found
 
     def ports(self, edge: int) -> Ints:
@@ -91,7 +91,7 @@ class RankNetwork:
         """Return the tables of a matching for chunks of a size."""
         count, ports = len(self.source), len(self.rate_Bps)
         busy_ps = -(-chunk_bytes * 10**12 // self.rate_Bps.astype(object)).astype(np.int64)
-        took_ps = self.latency_ps + np.maximum.reduceat(busy_ps[self.port], self.first_port[:-1])
+        took_ps = self.latency_ps + reduce_at(np.maximum, busy_ps[self.port], self.first_port[:-1])
         owner = np.repeat(np.arange(count), np.diff(self.first_port))
         return EdgeTables(
             source=self.source,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from astranb.core.arrays import reduce_at
 from astranb.core.state import require_bytes
 
 from .condition import Condition
@@ -74,7 +75,7 @@ class Schedule:
         tables = self.network.edges(self.slice_bytes)
         wire, data, besides_ps = _PACKETS.get(protocol, (160, 128, _SIGNAL_PS))
         busy_ps = tables.busy_ps * wire // data
-        wire_ps = np.maximum.reduceat(busy_ps[tables.port], tables.first_port[:-1])
+        wire_ps = reduce_at(np.maximum, busy_ps[tables.port], tables.first_port[:-1])
         took_ps = self.network.latency_ps + besides_ps
         if protocol == "Simple":
             took_ps += self.network.latency_ps * 2 + wire_ps

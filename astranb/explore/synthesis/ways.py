@@ -42,7 +42,7 @@ def along_ways(
     draw = np.random.default_rng(seed)
     slices = draw.permutation(np.flatnonzero(wanted.any(axis=0))).tolist()
     choices = [
-        flows.ways[tuple(np.flatnonzero(before[:, one]).tolist()), int(wanted[:, one].argmax())]
+        flows.ways[tuple(np.flatnonzero(before[:, one]).tolist()), int(np.argmax(wanted[:, one]))]
         for one in slices
     ]
     ways = _spread(tables, choices)

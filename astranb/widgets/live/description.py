@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from astranb.core.wasm import module_of
+from astranb.core.ahead import modules
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.layers import LayerEngine
 from astranb.engine.messages import MessageEngine
@@ -41,7 +41,7 @@ def live(feed: AnyFeed, columns: Columns) -> dict[str, Any]:
         "engine": kind,
         "fidelity": engine.fidelity,
         "symbol": found.ENTRY.symbol,
-        "wasm": columns.add(module_of(found.ENTRY))[0],
+        "wasm": columns.add(modules()[found.ENTRY.name])[0],
         "tables": tables,
         "arguments": arguments,
         "units": dict(engine.units),

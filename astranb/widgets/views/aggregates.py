@@ -77,7 +77,7 @@ def aggregates(feed: LineFeed, content: dict[str, Any]) -> Message:
     groups = []
     for title, lanes in parts:
         of_group = busy[list(lanes)]
-        histogram = np.bincount(np.minimum((of_group * _BINS).astype(int), _BINS - 1), minlength=_BINS)
+        histogram = np.bincount(np.minimum((of_group * _BINS).astype(np.int64), _BINS - 1), minlength=_BINS)
         groups.append(
             {
                 "title": title,

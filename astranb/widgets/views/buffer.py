@@ -82,7 +82,7 @@ def cell(feed: LineFeed, options: dict[str, Any]) -> Message:
     if not len(there):
         words.append("not arrived")
     else:
-        source = int(np.bincount(found.source[there]).argmax())
+        source = int(np.argmax(np.bincount(found.source[there])))
         if len(there) < len(here):
             words.append(f"{len(there)} of {len(here)} arrived")
         words.append("brought by itself" if name == "input" and source == rank else f"from GPU{source}")

@@ -34,7 +34,7 @@ def rows(feed: LineFeed, _options: dict[str, Any]) -> Message:
         tracks = feed.sim.engine.tracks(kind)
         reported[kind] = {
             "gpu": tracks.gpu.tolist(), "number": tracks.number.tolist(),
-            "engine": tracks.engine.astype(int).tolist(),
+            "engine": tracks.engine.astype(np.int64).tolist(),
         }  # fmt: skip
     return reported, []
 
