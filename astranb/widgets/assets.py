@@ -34,14 +34,14 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "counted", "editor", "judged", "live_page", "loader", "model", "module_answers", "offline",
-        "packed", "pair", "recorded", "replayed", "reported", "runs", "schedule", "study",
-        "trace_graph", "traced", "tree_page", "workbench",
+        "counted", "editor", "judged", "live_page", "loader", "model", "offline", "packed", "pair",
+        "recorded", "replayed", "reported", "runs", "schedule", "study", "trace_graph", "traced",
+        "tree_page", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry or of a page, and of nothing that an entry loads."""
-_ANSWERING = ("numpy", "graph_layout", "memory_chart", "rank_tracks")
-"""Modules that form answers: of pages that simulate, and of those that play a recording."""
+_ANSWERING = ("numpy", "graph_layout", "memory_chart", "rank_tracks", "module_answers")
+"""Modules that form answers, in pages that simulate and nowhere else: they go with ``static/live``."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\.\.?/(\w+)\.js";\n', re.MULTILINE)
 
 
@@ -77,7 +77,7 @@ RECORDED = _joined("loader", "recorded")
 EDITOR = _joined("theme", "format", "heartbeat", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
-PLAYER = _joined("messages", "format", *_ANSWERING, "packed", "model", "replayed", "offline")
+PLAYER = _joined("messages", "packed", "model", "replayed", "offline")
 """What plays a page without a kernel."""
 
 LIVE_PLAYER = _joined("loader", "packed", "model", "live_page")
@@ -86,9 +86,9 @@ LIVE_PLAYER = _joined("loader", "packed", "model", "live_page")
 STUDY_PLAYER = _joined("packed", "reported")
 """What shows a sweep in such a page."""
 
-TRACE_GRAPH_PLAYER = _joined("messages", "packed", "module_answers", "tree_page")
+TRACE_GRAPH_PLAYER = _joined("messages", "packed", "tree_page")
 """What shows a trace's graph in such a page."""
-TRACED_PLAYER = _joined("loader", "messages", "model", "packed", "traced")
+TRACED_PLAYER = _joined("loader", "messages", "columns", "model", "packed", "traced")
 """What shows a timeline of traces in such a page."""
 
 COUNTED_PLAYER = _joined("loader", "packed", "counted")
@@ -131,7 +131,7 @@ JUDGED_MODULES = _needed("quality")
 
 LIVE_MODULES = {
     **{f"live/{file.stem}": file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))},
-    **{name: (_FOLDER / f"{name}.js").read_text("utf-8") for name in (*_ANSWERING, "module_answers")},
+    **{name: (_FOLDER / f"{name}.js").read_text("utf-8") for name in _ANSWERING},
 }
 """Text by name of the modules of a live page's kernel, which import some of `MODULES`."""
 

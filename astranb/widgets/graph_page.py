@@ -12,7 +12,7 @@ from astranb.core.files import whole_file
 
 from .assets import TRACE_GRAPH, TRACE_GRAPH_MODULES, TRACE_GRAPH_PLAYER
 from .feed import Columns
-from .feed.modules import attributes_message, shown_text, tree_message
+from .feed.modules import ModuleAnswers, attributes_message, facts_of, shown_text, tree_message
 from .page import wrapped
 
 __all__ = ["write_graph"]
@@ -52,12 +52,20 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
     tree = ModuleTree(trace, by)
     columns = Columns()
     whole, buffers = tree_message(tree)
+    known = ModuleAnswers(tree, facts_of(trace))
+    links = [known.link(module)[1] for module in range(len(tree))]
     attributes, buffers["module_values"] = attributes_message(trace)
     numbers = {name: columns.add(*some) for name, some in buffers.items()}
     page = wrapped(
         {
             "about": whole.pop("about"),
-            "tree": {**whole, **attributes, "buffers": numbers},
+            "tree": {
+                **whole,
+                **attributes,
+                "buffers": numbers,
+                "modules": [shown_text(label) for label in tree.labels],
+                "links": links,
+            },
             **columns.placed(),
             "modules": TRACE_GRAPH_MODULES,
             "entry": TRACE_GRAPH,

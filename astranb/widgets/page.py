@@ -1,7 +1,7 @@
 """One file that plays a recording in any browser, without a network.
 
 It holds the modules and style sheets of the widget, and what a kernel would send, packed into
-one text (``static/offline.js`` unpacks it and answers in the kernel's place). Whatever comes
+one text (``static/offline.js`` unpacks it, and gives views what was recorded for them). Whatever comes
 from a file is in that text or escaped; a policy in the page lets it load nothing.
 """
 
@@ -22,14 +22,13 @@ from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 
 from .assets import ENTRY, MODULES, PLAYER, STYLES
-from .feed import AnyFeed, Columns, answers
+from .feed import QUICK_EVENTS, AnyFeed, Columns, answers
 from .pictures import picture_of
-from .recording import record
+from .recording import FREE, record
 from .views import always, answers_of, offline_questions
 
 __all__ = ["VARIABLES", "answers", "packed", "page", "wrapped"]
 
-_QUICK_EVENTS = 5_000_000  # inspections of their past take some seconds
 _MOST_OBJECTS = 300  # some ms each
 _MOST_EARLIER = 320  # inspections of the main objects before the end
 _MOST_MOMENTS = 24
@@ -77,7 +76,11 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
         **recording.fields,
         "engine": feed.engine,
         "inspections": _inspections(feed, recording.objects, int(recording.fields["oldest"])),
-        "answers": answers(feed, columns, answers_of(feed), offline_questions(feed), always(feed)),
+        "answers": [
+            *recording.answers,
+            *answers(feed, columns, answers_of(feed), offline_questions(feed), always(feed)),
+        ],
+        "free": FREE,
         "panels": panels,
         "selection": selection,
         **columns.placed(),
@@ -137,7 +140,7 @@ def _inspections(feed: AnyFeed, paths: Sequence[str], oldest_ps: int) -> dict[st
     """
     sim, queue = feed.sim, list(paths)
     found: dict[str, list[tuple[int, Any]]] = {}
-    moments = min(_MOST_MOMENTS, _MOST_EARLIER // max(1, len(paths))) if sim.events <= _QUICK_EVENTS else 0
+    moments = min(_MOST_MOMENTS, _MOST_EARLIER // max(1, len(paths))) if sim.events <= QUICK_EVENTS else 0
     for k in range(moments):
         at_ps = oldest_ps + (sim.now_ps - oldest_ps) * k // moments
         past = feed.session.at(at_ps)

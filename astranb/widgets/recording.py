@@ -1,37 +1,47 @@
 """The recording of a run, for a page without a kernel: what the kernel would send, and columns.
 
-``static/offline.js`` reads it; of a run of operations also ``static/replayed.js``.
+``static/offline.js`` plays it and answers nothing by itself: whatever a view shows is here, as Python
+gave it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from astranb.core.arrays import reduce_at
 from astranb.core.errors import InputError
 from astranb.core.units import format_time
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.engine.operations.about import KINDS, STATES, About
-from astranb.engine.operations.footprint import fullest_rank
+from astranb.engine.operations.about import About
 
-from .feed import AnyFeed, Columns, LineFeed, OperationFeed, pack
-from .views import answers_of
-from .views.footprint import axes
-from .views.ranks import KINDS as KINDS_OF_TRACKS
-from .views.ranks import index_of
+from .feed import QUICK_EVENTS, AnyFeed, Columns, LineFeed, Message, OperationFeed, Options, pack
+from .views.footprint import every_change
+from .views.graph import MOST_NODES, changes_of, graph
+from .views.ranks import KINDS, doing, every_track
 
-__all__ = ["PlayedRecording", "record"]
+__all__ = ["FREE", "PlayedRecording", "record"]
 
-_NEVER = 9e15  # ps: a number that the page compares with
+FREE: dict[str, list[str]] = {
+    "doing": ["at_ps"],
+    "footprint": ["from", "to", "at_ps"],
+    "graph": ["path"],
+    "tracks": ["from", "to", "ranks"],
+}
+"""By question the options that an answer here is not about: it holds for all of them."""
+
+_NEVER = 9e15  # ps: of what has not happened
 _MOST_LOOKED_INTO = 300  # operations
+_MOST_MEMORY_BYTES = 4_000_000  # of what ranks hold
+_MOST_GRAPH_NODES = 12_000  # in all of them: about 1 s, and 120 kB packed
 
 
 class PlayedRecording(NamedTuple):
-    """What a page plays: fields for ``static/offline.js``, and paths of objects to inspect."""
+    """What a page plays: fields for ``static/offline.js``, answers, and paths of objects to inspect."""
 
     fields: dict[str, Any]
+    answers: list[dict[str, Any]]
     objects: list[str]
     title: str
     caption: str
@@ -90,7 +100,7 @@ def _record_lines(feed: LineFeed, columns: Columns, most_flights: int) -> Played
         caption += f" Flights before {format_time(engine.recorder.oldest_ps)} were dropped."
     links = [engine.fabric.name(lanes[0]).partition("#")[0] for *_, lanes in feed.layout.bundles]
     objects = [*(box.name for box in feed.layout.boxes), *links]
-    return PlayedRecording(fields, objects, f"{engine.work.title} on {engine.infra.name}", caption)
+    return PlayedRecording(fields, [], objects, f"{engine.work.title} on {engine.infra.name}", caption)
 
 
 def _record_operations(feed: OperationFeed, columns: Columns, most_operations: int) -> PlayedRecording:
@@ -104,41 +114,12 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     ranks = max(1, int(np.searchsorted(np.cumsum(sizes), most_operations, side="right")))
     rows = np.concatenate(listed[:ranks])
     start, end = (_ever(times[rows]) for times in sim.engine.times_ps())
-    labels: dict[str, int] = {}
     texts: dict[str, int] = {}
-    label = [labels.setdefault(about.label(row), len(labels)) for row in rows.tolist()]
     text = [texts.setdefault(about.text(row), len(texts)) for row in rows.tolist()]
-    npu = about.npu[rows]
-    place = np.full(len(about.npu), -1)
-    place[rows] = np.arange(len(rows))
-    lists = [about.parents_of(row) for row in rows.tolist()]
-    first = np.cumsum([0, *map(len, lists)])
-    parents = place[np.concatenate([rows[:0], *lists])]
-    ready = np.zeros(len(rows))
-    if len(parents):
-        some = np.flatnonzero(np.diff(first))
-        ready[some] = reduce_at(np.maximum, end[parents], first[some])
-    operations = pack(
-        "recorded_operations",
-        rank=npu,
-        number=about.numbers(rows),
-        label=label,
-        text=text,
-        kind=about.kind[rows],
-        start=start,
-        end=end,
-        ready=ready,
-    )
-    spans = {kind: columns.add(*_spans(feed, kind, labels, ranks)) for kind in KINDS_OF_TRACKS}
     workload = {
-        "operations": columns.add(*operations),
-        "edges": columns.add(*pack("recorded_parents", first=first, parent=parents)),
-        "spans": spans,
-        "footprint": _footprint(feed, ranks, columns),
-        "labels": list(labels), "texts": list(texts), "kinds": list(KINDS), "states": list(STATES),
-        "doing": columns.message(answers_of(feed)["doing"](feed, {})),
-        "ranks": ranks, "tracks": len(feed.tracks), "dims": len(about.topology),
-    }  # fmt: skip
+        "operations": columns.add(*pack("recorded_operations", rank=about.npu[rows], text=text)),
+        "texts": list(texts),
+    }
     moments, count = _moments(columns, start, end)
     shown = {"ranks": ranks, "names": [n for n in scene["names"] if _inside(n, ranks)]}
     still = {"playing": False, "failed": False, "fast": False, "progress": {}, "events": count}
@@ -154,25 +135,50 @@ def _record_operations(feed: OperationFeed, columns: Columns, most_operations: i
     }  # fmt: skip
     kept = "all ranks" if ranks == sim.ranks else f"the first {ranks:,} of {sim.ranks:,} ranks"
     caption = f"This page holds the operations of {kept}; Event and Cycle step through their begins and ends."
-    return PlayedRecording(fields, _objects(about, ranks), feed.title, caption)
+    answers = [_answer(columns, *one) for one in _at_any_time(feed, ranks, columns)]
+    answers += _graphs(feed, ranks)
+    return PlayedRecording(fields, answers, _objects(about, ranks), feed.title, caption)
 
 
-def _footprint(feed: OperationFeed, ranks: int, columns: Columns) -> dict[str, Any]:
-    """What changes the memory of the ranks that a page holds, with which of their operations."""
-    engine, found = feed.sim.engine, feed.sim.engine.about.footprint
-    if found is None:
-        return {"absent": engine.absent["memory"], "axes": [], "fullest": 0, "buffers": []}
-    changes = pack(
-        "recorded_footprint",
-        table=found.table[:ranks],
-        held=found.held[:, found.used],
-        first=found.first,
-        operation=found.operation,
-        at_end=found.at_end,
-        change=found.change[:, found.used],
-    )
-    fullest = fullest_rank(engine, ranks)
-    return {"absent": "", "axes": axes(found), "fullest": fullest, "buffers": columns.add(*changes)}
+def _answer(columns: Columns, question: str, options: Options, message: Message) -> dict[str, Any]:
+    """An answer that holds at any time."""
+    return {"question": question, "options": options, "always": True, **columns.message(message)}
+
+
+def _at_any_time(feed: OperationFeed, ranks: int, columns: Columns) -> Iterator[tuple[str, Options, Message]]:
+    """What so many ranks did and held up to now: the page draws of it what is up to its own time."""
+    yield "doing", {}, doing(feed, {})
+    for kind in KINDS:
+        yield "tracks", {"kind": kind}, every_track(feed, kind, list(range(ranks)))
+    before = columns.size
+    for rank in (None, *range(ranks)):
+        if columns.size - before > _MOST_MEMORY_BYTES:
+            return
+        yield "footprint", {"rank": rank}, every_change(feed, rank)
+
+
+def _graphs(feed: OperationFeed, ranks: int) -> list[dict[str, Any]]:
+    """The graphs of the first ranks: at all moments at which each changes, or at some, and at the end.
+
+    One holds from ``from_ps`` on, up to the next change at ``until_ps``.
+    """
+    sizes = [min(MOST_NODES, len(feed.sim.engine.about.rows_of(rank))) for rank in range(ranks)]
+    shown = int(np.searchsorted(np.cumsum(sizes), _MOST_GRAPH_NODES, side="right"))
+    each = _MOST_GRAPH_NODES // max(1, sum(sizes[:shown])) if feed.sim.events <= QUICK_EVENTS else 1
+    asked: list[tuple[int, int, float]] = []
+    for rank in range(shown):
+        times = changes_of(feed, rank)
+        some = np.unique(np.linspace(len(times) - 1, 0, min(each, len(times))).astype(np.int64))
+        until = [*times[1:].tolist(), _NEVER]
+        asked += [(int(times[k]), rank, until[k]) for k in some.tolist()]
+    found = []
+    for at_ps, rank, until_ps in sorted(asked):  # a private copy of the run goes on from each to the next
+        when = {"from_ps": at_ps, "until_ps": until_ps}
+        message, _ = graph(feed, {"rank": rank, "at_ps": None if until_ps == _NEVER else at_ps})
+        found.append(
+            {"question": "graph", "options": {"rank": rank}, **when, "message": message, "buffers": []}
+        )
+    return found
 
 
 def _inside(name: str, ranks: int) -> bool:
@@ -192,27 +198,6 @@ def _objects(about: About, ranks: int) -> list[str]:
 def _ever(ps: np.ndarray) -> np.ndarray:
     """Times; of what has not happened, one that never comes."""
     return np.where(ps >= 0, ps.astype(np.float64), _NEVER)
-
-
-def _spans(feed: OperationFeed, kind: str, labels: dict[str, int], ranks: int) -> list[bytes]:
-    """Spans of the timeline: rank, number and label of the operation, track, slot, slots, begin, end."""
-    index, about = index_of(feed, kind, range(ranks)), feed.sim.engine.about
-    place, row = np.repeat(np.arange(len(index.first) - 1), np.diff(index.first)), index.row
-    own = [about.number(one) for one in row.tolist()]
-    names = [labels.setdefault(about.label(one), len(labels)) for one in row.tolist()]
-    return pack(
-        "recorded_spans",
-        rank=place // index.tracks,
-        number=own,
-        label=names,
-        track=place % index.tracks,
-        slot=index.slot,
-        slots=index.slots[place],
-        start=index.start_ps,
-        end=index.end_ps,
-        ready=index.ready_ps,
-        waits=index.waits,
-    )
 
 
 def _moments(columns: Columns, start: np.ndarray, end: np.ndarray) -> tuple[list[int], int]:

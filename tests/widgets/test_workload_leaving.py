@@ -10,6 +10,7 @@ from PIL import Image
 
 import astranb as anb
 from astranb.core.errors import InputError
+from astranb.widgets.feed import unpack as unpack_columns
 from tests.engine.operations.support import HOSTILE, by_messages, hostile, mixed, sim_of
 from tests.widgets.test_leaving import unpack
 
@@ -25,23 +26,36 @@ def bench():
     bench.close()
 
 
+def tracks_of(
+    header: dict[str, Any], buffers: list[bytes], kind: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a page has for the timeline of ranks: the message, and its columns."""
+    (found,) = (
+        one for one in header["answers"] if (one["question"], one["options"]) == ("tracks", {"kind": kind})
+    )
+    return found["message"], unpack_columns("tracks", [buffers[k] for k in found["buffers"]])
+
+
 def test_the_page_holds_every_operation_and_phase(bench, tmp_path):
     sim = bench.sim
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
-    work = header["workload"]
-    npu, number, label = (np.frombuffer(buffers[k], "<u4") for k in work["operations"][:3])
-    start, end, ready = (np.frombuffer(buffers[k], "<f8") for k in work["operations"][5:8])
     frame = sim.result.to_dataframe("operations")
-    assert (npu.tolist(), number.tolist()) == (frame["rank"].tolist(), frame["operation"].tolist())
-    assert [work["labels"][k] for k in label] == frame["name"].tolist()
-    assert (start.tolist(), end.tolist()) == (frame["start_ps"].tolist(), frame["end_ps"].tolist())
-    first, parents = (np.frombuffer(buffers[k], "<u4") for k in work["edges"])
-    for at in range(len(npu)):
-        mine = parents[first[at] : first[at + 1]]
-        assert ready[at] == max((end[p] for p in mine), default=0)
-        assert ready[at] <= start[at]
+    work = header["workload"]
+    ranks, texts = (np.frombuffer(buffers[k], "<u4") for k in work["operations"])
+    assert ranks.tolist() == frame["rank"].tolist()
+    assert len(texts) == len(frame)
+    assert texts.max() < len(work["texts"])
+    spans, columns = tracks_of(header, buffers, "operations")
+    names = [spans["labels"][k] for k in columns["label"]]
+    rank = columns["place"] // spans["tracks"]
+    found = zip(
+        rank.tolist(), columns["number"].tolist(), names, columns["start"], columns["end"], strict=True
+    )
+    wanted = frame[["rank", "operation", "name", "start_ps", "end_ps"]].itertuples(index=False, name=None)
+    assert sorted(found) == sorted(wanted)
     phases = sim.result.to_dataframe("phases")
-    assert np.frombuffer(buffers[work["spans"]["chunks"][0]], "<u4").size == len(phases)
+    assert len(tracks_of(header, buffers, "chunks")[1]["place"]) == len(phases)
+    start, end = frame["start_ps"].to_numpy(), frame["end_ps"].to_numpy()
     times, what, row = (
         np.frombuffer(buffers[header["moments"][k]], kind) for k, kind in ((0, "<f8"), (2, "u1"), (3, "<u4"))
     )
@@ -60,7 +74,11 @@ def test_the_page_answers_what_views_ask_at_the_end(bench, tmp_path):
         found.setdefault(answer["question"], []).append(answer)
     assert set(found) == {
         "buffers",
+        "doing",
         "flows",
+        "footprint",
+        "graph",
+        "tracks",
         "traffic",
         "ports",
         "ranks",
@@ -81,7 +99,10 @@ def test_the_page_answers_what_views_ask_at_the_end(bench, tmp_path):
 def test_of_many_ranks_the_first_are_taken(bench, tmp_path):
     page = bench.to_html(tmp_path / "run.html", most=10).read_text()
     header, buffers = unpack(page)
-    assert header["workload"]["ranks"] == 2
+    assert header["scene"]["message"]["ranks"] == 2
+    for question in ("graph", "footprint"):
+        held = {one["options"]["rank"] for one in header["answers"] if one["question"] == question}
+        assert held - {None} == {0, 1}
     assert set(np.frombuffer(buffers[header["workload"]["operations"][0]], "<u4")) == {0, 1}
     assert header["scene"]["message"]["names"] == ["rank[0]", "rank[1]", "dim[0]", "dim[1]"]
     assert "the first 2 of 6 ranks" in page
@@ -96,8 +117,10 @@ def test_the_middle_of_a_run_is_a_page_too(events, tmp_path):
     bench = anb.Workbench(sim)
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
     assert header["state"]["message"]["now_ps"] == sim.now_ps
-    end = np.frombuffer(buffers[header["workload"]["operations"][6]], "<f8")
-    assert (end < 9e15).sum() == (sim.engine.times_ps()[1] >= 0).sum()
+    begun = (sim.engine.times_ps()[0] >= 0).sum()
+    assert len(tracks_of(header, buffers, "operations")[1]["place"]) == begun
+    count = sum(int((times >= 0).sum()) for times in sim.engine.times_ps())
+    assert header["state"]["message"]["events"] == count
     assert ET.fromstring(bench.to_svg()).tag == f"{SVG}svg"
     assert ET.fromstring(bench.to_svg(what="graph", rank=5)).tag == f"{SVG}svg"
 
@@ -109,7 +132,7 @@ def test_names_are_text_everywhere(tmp_path):
     assert page.count("</script>") == page.count("<script") == 2
     assert "<img" not in page
     header, _ = unpack(page)
-    assert HOSTILE in header["workload"]["labels"]
+    assert HOSTILE in tracks_of(header, [b""] * len(header["places"]), "operations")[0]["labels"]
     for what in ("ranks", "graph"):
         drawing = bench.to_svg(what=what)
         assert "<img" not in drawing
@@ -169,8 +192,8 @@ def test_layers_of_one_zero_leave_a_page_and_explain_themselves(tmp_path):
     sim.run()
     bench = anb.Workbench(sim)
     header, buffers = unpack(bench.to_html(tmp_path / "run.html").read_text())
-    start = np.frombuffer(buffers[header["workload"]["spans"]["operations"][6]], "<f8")
-    assert len(start) > len(sim.result.to_dataframe("operations"))  # waits stand among them
+    _, spans = tracks_of(header, buffers, "operations")
+    assert len(spans["start"]) > len(sim.result.to_dataframe("operations"))  # waits stand among them
     assert ET.fromstring(bench.to_svg()).tag == f"{SVG}svg"
     lost = sim.lost_time().iloc[0]
     assert lost["compute_ps"] == sim.result.per_rank()[0]["compute_ps"]

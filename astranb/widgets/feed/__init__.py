@@ -3,7 +3,7 @@
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.widgets.session import Session
 
-from .columns import Columns, answers
+from .columns import QUICK_EVENTS, Columns, answers
 from .feed import VERSION, Feed
 from .lines import LineFeed
 from .messages import COLUMNS, Message, pack, unpack
@@ -14,6 +14,7 @@ from .view import NOW, Answer, Options, View
 __all__ = [
     "COLUMNS",
     "NOW",
+    "QUICK_EVENTS",
     "VERSION",
     "Answer",
     "AnyFeed",

@@ -13,23 +13,33 @@ from .feed import Feed
 from .messages import Message
 from .view import Answer, Options
 
-__all__ = ["Columns", "answers"]
+__all__ = ["QUICK_EVENTS", "Columns", "answers"]
 
-_QUICK_EVENTS = 5_000_000  # a critical path is found in some seconds
+QUICK_EVENTS = 5_000_000
+"""Of so many a critical path, or the past, is found in some seconds."""
 _MOST_ANSWER_BYTES = 4_000_000
 
 
 class Columns:
-    """Buffers, and by what numbers the header names them."""
+    """Buffers, and by what numbers the header names them; equal ones are one."""
 
     def __init__(self) -> None:
-        self.buffers: list[bytes] = []
+        self._known: dict[bytes, int] = {}
+        self.size = 0  # bytes
+
+    @property
+    def buffers(self) -> list[bytes]:
+        """In the order of their numbers."""
+        return list(self._known)
 
     def add(self, *buffers: bytes) -> list[int]:
         """Take buffers; gives their numbers."""
-        first = len(self.buffers)
-        self.buffers += buffers
-        return list(range(first, len(self.buffers)))
+        numbers = []
+        for one in buffers:
+            if one not in self._known:
+                self.size += len(one)
+            numbers.append(self._known.setdefault(one, len(self._known)))
+        return numbers
 
     def message(self, message: Message) -> dict[str, Any]:
         """Take a message."""
@@ -51,7 +61,7 @@ def answers(
     questions: Mapping[str, Sequence[Options]],
     unchanging: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """Answers to what views ask; without one the page shows that it needs a kernel.
+    """Answers to what views ask; without one the page shows that this needs a kernel.
 
     ``questions`` holds the options with which each is asked; the answers of the ``unchanging`` ones do
     not depend on time.
@@ -61,7 +71,7 @@ def answers(
         for options in several if question in known else ():
             try:
                 meta, buffers = known[question](feed, dict(options))
-                if meta.get("working") and feed.sim.events <= _QUICK_EVENTS:  # a page cannot ask again
+                if meta.get("working") and feed.sim.events <= QUICK_EVENTS:  # a page cannot ask again
                     background_of(feed.session).finish()
                     meta, buffers = known[question](feed, dict(options))
             except (AstranbError, IndexError):

@@ -1,4 +1,4 @@
-"""What every view is sent: a scene once, then states; ``static/store.js`` is its counterpart.
+"""What every view is sent: a scene once, then states; ``static/store.js`` receives them.
 
 Times are float64 picoseconds: exact to 2**53 ps, two and a half simulated hours.
 """

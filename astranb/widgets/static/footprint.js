@@ -33,6 +33,10 @@ export function createFootprint(store, theme) {
   let tabled = null;
 
   const chartOf = () => panel.asker.reply?.chart ?? null;
+  /** The bytes by parts from a recorded moment on. @param {Reply<"footprint">} reply @param {number} k */
+  const heldFrom = ({ arrays: { time, held } }, k) => (chartOf()?.parts ?? []).map((_, part) => held[part * time.length + k]);
+  /** The last recorded moment up to a time; -1: there is none. @param {Reply<"footprint">} reply @param {number} at */
+  const momentAt = ({ arrays: { time } }, at) => time.findLastIndex((since) => since <= at);
   /** @param {number[]} parts */
   const sum = (parts) => parts.reduce((all, one) => all + one, 0);
   /** Bytes in the unit of a chart. @param {MemoryChart} chart @param {number} bytes */
@@ -115,6 +119,7 @@ export function createFootprint(store, theme) {
   function drawPeak(context, scale, chart) {
     const [x, top] = [scale.x(chart.peak_ps), y(chart, sum(chart.peak))];
     const seen = scale.x(store.playing ? store.cursor : store.frontier);
+    if (x > seen) return; // of a recording, which knows what comes
     const text = `peak ${size(chart, sum(chart.peak))} at ${formatTime(chart.peak_ps, 3)}`;
     context.font = `11px ${theme.font}`;
     const right = x + context.measureText(text).width + 10 < Math.min(seen, panel.width);
@@ -140,10 +145,13 @@ export function createFootprint(store, theme) {
     settle(title, chart ? `Memory of rank ${chart.rank} (stage ${chart.stage})${reply?.options.rank === null ? ", the fullest: select a rank to see its own" : ""}` : "GPU memory");
     const over = chart && chart.limit_bytes > 0 && sum(chart.peak) > chart.limit_bytes;
     settle(panel.note, [over ? "more than the GPU has" : "", reply?.exact === false ? "of many changes the fullest moments" : ""].filter(Boolean).join(" · "));
-    if (chart) fill(chart);
+    if (!reply || !chart) return;
+    // A recording holds all changes: what is held at the cursor is among them.
+    const known = reply.columns ? -1 : momentAt(reply, reply.at_ps ?? 0);
+    fill(chart, known < 0 ? chart.at : heldFrom(reply, known));
   }
-  /** @param {MemoryChart} chart */
-  function fill(chart) {
+  /** @param {MemoryChart} chart @param {number[]} now what is held at the cursor */
+  function fill(chart, now) {
     const { parts, limit_bytes: limit, unit } = chart;
     const names = parts.map((name) => makeBarKey(MEMORY_COLOURS[name] ?? theme.dim, name));
     const heads = [unit[1], ...names, "in all", ...(limit ? [`of ${inUnit(chart, limit)}`] : [])];
@@ -154,17 +162,17 @@ export function createFootprint(store, theme) {
       return makeRow(name, ...[...bytes, all].map((one) => inUnit(chart, one)), ...(limit ? [`${((100 * all) / limit).toFixed(0)}%`] : []));
     };
     const peak = makeLink(`peak at ${formatTime(chart.peak_ps, 3)}`, () => store.scrub(chart.peak_ps), { title: "move the cursor there" });
-    body.replaceChildren(row(moment, chart.at), row(peak, chart.peak));
+    body.replaceChildren(row(moment, now), row(peak, chart.peak));
   }
   /** @param {Spot} at */
   function textAt(at) {
     const { reply } = panel.asker;
     const chart = chartOf();
     const time = panel.scale().t(at.offsetX);
-    if (!reply || !chart || at.offsetX < GUTTER || time > reply.now_ps || time > reply.to) return "";
-    const k = reply.arrays.time.findLastIndex((since) => since <= time);
+    if (!reply || !chart || at.offsetX < GUTTER || time > Math.min(reply.now_ps, store.frontier) || time > reply.to) return "";
+    const k = momentAt(reply, time);
     if (k < 0) return "";
-    const bytes = chart.parts.map((_, part) => reply.arrays.held[part * reply.arrays.time.length + k]);
+    const bytes = heldFrom(reply, k);
     const words = chart.parts.map((name, part) => `${name} ${inUnit(chart, bytes[part])}`);
     return [formatTime(time, 3), ...words, `in all ${size(chart, sum(bytes))}`].join(" · ");
   }

@@ -1,6 +1,5 @@
 // @ts-check
-// The graph of a rank's operations around a moment, laid out from left to right, as it is answered: in a page that simulates,
-// and in one that plays what was recorded. Counterpart of widgets/views/graph.py.
+// The graph of a rank's operations around a moment, laid out from left to right, as a page that simulates answers.
 
 import { toEven } from "./numpy.js";
 

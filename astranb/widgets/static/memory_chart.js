@@ -1,6 +1,5 @@
 // @ts-check
-// What a rank holds in memory over time, as the chart of it is answered: in a page that simulates, and in one that plays
-// what was recorded. Counterpart of widgets/views/footprint.py.
+// What a rank holds in memory over time, as a page that simulates answers.
 
 import { pack } from "./messages.js";
 import { searchSorted, sum } from "./numpy.js";

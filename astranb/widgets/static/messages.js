@@ -57,20 +57,10 @@ export const COLUMNS = /** @type {const} */ ({
   },
   "traffic": { "cells": "f4" },
   "where": { "gpu": "i4", "block": "i4", "state": "i4", "op": "i4", "ops": "i4", "part": "i4", "line": "i4" },
-  "recorded_footprint": {
-    "table": "u4", "held": "f8", "first": "u4", "operation": "u4", "at_end": "u1", "change": "f8"
-  },
   "recorded_flights": { "time": "f8", "event": "f8", "kind": "u1", "link": "u4" },
   "recorded_steps": { "time": "f8", "event": "f8", "ends": "u1", "operation": "u4" },
-  "recorded_operations": {
-    "rank": "u4", "number": "u4", "label": "u4", "text": "u4", "kind": "u4",
-    "start": "f8", "end": "f8", "ready": "f8"
-  },
-  "recorded_tracks": { "track": "u4", "state": "u1", "label": "u4", "start": "f8", "end": "f8" },
-  "recorded_parents": { "first": "u4", "parent": "u4" },
-  "recorded_spans": {
-    "rank": "u4", "number": "u4", "label": "u4", "track": "u4", "slot": "u4", "slots": "u4", "start": "f8", "end": "f8", "ready": "f8", "waits": "u1"
-  }
+  "recorded_operations": { "rank": "u4", "text": "u4" },
+  "recorded_tracks": { "track": "u4", "state": "u1", "label": "u4", "start": "f8", "end": "f8" }
 });
 
 export const TYPES = {

@@ -1,5 +1,5 @@
 // @ts-check
-// What a page answers about a graph by module, of which it has all modules: counterpart of widgets/feed/modules.py.
+// What a page that simulates answers about a graph by module, of which it has all modules.
 
 import { pack, unpack } from "./messages.js";
 

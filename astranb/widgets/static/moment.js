@@ -24,7 +24,8 @@ export function createMoment(store, held, otherwise = "its answer has not come y
     settle(element, `at ${formatTime(Math.round(at), 3)}`);
     element.dataset.ps = String(at);
     element.dataset.late = String(late);
-    element.title = late ? `the cursor is at ${formatTime(Math.round(store.cursor), 3)}: ${otherwise}` : "this panel holds for the cursor's time";
+    const why = store.ready && store.scene.recorded ? "this page holds no later moment before it" : otherwise;
+    element.title = late ? `the cursor is at ${formatTime(Math.round(store.cursor), 3)}: ${why}` : "this panel holds for the cursor's time";
   }
   return element;
 }

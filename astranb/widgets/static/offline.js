@@ -1,14 +1,13 @@
 // @ts-check
-// A workbench without a kernel: it plays what was recorded, and reports what would need a kernel.
-// The page that `Workbench.to_html` writes holds this file, and a recording for it (_html.py).
+// A workbench without a kernel: it moves through what was recorded, hands views the answers that Python gave when the page was
+// written (page.py, recording.py), and says of all others that they need a kernel. It forms none.
 
 import { pack, unpack } from "./messages.js";
 import { createModel } from "./model.js";
-import { searchSorted } from "./numpy.js";
 import { followTheme, read } from "./packed.js";
 import { createReplayed } from "./replayed.js";
 
-/** @import { Model, Options, Recording, Replayed, ToKernel } from "./types" */
+/** @import { Model, Options, Recorded, RecordedAnswer, Recording, Replayed, ToKernel } from "./types" */
 
 /** @type {Record<string, number>} */
 const PICOSECONDS = { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 };
@@ -25,12 +24,22 @@ const AT_END = "this page knows it as it was at the end (press End); another mom
 function createFlown({ words, links }, buffers) {
   const { time, event, kind, link } = unpack("recorded_flights", buffers);
   return {
-    answers: {},
     moments: { time, event },
     operation: (_, done) => done,
     narration: (k) => `${words[kind[k]]} on ${links[link[k]]}`,
     changed: (k) => links[link[k]].split("#")[0],
   };
+}
+
+/** How many of ascending times are up to one. @param {Float64Array} times @param {number} time */
+function countUntil(times, time) {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /**
@@ -39,7 +48,7 @@ function createFlown({ words, links }, buffers) {
  * @param {DataView[]} columns
  * @returns {Model}
  */
-function createRecording(recording, columns) {
+export function createRecording(recording, columns) {
   const { model, send } = createModel(
     { _engine: recording.engine, _modules: recording.modules, _selection: recording.selection, _cursor_ps: -1, _panels: recording.panels }, receive,
   );
@@ -49,7 +58,12 @@ function createRecording(recording, columns) {
   const phases = recording.phases; // ps at which one ended
   const own = recording.workload ? createReplayed(recording, recording.workload, buffersOf) : createFlown(recording, buffersOf(recording.moments));
   const { time: times, event: events } = own.moments; // ps at which a recorded event happened, its number in the run
-  const answers = new Map(recording.answers.map((answer) => [key(answer.question, answer.options), answer]));
+  /** @type {Map<string, RecordedAnswer[]>} several: in the order of their moments */
+  const answers = new Map();
+  for (const answer of recording.answers) {
+    const asked = key(answer.question, answer.options);
+    answers.set(asked, [...(answers.get(asked) ?? []), answer]);
+  }
   let sequence = 0;
   let done = 0; // recorded events that have happened
   let now = recording.oldest;
@@ -58,17 +72,37 @@ function createRecording(recording, columns) {
   let status = recording.status;
 
   /**
-   * How many columns a view has room for is no part of a question here: the answer holds how many it has.
+   * What an answer is about. The time is looked up, and how many columns a view has room for is no part of it: an answer says
+   * how many it has.
    * @param {string} question
-   * @param {Options} [options]
+   * @param {Options} options
    */
-  function key(question, options = {}) {
-    const named = Object.entries(options).filter(([name]) => name !== "columns");
+  function key(question, options) {
+    const free = ["at_ps", "columns", ...(recording.free[question] ?? [])];
+    const named = Object.entries(options).filter(([name]) => !free.includes(name));
     return JSON.stringify([question, named.sort(([a], [b]) => (a < b ? -1 : 1))]);
   }
+  /**
+   * The recorded answer for a moment, or why there is none.
+   * @param {string} question
+   * @param {Options} options
+   * @returns {{ found?: RecordedAnswer, error?: string, at: number }} at: the moment that it holds for
+   */
+  function lookUp(question, options) {
+    const several = answers.get(key(question, options));
+    const at = /** @type {number | null | undefined} */ (options.at_ps) ?? now;
+    if (!several) return { error: `“${question}” ${NEEDS}.`, at };
+    if (several[0].always) return { found: several[0], at };
+    if (several[0].from_ps === undefined) return at >= last.now_ps ? { found: several[0], at } : { error: `“${question}”: ${AT_END}`, at };
+    const found = several.findLast(({ from_ps = 0 }) => from_ps <= at);
+    if (!found) return { error: `“${question}”: ${AT_END}`, at };
+    return { found, at: at < (found.until_ps ?? 0) ? at : (found.from_ps ?? 0) };
+  }
+  /** @param {Recorded<object>} recorded @param {object} about */
+  const sendRecorded = ({ message, buffers }, about) => send({ ...message, ...about }, buffersOf(buffers));
 
   /** How many recorded events have happened at a time. @param {number} time */
-  const until = (time) => searchSorted(times, time, true);
+  const until = (time) => countUntil(times, time);
   const ended = () => now >= last.now_ps;
   /** @param {number} count */
   function place(count) {
@@ -164,7 +198,7 @@ function createRecording(recording, columns) {
       /** @type {Record<string, string>} */
       const recorded = { to_breakpoint: `breakpoints: ${NEEDS}` };
       for (const unit of recording.scene.message.units) if (!Object.hasOwn(verbs, unit)) recorded[unit] = `these steps: ${NEEDS}`;
-      send({ ...recording.scene.message, recorded }, buffersOf(recording.scene.buffers));
+      sendRecorded(recording.scene, { recorded });
       // At the end once, so that views know how far it goes; then where the page begins.
       const [at, before] = [now, done];
       goto(last.now_ps);
@@ -177,7 +211,7 @@ function createRecording(recording, columns) {
       clearInterval(timer);
       timer = 0;
     },
-    timeline: () => send({ ...recording.timeline.message, now_ps: now }, buffersOf(recording.timeline.buffers)),
+    timeline: () => sendRecorded(recording.timeline, { now_ps: now }),
     inspect(message) {
       const asked = String(message.path);
       const path = asked.replace(/^gpu\[(\d+)\]/, (short, rank) => recording.gpus[rank] ?? short);
@@ -191,15 +225,10 @@ function createRecording(recording, columns) {
     },
     ask(message) {
       const [question, options] = [String(message.question), /** @type {Options} */ (message.options)];
-      const found = answers.get(key(question, options));
-      const held = Object.hasOwn(options, "at_ps") ? { at_ps: options.at_ps ?? now } : {};
-      const about = { type: "answer", id: message.id, ...held };
-      const known = own.answers[question]?.(options, now);
-      if (known) send({ ...known[0], ...about }, known[1]);
-      else if (!found && answers.has(key(question, { ...options, at_ps: null }))) send({ ...about, error: `“${question}”: ${AT_END}` });
-      else if (!found) send({ ...about, error: `“${question}” ${NEEDS}.` });
-      else if (!found.always && !ended()) send({ ...about, error: `“${question}”: ${AT_END}` });
-      else send({ ...found.message, ...about }, buffersOf(found.buffers));
+      const { found, error, at } = lookUp(question, options);
+      const about = { type: "answer", id: message.id, ...(Object.hasOwn(options, "at_ps") ? { at_ps: at } : {}) };
+      if (found) sendRecorded(found, about);
+      else send({ ...about, error });
     },
     set_speed(message) {
       speed = Number(message.speed);

@@ -1,6 +1,5 @@
 // @ts-check
-// A window of the timeline of ranks, as it is answered: spans where they have room, else shares of each column. In a page
-// that simulates, and in one that plays what was recorded. Counterpart of widgets/views/ranks.py.
+// A window of the timeline of ranks, as a page that simulates answers: spans where they have room, else shares of each column.
 
 import { pack } from "./messages.js";
 import { searchSorted, toEven } from "./numpy.js";

@@ -1,7 +1,9 @@
 // @ts-check
 // What each rank did when: tracks for what it computes, communicates and asks remote memory for, or for
-// the chunks under way in each dimension. Only the ranks and pixels in sight are asked for (views/ranks.py).
+// the chunks under way in each dimension. Only the ranks and pixels in sight are asked for (views/ranks.py); a page without a
+// kernel has every span that was recorded, and draws those in sight.
 
+import { createColumns } from "./columns.js";
 import { paintDensity } from "./density.js";
 import { formatCount, formatTime } from "./format.js";
 import { GUTTER, RULER, createTracks, drawPin, orderOf } from "./navigation.js";
@@ -13,11 +15,15 @@ import { ACTIVITY_COLOURS, RANK_COLOURS, makeBarKey, settle } from "./theme.js";
 const [LOW, HIGH, FEW] = [11, 32, 4]; // px of a track: of many ranks, and of at most so many
 const GAP = 6; // between ranks
 const COLUMN_PX = 2.5; // of density
+const MOST = 6000; // recorded spans that are drawn one by one
 const KINDS = /** @type {const} */ ([
   ["operations", "Operations"],
   ["chunks", "Chunks by dimension"],
 ]);
-/** @typedef {{ reply: Reply<"tracks">, theme: number, at: Map<number, number>, images?: HTMLCanvasElement[] }} Shown */
+/**
+ * An answer, ready to be drawn: of a recorded one the numbers of the spans in `sight`.
+ * @typedef {{ source: Reply<"tracks">, reply: Reply<"tracks">, theme: number, sight: string, numbers: number[] | null, images?: HTMLCanvasElement[] }} Shown
+ */
 /** @type {Record<string, string>} */
 const OPERATION_COLOURS = { compute: ACTIVITY_COLOURS[0], communication: ACTIVITY_COLOURS[1], memory: ACTIVITY_COLOURS[3], waiting: "#d55e00" };
 const [WAITING, , LATE, BUBBLE] = ACTIVITY_COLOURS.slice(2);
@@ -90,10 +96,14 @@ export function createRanks(store, theme) {
   /** @param {Scale} scale */
   function want(scale) {
     panel.want(scale, COLUMN_PX, { kind: panel.kind, ranks: visible() });
-    const { reply } = panel.asker;
-    if (!reply || reply.kind !== panel.kind || (picture?.reply === reply && picture.theme === theme.version)) return;
+    const source = panel.asker.reply;
+    if (!source || source.kind !== panel.kind) return;
+    const sight = source.columns ? "" : `${scale.a} ${scale.b} ${panel.width} ${visible()}`;
+    if (picture?.source === source && picture.sight === sight && picture.theme === theme.version) return;
+    const numbers = source.columns ? null : numbersIn(source, scale);
+    const reply = numbers && numbers.length > MOST ? crowded(source, numbers, scale) : source;
+    const shown = (picture = /** @type {Shown} */ ({ source, reply, theme: theme.version, sight, numbers }));
     const { ranks, tracks, columns } = reply;
-    const shown = (picture = /** @type {Shown} */ ({ reply, theme: theme.version, at: new Map(ranks.map((rank, k) => [rank, k])) }));
     const { shares, idle_state } = reply.arrays;
     const paints = byOperation() ? [...colours(), WAITING, LATE, BUBBLE] : colours();
     const each = paints.length;
@@ -112,6 +122,36 @@ export function createRanks(store, theme) {
     });
   }
 
+  /** The recorded spans in sight. @param {Reply<"tracks">} reply @param {Scale} scale */
+  function numbersIn({ ranks, tracks, arrays: { place, start, end } }, { a, b }) {
+    const seen = new Set(visible());
+    const here = ranks.map((rank) => seen.has(rank));
+    const found = [];
+    for (let n = 0; n < place.length; n++) if (start[n] < b && end[n] > a && here[Math.floor(place[n] / tracks)]) found.push(n);
+    return found;
+  }
+  /** What so many recorded spans look like: how much of each column they fill. @param {Reply<"tracks">} reply @param {number[]} numbers @param {Scale} scale @returns {Reply<"tracks">} */
+  function crowded(reply, numbers, { a, b }) {
+    const { tracks, arrays } = reply;
+    const { place, start, end, ready, waits, idle_at, idle_state, idle_start, idle_end } = arrays;
+    const ranks = visible();
+    const each = byOperation() ? tracks + 3 : tracks;
+    const columns = Math.max(1, Math.round((panel.width - GUTTER) / COLUMN_PX));
+    const filled = createColumns(ranks.length * each, columns, a, b);
+    const firstOf = reply.ranks.map((rank) => ranks.indexOf(rank) * each);
+    for (const n of numbers) {
+      const track = place[n] % tracks;
+      const row = firstOf[(place[n] - track) / tracks];
+      const begun = ACTIVITY_COLOURS[waits[n]] === BUBBLE ? ready[n] : start[n]; // what waits for a message communicates nothing
+      filled.add(row + track, begun, end[n]);
+      if (byOperation()) filled.add(row + tracks, begun, ready[n]);
+    }
+    idle_at.forEach((at, n) => {
+      if (firstOf[at] >= 0) filled.add(firstOf[at] + tracks + (ACTIVITY_COLOURS[idle_state[n]] === LATE ? 1 : 2), idle_start[n], idle_end[n]);
+    });
+    return { ...reply, from: a, to: b, columns, ranks, drawn: "density", arrays: { ...arrays, shares: filled.shares() } };
+  }
+
   /** @param {Context} context */
   function gutter(context) {
     for (const rank of visible()) {
@@ -127,7 +167,7 @@ export function createRanks(store, theme) {
   /** @param {Context} context @param {Scale} scale */
   function rows(context, scale) {
     if (picture?.images) drawDensity(context, scale, picture.reply, picture.images);
-    else if (picture) drawSpans(context, scale, picture.reply);
+    else if (picture) drawSpans(context, scale, picture);
     drawPathOverTime(context, store, theme, scale, rowOf);
     const rank = Number(store.selection.match(/^rank\[(\d+)\]/)?.[1] ?? -1);
     if (rank < 0) return;
@@ -145,17 +185,17 @@ export function createRanks(store, theme) {
       context.drawImage(image, 0, k * deep, columns, deep, x0, topOf(rank) + trackOf[number] * high(), x1 - x0, deep),
     ));
   }
-  /** @param {Context} context @param {Scale} scale @param {Reply<"tracks">} reply */
-  function drawSpans(context, scale, reply) {
+  /** @param {Context} context @param {Scale} scale @param {Shown} shown */
+  function drawSpans(context, scale, { reply, numbers }) {
     const paints = colours();
     context.font = `9px ${theme.font}`;
     const { ready, waits: waitsFor, idle_at: at, idle_state: what, idle_start: since, idle_end: until } = reply.arrays;
     for (let n = 0; n < at.length; n++) {
       const [x, end] = [Math.max(GUTTER, scale.x(since[n])), scale.x(until[n])];
       context.fillStyle = ACTIVITY_COLOURS[what[n]];
-      if (end > GUTTER) context.fillRect(x, topOf(reply.ranks[at[n]]), Math.max(0.7, end - x), high() - 1);
+      if (end > GUTTER && x < panel.width) context.fillRect(x, topOf(reply.ranks[at[n]]), Math.max(0.7, end - x), high() - 1);
     }
-    for (let n = 0; n < reply.arrays.place.length; n++) {
+    for (const n of numbers ?? reply.arrays.place.keys()) {
       const { x, y, wide, deep, track } = boxOf(reply, n, scale);
       if (x > panel.width || x + wide < GUTTER) continue;
       context.fillStyle = paints[track];
@@ -188,21 +228,24 @@ export function createRanks(store, theme) {
     return byOperation() ? { top: top + track * high(), height: high() - 1 } : { top, height: tall() - GAP };
   }
   function drawn() {
-    const { count = 0, drawn: how = "" } = picture?.reply ?? {};
+    const { drawn: how = "" } = picture?.reply ?? {};
+    const count = picture ? (begun(picture)?.length ?? picture.reply.count) : 0;
     settle(panel.note, picture ? `${formatCount(count)} ${panel.kind} in view${how === "density" ? ", drawn as density" : ""}` : "");
     Object.assign(panel.element.dataset, { drawn: how, kind: panel.kind, asked: String(panel.asker.open), count: String(count) });
   }
 
+  /** The recorded spans in sight that have begun. @param {Shown} shown */
+  const begun = ({ source, numbers }) => numbers?.filter((n) => source.arrays.start[n] <= store.frontier);
   /** The rank at a place, and the span there where there is one. @param {Spot} at */
   function hit(at) {
     const y = panel.rowY(at);
     if (y < 0) return null;
     const rank = rowsOf().order[Math.floor(y / tall())];
     if (rank === undefined) return null;
-    if (!picture || at.offsetX < GUTTER) return { rank, n: -1 };
+    if (!picture || picture.images || at.offsetX < GUTTER) return { rank, n: -1 };
     const { reply } = picture;
     const scale = panel.scale();
-    for (let n = reply.arrays.place.length - 1; n >= 0; n--) {
+    for (const n of (begun(picture) ?? [...reply.arrays.place.keys()]).reverse()) {
       const box = boxOf(reply, n, scale);
       const inside = at.offsetX >= box.x - 1 && at.offsetX <= box.x + Math.max(2, box.wide);
       if (inside && y >= box.y && y <= box.y + box.deep) return { rank, n };

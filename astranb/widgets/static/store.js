@@ -1,6 +1,6 @@
 // @ts-check
 // What all views of one workbench show: scene, flights, the two clocks, selection (types.d.ts describes each field).
-// Counterpart of _feed.py and _wire.py; the columns of messages are in messages.js.
+// What it is sent is made in widgets/feed/; the columns of messages are in messages.js.
 
 import { TIMES } from "./asker.js";
 import { withLinks } from "./edges.js";

@@ -1,6 +1,8 @@
 // @ts-check
-// A timeline of recorded traces without a kernel: the page (trace_page.py) holds all spans, and answers here.
+// A timeline of recorded traces without a kernel: the page (trace_page.py) holds all spans. Here those in sight are looked up,
+// and where they are too many, how much of each column of pixels they fill.
 
+import { createColumns } from "./columns.js";
 import { load } from "./loader.js";
 import { pack, unpack } from "./messages.js";
 import { createModel } from "./model.js";
@@ -43,19 +45,12 @@ function createSpans({ track: row, state, start, end }, count) {
     range,
     /** How much of each column of some rows is which state, 255 being all. @param {number[]} rows @param {number} from @param {number} to @param {number} columns @param {number} states */
     shares(rows, from, to, columns, states) {
-      const spent = new Float64Array(states * rows.length * columns);
-      const wide = (to - from) / columns;
+      const filled = createColumns(states * rows.length, columns, from, to);
       rows.forEach((one, k) => {
         const [low, high] = range(one, from, to);
-        for (let n = low; n < high; n++) {
-          const [a, b] = [Math.max(start[n], from), Math.min(end[n], to)];
-          const plane = (state[n] * rows.length + k) * columns;
-          for (let at = Math.floor((a - from) / wide); at < columns && from + at * wide < b; at++) {
-            spent[plane + at] += Math.min(b, from + (at + 1) * wide) - Math.max(a, from + at * wide);
-          }
-        }
+        for (let n = low; n < high; n++) filled.add(state[n] * rows.length + k, start[n], end[n]);
       });
-      return Uint8Array.from(spent, (one) => Math.min(255, Math.round((255 * one) / wide)));
+      return filled.shares();
     },
     /** The innermost span of a row at a time; -1: none. @param {number} one @param {number} time */
     at(one, time) {
@@ -67,7 +62,7 @@ function createSpans({ track: row, state, start, end }, count) {
 }
 
 /**
- * What stands in for the widget's model, and for the kernel behind it.
+ * What stands in for the widget's model, and for the kernel behind it: all that it sends are recorded spans, and what they fill.
  * @param {TracedRecording} header
  * @param {DataView[]} columns
  * @returns {Model}

@@ -200,6 +200,7 @@ export interface ToKernel {
 export interface Window {
   from: number;
   to: number;
+  /** 0: of a recording, of which it holds everything. */
   columns: number;
 }
 interface TrackTable {
@@ -836,7 +837,9 @@ export interface Recording extends PackedHeader {
   phases: number[];
   oldest: number;
   inspections: Record<string, [number, Inspected][]>; // by moment
-  answers: (Recorded<object> & { question: string; options: Options; always: boolean })[];
+  answers: RecordedAnswer[];
+  /** By question the options that its answers are not about. */
+  free: Record<string, string[]>;
   workload?: RecordedWorkload;
 }
 /** A page that simulates: what its kernel is given (live/types.d.ts), and its modules beside those of the views. */
@@ -847,29 +850,23 @@ export interface LiveHeader extends PackedHeader {
   /** Where it opens. */
   state: import("./live/types").SharedState;
 }
+/** An answer as Python gave it: `always` for any time, `from_ps` for that moment and what is before `until_ps`, else for the end. */
+export interface RecordedAnswer extends Recorded<object> {
+  question: string;
+  options: Options;
+  always?: boolean;
+  from_ps?: number;
+  until_ps?: number;
+}
 export interface RecordedWorkload {
-  /** Columns: `recorded_operations`, `recorded_parents`, and by kind of timeline `recorded_spans`. */
+  /** Columns: `recorded_operations`. */
   operations: number[];
-  edges: number[];
-  spans: Record<string, number[]>;
-  labels: string[];
   texts: string[];
-  kinds: string[];
-  states: string[];
-  ranks: number;
-  tracks: number;
-  dims: number;
-  /** Of each table of the footprint its axis; the fullest rank; columns: `recorded_footprint`. */
-  footprint: { absent: string; axes: MemoryAxis[]; fullest: number; buffers: number[] };
-  /** What each rank does when, as `doing` answers, and the message itself. */
-  doing: Recorded<object>;
 }
 /** A message and its columns. */
 export type Sent = [message: object, buffers: DataView[]];
-/** What was recorded of a run, in the kernel's place. */
+/** The recorded events that a page steps through. */
 export interface Replayed {
-  /** Answers at any moment, by question. */
-  answers: Record<string, (options: Options, now: number) => Sent>;
   /** The moment of the n-th end of an operation from one on. */
   operation(n: number, done: number): number;
   narration(moment: number): string;
@@ -1071,6 +1068,9 @@ export interface WholeTree {
 export interface TraceGraphRecording extends PackedHeader {
   about: ModuleAbout;
   tree: WholeTree & {
+    /** What modules are called, and in which ones each is. */
+    modules: string[];
+    links: string[];
     attributes: { name: string; values: string[] }[];
     buffers: Record<"module" | "module_tree" | "module_values", number[]>;
   };

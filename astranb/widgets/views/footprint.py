@@ -14,7 +14,7 @@ from astranb.workload.astrasim2 import Footprint
 
 from .timeline import window_of
 
-__all__ = ["VIEW", "axes"]
+__all__ = ["VIEW", "axes", "every_change", "footprint"]
 
 
 def axes(found: Footprint) -> list[dict[str, Any]]:
@@ -32,14 +32,14 @@ def axes(found: Footprint) -> list[dict[str, Any]]:
     return each
 
 
-def footprint(feed: OperationFeed, options: dict[str, Any]) -> Message:
+def footprint(feed: OperationFeed, options: dict[str, Any], *, most: int = 0) -> Message:
     """What a rank holds in a window of time.
 
     Options: ``from``, ``to`` (ps), ``columns``, ``rank`` (None: the first of those that hold most),
     ``at_ps`` (None: now). Columns: moments, and for each of the chart's ``parts`` the bytes that are held
-    from each moment on. ``exact``: these are all changes; of more than columns, each column has its
-    fullest moment. ``at`` and ``peak`` are bytes by parts at ``at_ps`` and at the fullest moment so far.
-    Where nothing is known of the run, ``chart`` is None and ``absent`` says why.
+    from each moment on. ``exact``: these are all changes; of more than columns (and than ``most``), each
+    column has its fullest moment. ``at`` and ``peak`` are bytes by parts at ``at_ps`` and at the fullest
+    moment so far. Where nothing is known of the run, ``chart`` is None and ``absent`` says why.
     """
     engine = feed.sim.engine
     start_ps, end_ps, edges = window_of(options)
@@ -60,13 +60,23 @@ def footprint(feed: OperationFeed, options: dict[str, Any]) -> Message:
         "peak_ps": int(times[peak]), "peak": held[peak].tolist(),
     }  # fmt: skip
     shown = slice(_row(times, start_ps), int(np.searchsorted(times, end_ps)))
-    exact = shown.stop - shown.start < len(edges)
+    exact = shown.stop - shown.start < max(most, len(edges))
     if exact:
         times, held = times[shown], held[shown]
     else:
         edges = edges[: 1 + int(np.searchsorted(edges, feed.sim.now_ps, "right"))]
         times, held = edges[:-1], held[fullest_in(times, held, edges)]
     return {**about, "exact": exact, "absent": "", "chart": chart}, pack("footprint", time=times, held=held.T)
+
+
+def every_change(feed: OperationFeed, rank: int | None) -> Message:
+    """All that a rank (None: the fullest) held up to now, for a page without a kernel.
+
+    It is as :func:`footprint` answers about all time where every change has a column; ``columns`` is 0.
+    """
+    now_ps, most = feed.sim.now_ps, 1 << 62
+    about, buffers = footprint(feed, {"from": 0, "to": now_ps + 1, "columns": 1, "rank": rank}, most=most)
+    return {**about, "to": now_ps, "columns": 0}, buffers
 
 
 def _row(times: np.ndarray, at_ps: int) -> int:

@@ -12,9 +12,9 @@ from astranb.engine.operations.about import KINDS, STATES
 from astranb.engine.operations.engine import OperationEngine
 from astranb.widgets.feed import Message, OperationFeed, View
 
-__all__ = ["VIEW", "graph", "window"]
+__all__ = ["MOST_NODES", "VIEW", "changes_of", "graph", "window"]
 
-_MOST = 160
+MOST_NODES = 160
 _LABEL = 40
 
 
@@ -96,7 +96,7 @@ def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
     engine = feed.session.at(options.get("at_ps")).engine
     rank = min(max(0, int(options.get("rank", 0))), engine.ranks - 1)
     about, (starts, ends) = engine.about, engine.times_ps()
-    most = max(8, min(_MOST, int(options.get("most", _MOST))))
+    most = max(8, min(MOST_NODES, int(options.get("most", MOST_NODES))))
     centre = -1
     path = str(options.get("path", ""))
     if path.startswith(f"rank[{rank}].op["):
@@ -130,6 +130,13 @@ def graph(feed: OperationFeed, options: dict[str, Any]) -> Message:
         "counts": dict(zip(STATES, counts.tolist(), strict=True)),
         "hidden": int(counts.sum()) - len(rows),
     }, []
+
+
+def changes_of(feed: OperationFeed, rank: int) -> np.ndarray:
+    """The times up to now at which what the graph of a rank shows becomes something else, from 0 on."""
+    rows = feed.sim.engine.about.rows_of(rank)
+    times = np.concatenate([column[rows] for column in feed.sim.engine.times_ps()])
+    return np.union1d(times[times >= 0], [0])
 
 
 VIEW = View(OperationFeed, {"graph": graph})

@@ -15,7 +15,7 @@ from astranb.widgets.feed import Message, OperationFeed, View, pack
 
 from .timeline import span_of, window_of
 
-__all__ = ["KINDS", "VIEW", "doing_of", "index_of", "operation_span", "sums_of", "tracks"]
+__all__ = ["KINDS", "VIEW", "doing_of", "every_track", "index_of", "operation_span", "sums_of", "tracks"]
 
 KINDS = ("operations", "chunks")
 _MOST_SPANS = 6_000
@@ -120,16 +120,7 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
     if any(not 0 <= rank < sim.ranks for rank in ranks):
         raise InputError(f"no such rank among {ranks[:4]}", where="timeline", hint=f"0 to {sim.ranks - 1}")
     index = index_of(feed, kind, ranks)
-    places, found = [], []
-    for at, rank in enumerate(ranks):
-        for track in range(index.tracks):
-            one, other = index.first[rank * index.tracks + track : rank * index.tracks + track + 2].tolist()
-            inside = np.arange(one, other)
-            inside = inside[(index.start_ps[one:other] < end_ps) & (index.end_ps[one:other] > start_ps)]
-            places.append(np.full(len(inside), at * index.tracks + track))
-            found.append(inside)
-    place = np.concatenate(places) if places else np.zeros(0, np.int64)
-    row = np.concatenate(found) if found else np.zeros(0, np.int64)
+    place, row = _inside(index, ranks, start_ps, end_ps)
     about = {
         "from": start_ps, "to": end_ps, "columns": len(edges) - 1, "kind": kind, "ranks": ranks,
         "tracks": index.tracks, "count": len(row), "now_ps": sim.now_ps,
@@ -151,27 +142,67 @@ def tracks(feed: OperationFeed, options: dict[str, Any]) -> Message:
                     mine = (idle.rank == at) & (idle.state == what)
                     shares.append(_busy(idle.start_ps[mine], idle.end_ps[mine], edges))
         return {**about, "drawn": "density"}, pack("tracks", shares=np.concatenate(shares))
+    labels, columns = _columns(feed, index, ranks, place, row, idle)
+    named = [*labels[:_MOST_LABELS], ""]
+    columns["label"] = np.minimum(columns["label"], _MOST_LABELS)
+    return {**about, "drawn": "spans", "labels": named}, pack("tracks", **columns)
+
+
+def every_track(feed: OperationFeed, kind: str, ranks: list[int]) -> Message:
+    """All that some ranks did up to now, for a page without a kernel.
+
+    It is as :func:`tracks` answers about all time where spans have room, of however many; ``columns`` is 0.
+    """
+    now_ps = feed.sim.now_ps
+    index = index_of(feed, kind, ranks)
+    place, row = _inside(index, ranks, 0, now_ps + 1)
+    idle = _idle(feed, ranks if kind == KINDS[0] else [], 0, now_ps + 1)
+    labels, columns = _columns(feed, index, ranks, place, row, idle)
+    about = {
+        "from": 0, "to": now_ps, "columns": 0, "kind": kind, "ranks": ranks, "tracks": index.tracks,
+        "count": len(row), "now_ps": now_ps, "drawn": "spans", "labels": labels,
+    }  # fmt: skip
+    return about, pack("tracks", **columns)
+
+
+def _inside(
+    index: _Index, ranks: Sequence[int], start_ps: float, end_ps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The spans of some ranks within a window: the place of the track of each, and its row in the index."""
+    places, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for at, rank in enumerate(ranks):
+        for track in range(index.tracks):
+            one, other = index.first[rank * index.tracks + track : rank * index.tracks + track + 2].tolist()
+            inside = np.arange(one, other)
+            inside = inside[(index.start_ps[one:other] < end_ps) & (index.end_ps[one:other] > start_ps)]
+            places.append(np.full(len(inside), at * index.tracks + track))
+            found.append(inside)
+    return np.concatenate(places), np.concatenate(found)
+
+
+def _columns(
+    feed: OperationFeed, index: _Index, ranks: list[int], place: np.ndarray, row: np.ndarray, idle: Activity
+) -> tuple[list[str], dict[str, Any]]:
+    """Labels and columns of an answer that has spans."""
+    about = feed.sim.engine.about
     texts: dict[str, int] = {}
-    label = [texts.setdefault(sim.engine.about.label(int(one)), len(texts)) for one in index.row[row]]
-    number = [sim.engine.about.number(int(one)) for one in index.row[row]]
+    label = [texts.setdefault(about.label(int(one)), len(texts)) for one in index.row[row]]
     track_of = np.array(ranks, np.int64)[place // index.tracks] * index.tracks + place % index.tracks
-    labels = [*list(texts)[:_MOST_LABELS], ""]
-    return {**about, "drawn": "spans", "labels": labels}, pack(
-        "tracks",
-        place=place,
-        slot=index.slot[row],
-        slots=index.slots[track_of],
-        number=number,
-        label=np.minimum(label, _MOST_LABELS),
-        start=index.start_ps[row],
-        end=index.end_ps[row],
-        ready=index.ready_ps[row],
-        waits=index.waits[row],
-        idle_at=idle.rank,
-        idle_state=idle.state,
-        idle_start=idle.start_ps,
-        idle_end=idle.end_ps,
-    )
+    return list(texts), {
+        "place": place,
+        "slot": index.slot[row],
+        "slots": index.slots[track_of],
+        "number": [about.number(int(one)) for one in index.row[row]],
+        "label": np.array(label, np.int64),
+        "start": index.start_ps[row],
+        "end": index.end_ps[row],
+        "ready": index.ready_ps[row],
+        "waits": index.waits[row],
+        "idle_at": idle.rank,
+        "idle_state": idle.state,
+        "idle_start": idle.start_ps,
+        "idle_end": idle.end_ps,
+    }
 
 
 def _idle(feed: OperationFeed, ranks: list[int], start_ps: float, end_ps: float) -> Activity:
