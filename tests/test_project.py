@@ -33,6 +33,7 @@ FLOORS = {
     "explore": 7,
     "traffic": 7,
     "export": 7,
+    "browser": 7,
     "cli": 8,
     "widgets": 8,
 }

@@ -12,7 +12,6 @@ __all__ = [
     "ENTRY",
     "JUDGED_MODULES",
     "JUDGED_PLAYER",
-    "LIVE_MODULES",
     "LIVE_PLAYER",
     "MODULES",
     "PAIR",
@@ -29,6 +28,7 @@ __all__ = [
     "TRACE_GRAPH",
     "TRACE_GRAPH_MODULES",
     "TRACE_GRAPH_PLAYER",
+    "WORKER",
 ]
 
 _FOLDER = Path(__file__).parent / "static"
@@ -77,11 +77,17 @@ RECORDED = _joined("loader", "recorded")
 EDITOR = _joined("theme", "format", "heartbeat", "schedule", "editor")
 """That of the editor, which is a widget of its own."""
 
-PLAYER = _joined("messages", "packed", "model", "replayed", "offline")
+PLAYER = _joined("messages", "packed", "model", "replayed", "recorded_kernel", "offline")
 """What plays a page without a kernel."""
 
-LIVE_PLAYER = _joined("loader", "packed", "model", "live_page")
+LIVE_PLAYER = _joined(
+    "messages", "packed", "model", "replayed", "recorded_kernel", "theme", "python_kernel", "page_controls",
+    "live_page",
+)  # fmt: skip
 """What opens a page that simulates."""
+
+WORKER = re.sub(r"^export ", "", _joined("packed", "python_worker"), flags=re.MULTILINE)
+"""The script of its Worker, which is no module: Pyodide's own scripts are none."""
 
 STUDY_PLAYER = _joined("packed", "reported")
 """What shows a sweep in such a page."""
@@ -128,12 +134,6 @@ COUNTED_MODULES = _needed("statistics")
 JUDGED_MODULES = _needed("quality")
 """Those of a page about models of a corpus."""
 
-
-LIVE_MODULES = {
-    **{f"live/{file.stem}": file.read_text("utf-8") for file in sorted((_FOLDER / "live").glob("*.js"))},
-    **{name: (_FOLDER / f"{name}.js").read_text("utf-8") for name in _ANSWERING},
-}
-"""Text by name of the modules of a live page's kernel, which import some of `MODULES`."""
 
 _FIRST = _FOLDER / "workbench.css"
 STYLES = "\n".join(

@@ -1,42 +1,266 @@
 // @ts-check
-// Opens a page that simulates (live_page.py): its kernel is in the page, and the workbench is that of a notebook.
+// Opens a page that simulates (live_page.py): it shows what was recorded at once, starts Python in a Worker, and hands
+// the workbench over when Python is ready. What is pressed meanwhile is kept, and done then.
 
-import { load } from "./loader.js";
 import { createModel } from "./model.js";
-import { followTheme, read } from "./packed.js";
+import { decode, followTheme, unpackBytes } from "./packed.js";
+import { createPageControls } from "./page_controls.js";
+import { createPython } from "./python_kernel.js";
+import { createRecordedKernel } from "./recorded_kernel.js";
+import { make, makeButton } from "./theme.js";
 
-/** @import { LiveHeader } from "./types" */
+/** @import { FromPython, LiveHeader, Model, PythonPack, ToKernel, Traits } from "./types" */
+
+const LOOKING = new Set(["ready", "read", "away", "fine", "timeline", "inspect", "ask"]);
+const SHARED = /** @type {const} */ (["_selection", "_cursor_ps", "_window_ps", "_panels", "_sizes", "_redraw_hz"]);
+const MOST_HELD = 100;
+const PATIENCE_MS = 6000; // with an answer that takes long
+const EDITOR_MS = 12_000; // and with somebody's program, which Python itself ends nowhere else
+const WATCH_MS = 500;
 
 /** What this browser lacks to simulate; empty: nothing. */
 function lacking() {
   if (typeof WebAssembly !== "object") return "WebAssembly";
+  if (typeof Worker !== "function") return "Workers";
   if (typeof DecompressionStream !== "function") return "DecompressionStream";
   return "";
+}
+
+/** The packs that the page holds or names, and the text of its Worker. */
+async function runtimeOf() {
+  /** @type {PythonPack[]} */
+  const packs = [];
+  let scripts = new Uint8Array();
+  for (const one of document.querySelectorAll("script[data-pack]")) {
+    const { pack, from } = /** @type {HTMLElement} */ (one).dataset;
+    const text = one.textContent?.trim() ?? "";
+    const address = from && new URL(from, document.baseURI).href;
+    one.remove(); // its text takes as much memory as what is in it
+    if (pack !== "scripts") packs.push(address ? { address } : { text });
+    else if (!address) scripts = decode(text);
+    else {
+      const answer = await fetch(address).catch(() => null);
+      if (!answer?.ok) throw new Error(`its runtime is not at ${address}`);
+      scripts = new Uint8Array(await answer.arrayBuffer());
+    }
+  }
+  const { columns } = await unpackBytes(scripts);
+  const own = document.getElementById("anb-worker")?.textContent ?? "";
+  return { packs, source: new Blob([...columns, "\n", own], { type: "text/javascript" }) };
 }
 
 /** Open the page's simulation. @param {HTMLElement} host @param {string} text */
 export async function openPage(host, text) {
   followTheme();
-  const missing = lacking();
-  if (missing) throw new Error(`this browser has no ${missing}, which a simulation in a page needs: use a newer browser`);
-  const { header, columns } = await read(text);
+  const { header, columns } = await unpackBytes(decode(text));
   const page = /** @type {LiveHeader} */ (header);
-  /** @type {typeof import("./live/live_workbench.js")} */
-  const { openSimulation } = await load({ ...page.modules, ...page.kernel }, "live/live_workbench");
   const url = URL.createObjectURL(new Blob([page.entry], { type: "text/javascript" }));
   const { default: widgetOf } = await import(url);
   URL.revokeObjectURL(url);
-  await openSimulation(
-    host, page, columns,
-    (kernel) =>
-      createModel(
-        { _engine: page.engine, _modules: page.modules, _selection: "", _cursor_ps: -1, _panels: {}, _window_ps: [] },
-        (message) => kernel.send(message),
-      ),
-    async (place) => {
-      const widget = widgetOf();
-      await widget.initialize(place);
-      return widget.render(place);
+  const still = host.querySelector("noscript")?.textContent ?? "";
+  const note = make("span", { class: "anb-starting", role: "status" });
+  const stop = makeButton("Stop", () => restart("it was stopped"), { hidden: "", title: "end what Python does, and go on where the run was at rest last" });
+  const bar = make("div", { class: "anb-page-bar" }, note, stop);
+  const place = make("div");
+  host.replaceChildren(bar, place);
+  const run = columns[page.run];
+  const runBytes = new Uint8Array(run.buffer, run.byteOffset, run.byteLength);
+
+  /** @typedef {{ model: Model, send: (message: object, buffers?: DataView[]) => void }} Modelled */
+  /** @type {Map<number, Modelled>} those that Python has, by its number */
+  const benches = new Map();
+  /** @type {ReturnType<typeof createPython> | null} */
+  let python = null;
+  let isReady = false;
+  let shown = 0;
+  let leave = () => {};
+  /** Values that come from Python are not sent back. */
+  let taking = false;
+  /** @type {ToKernel[]} */
+  const held = [];
+  let moment = ""; // where the run was at rest last, as Python gives it
+  let edited = false; // something of the editor's is to be answered
+
+  /** @param {string} words @param {boolean} [wrong] */
+  function say(words, wrong = false) {
+    note.textContent = words;
+    note.classList.toggle("anb-error", wrong);
+  }
+
+  /** A model whose messages go to a workbench of Python's. @param {number} number @param {Partial<Traits>} values @returns {Modelled} */
+  function modelled(number, values) {
+    const made = createModel({ _modules: page.modules, _other: "", _beside: null, ...values }, (message) => toBench(number, message));
+    for (const name of SHARED) {
+      made.model.on(`change:${name}`, () => {
+        if (isReady && !taking) python?.send({ bench: number, traits: { [name]: made.model.get(name) } });
+      });
+    }
+    benches.set(number, made);
+    return made;
+  }
+  /** @param {number} number @param {ToKernel} message */
+  function toBench(number, message) {
+    if (isReady) python?.send({ bench: number, message });
+    else if (LOOKING.has(message.type)) recorded?.(message);
+    else hold(message);
+  }
+  /** @param {ToKernel} message */
+  function hold(message) {
+    if (held.length < MOST_HELD) held.push(message);
+    starting();
+  }
+
+  /** Show a workbench; gives what takes it away. @param {Modelled} one @param {HTMLElement} el */
+  async function show(one, el) {
+    const widget = widgetOf();
+    const widgetHost = {
+      /** @param {string} reference */
+      getWidget: async (reference) => ({
+        /** @param {{ el: HTMLElement, signal?: AbortSignal }} where */
+        async render({ el: beside, signal }) {
+          const other = benches.get(Number(reference.split(":")[1]));
+          if (!other) return;
+          const close = await show(other, beside);
+          signal?.addEventListener("abort", close);
+        },
+      }),
+    };
+    const close = await widget.initialize({ model: one.model });
+    const stopView = await widget.render({ model: one.model, el, host: widgetHost });
+    return () => {
+      stopView?.();
+      close?.();
+    };
+  }
+  /** Show a workbench of Python's in the place of the one that is shown. @param {number} number @param {Partial<Traits>} values */
+  async function showBench(number, values) {
+    const last = benches.get(shown)?.model;
+    leave();
+    const own = Object.fromEntries(SHARED.slice(3).map((name) => [name, last?.get(name)])); // panels, sizes, how often it is drawn
+    shown = number;
+    leave = await show(modelled(number, { ...own, ...values }), place);
+  }
+
+  // What was recorded ----------------------------------------------------------------
+
+  const first = modelled(0, {
+    _engine: page.engine, _selection: page.selection, _cursor_ps: -1, _panels: page.panels, _window_ps: [], _sizes: page.sizes, _redraw_hz: page.redraw_hz,
+  });
+  const recorded = page.scene ? createRecordedKernel(page, columns, first.send, hold) : null;
+  if (recorded) leave = await show(first, place);
+  else place.append(new DOMParser().parseFromString(still, "image/svg+xml").documentElement); // our own picture, not text of a file
+
+  // Python ---------------------------------------------------------------------------
+
+  let stage = "";
+  function starting() {
+    if (isReady) return;
+    const kept = held.length ? `; ${held.length === 1 ? "one press is" : `${held.length} presses are`} kept` : "";
+    say(`Python starts in this page (${stage})${kept}`);
+  }
+  /** @param {number} bytes */
+  async function ready(bytes) {
+    host.dataset.bytes = String(bytes);
+    const again = moment;
+    isReady = true;
+    say("");
+    const { model, send } = first;
+    if (again || !recorded) await showBench(0, Object.fromEntries(SHARED.map((name) => [name, model.get(name)])));
+    else {
+      const traits = Object.fromEntries(SHARED.map((name) => [name, model.get(name)]));
+      python?.send({ bench: 0, traits });
+      send({ type: "roll" }); // the view asks its new kernel for everything
+    }
+    const link = again || (window.location.hash.startsWith("#state=") ? window.location.hash : "");
+    if (link) await controls.enter(link);
+    for (const message of held.splice(0)) toBench(shown, message);
+    controls.ready();
+    host.dataset.ready = "true";
+  }
+  /** @param {FromPython} message @param {DataView[]} buffers */
+  function heard(message, buffers) {
+    if (message.moment !== undefined) moment = message.moment;
+    else if (message.show !== undefined) showBench(message.show, { _engine: message.engine, ...message.traits });
+    else if (message.closed !== undefined) benches.delete(message.closed);
+    else if (message.editor || message.editor_traits) {
+      edited = false;
+      controls.edited(message);
+    } else {
+      const bench = benches.get(message.bench) ?? modelled(message.bench, { _engine: page.engine, _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} });
+      if (message.traits) take(bench.model, message.traits);
+      if (message.message) bench.send(message.message, buffers);
+    }
+  }
+  /** @param {Model} model @param {Partial<Traits>} traits */
+  function take(model, traits) {
+    taking = true;
+    try {
+      for (const [name, value] of Object.entries(traits)) model.set(/** @type {keyof Traits} */ (name), /** @type {never} */ (value));
+    } finally {
+      taking = false;
+    }
+  }
+  /** @param {string} why */
+  function failed(why) {
+    const was = isReady;
+    isReady = false;
+    stop.hidden = true;
+    if (was) restart(why);
+    else say(`Python cannot run in this page: ${why}. What was recorded stays.`, true);
+  }
+  /** End what Python does, and go on where the run was at rest last. @param {string} why */
+  function restart(why) {
+    python?.end(why);
+    isReady = false;
+    stop.hidden = true;
+    edited = false;
+    for (const number of benches.keys()) if (number) benches.delete(number);
+    start();
+    controls.ended(why);
+    say(`Python has ended (${why}); it starts again where the run was at rest last`);
+  }
+  function start() {
+    python = createPython({
+      source: runtime.source, packs: runtime.packs, run: runBytes, ready, heard, failed,
+      staged(now) {
+        stage = now;
+        starting();
+      },
+    });
+  }
+  setInterval(() => {
+    if (!isReady || !python) return;
+    const silent = python.silent;
+    stop.hidden = silent < PATIENCE_MS;
+    if (silent >= PATIENCE_MS) say(`Python has been busy for ${Math.round(silent / 1000)} s`);
+    else if (note.textContent?.startsWith("Python has been busy")) say("");
+    if (edited && silent > EDITOR_MS) restart("the program in the editor did not come to an end");
+  }, WATCH_MS);
+
+  const controls = createPageControls({
+    page,
+    python: () => (isReady ? python : null),
+    report: (words, wrong) => say(words, wrong),
+    edits() {
+      edited = true;
     },
-  );
+  });
+  bar.append(controls.element);
+  host.insertBefore(controls.form, place);
+  host.append(controls.editor);
+
+  const missing = lacking();
+  if (missing) {
+    say(`Python cannot run in this page: this browser has no ${missing}. What was recorded stays.`, true);
+    return;
+  }
+  /** @type {Awaited<ReturnType<typeof runtimeOf>>} */
+  let runtime;
+  try {
+    runtime = await runtimeOf();
+  } catch (error) {
+    say(`Python cannot run in this page: ${error instanceof Error ? error.message : error}. What was recorded stays.`, true);
+    return;
+  }
+  start();
 }

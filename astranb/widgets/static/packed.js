@@ -1,12 +1,17 @@
 // @ts-check
-// What a page without a kernel holds, packed into one text (page.py), and its theme.
+// What a page without a kernel holds, packed into one text (page.py, astranb/browser), and its theme.
 
-/** What a page holds: a header of JSON, and columns whose places the header holds. @param {string} text */
-export async function read(text) {
+/** Bytes of their text in base 64. @param {string} text */
+export function decode(text) {
   const letters = atob(text);
-  const packed = new Uint8Array(letters.length);
-  for (let k = 0; k < letters.length; k += 1) packed[k] = letters.charCodeAt(k);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const bytes = new Uint8Array(letters.length);
+  for (let k = 0; k < letters.length; k += 1) bytes[k] = letters.charCodeAt(k);
+  return bytes;
+}
+
+/** Unpack what a page is given: a header of JSON, and columns whose places the header holds. @param {BlobPart} bytes */
+export async function unpackBytes(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const all = await new Response(stream).arrayBuffer();
   const length = new DataView(all).getUint32(0, true);
   /** @type {import("./types").PackedHeader} */
@@ -14,6 +19,9 @@ export async function read(text) {
   const from = Math.ceil((8 + length) / 8) * 8;
   return { header, columns: header.places.map(([start, bytes]) => new DataView(all, from + start, bytes)) };
 }
+
+/** What a page holds, packed into one text. @param {string} text */
+export const read = (text) => unpackBytes(decode(text));
 
 /** Follow the system's light or dark theme, with the attribute that JupyterLab's pages have. */
 export function followTheme() {
