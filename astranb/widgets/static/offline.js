@@ -13,7 +13,8 @@ import { createReplayed } from "./replayed.js";
 const PICOSECONDS = { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 };
 const TICK_MS = 50;
 const NEEDS = "needs the kernel: this page is a recording";
-const AT_END = "this page knows it as it was at the end (press End); another moment needs the kernel.";
+const AT_END = "This page knows it as it was at the end (press End); another moment needs the kernel.";
+const ABSENT = "This page does not hold it: it needs the kernel.";
 
 /**
  * Of a collective: what was recorded are flights of lines over links.
@@ -91,11 +92,11 @@ export function createRecording(recording, columns) {
   function lookUp(question, options) {
     const several = answers.get(key(question, options));
     const at = /** @type {number | null | undefined} */ (options.at_ps) ?? now;
-    if (!several) return { error: `“${question}” ${NEEDS}.`, at };
+    if (!several) return { error: ABSENT, at };
     if (several[0].always) return { found: several[0], at };
-    if (several[0].from_ps === undefined) return at >= last.now_ps ? { found: several[0], at } : { error: `“${question}”: ${AT_END}`, at };
+    if (several[0].from_ps === undefined) return at >= last.now_ps ? { found: several[0], at } : { error: AT_END, at };
     const found = several.findLast(({ from_ps = 0 }) => from_ps <= at);
-    if (!found) return { error: `“${question}”: ${AT_END}`, at };
+    if (!found) return { error: AT_END, at };
     return { found, at: at < (found.until_ps ?? 0) ? at : (found.from_ps ?? 0) };
   }
   /** @param {Recorded<object>} recorded @param {object} about */
@@ -220,7 +221,7 @@ export function createRecording(recording, columns) {
       const at = /** @type {number | null} */ (message.at_ps) ?? now;
       const [then, found] = moments?.findLast(([time]) => time <= at) ?? [];
       if (!moments) send({ ...answer, error: `${asked}: not among the objects that were recorded. It needs the kernel.` });
-      else if (!found) send({ ...answer, error: `${asked}: ${AT_END}` });
+      else if (!found) send({ ...answer, error: `${asked}: not at this moment. ${AT_END}` });
       else send({ ...answer, found, recorded_ps: then });
     },
     ask(message) {
