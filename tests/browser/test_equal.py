@@ -9,8 +9,8 @@ from pathlib import Path
 from astranb.core.errors import AstranbError
 from tests.browser import scenarios
 from tests.browser.conftest import started
-from tests.widgets.live.machines import MACHINES
-from tests.widgets.live.workloads import LAYERS, MESSAGES
+from tests.browser.machines import MACHINES
+from tests.browser.workloads import LAYERS, MESSAGES
 
 
 def saved(folder: Path) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
+from astranb.workload.astrasim2 import COMPUTE, DimensionNetwork, Operations, System
 from astranb.workload.models.memory import MEMORY_PARTS
-from tests.engine.operations.support import HOSTILE, hostile
+from tests.engine.operations.support import HOSTILE, by_messages, hostile
 from tests.ui.harness import PICTURES, Host, Lab, evaluate, painted, screenshot, set_theme
 from tests.ui.hosts import Notebook
 from tests.ui.test_export import open_page, save_picture, shows
@@ -258,6 +259,55 @@ def test_a_page_knows_the_memory_of_any_moment(alone: Page, tmp_path: Path) -> N
         expect(panel).to_have_attribute("data-asked", "false")
         assert cells(panel, 0) == memory_row(sim, 0, shown)
     screenshot(alone, "workload-memory-page")
+
+
+def test_a_page_of_many_operations_shows_how_much_of_a_pixel_they_fill(alone: Page, tmp_path: Path) -> None:
+    many = Operations.of(
+        [{"kind": COMPUTE, "duration_ns": 1000 + 7 * (k % 100)} for k in range(5000)],
+        [[], *([k] for k in range(4999))],
+    )
+    network = DimensionNetwork(["Ring"], [2], [50], [500])
+    sim = by_messages([many] * 2, network, System.from_document({}))
+    sim.run()
+    bench = open_page(alone, anb.Workbench(sim).to_html(tmp_path / "run.html"))
+    timeline = bench.locator(".anb-ranks")
+    press(bench, "End")
+    expect(timeline).to_have_attribute("data-drawn", "density")
+    expect(timeline).to_have_attribute("data-count", "10000")
+    painted(timeline.locator("canvas"), 4)
+    # Of a part of time there is room for each: those in sight are counted, and named where they are pointed at.
+    half = sim.now_ps // 2
+    bench.get_by_label("View cursor").fill("0.5")
+    expect(bench.get_by_label("Follow")).not_to_be_checked()
+    canvas = timeline.locator("canvas")
+    for _ in range(15):
+        canvas.hover(position={"x": 600, "y": 40})
+        alone.keyboard.down("Control")
+        alone.mouse.wheel(0, -100)
+        alone.keyboard.up("Control")
+    expect(timeline).to_have_attribute("data-drawn", "spans")
+    from_ps, to_ps = map(float, str(timeline.get_attribute("data-view")).split())
+    frame = sim.result.to_dataframe("operations")
+    inside = ((frame["start_ps"] < to_ps) & (frame["end_ps"] > from_ps)).sum()
+    assert 2 <= inside < 2000
+    expect(timeline).to_have_attribute("data-count", str(inside))
+    canvas.hover(position={"x": 600, "y": 36})
+    expect(timeline.locator(".anb-tip")).to_contain_text("rank 0 · compute")
+    # The graph of such a rank is held for some moments, and says for which.
+    tab(bench, "Operations")
+    graph = bench.locator(".anb-dag")
+    expect(graph).to_have_attribute("data-nodes", "160")
+    at_ps = float(str(graph.locator(".anb-moment").get_attribute("data-ps")))
+    assert 0 < at_ps <= half + 1
+    running = graph.locator("[data-state=running]")
+    expect(running).to_have_count(
+        int(((frame["rank"] == 0) & (frame["start_ps"] <= at_ps) & (frame["end_ps"] > at_ps)).sum())
+    )
+    screenshot(alone, "workload-page-many-light")
+    alone.emulate_media(color_scheme="dark")
+    canvas.dblclick(position={"x": 600, "y": 10})
+    expect(timeline).to_have_attribute("data-drawn", "density")
+    screenshot(alone, "workload-page-many-dark")
 
 
 def test_a_run_without_figures_of_memory_says_why(alone: Page, tmp_path: Path) -> None:

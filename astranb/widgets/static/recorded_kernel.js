@@ -11,7 +11,8 @@ import { createReplayed } from "./replayed.js";
 const PICOSECONDS = { ns: 1e3, us: 1e6, "µs": 1e6, ms: 1e9, s: 1e12 };
 const TICK_MS = 50;
 const NEEDS = "needs the kernel: this page is a recording";
-const AT_END = "this page knows it as it was at the end (press End); another moment needs the kernel.";
+const AT_END = "This page knows it as it was at the end (press End); another moment needs the kernel.";
+const ABSENT = "This page does not hold it: it needs the kernel.";
 
 /**
  * Of a collective: what was recorded are flights of lines over links.
@@ -89,11 +90,11 @@ export function createRecordedKernel(recording, columns, send, wait) {
   function lookUp(question, options) {
     const several = answers.get(key(question, options));
     const at = /** @type {number | null | undefined} */ (options.at_ps) ?? now;
-    if (!several) return { error: `“${question}” ${NEEDS}.`, at };
+    if (!several) return { error: ABSENT, at };
     if (several[0].always) return { found: several[0], at };
-    if (several[0].from_ps === undefined) return at >= last.now_ps ? { found: several[0], at } : { error: `“${question}”: ${AT_END}`, at };
+    if (several[0].from_ps === undefined) return at >= last.now_ps ? { found: several[0], at } : { error: AT_END, at };
     const found = several.findLast(({ from_ps = 0 }) => from_ps <= at);
-    if (!found) return { error: `“${question}”: ${AT_END}`, at };
+    if (!found) return { error: AT_END, at };
     return { found, at: at < (found.until_ps ?? 0) ? at : (found.from_ps ?? 0) };
   }
   /** @param {Recorded<object>} recorded @param {object} about */
@@ -193,7 +194,7 @@ export function createRecordedKernel(recording, columns, send, wait) {
   const received = {
     ready() {
       sequence = 0;
-      /** @type {Record<string, string>} what the view does not offer */
+      /** @type {Record<string, string>} */
       const recorded = wait ? {} : { to_breakpoint: `breakpoints: ${NEEDS}` };
       if (!wait) for (const unit of recording.scene.message.units) if (!Object.hasOwn(verbs, unit)) recorded[unit] = `these steps: ${NEEDS}`;
       sendRecorded(recording.scene, { recorded });
@@ -220,7 +221,7 @@ export function createRecordedKernel(recording, columns, send, wait) {
       const [then, found] = moments?.findLast(([time]) => time <= at) ?? [];
       if (wait && !found) send({ ...answer, error: `${asked}: a moment, Python starts` });
       else if (!moments) send({ ...answer, error: `${asked}: not among the objects that were recorded. It needs the kernel.` });
-      else if (!found) send({ ...answer, error: `${asked}: ${AT_END}` });
+      else if (!found) send({ ...answer, error: `${asked}: not at this moment. ${AT_END}` });
       else send({ ...answer, found, recorded_ps: then });
     },
     ask(message) {
