@@ -51,7 +51,7 @@ def write_files(subject: Subject) -> None:
         if args.live:  # it simulates what has been simulated here once more
             start = sim.fork()
             start.reset()
-            start.to_html(args.html, live=True)
+            start.to_html(args.html, live=True if args.live == "page" else args.live)
         elif args.html:
             files.to_html(args.html)
         if args.svg:

@@ -60,11 +60,8 @@ def _widened(found: Any) -> Any:
 
 
 def _narrowed(given: Any) -> Any:
-    """Give indices as NumPy takes them; a single number stays."""
-    if isinstance(given, int):
-        return given
-    array = np.asanyarray(given)
-    return array.astype(np.intp) if array.dtype.kind in "iu" else array
+    """Give indices as NumPy takes them; lists and single numbers have no width."""
+    return given.astype(np.intp) if isinstance(given, np.ndarray) and given.dtype.kind in "iu" else given
 
 
 def _is_made_of_int(args: tuple[Any, ...]) -> bool:

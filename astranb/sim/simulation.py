@@ -556,16 +556,17 @@ class Simulation(Displayed):
         sim.notes = loaded.notes
         return sim
 
-    def to_html(self, path: str | Path, *, live: bool = False) -> Path:
+    def to_html(self, path: str | Path, *, live: bool | str = False) -> Path:
         """Write one file that shows this run in any browser, without Python and without a network.
 
         Parameters
         ----------
         path : str or Path
             Written whole or not at all.
-        live : bool
-            Whether the page simulates: it opens at the present moment and can step, go on, go back and
-            change the run, with the same results as here. Otherwise it plays what was recorded.
+        live : bool or str
+            Whether the page simulates, with our own Python in it: it opens at the present moment and does
+            what JupyterLab does, with the same results. Otherwise it plays what was recorded. ``"shared"``:
+            its Python is in a folder ``astranb-runtime`` beside it; another text: where it is.
 
         Returns
         -------
@@ -583,7 +584,7 @@ class Simulation(Displayed):
         >>> import tempfile
         >>> import astranb as anb
         >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.to_html(tempfile.mkdtemp() + "/ring.html", live=True).name
+        >>> sim.to_html(tempfile.mkdtemp() + "/ring.html", live="shared").name
         'ring.html'
         """
         # Views are above: who wants a page loads them, and a simulation alone does not.

@@ -86,7 +86,7 @@ LIVE_PLAYER = _joined(
 )  # fmt: skip
 """What opens a page that simulates."""
 
-WORKER = re.sub(r"^export ", "", _joined("packed", "python_worker"), flags=re.MULTILINE)
+WORKER = f"(() => {{{re.sub(r'^export ', '', _joined('packed', 'python_worker'), flags=re.MULTILINE)}}})();"
 """The script of its Worker, which is no module: Pyodide's own scripts are none."""
 
 STUDY_PLAYER = _joined("packed", "reported")

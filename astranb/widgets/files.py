@@ -13,7 +13,7 @@ from astranb.core.units import time_ps
 from astranb.sim import Simulation
 
 from .feed import AnyFeed, feed_of
-from .live_page import live_page
+from .live_page import RUNTIME_FOLDER, live_page, write_runtime
 from .page import page
 from .pictures import picture_of
 from .session import session_of
@@ -31,7 +31,7 @@ class Files:
 
     def _shown(self) -> dict[str, Any]:
         """What a view shows beside the run: its open panels, the selected path, what was set there."""
-        return {"panels": {}, "selection": ""}
+        return {"panels": {}, "selection": "", "sizes": {}, "redraw_hz": 60.0}
 
     def to_svg(
         self,
@@ -159,7 +159,7 @@ class Files:
                 write_frames(file, [to_image(one, scale) for one in shown], kind, seconds)
         return path
 
-    def to_html(self, path: str | Path, *, live: bool = False, most: int = 100_000) -> Path:
+    def to_html(self, path: str | Path, *, live: bool | str = False, most: int = 100_000) -> Path:
         """Write one file that plays the run up to now, or simulates it, in any browser, without a network.
 
         Views and controls are those of the widget; what needs Python is labelled so. Names from
@@ -169,13 +169,15 @@ class Files:
         ----------
         path : str or Path
             Written whole or not at all.
-        live : bool
-            Whether the page simulates: it opens at the present moment and can step, go on, go back and
-            change the run, with the same results as here. Otherwise it plays what was recorded.
+        live : bool or str
+            Whether the page simulates, with our own Python in it: it opens at the present moment and does
+            what JupyterLab does, with the same results. Otherwise it plays what was recorded. ``"shared"``:
+            its Python is in a folder ``astranb-runtime`` beside it, which is written too and serves any number
+            of pages of a site; another text: the folder or the address where it is.
         most : int
             Most flights of lines (about 12 bytes each) in the file; of more, every n-th is taken. Most
             operations (about 20 bytes each): those of the first ranks. The page reports it. A page that
-            simulates holds none of them.
+            simulates holds a few.
 
         Returns
         -------
@@ -197,7 +199,7 @@ class Files:
         >>> workbench.to_end()
         >>> workbench.to_html(tempfile.mkdtemp() + "/run.html").stat().st_size < 1_000_000
         True
-        >>> workbench.to_html(tempfile.mkdtemp() + "/live.html", live=True).stat().st_size < 1_500_000
+        >>> workbench.to_html(tempfile.mkdtemp() + "/live.html", live="shared").stat().st_size < 1_000_000
         True
         """
         if most < 1:
@@ -205,7 +207,10 @@ class Files:
         shown = self._shown()
         feed = feed_of(self.feed.session)
         if live:
-            text = live_page(feed, shown)
+            shared = "" if live is True else RUNTIME_FOLDER if live == "shared" else str(live).rstrip("/")
+            text = live_page(feed, shown, run_of(feed.sim), shared)
+            if live == "shared":
+                write_runtime(Path(path).parent / RUNTIME_FOLDER)
         else:
             text = page(feed, most=most, panels=shown["panels"], selection=shown["selection"])
         return _write(path, text.encode())
@@ -223,3 +228,8 @@ def _write(path: str | Path, content: bytes) -> Path:
     with whole_file(Path(path)) as file:
         file.write(content)
     return Path(path)
+
+
+def run_of(sim: Simulation) -> bytes:
+    import tempfile
+    p = Path(tempfile.mkdtemp(), "a.anb"); sim.save(p); return p.read_bytes()

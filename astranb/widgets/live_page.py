@@ -1,33 +1,41 @@
-"""One file that simulates in any browser, without Python and without a network.
+"""A page that simulates in any browser: our own Python in it, the run as inputs and edits, and what was recorded.
 
-It holds what ``static/live/`` is given of a run (:func:`.live.live`), the modules of the page's kernel,
-and those of the workbench, which are the same as a notebook's. ``static/live_page.js`` opens it.
+``static/live_page.js`` opens it: it shows what was recorded at once, starts Python in a Worker of the page, and
+hands the workbench over when that is ready (:mod:`.page_host` is Python's side). Two kinds: one file with all of
+Python in it, which opens from disk without a network, and a small one with a folder beside it, for sites and for
+many pages.
 """
 
 from __future__ import annotations
 
-import math
+import base64
+from pathlib import Path
 from typing import Any, Final
 
 from astranb import __version__
+from astranb.browser import LICENCES, PYODIDE, Pack, runtime
 from astranb.core.errors import InputError
+from astranb.core.files import whole_file
 from astranb.core.svg import to_svg
 
-from .assets import ENTRY, LIVE_MODULES, LIVE_PLAYER, MODULES
+from .assets import EDITOR, ENTRY, LIVE_PLAYER, MODULES, WORKER
 from .feed import AnyFeed, Columns
-from .live import live
 from .page import wrapped
 from .pictures import picture_of
+from .recording import record
 
-__all__ = ["live_page"]
+__all__ = ["RUNTIME_FOLDER", "live_page", "write_runtime"]
+
+RUNTIME_FOLDER: Final = "astranb-runtime"
+"""The folder beside pages that share their Python."""
 
 _MOST_BYTES: Final = 2 * 10**9
-"""Memory of a page: browsers give a tab little more."""
-_GOING_BACK_BYTES: Final = 2**28
-"""Most memory of the checkpoints of a page (``static/live/simulation.js``)."""
+"""Memory of a page: WebAssembly of 32 bits has 4 GB, and browsers give a tab little more than half of it."""
+_MOST_FLIGHTS: Final = 5_000
+"""Flights of lines or operations of what is shown until Python is ready."""
 
 
-def live_page(feed: AnyFeed, shown: dict[str, Any]) -> str:
+def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = "") -> str:
     """Write a page that simulates: it opens at the present moment, and goes on, back and elsewhere.
 
     Parameters
@@ -36,51 +44,74 @@ def live_page(feed: AnyFeed, shown: dict[str, Any]) -> str:
         One that has sent nothing yet.
     shown
         What the workbench shows beside the run, by name.
+    run : bytes
+        The run as :meth:`.Bench.recipe` gives it.
+    shared : str
+        Where its Python is: a folder beside the page or an address; empty: in the page.
 
     Raises
     ------
     InputError
-        The machine takes more memory than a page has.
+        The machine takes more memory than a page has, or there is no Python for pages (it says what brings it).
     """
-    columns = Columns()
-    described = live(feed, columns)
-    needed = sum(table["rows"] * table["size"] for table in described["tables"])
+    needed = feed.sim.engine.state_bytes
     if needed > _MOST_BYTES:
         what = f"this machine takes {needed / 1e9:,.1f} GB of memory, and a page has 2 GB at most"
         raise InputError(what, where="to_html", hint="open it in JupyterLab, or simulate fewer GPUs")
+    columns = Columns()
+    recording = record(feed, columns, _MOST_FLIGHTS).fields if feed.sim.recording else {}
     header = {
-        "live": described,
+        **recording,
         "engine": feed.engine,
-        "state": _state(feed, shown),
+        "inspections": {}, "answers": [], "free": {},
+        "status": "what was recorded: Python starts",
+        "panels": shown["panels"], "selection": shown["selection"], "sizes": shown["sizes"],
+        "redraw_hz": shown["redraw_hz"],
+        "run": columns.add(run)[0],
         **columns.placed(),
         "modules": MODULES,
-        "kernel": LIVE_MODULES,
         "entry": ENTRY,
-    }
+        "editor": EDITOR,
+        "about": f"astranb {__version__}, with Pyodide {PYODIDE}. In this page: {LICENCES}.",
+    }  # fmt: skip
+    packs = runtime()
+    where = "in this page" if not shared else f"at {shared}"
     return wrapped(
         header,
         title=feed.title,
         still=to_svg(picture_of(feed)),
-        caption=f"This page simulates with astranb {__version__}, as JupyterLab does: nothing is installed, "
-        f"and no network is used. It takes about {math.ceil(needed / 1e6):,} MB of memory, and up to "
-        f"{_GOING_BACK_BYTES / 1e6:,.0f} MB more for going back.",
+        caption=f"This page simulates with astranb {__version__}, as JupyterLab does: its Python is {where}, and nothing "
+        "is installed. It takes about 0.8 GB of memory.",
         player=LIVE_PLAYER,
+        scripts="\n".join([*(_script(pack, shared) for pack in packs), _WORKER.format(worker=_plain(WORKER))]),
+        fetches=_origin(shared) if shared else "",
         simulates=True,
     )
 
 
-def _state(feed: AnyFeed, shown: dict[str, Any]) -> dict[str, Any]:
-    """Give the present state, for ``static/live/shared_state.js``."""
-    sim = feed.sim
-    edits = [(edit, ("events", "at_ps", "path", "value")) for edit in sim.driver.edits]
-    points = [
-        (point, ("text", "at_ps", "rows", "object", "enabled")) for point in sim.breakpoints if not point.call
-    ]
-    return {
-        "events": sim.events,
-        "edits": [{name: getattr(edit, name) for name in names} for edit, names in edits],
-        "breakpoints": [{name: getattr(point, name) for name in names} for point, names in points],
-        "watches": [watch.text for watch in sim.watches if watch.field],
-        "hash": sim.state_hash(),
-        "shown": {**shown, "cursor_ps": -1, "window_ps": [], "speed": feed.session.speed},
-    }
+def write_runtime(folder: Path) -> None:
+    """Write the Python that pages share into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for pack in runtime():
+        with whole_file(folder / f"{pack.name}.gz") as file:
+            file.write(pack.data)
+
+
+def _script(pack: Pack, shared: str) -> str:
+    kind = pack.name.partition("-")[0]
+    if shared:
+        return f'<script type="text/plain" data-pack="{kind}" data-from="{shared}/{pack.name}.gz"></script>'
+    return f'<script type="text/plain" data-pack="{kind}">{base64.b64encode(pack.data).decode()}</script>'
+
+
+def _origin(shared: str) -> str:
+    """What a page may fetch: its own site, or the address of its Python."""
+    return shared if "://" in shared else "'self'"
+
+
+def _plain(script: str) -> str:
+    """Have a script stand in a page as text."""
+    return script.replace("</", "<\\/")
+
+
+_WORKER: Final = '<script type="text/plain" id="anb-worker">{worker}</script>'

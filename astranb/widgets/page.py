@@ -8,7 +8,6 @@ from a file is in that text or escaped; a policy in the page lets it load nothin
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from html import escape
 from typing import Any
 
 from astranb import __version__
+from astranb.browser import packed as compressed
 from astranb.core.colours import DARK, LIGHT, Colours
 from astranb.core.errors import AstranbError
 from astranb.core.svg import to_svg
@@ -33,10 +33,8 @@ _MOST_OBJECTS = 300  # some ms each
 _MOST_EARLIER = 320  # inspections of the main objects before the end
 _MOST_MOMENTS = 24
 _MOST_INSPECTED_BYTES = 4_000_000
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' blob:{wasm}; "
-    "style-src 'unsafe-inline'; img-src data: blob:"
-)
+_POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:{wasm}; style-src 'unsafe-inline'; img-src data: blob:"
+_WITH_PYTHON = "; worker-src blob:; connect-src blob: {fetches}"
 _STATUS = "a recording: it plays and steps through what was simulated; more needs the kernel"
 
 VARIABLES: dict[str, str] = {
@@ -105,6 +103,8 @@ def wrapped(
     still: str,
     caption: str,
     player: str,
+    scripts: str = "",
+    fetches: str = "",
     simulates: bool = False,
 ) -> str:
     """Write a page around what a kernel would send.
@@ -118,17 +118,23 @@ def wrapped(
         Markup for browsers that run no scripts.
     player : str
         A module with ``openPage(host, text)``.
+    scripts : str
+        Further elements that hold texts.
+    fetches : str
+        What it may fetch; nothing where it is empty.
     simulates : bool
-        Whether the page may run WebAssembly that it holds.
+        Whether the page may run WebAssembly that it holds, in a Worker.
     """
+    policy = _POLICY.format(wasm=" 'wasm-unsafe-eval'" if simulates else "")
     return _PAGE.format(
-        policy=escape(_POLICY.format(wasm=" 'wasm-unsafe-eval'" if simulates else "")),
+        policy=escape(policy + _WITH_PYTHON.format(fetches=fetches) if simulates else policy),
         title=escape(title),
         styles=STYLES,
         page_styles=_page_styles(),
         picture=still,
         caption=escape(caption),
         player=player,
+        scripts=scripts,
         recording=packed(header),
     )
 
@@ -166,13 +172,9 @@ def _inspections(feed: AnyFeed, paths: Sequence[str], oldest_ps: int) -> dict[st
 
 
 def packed(header: dict[str, Any]) -> str:
-    """Length of the header, the header, and the columns, each from a multiple of 8 on; packed, as text."""
+    """Pack a header and its columns, as text."""
     buffers = header.pop("buffers")
-    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
-    parts = [len(text).to_bytes(8, "little"), text, bytes(-len(text) % 8)]
-    for buffer in buffers:
-        parts += [buffer, bytes(-len(buffer) % 8)]
-    return base64.b64encode(gzip.compress(b"".join(parts), 6, mtime=0)).decode()
+    return base64.b64encode(compressed(header, buffers)).decode()
 
 
 def _page_styles() -> str:
@@ -207,6 +209,7 @@ _PAGE = """<!DOCTYPE html>
 <main id="anb-host"><noscript>{picture}</noscript></main>
 <p class="anb-caption">{caption}</p>
 <script type="text/plain" id="anb-recording">{recording}</script>
+{scripts}
 <script type="module">
 {player}
 const host = document.getElementById("anb-host");

@@ -489,7 +489,15 @@ _GROUPS: Final = (
             _flag("--explain", "explain where the time went", {**_ALL, LAYERS: _MESSAGES}),
             _file("--save", "save the finished simulation", _ALL),
             _file("--html", "write a page that replays the run offline", _ALL),
-            _flag("--live", "let the page of --html simulate, from the start on, without Python", _ALL),
+            _option(
+                "--live",
+                "let the page of --html simulate, from the start on: its Python is in the page, with “shared” "
+                "in a folder beside it, else in the folder or at the address given",
+                _ALL,
+                nargs="?",
+                const="page",
+                metavar="shared|ADDRESS",
+            ),
             _file(
                 "--svg", "draw the topology with its link utilisation, or the timeline of a workload", _ALL
             ),

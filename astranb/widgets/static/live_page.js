@@ -155,8 +155,9 @@ export async function openPage(host, text) {
   let stage = "";
   function starting() {
     if (isReady) return;
-    const kept = held.length ? `; ${held.length === 1 ? "one press is" : `${held.length} presses are`} kept` : "";
-    say(`Python starts in this page (${stage})${kept}`);
+    const presses = held.filter(({ type }) => type !== "ask").length;
+    const kept = presses ? `; ${presses === 1 ? "one press is" : `${presses} presses are`} kept` : "";
+    say(`Python starts in this page${stage && `: ${stage}`}${kept}`);
   }
   /** @param {number} bytes */
   async function ready(bytes) {

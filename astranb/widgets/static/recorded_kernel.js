@@ -163,7 +163,7 @@ export function createRecordedKernel(recording, columns, send, wait) {
     sequence += 1;
     const message = {
       ...last, seq: sequence, now_ps: now, events: ended() ? last.events : done ? events[done - 1] : recording.oldest ? events[0] : 0,
-      finished: ended(), playing: timer !== 0, fast: false, speed, status, failed: false, narration: narration(),
+      finished: wait ? last.finished : ended(), playing: timer !== 0, fast: false, speed, status, failed: false, narration: narration(),
       changed: done && !ended() ? own.changed(done - 1) : "",
       coarse: false, progress: {},
     };
@@ -195,9 +195,9 @@ export function createRecordedKernel(recording, columns, send, wait) {
     ready() {
       sequence = 0;
       /** @type {Record<string, string>} */
-      const recorded = wait ? {} : { to_breakpoint: `breakpoints: ${NEEDS}` };
-      if (!wait) for (const unit of recording.scene.message.units) if (!Object.hasOwn(verbs, unit)) recorded[unit] = `these steps: ${NEEDS}`;
-      sendRecorded(recording.scene, { recorded });
+      const recorded = { to_breakpoint: `breakpoints: ${NEEDS}` };
+      for (const unit of recording.scene.message.units) if (!Object.hasOwn(verbs, unit)) recorded[unit] = `these steps: ${NEEDS}`;
+      sendRecorded(recording.scene, wait ? {} : { recorded });
       // At the end once, so that views know how far it goes; then where the page begins.
       const [at, before] = [now, done];
       goto(last.now_ps);
