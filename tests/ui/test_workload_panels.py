@@ -273,7 +273,7 @@ def test_a_page_of_many_operations_shows_how_full_pixels_are(alone: Page, tmp_pa
     expect(timeline).to_have_attribute("data-drawn", "density")
     expect(timeline).to_have_attribute("data-count", "10000")
     painted(timeline.locator("canvas"), 4)
-    # Of a part of time there is room for each: those in sight are counted, and named where they are pointed at.
+    # Of a part of time there is room for each: those in sight are counted, and named under the pointer.
     half = sim.now_ps // 2
     bench.get_by_label("View cursor").fill("0.5")
     expect(bench.get_by_label("Follow")).not_to_be_checked()
