@@ -261,11 +261,9 @@ def test_a_page_knows_the_memory_of_any_moment(alone: Page, tmp_path: Path) -> N
     screenshot(alone, "workload-memory-page")
 
 
-def test_a_page_of_many_operations_shows_how_much_of_a_pixel_they_fill(alone: Page, tmp_path: Path) -> None:
-    many = Operations.of(
-        [{"kind": COMPUTE, "duration_ns": 1000 + 7 * (k % 100)} for k in range(5000)],
-        [[], *([k] for k in range(4999))],
-    )
+def test_a_page_of_many_operations_shows_how_full_pixels_are(alone: Page, tmp_path: Path) -> None:
+    each = [{"kind": COMPUTE, "duration_ns": 1000 + 7 * (k % 100)} for k in range(5000)]
+    many = Operations.of(each, [[], *([k] for k in range(4999))])
     network = DimensionNetwork(["Ring"], [2], [50], [500])
     sim = by_messages([many] * 2, network, System.from_document({}))
     sim.run()
@@ -275,7 +273,7 @@ def test_a_page_of_many_operations_shows_how_much_of_a_pixel_they_fill(alone: Pa
     expect(timeline).to_have_attribute("data-drawn", "density")
     expect(timeline).to_have_attribute("data-count", "10000")
     painted(timeline.locator("canvas"), 4)
-    # Of a part of time there is room for each: those in sight are counted, and named where they are pointed at.
+    # Of a part of time there is room for each: those in sight are counted, and named under the pointer.
     half = sim.now_ps // 2
     bench.get_by_label("View cursor").fill("0.5")
     expect(bench.get_by_label("Follow")).not_to_be_checked()

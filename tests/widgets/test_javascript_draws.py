@@ -254,11 +254,15 @@ def test_a_page_of_a_graph_finds_and_describes_what_a_notebook_does(tmp_path: Pa
     tree = write_graph(trace, tmp_path / "graph.html")
     header, buffers = unpack((tmp_path / "graph.html").read_text())
     notebook = ModuleAnswers(tree, facts_of(trace))
-    modules = [{"question": "module", "options": {"module": one}} for one in range(len(tree))]
+    modules: list[dict[str, Any]] = [
+        {"question": "module", "options": {"module": one}} for one in range(len(tree))
+    ]
     nodes = [{"question": "module_detail", "options": {"entity": len(tree) + row}} for row in (0, 7, 299)]
     texts = ["", "42", "BLOCK 3", "4.6 op", "block", "nothing"]
     searches = [{"question": "module_search", "options": {"text": text}} for text in texts]
-    asked = [{"type": "ask", "id": k, **one} for k, one in enumerate([*modules, *nodes, *searches])]
+    asked: list[dict[str, Any]] = [
+        {"type": "ask", "id": k, **one} for k, one in enumerate([*modules, *nodes, *searches])
+    ]
     replies = played(header, buffers, tmp_path, asked, ("tree_page", "createRecordedGraph"))
     assert len(replies) == len(asked)
     for (meta, columns), message in zip(replies, asked, strict=True):

@@ -195,7 +195,7 @@ export interface ToKernel {
   [option: string]: unknown;
 }
 
-// Answers to questions, by the name of the question (_answers.py, workload/_answers.py) ----
+// Answers to questions, by the name of the question (widgets/views/) ----
 
 export interface Window {
   from: number;
@@ -812,7 +812,7 @@ interface Recorded<M> {
   /** Numbers of its columns. */
   buffers: number[];
 }
-/** What the page holds: `Workbench.to_html` writes it (_html.py, workload/_html.py). */
+/** What the page holds: `Workbench.to_html` writes it (page.py, recording.py). */
 /** What every page without a kernel holds, beside more. */
 export interface PackedHeader {
   /** Where each column stands, and how long it is. */
