@@ -111,8 +111,25 @@ NETWORK = (
 )
 
 
+BRINGING = "browser/sources.py"
+"""What ``astranb runtime`` runs: it alone uses the network, and is asked for by nothing else."""
+
+
+def test_only_the_command_for_it_brings_files():
+    calling = {file for file, tree in trees() if file != BRINGING and "bring" in {*called(tree)}}
+    assert calling == {"cli/runtime.py"}
+
+
+def called(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            yield node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+
+
 def test_the_package_opens_no_connection(tmp_path, monkeypatch):
     for file, tree in trees():
+        if file == BRINGING:
+            continue
         names = [*imported(tree)]
         assert not [n for n in names if any(n == one or n.startswith(f"{one}.") for one in NETWORK)], file
 

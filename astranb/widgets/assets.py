@@ -34,14 +34,12 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "counted", "editor", "judged", "live_page", "loader", "model", "offline", "packed", "pair",
-        "recorded", "replayed", "reported", "runs", "schedule", "study", "trace_graph", "traced",
+        "counted", "editor", "judged", "live_page", "loader", "model", "offline", "packed",
+        "page_controls", "pair", "python_kernel", "python_worker", "recorded", "recorded_kernel", "replayed", "reported", "runs", "schedule", "study", "trace_graph", "traced",
         "tree_page", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry or of a page, and of nothing that an entry loads."""
-_ANSWERING = ("numpy", "graph_layout", "memory_chart", "rank_tracks", "module_answers")
-"""Modules that form answers, in pages that simulate and nowhere else: they go with ``static/live``."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\.\.?/(\w+)\.js";\n', re.MULTILINE)
 
 
@@ -103,9 +101,7 @@ JUDGED_PLAYER = _joined("loader", "packed", "judged")
 """What shows reports about models of a corpus in one."""
 
 MODULES = {
-    file.stem: file.read_text("utf-8")
-    for file in sorted(_FOLDER.glob("*.js"))
-    if file.stem not in _ALONE.union(_ANSWERING)
+    file.stem: file.read_text("utf-8") for file in sorted(_FOLDER.glob("*.js")) if file.stem not in _ALONE
 }
 """Text by name of the modules that `ENTRY`, `PAIR`, `RUNS`, `STUDY`, `TRACE_GRAPH` and `RECORDED` load."""
 

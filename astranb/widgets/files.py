@@ -232,4 +232,7 @@ def _write(path: str | Path, content: bytes) -> Path:
 
 def run_of(sim: Simulation) -> bytes:
     import tempfile
-    p = Path(tempfile.mkdtemp(), "a.anb"); sim.save(p); return p.read_bytes()
+
+    p = Path(tempfile.mkdtemp(), "a.anb")
+    sim.save(p)
+    return p.read_bytes()

@@ -9,6 +9,7 @@ many pages.
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ RUNTIME_FOLDER: Final = "astranb-runtime"
 
 _MOST_BYTES: Final = 2 * 10**9
 """Memory of a page: WebAssembly of 32 bits has 4 GB, and browsers give a tab little more than half of it."""
+_ADDRESS: Final = re.compile(r"[\w./:~%+@-]+")
 _MOST_FLIGHTS: Final = 5_000
 """Flights of lines or operations of what is shown until Python is ready."""
 
@@ -74,6 +76,9 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
         "editor": EDITOR,
         "about": f"astranb {__version__}, with Pyodide {PYODIDE}. In this page: {LICENCES}.",
     }  # fmt: skip
+    if shared and not _ADDRESS.fullmatch(shared):
+        hint = "give a folder beside the page, or an address without spaces and quotes"
+        raise InputError(f"{shared!r:.60} is no address", where="to_html", hint=hint)
     packs = runtime()
     where = "in this page" if not shared else f"at {shared}"
     return wrapped(
@@ -83,7 +88,9 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
         caption=f"This page simulates with astranb {__version__}, as JupyterLab does: its Python is {where}, and nothing "
         "is installed. It takes about 0.8 GB of memory.",
         player=LIVE_PLAYER,
-        scripts="\n".join([*(_script(pack, shared) for pack in packs), _WORKER.format(worker=_plain(WORKER))]),
+        scripts="\n".join(
+            [*(_script(pack, shared) for pack in packs), _WORKER.format(worker=_plain(WORKER))]
+        ),
         fetches=_origin(shared) if shared else "",
         simulates=True,
     )
@@ -106,7 +113,7 @@ def _script(pack: Pack, shared: str) -> str:
 
 def _origin(shared: str) -> str:
     """What a page may fetch: its own site, or the address of its Python."""
-    return shared if "://" in shared else "'self'"
+    return f"{shared}/" if "://" in shared else "'self'"
 
 
 def _plain(script: str) -> str:

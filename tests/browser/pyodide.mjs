@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 
 const [runtime, file, argument] = process.argv.slice(2);
 const { loadPyodide } = await import(pathToFileURL(`${runtime}/pyodide.mjs`).href);
-const python = await loadPyodide({ indexURL: runtime, env: { HOME: "/home/pyodide", PYTHONDONTWRITEBYTECODE: "1" } });
+const python = await loadPyodide({ indexURL: runtime, env: { HOME: "/tmp", PYTHONDONTWRITEBYTECODE: "1" } });
 for (const name of ["numpy.zip", "astranb.zip"]) {
   python.unpackArchive(new Uint8Array(readFileSync(`${runtime}/${name}`)), "zip", { extractDir: "/lib/python3.13/site-packages" });
 }

@@ -90,11 +90,11 @@ export async function openPage(host, text) {
   /** A model whose messages go to a workbench of Python's. @param {number} number @param {Partial<Traits>} values @returns {Modelled} */
   function modelled(number, values) {
     const made = createModel({ _modules: page.modules, _other: "", _beside: null, ...values }, (message) => toBench(number, message));
-    for (const name of SHARED) {
-      made.model.on(`change:${name}`, () => {
-        if (isReady && !taking) python?.send({ bench: number, traits: { [name]: made.model.get(name) } });
-      });
-    }
+    /** @param {typeof SHARED[number]} name */
+    const tell = (name) => () => {
+      if (isReady && !taking) python?.send({ bench: number, traits: { [name]: made.model.get(name) } });
+    };
+    for (const name of SHARED) made.model.on(`change:${name}`, tell(name));
     benches.set(number, made);
     return made;
   }

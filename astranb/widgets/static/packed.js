@@ -13,11 +13,11 @@ export function decode(text) {
 export async function unpackBytes(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const all = await new Response(stream).arrayBuffer();
-  const length = new DataView(all).getUint32(0, true);
+  const size = new DataView(all).getUint32(0, true);
   /** @type {import("./types").PackedHeader} */
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(all, 8, length)));
-  const from = Math.ceil((8 + length) / 8) * 8;
-  return { header, columns: header.places.map(([start, bytes]) => new DataView(all, from + start, bytes)) };
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(all, 8, size)));
+  const from = Math.ceil((8 + size) / 8) * 8;
+  return { header, columns: header.places.map(([start, length]) => new DataView(all, from + start, length)) };
 }
 
 /** What a page holds, packed into one text. @param {string} text */

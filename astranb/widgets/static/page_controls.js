@@ -73,8 +73,11 @@ export function createPageControls({ page, python, report, edits }) {
   const notes = make("ul", { class: "anb-hint" });
   const form = make(
     "form", { class: "anb-plan", "aria-label": "Plan", hidden: "", onsubmit: run },
-    title, asked, makeButton("Close", () => (form.hidden = true)), cost, notes, problem,
+    title, asked, makeButton("Close", close), cost, notes, problem,
   );
+  function close() {
+    form.hidden = true;
+  }
   /** Do something of a plan; what goes wrong is shown in its form. @param {() => unknown} action */
   async function planned(action) {
     problem.hidden = true;

@@ -7,7 +7,7 @@ import { decode, unpackBytes } from "./packed.js";
 
 /** @import { ToWorker } from "./types" */
 
-const HERE = "https://page.invalid/"; // nobody is asked for it: what Pyodide fetches is in the page
+const HERE = "page:/"; // no address: what Pyodide fetches from there is in the page
 const SITE = "/lib/python3.13/site-packages";
 /** @type {Record<string, string>} */
 const TYPES = { wasm: "application/wasm", json: "application/json" };
@@ -52,12 +52,12 @@ async function start({ packs, run }) {
   const plain = worker.fetch;
   /** @param {any} address */
   worker.fetch = async (address) => {
-    const name = String(address?.url ?? address).replace(HERE, "");
+    const name = String(address?.url ?? address).replace(/^page:\/+/, "");
     if (!Object.hasOwn(files, name)) return plain(address);
     return new Response(files[name], { headers: { "content-type": TYPES[name.split(".").pop() ?? ""] ?? "application/octet-stream" } });
   };
   tell("starting Python");
-  const python = await worker.loadPyodide({ indexURL: HERE, env: { HOME: "/home/pyodide", PYTHONDONTWRITEBYTECODE: "1" } });
+  const python = await worker.loadPyodide({ indexURL: HERE, env: { HOME: "/tmp", PYTHONDONTWRITEBYTECODE: "1" } });
   worker.fetch = plain;
   for (const name of ["numpy.zip", "astranb.zip"]) python.unpackArchive(files[name], "zip", { extractDir: SITE });
   for (const name of Object.keys(files)) delete files[name];

@@ -817,6 +817,8 @@ interface Recorded<M> {
 export interface PackedHeader {
   /** Where each column stands, and how long it is. */
   places: Pair[];
+  /** Of a pack of files: their names. */
+  files: string[];
   modules: Record<string, string>;
   entry: string;
 }
@@ -842,13 +844,47 @@ export interface Recording extends PackedHeader {
   free: Record<string, string[]>;
   workload?: RecordedWorkload;
 }
-/** A page that simulates: what its kernel is given (live/types.d.ts), and its modules beside those of the views. */
-export interface LiveHeader extends PackedHeader {
-  live: import("./live/types").Live;
-  kernel: Record<string, string>;
-  engine: "cacheline" | "operations";
-  /** Where it opens. */
-  state: import("./live/types").SharedState;
+/** A page that simulates: what was recorded (no `scene`: nothing was), and the run that its Python opens. */
+export interface LiveHeader extends Recording {
+  sizes: Record<string, number>;
+  redraw_hz: number;
+  /** The column of the run. */
+  run: number;
+  /** The module of the editor. */
+  editor: string;
+  /** What the page is made of. */
+  about: string;
+}
+/** Part of what Python in a page is started with: packed as text, or where it is. */
+export interface PythonPack {
+  text?: string;
+  address?: string;
+}
+/** What a page's Worker is given first. */
+export interface ToWorker {
+  packs: PythonPack[];
+  run: Uint8Array;
+}
+/** What a page's Python says (widgets/page_host.py): of a workbench by its number, or of the page. */
+export interface FromPython {
+  bench: number;
+  message?: object;
+  traits?: Partial<Traits>;
+  /** This workbench takes the place of the one that is shown. */
+  show?: number;
+  engine?: Traits["_engine"];
+  closed?: number;
+  /** Where the run is at rest: a link to it. */
+  moment?: string;
+  editor?: object;
+  editor_traits?: Record<string, unknown>;
+}
+/** What Python says of a plan that was opened on a page. */
+export interface PlanSummary {
+  summary: string;
+  size: string;
+  cost?: string;
+  notes?: string[];
 }
 /** An answer as Python gave it: `always` for any time, `from_ps` for that moment and what is before `until_ps`, else for the end. */
 export interface RecordedAnswer extends Recorded<object> {
