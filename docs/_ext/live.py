@@ -3,6 +3,7 @@
 ``<!-- live: NOTEBOOK -->`` on a page shows that of a notebook, too.
 The build runs the notebook's cells up to that one (``scripts/live_page.py``) and writes a page that
 simulates by itself. A page is kept in ``build/live`` until its notebook or the package has changed.
+What it makes of a notebook is tested without Sphinx, which `make test` does not install.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sphinx.util import logging
-
 from scripts.live_page import central
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ _KEPT = Path("build", "live")
 _AT_ONCE = 2
 _MARK = re.compile(r"^<!-- live: (\w+) -->$", re.MULTILINE)
 _SOURCES = ("*.py", "*.js", "*.css")
-
-_log = logging.getLogger(__name__)
 
 
 def live_notebooks(root: Path) -> dict[str, Path]:
@@ -89,8 +86,11 @@ def _make(root: Path, sources: bytes, name: str, file: Path) -> str:
 
 
 def _build(app: Sphinx) -> None:
+    from sphinx.util import logging
+
     if app.builder.format != "html":
         return
+    log = logging.getLogger(__name__)
     root = Path(app.srcdir)
     found = live_notebooks(root)
     sources = _sources(root)
@@ -98,7 +98,7 @@ def _build(app: Sphinx) -> None:
         made = pool.map(lambda one: _make(root, sources, *one), found.items())
         for (name, _), wrong in zip(found.items(), made, strict=True):
             if wrong:
-                _log.warning("the live page of %s cannot be made: %s", name, wrong)
+                log.warning("the live page of %s cannot be made: %s", name, wrong)
 
 
 def _read(app: Sphinx, name: str, source: list[str]) -> None:

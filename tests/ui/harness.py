@@ -108,7 +108,7 @@ class Record:
     def watch(self, page: Page) -> None:
         """Record from now on what a page does."""
         page.on("console", lambda message: self._console(message.type, message.text))
-        page.on("pageerror", lambda error: self._error(f"uncaught: {error}"))
+        page.on("pageerror", lambda error: self._error(f"uncaught: {error.stack or error}"))
         page.on("request", lambda request: self._request(request.url))
         page.on("websocket", lambda socket: self._request(socket.url))
 
@@ -536,6 +536,9 @@ def painted(canvas: Locator, least: int = 12) -> None:
     until(canvas.page, lambda: canvas.evaluate(colours) > least, f"{canvas} shows {least} colours at most")
 
 
+_UNCOVERED = "() => !document.getElementById('jupyterlab-splash')"
+
+
 def set_theme(page: Page, theme: Theme) -> None:
     """Change JupyterLab's theme and wait until the page shows it.
 
@@ -546,12 +549,16 @@ def set_theme(page: Page, theme: Theme) -> None:
     theme : {"light", "dark"}
         Which.
     """
+    # JupyterLab covers the page while it changes, and takes the cover off 200 ms later: once for each change,
+    # so that it raises an error where a busy page has begun the next one before.
+    page.wait_for_function(_UNCOVERED)
     page.evaluate(
         "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})",
         f"JupyterLab {theme.capitalize()}",
     )
     light = "true" if theme == "light" else "false"
     page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=light)
+    page.wait_for_function(_UNCOVERED)
 
 
 def screenshot(page: Page | Host, name: str) -> Path:

@@ -256,7 +256,10 @@ def test_views_of_a_kernel_that_was_shut_down_send_nothing(page: Page, lab: Lab)
 @pytest.mark.fresh_tab
 def test_a_busy_kernel_is_reported(page: Page, lab: Lab) -> None:
     bench = start(Notebook(page, lab))
-    execute(page, "import os, time\nwhile not os.path.exists('go'): time.sleep(0.1)")
+    wait = "while not os.path.exists('go'): time.sleep(0.1)"
+    execute(page, f"import os, time\nopen('busy', 'w').close()\n{wait}")
+    # What a view sends takes another way than code: it may be there first.
+    until(page, (lab.root / "busy").exists, "the code does not run")
     button(bench, "Event").click()
     expect(bench.locator(".anb-status")).to_contain_text("no answer for 6 s")
     (lab.root / "go").touch()

@@ -81,18 +81,23 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
     >>> [(node.id, node.name, node.data_deps) for node in trace.nodes()]
     [(1, 'a', ()), (2, 'b', ())]
     """
-    dropped, renumbered = _duplicates(trace)
+    # Which node a dependency means, and which are copies, is known of the dependencies that stay.
+    linked, said = _sound(trace)
+    better, more = _distinct(linked)
+    return better, said + more
+
+
+def _sound(trace: Trace) -> tuple[Trace, list[str]]:
+    """Drop dependencies: on nodes that do not exist, and what opens cycles."""
     cyclic, later = _opened(trace)
-    changed = {*np.unique(trace.dangling[0]).tolist(), *renumbered, *cyclic, *later}
-    if not changed and not dropped:
+    changed = {*np.unique(trace.dangling[0]).tolist(), *cyclic, *later}
+    if not changed:
         return trace, []
     known = set(trace.id.tolist())
     within = {int(trace.id[row]) for row in cyclic}
     missing = opened = 0
     messages = []
     for row in range(len(trace)):
-        if row in dropped:
-            continue
         if row not in changed:
             messages.append(trace.message(row))
             continue
@@ -106,8 +111,7 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
         )
         kept = tuple(one for one in control if one not in within) if row in cyclic else control
         opened += len(control) - len(kept)
-        node = replace(node, id=renumbered.get(row, node.id), data_deps=data, ctrl_deps=kept)
-        messages.append(encode_node(node))
+        messages.append(encode_node(replace(node, data_deps=data, ctrl_deps=kept)))
     pairs = [(row, one) for row, some in later.items() for one in sorted(some)]
     shown = ", ".join(f"{trace.id[row]} on {one}" for row, one in pairs[:_SHOWN])
     more = ", …" if len(pairs) > _SHOWN else ""
@@ -115,11 +119,30 @@ def repaired(trace: Trace) -> tuple[Trace, list[str]]:
         f"dropped {{}} data dependencies in cycles on nodes that began later: {shown}{more}": len(pairs),
         "dropped {} dependencies on nodes that do not exist": missing,
         "dropped {} control dependencies in cycles": opened,
-        "dropped {} copies of nodes": len(dropped),
-        "renumbered {} nodes": len(renumbered),
     }
-    packed = trace.head + b"".join(framed(message) for message in messages)
-    return Trace(packed, trace.source), [text.format(f"{n:,}") for text, n in counts.items() if n]
+    return _of(messages, trace), _counted(counts)
+
+
+def _distinct(trace: Trace) -> tuple[Trace, list[str]]:
+    """Give nodes ids of their own, and drop copies."""
+    dropped, renumbered = _duplicates(trace)
+    if not dropped and not renumbered:
+        return trace, []
+    messages = [
+        encode_node(replace(trace.node(row), id=renumbered[row])) if row in renumbered else trace.message(row)
+        for row in range(len(trace))
+        if row not in dropped
+    ]
+    counts = {"dropped {} copies of nodes": len(dropped), "renumbered {} nodes": len(renumbered)}
+    return _of(messages, trace), _counted(counts)
+
+
+def _of(messages: list[bytes], trace: Trace) -> Trace:
+    return Trace(trace.head + b"".join(framed(message) for message in messages), trace.source)
+
+
+def _counted(counts: dict[str, int]) -> list[str]:
+    return [text.format(f"{n:,}") for text, n in counts.items() if n]
 
 
 def _opened(trace: Trace) -> tuple[set[int], dict[int, set[int]]]:

@@ -22,6 +22,24 @@ export function watchKernel(model, report) {
   const kernel = model.widget_manager?.kernel;
   let timer = 0;
   let gone = false;
+  let asked = 0; // messages that are always answered
+  let handled = 0; // how many of them the kernel is known to have handled
+  let since = false; // something has come since the timer was set for a message
+  function wait() {
+    timer = setTimeout(() => {
+      report(`no answer for ${PATIENCE_MS / 1000} s: the kernel is busy with a cell (interrupt it to go on), or has died`, false);
+    }, PATIENCE_MS);
+  }
+  function rest() {
+    clearTimeout(timer);
+    if (timer && !gone) report("", false);
+    timer = 0;
+  }
+  /** The kernel has handled a message, and all before it. @param {number} number */
+  function acknowledge(number) {
+    handled = Math.max(handled, number);
+    if (handled === asked && since) rest();
+  }
   /** @param {string} why */
   function end(why) {
     if (gone) return;
@@ -52,16 +70,23 @@ export function watchKernel(model, report) {
     /** Send a message that is always answered. @param {ToKernel} message */
     ask(message) {
       if (gone) return;
-      timer ||= setTimeout(() => {
-        report(`no answer for ${PATIENCE_MS / 1000} s: the kernel is busy with a cell (interrupt it to go on), or has died`, false);
-      }, PATIENCE_MS);
-      model.send(message);
+      const number = (asked += 1);
+      if (!timer) {
+        since = false;
+        wait();
+      }
+      // Jupyter's kernels say of each message when they have handled it; other hosts need not know of this argument.
+      /** @param {{ content: { execution_state: string } }} message */
+      const said = ({ content }) => content.execution_state === "idle" && acknowledge(number);
+      if (kernel) model.send(message, { iopub: { status: said } });
+      else model.send(message);
     },
     /** Something has come from the kernel. */
     heard() {
-      clearTimeout(timer);
-      if (timer && !gone) report("", false);
-      timer = 0;
+      rest();
+      since = true;
+      // It may be the answer to an earlier question, which lay in the page when the kernel was busy already.
+      if (kernel && !gone && handled < asked) wait();
     },
     stop() {
       clearTimeout(timer);

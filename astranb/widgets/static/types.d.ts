@@ -638,7 +638,8 @@ export interface Model<T = Traits> {
   on(name: "msg:custom", listener: (message: any, buffers: DataView[]) => void): void; // checked where it is taken apart
   on(name: `change:${keyof T & string}`, listener: () => void): void;
   off(name: string, listener: (...given: any[]) => void): void; // any listener
-  send(message: ToKernel): void;
+  /** In Jupyter, `status` is called with what the kernel says while it handles the message. */
+  send(message: ToKernel, callbacks?: { iopub: { status: (message: { content: { execution_state: string } }) => void } }): void;
   widget_manager?: { kernel?: Kernel };
 }
 interface Signal<T> {

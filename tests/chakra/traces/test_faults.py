@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest  # noqa: TC002
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra import (
@@ -111,6 +111,7 @@ def test_copies_are_dropped_and_what_is_ambiguous_stays():
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.integers(0, 12), max_size=3)), max_size=10))
+@example([(0, [0]), (0, [])])  # nobody waits for 0 once the first does not wait for itself
 def test_a_repaired_trace_has_no_fewer_nodes_and_repairs_no_more(drawn):
     nodes = [
         Node(n, f"{row}", COMP, data_deps=tuple(deps), duration_us=1) for row, (n, deps) in enumerate(drawn)
@@ -124,6 +125,26 @@ def test_a_repaired_trace_has_no_fewer_nodes_and_repairs_no_more(drawn):
     assert bool(done) == (better.data != trace.data)
     if not before:
         assert better is trace
+
+
+_SOME = st.lists(st.integers(0, 5), max_size=2)
+_NODES = st.tuples(st.integers(0, 3), st.sampled_from("ab"), _SOME, _SOME, st.integers(0, 2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_NODES, max_size=6))
+@example([(0, "a", [0], [], 0), (0, "a", [], [], 0)])  # copies once the first does not wait for itself
+@example([(0, "a", [], [], 0), (0, "a", [], [5], 0)])  # copies once the second does not wait for nothing
+def test_what_has_been_repaired_needs_no_other_repair(drawn):
+    nodes = [
+        Node(n, name, COMP, data_deps=tuple(data), ctrl_deps=tuple(control), start_us=start, duration_us=1)
+        for n, name, data, control, start in drawn
+    ]
+    trace = Trace.of(nodes)
+    better, done = repaired(trace)
+    assert repaired(better) == (better, [])
+    assert {node.name for node in better.nodes()} == {node.name for node in nodes}
+    assert bool(done) == (better.data != trace.data)
 
 
 @settings(max_examples=40, deadline=None)
