@@ -33,6 +33,7 @@ lab: $(RUNTIME)  ## JupyterLab on the tour (ARGS=--no-browser on a machine witho
 test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
 	@sh scripts/browser.sh --install >/dev/null
 	@sh scripts/browser.sh --install firefox >/dev/null || true  # one test, which is skipped without it
+	@$(PY) -m astranb runtime >/dev/null  # what pages run: brought once
 	@failed=; \
 	$(PYTEST) -n 2 -m "$(MARKS)" $(ARGS) || failed="$$failed unit"; \
 	TQDM_DISABLE=1 $(PYTEST) -p tests.notebook_kernels --nbval-lax --nbval-current-env \

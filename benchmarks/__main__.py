@@ -27,9 +27,9 @@ from .corpus import corpus
 from .data_centre import data_centre
 from .explaining import explaining
 from .hostile import hostile
+from .hosts import in_node
 from .kernels import kernels
 from .large import large
-from .live_page import in_node
 from .prototyping import prototyping
 from .suggestions import suggestions
 from .sweeps import sweeps
@@ -232,7 +232,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "prototyping": prototyping,
     "traffic": traffic,
     "large": large,
-    "live": in_node,
+    "hosts": in_node,
     "hostile": lambda row, _: hostile(row),
 }
 """The parts of the table that need no browser, by name."""

@@ -31,7 +31,7 @@ from tests.ui.harness import (
 )
 
 from .first_picture import first_picture
-from .live_page import in_chromium
+from .hosts import in_chromium
 from .timelines import WINDOW, window
 from .trace_timeline import OPENS, READS, million, opened
 

@@ -24,10 +24,8 @@ def unpacked(pack: Pack) -> dict[str, bytes]:
     return {name: data[first + at : first + at + size] for name, (at, size) in places}
 
 
-@pytest.fixture(scope="session")
-def page_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder of Pyodide with exactly what a page holds."""
-    folder = tmp_path_factory.mktemp("pyodide")
+def written(folder: Path) -> Path:
+    """Write Pyodide with exactly what a page holds into a folder."""
     files = bring()
     for pack in runtime():
         for name, data in unpacked(pack).items():
@@ -35,6 +33,12 @@ def page_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pyodide.mjs").write_bytes(files["pyodide.mjs"].read_bytes())
     (folder / "package.json").write_bytes(files["package.json"].read_bytes())
     return folder
+
+
+@pytest.fixture(scope="session")
+def page_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder of Pyodide with exactly what a page holds."""
+    return written(tmp_path_factory.mktemp("pyodide"))
 
 
 def started(page_python: Path, script: Path, given: Path) -> subprocess.Popen[str]:
