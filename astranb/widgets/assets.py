@@ -34,9 +34,9 @@ __all__ = [
 _FOLDER = Path(__file__).parent / "static"
 _ALONE = frozenset(
     {
-        "counted", "editor", "judged", "live_page", "loader", "model", "offline", "packed",
-        "page_controls", "pair", "python_kernel", "python_worker", "recorded", "recorded_kernel", "replayed", "reported", "runs", "schedule", "study", "trace_graph", "traced",
-        "tree_page", "workbench",
+        "counted", "editor", "judged", "live_page", "loader", "model", "offline", "packed", "page_controls",
+        "pair", "python_kernel", "python_worker", "recorded", "recorded_kernel", "replayed", "reported",
+        "runs", "schedule", "study", "trace_graph", "traced", "tree_page", "workbench",
     }
 )  # fmt: skip
 """Modules that are part of an entry or of a page, and of nothing that an entry loads."""

@@ -172,8 +172,8 @@ class Files:
         live : bool or str
             Whether the page simulates, with our own Python in it: it opens at the present moment and does
             what JupyterLab does, with the same results. Otherwise it plays what was recorded. ``"shared"``:
-            its Python is in a folder ``astranb-runtime`` beside it, which is written too and serves any number
-            of pages of a site; another text: the folder or the address where it is.
+            its Python is in a folder ``astranb-runtime`` beside it, which is written too and serves any
+            number of pages of a site; another text: the folder or the address where it is.
         most : int
             Most flights of lines (about 12 bytes each) in the file; of more, every n-th is taken. Most
             operations (about 20 bytes each): those of the first ranks. The page reports it. A page that

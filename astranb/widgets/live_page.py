@@ -1,9 +1,9 @@
-"""A page that simulates in any browser: our own Python in it, the run as inputs and edits, and what was recorded.
+"""A page that simulates in any browser: our own Python, the run as inputs and edits, and what was recorded.
 
-``static/live_page.js`` opens it: it shows what was recorded at once, starts Python in a Worker of the page, and
-hands the workbench over when that is ready (:mod:`.page_host` is Python's side). Two kinds: one file with all of
-Python in it, which opens from disk without a network, and a small one with a folder beside it, for sites and for
-many pages.
+``static/live_page.js`` opens it: it shows what was recorded at once, starts Python in a Worker of the page,
+and hands the workbench over when that is ready (:mod:`.page_host` is Python's side). Two kinds: one file with
+all of Python in it, which opens from disk without a network, and a small one with a folder beside it, for
+sites and for many pages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
     Raises
     ------
     InputError
-        The machine takes more memory than a page has, or there is no Python for pages (it says what brings it).
+        The machine takes more memory than a page has, or there is no Python for pages.
     """
     needed = feed.sim.engine.state_bytes
     if needed > _MOST_BYTES:
@@ -85,8 +85,8 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
         header,
         title=feed.title,
         still=to_svg(picture_of(feed)),
-        caption=f"This page simulates with astranb {__version__}, as JupyterLab does: its Python is {where}, and nothing "
-        "is installed. It takes about 0.8 GB of memory.",
+        caption=f"This page simulates with astranb {__version__}, as JupyterLab does: its Python is {where}, and "
+        "nothing is installed. It takes about 0.8 GB of memory.",
         player=LIVE_PLAYER,
         scripts="\n".join(
             [*(_script(pack, shared) for pack in packs), _WORKER.format(worker=_plain(WORKER))]

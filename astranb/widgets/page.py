@@ -33,7 +33,10 @@ _MOST_OBJECTS = 300  # some ms each
 _MOST_EARLIER = 320  # inspections of the main objects before the end
 _MOST_MOMENTS = 24
 _MOST_INSPECTED_BYTES = 4_000_000
-_POLICY = "default-src 'none'; script-src 'unsafe-inline' blob:{wasm}; style-src 'unsafe-inline'; img-src data: blob:"
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' blob:{wasm}; "
+    "style-src 'unsafe-inline'; img-src data: blob:"
+)
 _WITH_PYTHON = "; worker-src blob:; connect-src blob: {fetches}"
 _STATUS = "a recording: it plays and steps through what was simulated; more needs the kernel"
 

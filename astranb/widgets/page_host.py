@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
+
 from astranb.sim import Simulation
+
 from .connection import BrowserConnection
 from .feed import feed_of
 from .session import session_of
