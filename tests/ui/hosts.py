@@ -8,6 +8,7 @@ these tests also prove that the state travels.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,30 @@ from playwright.sync_api import Locator, Page, expect
 import astranb as anb
 from tests.ui.harness import Host, Lab, Theme, evaluate, open_notebook, run_cell, set_theme, wait_idle
 
-__all__ = ["PAGE_IS_SLOW", "LivePage", "Notebook"]
+__all__ = ["PAGE_IS_SLOW", "LivePage", "Notebook", "open_live", "said"]
 
+READY_MS = 60_000
+"""How long the Python of a page may take to start, beside other tests."""
 LONGEST_CELL_S = 240
 """How long a cell may take to make a large system."""
 PAGE_IS_SLOW = pytest.mark.parametrize(
     "host", ["notebook", pytest.param("page", marks=pytest.mark.slow)], indirect=True
 )
 """Of a test whose page takes long, and is tested by others, too."""
+
+
+def open_live(page: Page, address: str | Path) -> Locator:
+    """Open a page that simulates, and wait until its Python is ready; gives its workbench."""
+    page.goto(address.as_uri() if isinstance(address, Path) else address)
+    expect(page.locator("#anb-host")).to_have_attribute("data-ready", "true", timeout=READY_MS)
+    bench = page.locator(".anb-workbench").first
+    expect(bench).to_have_attribute("data-events", re.compile(r"\d+"))
+    return bench
+
+
+def said(page: Page) -> Locator:
+    """What a page says above its workbench."""
+    return page.locator(".anb-starting")
 
 
 class Notebook(Host):
@@ -102,10 +119,9 @@ class LivePage(Host):
         workbench: anb.Workbench = self.scope["workbench"]
         self.files += 1
         file = workbench.to_html(self.folder / f"{self.files}.html", live=True)
-        self.page.goto(file.as_uri())
+        open_live(self.page, file)
         bench = self._shown()
         expect(bench).to_have_attribute("data-events", str(workbench.sim.events))
-        expect(bench.locator(".anb-status")).to_have_text("ready")
         return bench
 
     def evaluate(self, expression: str) -> Any:
@@ -121,7 +137,7 @@ class LivePage(Host):
         file = self._file()
         self.scope["workbench"].save(file)
         self.page.get_by_label("File to open").set_input_files(file)
-        expect(self._shown().locator(".anb-status")).to_have_text(f"opened {file.name}")
+        expect(said(self.page)).to_have_text(f"opened {file.name}")
 
     def afresh(self, expression: str) -> Locator:
         eval(expression, self.scope)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 from tests.ui.firefox import firefox
-from tests.ui.harness import PICTURES, REPOSITORY, screenshot
-from tests.ui.test_export import open_page, shows
+from tests.ui.harness import PICTURES, screenshot
+from tests.ui.hosts import open_live, said
+from tests.ui.test_export import shows
 from tests.ui.test_workbench import button, shown
 
 UNITS = ("Event", "Cycle", "Instruction", "Hop", "Line", "Message", "Phase")
@@ -35,7 +38,7 @@ def sim() -> anb.Simulation:
 
 @pytest.fixture
 def bench(alone: Page, sim: anb.Simulation, tmp_path: Path) -> Locator:
-    bench = open_page(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    bench = open_live(alone, sim.to_html(tmp_path / "ring.html", live=True))
     shown(bench, sim.events)
     return bench
 
@@ -44,8 +47,23 @@ def same(bench: Locator, sim: anb.Simulation) -> None:
     """Wait until the page is where Python is, and compare everything simulated."""
     shown(bench, sim.events)
     shows(bench, sim.now_ps)
-    bench.page.get_by_role("button", name="Hash").click()
-    expect(bench.locator(".anb-status")).to_have_text(f"hash {sim.state_hash()}")
+    control(bench.page, "Hash").click()
+    expect(said(bench.page)).to_have_text(f"hash {sim.state_hash()}")
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder; gives its address."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def test_every_step_goes_where_python_goes(bench: Locator, sim: anb.Simulation) -> None:
@@ -92,7 +110,7 @@ def control(page: Page, name: str) -> Locator:
 
 def test_it_plays_and_stops_between_two_events(alone: Page, tmp_path: Path) -> None:
     sim = ring()
-    bench = open_page(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    bench = open_live(alone, sim.to_html(tmp_path / "ring.html", live=True))
     button(bench, "Play").click()
     expect(bench.locator(".anb-simulated")).not_to_contain_text("simulated 0 ps")
     alone.wait_for_timeout(700)
@@ -160,9 +178,6 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(bench: Locator, sim: a
     select(bench, LINK)
     tab(bench, "Change")
     panel = bench.locator(".anb-change").first
-    panel.get_by_label("algorithm", exact=True).select_option("allpairs")
-    press(panel, "Fork with these")
-    expect(panel.get_by_role("alert")).to_contain_text("“fork with algorithm” needs JupyterLab")
     panel.get_by_label("bandwidth", exact=True).fill("5 GB/s")
     press(panel, "Fork with bandwidth")
     other = bench.locator(".anb-other .anb-workbench")
@@ -203,58 +218,161 @@ def test_a_state_travels_as_a_file_and_as_a_link(bench: Locator, sim: anb.Simula
     page.get_by_label("File to open").set_input_files(tmp_path / "further.anb")
     same(bench, again.sim)
     control(page, "Copy link").click()
-    expect(bench.locator(".anb-status")).to_contain_text("link")
+    expect(said(page)).to_contain_text("link")
     link = page.url
     assert "#state=" in link
     page.goto("about:blank")
-    page.goto(link)
+    open_live(page, link)
     same(bench, again.sim)
     page.goto(link[:-9])
-    expect(bench.locator(".anb-status")).to_contain_text("this link is damaged")
+    expect(said(page)).to_contain_text("this link is damaged")
     page.get_by_label("File to open").set_input_files({"name": "a.anb", "mimeType": "", "buffer": b"PK"})
-    expect(bench.locator(".anb-status")).to_contain_text("not a saved simulation")
+    expect(said(page)).to_contain_text("not a saved simulation")
 
 
-@pytest.mark.parametrize("end, said", [("#section", "ready"), ("#state=AAAA", "this link is damaged")])
+def test_a_fork_may_have_another_algorithm(bench: Locator, sim: anb.Simulation) -> None:
+    bench = bench.first
+    tab(bench, "Change")
+    panel = bench.locator(".anb-change").first
+    panel.get_by_label("algorithm", exact=True).select_option("allpairs")
+    press(panel, "Fork with these")
+    other = bench.locator(".anb-other .anb-workbench")
+    fork = sim.fork_with({"algorithm": "allpairs"})
+    fork.goto(sim.now_ps)
+    shown(other, fork.events)
+    press(bench.locator("> .anb-transport"), "End")
+    shown(other, fork.run().events)
+
+
+def test_what_a_notebook_explains_a_page_explains(bench: Locator, sim: anb.Simulation) -> None:
+    """An exact what-if, and the critical path line by line: both replay the run in copies."""
+    button(bench, "End").click()
+    shown(bench, sim.run().events)
+    tab(bench, "Explain")
+    panel = bench.locator(".anb-explain")
+    expect(panel).to_contain_text(f"{len(sim.critical_path()):,}")
+    screenshot(bench.page, "live-explain")
+
+
+@pytest.mark.parametrize("end, words", [("#section", ""), ("#state=AAAA", "this link is damaged")])
 def test_a_page_opens_where_it_was_written_whatever_its_address_ends_with(
-    alone: Page, sim: anb.Simulation, end: str, said: str, tmp_path: Path
+    alone: Page, sim: anb.Simulation, end: str, words: str, tmp_path: Path
 ) -> None:
     page = sim.to_html(tmp_path / "ring.html", live=True)
-    alone.goto(page.as_uri() + end)
-    bench = alone.locator(".anb-workbench")
-    expect(bench.locator(".anb-status")).to_contain_text(said)
+    bench = open_live(alone, page.as_uri() + end)
+    expect(said(alone)).to_contain_text(words)
     shown(bench, sim.events)
 
 
 def test_names_from_files_are_text(alone: Page, tmp_path: Path) -> None:
     sim = hostile_simulation()
     sim.reset()
-    bench = open_page(alone, sim.to_html(tmp_path / "run.html", live=True))
+    bench = open_live(alone, sim.to_html(tmp_path / "run.html", live=True))
     expect(bench.locator(".anb-title")).to_contain_text(HOSTILE)
     assert HOSTILE in alone.title()
     button(bench, "End").click()
     select(bench, "gpu[0]")
     expect(bench.locator(".anb-inspector h4")).to_contain_text(MARKUP)
     assert alone.locator("img").count() == 0
-    assert alone.locator("script").count() == 2
+    assert alone.locator("script").count() == 3  # the recording, the Worker's text, and what opens the page
 
 
-@pytest.mark.parametrize("lacking", ["WebAssembly", "DecompressionStream"])
+@pytest.mark.parametrize("lacking", ["WebAssembly", "Worker", "DecompressionStream"])
 def test_a_browser_that_cannot_simulate_says_so(browser: Browser, lacking: str, tmp_path: Path) -> None:
+    sim = ring()
+    sim.step(5000)
     page = browser.new_page()
     page.add_init_script(f"delete globalThis.{lacking}")
-    page.goto(ring().to_html(tmp_path / "ring.html", live=True).as_uri())
+    page.goto(sim.to_html(tmp_path / "ring.html", live=True).as_uri())
     expect(page.locator("#anb-host")).to_contain_text(f"this browser has no {lacking}")
+    if lacking != "DecompressionStream":  # what was recorded stays, and can be looked at
+        shown(page.locator(".anb-workbench"), sim.events)
+        select(page.locator(".anb-workbench"), "gpu[3]")
     page.close()
 
 
-def test_too_little_memory_is_said(browser: Browser, tmp_path: Path) -> None:
-    page = browser.new_page()
-    page.add_init_script("WebAssembly.Memory = function () { throw new RangeError('out of memory') }")
-    page.goto(ring().to_html(tmp_path / "ring.html", live=True).as_uri())
-    expect(page.locator("#anb-host")).to_contain_text("This page cannot be shown")
-    expect(page.locator("#anb-host")).to_contain_text("memory")
-    page.close()
+def test_a_page_that_was_cut_shows_what_was_recorded(alone: Page, tmp_path: Path) -> None:
+    sim = ring()
+    sim.step(5000)
+    whole = sim.to_html(tmp_path / "ring.html", live=True)
+    text = whole.read_text("utf-8")
+    for pack in ("python", "astranb"):
+        at = text.index(f'data-pack="{pack}"') + 100_000
+        page = tmp_path / f"{pack}.html"
+        page.write_text(f"{text[:at]}{'A' * 4000}{text[at + 4000 :]}", "utf-8")
+        alone.goto(page.as_uri())
+        expect(said(alone)).to_contain_text("Python cannot run in this page", timeout=60_000)
+        expect(said(alone)).to_contain_text("What was recorded stays")
+        shown(alone.locator(".anb-workbench"), sim.events)
+
+
+def test_a_thin_page_takes_its_python_from_beside_it(alone: Page, tmp_path: Path) -> None:
+    sim = ring()
+    sim.step(5000)
+    page = sim.to_html(tmp_path / "site" / "ring.html", live="shared")
+    with served(page.parent) as address:
+        bench = open_live(alone, f"{address}/ring.html")
+        same(bench, sim)
+        button(bench, "Phase").click()
+        sim.step(1, "phase")
+        same(bench, sim)
+        for file in (page.parent / "astranb-runtime").iterdir():
+            file.unlink()
+        alone.goto(f"{address}/ring.html?again")
+        expect(said(alone)).to_contain_text("its runtime is not at")
+        shown(alone.locator(".anb-workbench"), 5000)
+
+
+def test_what_is_pressed_before_python_is_ready_is_kept(alone: Page, tmp_path: Path) -> None:
+    sim = ring()
+    sim.step(5000)
+    alone.goto(sim.to_html(tmp_path / "ring.html", live=True).as_uri())
+    bench = alone.locator(".anb-workbench")
+    shown(bench, sim.events)
+    select(bench, "gpu[3]")
+    button(bench, "Event").click()
+    button(bench, "Phase").click()
+    expect(said(alone)).to_contain_text("2 presses are kept")
+    expect(alone.locator("#anb-host")).to_have_attribute("data-ready", "true", timeout=60_000)
+    sim.step()
+    sim.step(1, "phase")
+    same(bench, sim)
+    expect(bench.locator(".anb-inspector h4")).to_contain_text("xpu.3")
+
+
+def test_a_program_without_an_end_ends_its_worker_and_not_the_page(
+    bench: Locator, sim: anb.Simulation
+) -> None:
+    page = bench.page
+    button(bench, "Event").click()
+    sim.step()
+    same(bench, sim)
+    control(page, "Editor").click()
+    text = page.get_by_label("Program", exact=True)
+    text.fill("def endless(p):\n    while True:\n        pass\n")
+    expect(page.locator(".anb-problems, .anb-editor")).to_contain_text(
+        ["did not come to an end"] * 1, timeout=60_000
+    )
+    expect(page.locator("#anb-host")).to_have_attribute("data-ready", "true", timeout=60_000)
+    same(bench, sim)
+
+
+def test_the_editor_verifies_and_simulates(bench: Locator) -> None:
+    page = bench.page
+    control(page, "Editor").click()
+    text = page.get_by_label("Program", exact=True)
+    right = text.input_value()
+    text.fill(right.replace("send(", "sent(", 1))
+    expect(page.locator(".anb-problems")).to_contain_text("has no attribute 'sent'")
+    text.fill(right)
+    expect(page.locator(".anb-problems li")).to_have_count(0)
+    page.get_by_role("button", name="Simulate", exact=True).click()
+    editor = anb.Editor(right)
+    sim = editor.simulate()
+    shown(page.locator(".anb-workbench").first, 0)
+    expect(page.locator(".anb-workbench").first.locator(".anb-title")).to_contain_text("program")
+    same(page.locator(".anb-workbench").first, sim)
+    screenshot(page, "live-editor")
 
 
 @pytest.mark.parametrize("name, width, height", [("laptop", 1280, 720), ("phone", 390, 844)])
@@ -266,7 +384,7 @@ def test_it_fits_the_screen(
     sim.step(40_000)
     alone.emulate_media(color_scheme=scheme)
     alone.set_viewport_size({"width": width, "height": height})
-    bench = open_page(alone, sim.to_html(tmp_path / "ring.html", live=True))
+    bench = open_live(alone, sim.to_html(tmp_path / "ring.html", live=True))
     shown(bench, sim.events)
     alone.wait_for_timeout(800)
     screenshot(alone, f"live-{name}-{scheme}")
@@ -275,64 +393,15 @@ def test_it_fits_the_screen(
     assert wide <= width
 
 
-_ENDED = """async () => {
-    const bench = document.querySelector(".anb-workbench")
-    const status = () => bench.querySelector(".anb-status").textContent
-    const working = () => status() === "working out the hash"
-    const frame = () => new Promise(done => requestAnimationFrame(done))
-    const port = MessagePort.prototype
-    const { postMessage } = port
-    port.postMessage = function (...given) {  // the page's other work between two slices takes long
-        setTimeout(() => postMessage.apply(this, given), 200)
-    }
-    document.querySelector("[aria-label=Page] button:last-of-type").click()
-    while (!working() && !status().startsWith("hash ")) await frame()
-    const words = bench.querySelector(".anb-narration").textContent
-    bench.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))
-    while (working()) await frame()
-    port.postMessage = postMessage
-    return [words, status()]
-}"""
-"""Press Hash, and Esc when the page says how far it is; gives these words, and what it says then."""
-
-
-def test_a_large_page_works_in_slices_which_esc_ends(alone: Page, tmp_path: Path) -> None:
+def test_a_large_page_goes_where_python_goes(alone: Page, tmp_path: Path) -> None:
     sim = anb.Simulation("clos:servers=8", anb.collectives.all_reduce("128 KiB", "ring"))
-    bench = open_page(alone, sim.to_html(tmp_path / "many.html", live=True))
+    bench = open_live(alone, sim.to_html(tmp_path / "many.html", live=True))
     button(bench, "End").click()
     shown(bench, sim.run().events)
-    words, status = alone.evaluate(_ENDED)
-    assert re.fullmatch(r"[\d.]+% of the state.*", words)
-    assert status == "paused"
-    same(bench, sim)
-    bench.get_by_label("Go to a time").fill("30 us")
-    bench.get_by_label("Go to a time").press("Enter")
     bench.get_by_label("Go to a time").fill("50 us")
     bench.get_by_label("Go to a time").press("Enter")
     sim.goto("50 us")
     same(bench, sim)
-
-
-@pytest.mark.parametrize("lesson", ["00_tour", "01_getting_started"])
-def test_the_workbench_of_a_lesson_is_live_on_the_site(alone: Page, lesson: str, tmp_path: Path) -> None:
-    """Of a run by cache lines and of one by messages, in a frame, as the documentation shows them."""
-    subprocess.run(
-        [sys.executable, "-m", "scripts.live_page", f"tutorials/{lesson}.ipynb", str(tmp_path / "live.html")],
-        cwd=REPOSITORY,
-        check=True,
-    )
-    (tmp_path / "lesson.html").write_text('<iframe src="live.html" width="1200" height="900"></iframe>')
-    alone.goto((tmp_path / "lesson.html").as_uri())
-    bench = alone.frame_locator("iframe").locator(".anb-workbench")
-    expect(bench).to_have_attribute("data-events", re.compile(r"\d+"))
-    button(bench, "End").click()
-    expect(bench.locator(".anb-status")).to_contain_text("nothing is left to happen")
-    button(bench, "Reset").click()
-    shown(bench, 0)
-    button(bench, "Event").click()
-    shown(bench, 1)
-    button(bench, "Back").click()
-    shown(bench, 0)
 
 
 def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
@@ -342,6 +411,7 @@ def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
     with firefox() as tab:
         tab.resize(1280, 720)
         tab.open(page.as_uri())
+        tab.wait("document.getElementById('anb-host').dataset.ready ?? ''", "true")
         tab.wait(events, "0")
         for unit in ("instruction", "phase"):
             tab.click(f".anb-step-{unit}")
@@ -350,8 +420,8 @@ def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
         tab.click(".anb-to_end")
         sim.run()
         tab.wait(events, str(sim.events))
-        tab.click("[aria-label=Page] button:last-of-type")
-        tab.wait("document.querySelector('.anb-status').textContent", f"hash {sim.state_hash()}")
+        tab.click("[aria-label=Page] > button:last-of-type")
+        tab.wait("document.querySelector('.anb-starting').textContent", f"hash {sim.state_hash()}")
         tab.screenshot("live-firefox")
         assert tab.errors == []
 
@@ -365,7 +435,7 @@ def test_routes_change_where_a_link_is_down(alone: Page, tmp_path: Path, scheme:
     sim.reroute()
     sim.step(1_000)
     alone.emulate_media(color_scheme=scheme)
-    bench = open_page(alone, sim.to_html(tmp_path / "rerouted.html", live=True))
+    bench = open_live(alone, sim.to_html(tmp_path / "rerouted.html", live=True))
     same(bench, sim)
     press(bench, "Event")
     sim.step()
@@ -394,7 +464,7 @@ def test_any_part_of_a_large_system_is_drawn(alone: Page, tmp_path: Path, scheme
     sim = anb.Simulation("clos:servers=16", anb.collectives.all_reduce("4 KiB", "ring"))
     alone.emulate_media(color_scheme=scheme)
     alone.set_viewport_size({"width": 1400, "height": 1100})
-    bench = open_page(alone, sim.to_html(tmp_path / "large.html", live=True))
+    bench = open_live(alone, sim.to_html(tmp_path / "large.html", live=True))
     words = bench.locator(".anb-words")
     expect(words).to_contain_text("128 GPUs: each instance is one box")
     for name in ("host.3", "host.12", "host.7"):
