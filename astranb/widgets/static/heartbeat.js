@@ -9,6 +9,7 @@ const GONE = {
   restarting: "the kernel has died, or was restarted",
   autorestarting: "the kernel has died and was restarted",
 };
+const BUSY = "the kernel is busy with a cell (interrupt it to go on), or has died";
 const CLOSED = "the kernel has been shut down, or the notebook has changed to another";
 
 /** @import { Model, ToKernel } from "./types" */
@@ -27,7 +28,7 @@ export function watchKernel(model, report) {
   let since = false; // something has come since the timer was set for a message
   function wait() {
     timer = setTimeout(() => {
-      report(`no answer for ${PATIENCE_MS / 1000} s: the kernel is busy with a cell (interrupt it to go on), or has died`, false);
+      report(`no answer for ${PATIENCE_MS / 1000} s: ${model.busy ?? BUSY}`, false);
     }, PATIENCE_MS);
   }
   function rest() {

@@ -19,12 +19,7 @@ const EDITOR_MS = 12_000; // and with somebody's program, which Python itself en
 const WATCH_MS = 500;
 
 /** What this browser lacks to simulate; empty: nothing. */
-function lacking() {
-  if (typeof WebAssembly !== "object") return "WebAssembly";
-  if (typeof Worker !== "function") return "Workers";
-  if (typeof DecompressionStream !== "function") return "DecompressionStream";
-  return "";
-}
+const lacking = () => ["WebAssembly", "Worker"].find((name) => !(name in globalThis)) ?? "";
 
 /** The packs that the page holds or names, and the text of its Worker. */
 async function runtimeOf() {
@@ -52,6 +47,7 @@ async function runtimeOf() {
 /** Open the page's simulation. @param {HTMLElement} host @param {string} text */
 export async function openPage(host, text) {
   followTheme();
+  if (!("DecompressionStream" in globalThis)) throw new Error("this browser has no DecompressionStream: use a newer one");
   const { header, columns } = await unpackBytes(decode(text));
   const page = /** @type {LiveHeader} */ (header);
   const url = URL.createObjectURL(new Blob([page.entry], { type: "text/javascript" }));
@@ -80,6 +76,7 @@ export async function openPage(host, text) {
   const held = [];
   let moment = ""; // where the run was at rest last, as Python gives it
   let edited = false; // something of the editor's is to be answered
+  let broken = ""; // why Python cannot run here
 
   /** @param {string} words @param {boolean} [wrong] */
   function say(words, wrong = false) {
@@ -104,9 +101,21 @@ export async function openPage(host, text) {
     else if (LOOKING.has(message.type)) recorded?.(message);
     else hold(message);
   }
+  /** Do without Python: what was recorded stays. @param {string} why */
+  function breakOff(why) {
+    broken = why;
+    say(`Python cannot run in this page: ${why}. What was recorded stays.`, true);
+    for (const message of held.splice(0)) refuse(message);
+  }
+  /** @param {ToKernel} message */
+  function refuse(message) {
+    const text = `Python cannot run in this page: ${broken}`;
+    first.send(message.type === "ask" ? { type: "answer", id: message.id, error: text } : { type: "error", text });
+  }
   /** @param {ToKernel} message */
   function hold(message) {
-    if (held.length < MOST_HELD) held.push(message);
+    if (broken) refuse(message);
+    else if (held.length < MOST_HELD) held.push(message);
     starting();
   }
 
@@ -154,7 +163,7 @@ export async function openPage(host, text) {
 
   let stage = "";
   function starting() {
-    if (isReady) return;
+    if (isReady || broken) return;
     const presses = held.filter(({ type }) => type !== "ask").length;
     const kept = presses ? `; ${presses === 1 ? "one press is" : `${presses} presses are`} kept` : "";
     say(`Python starts in this page${stage && `: ${stage}`}${kept}`);
@@ -207,7 +216,7 @@ export async function openPage(host, text) {
     isReady = false;
     stop.hidden = true;
     if (was) restart(why);
-    else say(`Python cannot run in this page: ${why}. What was recorded stays.`, true);
+    else breakOff(why);
   }
   /** End what Python does, and go on where the run was at rest last. @param {string} why */
   function restart(why) {
@@ -252,7 +261,7 @@ export async function openPage(host, text) {
 
   const missing = lacking();
   if (missing) {
-    say(`Python cannot run in this page: this browser has no ${missing}. What was recorded stays.`, true);
+    breakOff(`this browser has no ${missing}`);
     return;
   }
   /** @type {Awaited<ReturnType<typeof runtimeOf>>} */
@@ -260,7 +269,7 @@ export async function openPage(host, text) {
   try {
     runtime = await runtimeOf();
   } catch (error) {
-    say(`Python cannot run in this page: ${error instanceof Error ? error.message : error}. What was recorded stays.`, true);
+    breakOff(error instanceof Error ? error.message : String(error));
     return;
   }
   start();

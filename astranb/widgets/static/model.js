@@ -17,6 +17,7 @@ export function createModel(values, receive) {
   }
   return {
     model: {
+      busy: "Python starts, or is busy",
       get: (name) => /** @type {Traits[typeof name]} */ (values[name]),
       set(name, value) {
         if (values[name] === value) return;
