@@ -109,8 +109,8 @@ export async function openPage(host, text) {
   }
   /** @param {ToKernel} message */
   function refuse(message) {
-    const text = `Python cannot run in this page: ${broken}`;
-    first.send(message.type === "ask" ? { type: "answer", id: message.id, error: text } : { type: "error", text });
+    const error = `Python cannot run in this page: ${broken}`;
+    first.send(message.type === "ask" ? { type: "answer", id: message.id, error } : { type: "error", text: error });
   }
   /** @param {ToKernel} message */
   function hold(message) {

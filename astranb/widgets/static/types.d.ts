@@ -640,6 +640,8 @@ export interface Model<T = Traits> {
   off(name: string, listener: (...given: any[]) => void): void; // any listener
   /** In Jupyter, `status` is called with what the kernel says while it handles the message. */
   send(message: ToKernel, callbacks?: { iopub: { status: (message: { content: { execution_state: string } }) => void } }): void;
+  /** Why no answer may come; where not given: a cell runs. */
+  busy?: string;
   widget_manager?: { kernel?: Kernel };
 }
 interface Signal<T> {
