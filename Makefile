@@ -21,13 +21,20 @@ UI    := ui and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-full check docs bench clean
+.PHONY: help lab test test-random test-full check docs bench clean
 
 help:  ## say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 lab: $(RUNTIME)  ## JupyterLab on the tour (ARGS=--no-browser on a machine without a screen)
 	@$(PY) -m astranb lab $(ARGS)
+
+# CI tries fixed examples (tests/conftest.py). Here are others, of the property tests that a seed names as well; the day is
+# the seed, so that each is tried every few days, and whatever fails does so again.
+SEED   ?= $(shell date -u +%Y%m%d)
+RANDOM  = $(PYTEST) -n 2 -m "hypothesis and $(MARKS)" --hypothesis-profile=random --hypothesis-seed=$(SEED)
+RANDOM_EXAMPLES = echo "random examples: the same ones again by 'make test-random SEED=$(SEED)'"; \
+	$(RANDOM) $$($(PY) -m scripts.random_tests $(SEED))
 
 # Each part of a test or check runs even when one before it failed: one call shows all there is to fix.
 test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
@@ -36,10 +43,14 @@ test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
 	@$(PY) -m astranb runtime >/dev/null  # what pages run: brought once
 	@failed=; \
 	$(PYTEST) -n 2 -m "$(MARKS)" $(ARGS) || failed="$$failed unit"; \
+	$(RANDOM_EXAMPLES) || failed="$$failed random(SEED=$(SEED))"; \
 	TQDM_DISABLE=1 $(PYTEST) -p tests.notebook_kernels --nbval-lax --nbval-current-env \
 	    --nbval-cell-timeout=300 -n 2 --dist loadscope notebooks tutorials || failed="$$failed notebooks"; \
 	$(PYTEST) -n 2 -m "$(UI)" tests/ui || failed="$$failed browser"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
+
+test-random: $(TEST)  ## other random examples: those of the day, or of SEED=20261128
+	@$(RANDOM_EXAMPLES)
 
 test-full: MARKS := not ui
 test-full: UI := ui

@@ -24,6 +24,8 @@ _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 settings.register_profile("local", deadline=None, print_blob=True, phases=_PHASES)
 # CI tries the same examples every time; people try new ones.
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, database=None)
+# `make test-random` draws others, from a seed that it prints and from nothing else.
+settings.register_profile("random", settings.get_profile("local"), database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
