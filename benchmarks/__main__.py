@@ -36,6 +36,7 @@ from .sweeps import sweeps
 from .synthesis import synthesis
 from .timelines import lod
 from .traffic import traffic
+from .waiting import waiting
 from .wheel import first_step, install_wheel
 
 _RESIDENT = """
@@ -222,6 +223,7 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "fidelity": fidelity,
     "astrasim2": lambda row, _: astrasim2(row),
     "explaining": explaining,
+    "waiting": waiting,
     "suggestions": suggestions,
     "synthesis": synthesis,
     "chakra": chakra_files,

@@ -147,6 +147,15 @@ class NodeGraph:
     def name(self, node: int) -> str:
         """Name one node, without the names of all."""
         node = int(node)
+        if node not in self._named:
+            self._named[node] = self._name(node)
+        return self._named[node]
+
+    @cached_property
+    def _named(self) -> dict[int, str]:
+        return {}
+
+    def _name(self, node: int) -> str:
         if not 0 <= node < len(self):
             raise IndexError(node)
         instances = [i for i in self._plan.instances.values() if i.device.size]

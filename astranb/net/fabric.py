@@ -130,11 +130,16 @@ class Fabric:
     assumed: list[str] = field(default_factory=list)
     closed: frozenset[int] = frozenset()
 
+    @cached_property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The node where each lane begins, and where it ends: one by one, records would be slow."""
+        return np.asarray(self.links["src"]), np.asarray(self.links["dst"])
+
     def name(self, link: int) -> str:
         """Return a lane's name: ``dgx.0.xpu.0->dgx.0.nvsw.0#1`` (``#k`` if there are several)."""
-        row = self.links[link]
-        several = any(len(lanes) > 1 for to, lanes, _ in self._out[int(row.src)] if to == int(row.dst))
-        plain = f"{self.graph.name(int(row.src))}->{self.graph.name(int(row.dst))}"
+        source, target = (int(nodes[link]) for nodes in self.ends)
+        several = any(len(lanes) > 1 for to, lanes, _ in self._out[source] if to == target)
+        plain = f"{self.graph.name(source)}->{self.graph.name(target)}"
         return f"{plain}#{self.lane[link]}" if several else plain
 
     def family(self, link: int) -> str:

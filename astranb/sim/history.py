@@ -132,11 +132,13 @@ class History:
             self._latest = None
             return
         machine.resize({name: sum(map(len, pages)) for name, pages in checkpoint.pages.items()})
+        latest = self._latest is not None and self._latest[0] is checkpoint
+        copies = self._latest[1] if self._latest is not None and latest else {}  # whole, unlike pages
         for name, data in machine.kept().items():
             if name in checkpoint.pages:
-                _put_back(checkpoint.pages[name], data)
+                _put_back(copies[name] if latest else checkpoint.pages[name], data)
         self.forget_after(checkpoint.events)
-        if self.checkpoints and self.checkpoints[-1] is checkpoint:
+        if not latest and self.checkpoints and self.checkpoints[-1] is checkpoint:
             self._remember(machine.kept())
 
     def forget_after(self, events: int) -> None:
@@ -171,19 +173,23 @@ def _pages(data: memoryview) -> list[bytes]:
     return [*found, bytes(data[whole * _PAGE :])] if len(data) > whole * _PAGE else found
 
 
-def _put_back(pages: list[bytes], data: memoryview) -> None:
+def _put_back(kept: list[bytes] | np.ndarray, data: memoryview) -> None:
     """Write what differs: memory that was never written to is not touched."""
-    for _, now, then in _blocks(pages, data):
-        if not np.array_equal(now, then):
+    for _, now, then in _blocks(kept, data):
+        words = len(now) // 8 * 8  # compared eight bytes at a time
+        same = np.array_equal(now[:words].view(np.uint64), then[:words].view(np.uint64))
+        if not same or not np.array_equal(now[words:], then[words:]):
             now[:] = then
 
 
-def _blocks(pages: list[bytes], data: memoryview) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield parts of a table, each with its first page, as they are now and as pages have them."""
+def _blocks(kept: list[bytes] | np.ndarray, data: memoryview) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield parts of a table, each with its first page, as they are now and in pages or a copy."""
     table = np.frombuffer(data, np.uint8)
-    for first in range(0, len(pages), _BLOCK):
-        then = np.frombuffer(b"".join(pages[first : first + _BLOCK]), np.uint8)
-        yield first, table[first * _PAGE :][: len(then)], then
+    for first in range(0, -(-len(table) // _PAGE), _BLOCK):
+        begin, end = first * _PAGE, (first + _BLOCK) * _PAGE
+        pages = kept[begin:end] if isinstance(kept, np.ndarray) else kept[first : first + _BLOCK]
+        then = pages if isinstance(pages, np.ndarray) else np.frombuffer(b"".join(pages), np.uint8)
+        yield first, table[begin:][: len(then)], then
 
 
 def _differing(now: np.ndarray, then: np.ndarray, first: int = 0) -> list[int]:

@@ -513,3 +513,25 @@ def test_a_table_may_grow_within_its_last_page(more: int) -> None:
     assert bytes(machine.table) == after
     history.restore(machine, history.checkpoints[0])
     assert bytes(machine.table) == before
+
+
+@given(
+    size=st.integers(1, 3 * 256 * 4096),
+    changes=st.lists(st.tuples(st.integers(0, 2**30), st.integers(0, 255)), max_size=8),
+)
+def test_a_checkpoint_is_restored_alike_from_its_pages_and_from_the_copy(
+    size: int, changes: list[tuple[int, int]]
+) -> None:
+    machine = cast("Any", _Growing())
+    machine.table = bytearray(range(251)) * (size // 251) + bytes(size % 251)
+    before = bytes(machine.table)
+    by_copy = History(2**30)
+    by_copy.take(machine, 0)
+    by_pages = by_copy.copy()  # which has no copy of the last checkpoint
+    machine.resize = lambda sizes: None
+    for history in (by_copy, by_pages, by_pages):
+        machine.events += 1
+        for place, value in changes:
+            machine.table[place % len(machine.table)] = value
+        history.restore(machine, history.checkpoints[0])
+        assert bytes(machine.table) == before

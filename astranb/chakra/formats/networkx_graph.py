@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-from xml.sax.saxutils import escape, quoteattr
 
 from astranb.chakra.traces.rank_trace import Trace
 from astranb.chakra.traces.schema import KIND_OF
@@ -130,6 +129,8 @@ def write_graphml(path: str | Path, trace: Trace) -> None:
     >>> graph_trace(file).names.values
     ('forward', 'all_reduce')
     """
+    from xml.sax.saxutils import escape, quoteattr  # brings urllib along: only a writer pays for it
+
     nodes, edges = _graph_of(trace)
     keys: dict[tuple[str, str], str] = {}
     body = []

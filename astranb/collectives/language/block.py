@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from struct import Struct
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -36,6 +37,8 @@ from .work_queue import WorkQueue
 __all__ = ["Block"]
 
 _STEP: Final = 64  # numbers of two bytes in a line, that a step of a product takes of each row
+_ROW: Final = Struct(f"{OPERATION_COLUMNS}q").pack  # three times as fast as to extend an array by a tuple
+_CHUNK: Final = Struct("2q").pack
 
 
 class _BlockProgram(Protocol):
@@ -97,12 +100,14 @@ class Block:
         Lines that its warps keep under way, and how many such blocks an SM takes; 0: as the preset says.
     origin : Origin, optional
         Where the operations that are added next stand in a file.
+    at : int
+        Number of the source line of the operations that are added next; -1: each looks for its own.
     added : bool
         Whether it is not in the file: it copies what stays where it is in a plan in place.
     """
 
     __slots__ = (
-        "_barriers", "_chunks", "_near", "_nic", "_operations", "_rows", "_taken", "added", "channel",
+        "_barriers", "_chunks", "_near", "_nic", "_operations", "_rows", "_taken", "added", "at", "channel",
         "current", "kernel", "lines_ahead", "origin", "per_sm", "program", "rank", "roles", "thread_block",
         "unit", "waited", "warp_count",
     )  # fmt: skip
@@ -125,7 +130,7 @@ class Block:
         self.waited: dict[Semaphore, int] = {}
         self.current = self.lines_ahead = self.per_sm = 0
         self.origin: Origin | None = None
-        self.added = False
+        self.added, self.at = False, -1
         self._rows, self._chunks = array("q"), array("q")
         self._operations: list[Operation] | None = None
         self._nic: WorkQueue | None = None
@@ -154,6 +159,10 @@ class Block:
         if self._operations is None:
             return OperationColumns(self._rows, self._chunks)
         return to_columns(self._operations, self.program.number_of)
+
+    def note_line(self) -> None:
+        """Look up the line that writes the operations that are added next, once for all: see :attr:`at`."""
+        self.at = self.program.number_of(line_of_caller())
 
     def phase(self, name: str) -> None:
         """Begin a phase of the collective: the following operations belong to it."""
@@ -253,7 +262,8 @@ class Block:
             return self._work_queue().signal(semaphore, value, behind)
         if self.unit == "nic":  # what it writes arrives in order
             behind = 0
-        self._add("signal", semaphore=semaphore, value=value, flags=pack_flags(int(relaxed), 0, behind))
+        flags = pack_flags(int(relaxed), 0, behind) if relaxed or behind else 0
+        self._add("signal", semaphore=semaphore, value=value, flags=flags)
         return None
 
     def put_signal(
@@ -583,15 +593,15 @@ class Block:
             hint = "let one of its roles do it"
             raise InputError("an operation of a block whose warps have roles", where=self._where, hint=hint)
         self.program.count()
-        line = line_of_caller()
         if self._operations is None and self.origin is None:
             number = semaphore.number if semaphore is not None else -1
-            at = self.program.number_of(line)
-            self._rows.extend((KIND_NUMBERS[kind], self.current, sources, targets, number, value, flags, at))
-            extend = self._chunks.extend
+            at = self.at if self.at >= 0 else self.program.number_of(line_of_caller())
+            row = _ROW(KIND_NUMBERS[kind], self.current, sources, targets, number, value, flags, at)
+            self._rows.frombytes(row)
+            add = self._chunks.frombytes
             for rank, buffer, index, channel in chunks:
                 # As pack_place does, without a call: a large program has millions of chunks.
-                extend(((rank << 30 | channel) << 3 | BUFFER_NUMBERS[buffer], index))
+                add(_CHUNK((rank << 30 | channel) << 3 | BUFFER_NUMBERS[buffer], index))
             return
         self.operations.append(
             Operation(
@@ -602,7 +612,7 @@ class Block:
                 semaphore,
                 value,
                 *unpack_flags(flags),
-                line=line,
+                line=line_of_caller(),
                 origin=self.origin,
             )
         )

@@ -43,11 +43,16 @@ class _MessageBlock(Protocol):
     """What they need of a thread block."""
 
     current: int
+    at: int
 
     @property
     def count(self) -> int: ...
 
+    def note_line(self) -> None: ...
+
     def compute(self, instructions: int = 1) -> None: ...
+
+    def move(self, sources: Sequence[Chunk | Chunks], targets: Sequence[Chunk | Chunks]) -> None: ...
 
     def reduce(self, sources: tuple[Chunk | Chunks, ...], *targets: Chunk | Chunks) -> None: ...
 
@@ -117,13 +122,26 @@ class Connection:
 
         Store it to the chunks in ``also`` as well, and send it on the connections in ``others``.
         """
-        wires = (self, *others)
+        block.note_line()  # of all that it adds
+        try:
+            self._send(block, sources, also, (self, *others))
+        finally:
+            block.at = -1
+
+    def _send(
+        self,
+        block: _MessageBlock,
+        sources: tuple[Chunk | Chunks, ...],
+        also: tuple[Chunk | Chunks, ...],
+        wires: tuple[Connection, ...],
+    ) -> None:
         slots = [wire.claim(block, sources[0]) for wire in wires]
         if self._slots and self._program.protocol != "Simple":
             block.compute()  # threads look for their flags together: a barrier after each wait for a slot
-        before = block.count
-        block.reduce(sources, *also, *slots)
-        moves = block.moves_since(before) if any(wire.posted for wire in wires) else 0
+        posted = any(wire.posted for wire in wires)
+        before = block.count if posted else 0
+        block.move(sources, (*also, *slots))
+        moves = block.moves_since(before) if posted else 0
         for wire in wires:
             wire.announce(block, behind=moves if wire.posted else 0)
         if self._program.cut.step_ps:
@@ -155,16 +173,19 @@ class Connection:
 
     def claim(self, block: _MessageBlock, like: Chunk | Chunks) -> Chunk | Chunks:
         """Wait until the next message has a slot; return it, of as many chunks as ``like``."""
-        self._is_closed()
-        self._wait_for_slot(block)
+        if self._open is not None:
+            self._is_closed()
+        if self._slots:
+            self._wait_for_slot(block)
         slot = self._slot(self._sent, self._stored, like)
-        self._stored += _count(like)
+        self._stored += len(like.indices) if isinstance(like, Chunks) else 1
         return slot
 
     def _wait_for_slot(self, block: _MessageBlock) -> None:
         if self._slots and self._sent >= self._slots:
             block.wait(self._free_slots())
-            self._lacking = self._lacking or line_of_caller()
+            if self._lacking is None:
+                self._lacking = line_of_caller()
 
     def announce(self, block: _MessageBlock, *, behind: int = 0) -> None:
         """Tell the receiver that the message is stored, by so many last moves if not by all."""
@@ -174,7 +195,7 @@ class Connection:
     def receive(self, block: _MessageBlock, like: Chunk | Chunks | None = None) -> Any:
         """Wait for the next message; return the chunk that holds it, or as many chunks as ``like``."""
         slot = self._slot(self._received, self._read, like)
-        self._read += _count(like)
+        self._read += len(like.indices) if isinstance(like, Chunks) else 1
         self._received += 1
         block.wait(self._arrived())
         return slot
@@ -294,10 +315,6 @@ class Connection:
         last = self._part(message, chunks, len(like.indices) - 1)
         step = self._program.ranks
         return Chunks(first.rank, "scratch", range(first.index, last.index + 1, step), first.channel)
-
-
-def _count(like: Chunk | Chunks | None) -> int:
-    return len(like.indices) if isinstance(like, Chunks) else 1
 
 
 class ChunkMessage:

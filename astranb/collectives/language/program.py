@@ -175,6 +175,7 @@ class Program:
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
         self.phases: list[str] = []
+        self._phase_numbers: dict[str, int] = {}
         self.kernels: list[str] = ["collective"]
         self._kernel = 0
         self._sent: dict[tuple[int, int], int] = {}
@@ -654,9 +655,12 @@ class Program:
 
     def phase_number(self, name: str) -> int:
         """Return the number of a phase; an unknown name adds a phase."""
-        if name not in self.phases:
-            self.phases.append(name)
-        return self.phases.index(name)
+        number = self._phase_numbers.get(name, len(self.phases))
+        if self.phases[number : number + 1] != [name]:  # a new one, or somebody has changed the list
+            if name not in self.phases:
+                self.phases.append(name)
+            number = self._phase_numbers[name] = self.phases.index(name)
+        return number
 
     def _rank(self, rank: int) -> int:
         if not 0 <= rank < self.ranks:

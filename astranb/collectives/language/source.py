@@ -63,10 +63,13 @@ class ProgramError(InputError):
 def line_of_caller() -> SourceLine | None:
     """Return the line that writes an operation: the user's, else the library's own."""
     frame = sys._getframe(2)  # noqa: SLF001 - ten times faster than inspect.currentframe
-    shipped = None
+    shipped, kinds = None, _KINDS
     while frame is not None:
         file = frame.f_code.co_filename
-        kind = _KINDS.get(file) or _kind_of(file)
+        kind = kinds.get(file) or _kind_of(file)
+        if kind == "language":  # most are
+            frame = frame.f_back  # type: ignore[assignment]
+            continue
         if kind == "user":
             return SourceLine(file, frame.f_lineno)
         if kind == "start":

@@ -59,16 +59,15 @@ def around(p: Program, ring: Sequence[int], rounds: Sequence[range]) -> None:
     3
     """
     n, wires = p.ranks, p.connections()
+    phases = [f"reduce-scatter {step}/{n - 1}" for step in range(1, n)]
+    phases += [f"all-gather {min(step, n - 1)}/{n - 1}" for step in range(1, n + 1)]
     for place, r in enumerate(ring):
         left, right = wires[ring[place - 1], r], wires[r, ring[(place + 1) % n]]
         block, inp, out = p.block(r), p.input(r), p.output(r)
         for of_round in rounds:
-            for step in range(2 * n - 1):
+            for step, phase in enumerate(phases):
                 chunk = ring[(place - step) % n]
-                if step < n - 1:
-                    block.phase(f"reduce-scatter {step + 1}/{n - 1}")
-                else:
-                    block.phase(f"all-gather {min(step - n + 2, n - 1)}/{n - 1}")
+                block.phase(phase)
                 for _ in p.slices(of_round):
                     got = [left.receive(block)] if step else []
                     if step < n - 1:

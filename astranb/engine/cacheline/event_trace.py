@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from astranb.core.state import allocate
+from astranb.core.state import allocate, own
 from astranb.engine.protocol import Replica
 
 from .tracing import TRACE
@@ -116,7 +116,7 @@ class EventTrace:
         recorder["traced"], recorder["tracing"] = 0, 1
         self._move_to(min(first + self._window, self._events))
         recorder["tracing"] = 0
-        rows = np.array(self._trace[: int(recorder[0].traced)])
+        rows = np.asarray(own(self._trace[: int(recorder[0].traced)]))
         self._kept[number] = np.ascontiguousarray(rows["event"]), rows
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)

@@ -24,8 +24,8 @@ def bundle_of(layout: Layout, links: int) -> np.ndarray:
 def bundle_name(fabric: Fabric, layout: Layout, number: int) -> str:
     """Name of a bundle: of its link where it is one, else of the boxes at its ends."""
     a, b, lanes = layout.bundles[number]
-    rows = fabric.links[list(lanes)]
-    if (rows["src"] == rows["src"][0]).all() and (rows["dst"] == rows["dst"][0]).all():
+    sources, targets = fabric.ends
+    if len({(sources[lane], targets[lane]) for lane in lanes}) == 1:
         return fabric.name(lanes[0]).partition("#")[0]
     return f"{layout.boxes[a].name}->{layout.boxes[b].name}"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from astranb.collectives import Collective, algorithms, verify
+from astranb.collectives import Collective, Program, algorithms, verify
 from astranb.collectives.language.listing import list_operations
 from astranb.net.shape import Shape
 
@@ -80,3 +82,40 @@ def test_every_algorithm_is_right_with_nics(ranks, shape):
             continue
         wanted = Collective.of(found.collective, "64 KiB", found.name, channels=2)
         assert verify(wanted.program(ranks, shape), found.collective) == [], found.name
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["send", "receive", "signal", "wait", "compute"]), st.integers(0, 3)),
+        max_size=30,
+    ),
+    st.sampled_from(["Simple", "LL"]),
+    st.integers(0, 2),
+)
+def test_operations_are_the_same_whether_added_as_integers_or_as_objects(steps, protocol, depth):
+    def write(*, as_objects):
+        p = Program(
+            "law", ranks=4, channels=1, input_chunks=4, output_chunks=4, protocol=protocol, shape=_TWO
+        )
+        wires, counted = p.connections(depth), [p.semaphore(rank) for rank in range(4)]
+        blocks = [p.block(rank) for rank in range(4)]
+        for block in blocks if as_objects else ():
+            block.operations = []
+        for number, (what, rank) in enumerate(steps):
+            block, next_rank = blocks[rank], (rank + 1) % 4
+            block.phase(f"phase {number % 3}")
+            if what == "send":
+                wires[rank, next_rank].send(block, p.input(rank)[number % 4])
+            elif what == "receive":
+                wires[rank - 1 & 3, rank].receive(block)
+            elif what == "signal":
+                block.signal(counted[next_rank], 1 + number)
+            elif what == "wait":
+                block.wait(counted[rank])
+            else:
+                block.compute(1 + number)
+            assert block.at == -1
+        return [[(op, op.line) for op in block.operations] for block in p.blocks if block.unit == "sm"]
+
+    fast, plain = write(as_objects=False), write(as_objects=True)
+    assert fast == plain
