@@ -17,6 +17,7 @@ const MOST_HELD = 100;
 const PATIENCE_MS = 6000; // with an answer that takes long
 const EDITOR_MS = 12_000; // and with somebody's program, which Python itself ends nowhere else
 const WATCH_MS = 500;
+const REST_MS = 500;
 
 /** What this browser lacks to simulate; empty: nothing. */
 const lacking = () => ["WebAssembly", "Worker"].find((name) => !(name in globalThis)) ?? "";
@@ -74,7 +75,10 @@ export async function openPage(host, text) {
   let taking = false;
   /** @type {ToKernel[]} */
   const held = [];
-  let moment = ""; // where the run was at rest last, as Python gives it
+  let moment = ""; // where the run was at rest last, as a link of Python's
+  let keeping = 0; // timer
+  /** What Python shows first. @type {FromPython | null} */
+  let opened = null;
   let edited = false; // something of the editor's is to be answered
   let broken = ""; // why Python cannot run here
 
@@ -141,13 +145,18 @@ export async function openPage(host, text) {
       close?.();
     };
   }
-  /** Show a workbench of Python's in the place of the one that is shown. @param {number} number @param {Partial<Traits>} values */
-  async function showBench(number, values) {
+  /** Show a workbench of Python's in the place of the one that is shown; views that are open stay so. @param {FromPython} message */
+  async function showBench({ show: number = 0, engine = "", traits = {}, own = true }) {
     const last = benches.get(shown)?.model;
     leave();
-    const own = Object.fromEntries(SHARED.slice(3).map((name) => [name, last?.get(name)])); // panels, sizes, how often it is drawn
+    benches.delete(shown);
     shown = number;
-    leave = await show(modelled(number, { ...own, ...values }), place);
+    controls.own(own);
+    /** @type {Partial<Traits>} */
+    const open = Object.keys(traits._panels ?? {}).length ? {} : { _panels: last?.get("_panels"), _sizes: last?.get("_sizes") };
+    const made = modelled(number, { ...traits, ...open, _engine: engine });
+    python?.send({ bench: number, traits: open });
+    leave = await show(made, place);
   }
 
   // What was recorded ----------------------------------------------------------------
@@ -171,34 +180,50 @@ export async function openPage(host, text) {
   /** @param {number} bytes */
   async function ready(bytes) {
     host.dataset.bytes = String(bytes);
-    const again = moment;
     isReady = true;
     say("");
-    const { model, send } = first;
-    if (again || !recorded) await showBench(0, Object.fromEntries(SHARED.map((name) => [name, model.get(name)])));
-    else {
-      const traits = Object.fromEntries(SHARED.map((name) => [name, model.get(name)]));
-      python?.send({ bench: 0, traits });
+    if (recorded && benches.get(0) === first && shown === 0 && opened?.show === 0) {
+      const { model, send } = first;
+      python?.send({ bench: 0, traits: Object.fromEntries(SHARED.map((name) => [name, model.get(name)])) });
       send({ type: "roll" }); // the view asks its new kernel for everything
-    }
-    const link = again || (window.location.hash.startsWith("#state=") ? window.location.hash : "");
+    } else if (opened) await showBench(opened);
+    const link = moment || (window.location.hash.startsWith("#state=") ? window.location.hash : "");
+    controls.ready();
     if (link) await controls.enter(link);
     for (const message of held.splice(0)) toBench(shown, message);
-    controls.ready();
     host.dataset.ready = "true";
+  }
+  /** Keep where the run is at rest, to go on there with another Python. */
+  async function keepMoment() {
+    const asked = python;
+    if (!asked) return;
+    try {
+      const { result } = await asked.ask("moment");
+      if (asked === python) moment = result.fragment;
+    } catch {
+      // of a run that came in a file there is none: another Python goes on with the page's own
+    }
   }
   /** @param {FromPython} message @param {DataView[]} buffers */
   function heard(message, buffers) {
-    if (message.moment !== undefined) moment = message.moment;
-    else if (message.show !== undefined) showBench(message.show, { _engine: message.engine, ...message.traits });
+    if (message.show !== undefined) {
+      if (isReady) showBench(message);
+      else opened = message;
+    } else if (message.made !== undefined) modelled(message.made, { ...message.traits, _engine: message.engine });
     else if (message.closed !== undefined) benches.delete(message.closed);
+    else if ("answer" in message) controls.report(message.error ?? "", true); // nobody has asked
     else if (message.editor || message.editor_traits) {
       edited = false;
       controls.edited(message);
     } else {
-      const bench = benches.get(message.bench) ?? modelled(message.bench, { _engine: page.engine, _selection: "", _cursor_ps: -1, _window_ps: [], _panels: {} });
-      if (message.traits) take(bench.model, message.traits);
-      if (message.message) bench.send(message.message, buffers);
+      const bench = benches.get(message.bench);
+      if (message.traits && bench) take(bench.model, message.traits);
+      if (message.message) bench?.send(message.message, buffers);
+      const state = /** @type {{ type?: string, playing?: boolean }} */ (message.message ?? {});
+      if (isReady && state.type === "state") {
+        clearTimeout(keeping);
+        if (!state.playing) keeping = setTimeout(keepMoment, REST_MS);
+      }
     }
   }
   /** @param {Model} model @param {Partial<Traits>} traits */
@@ -224,12 +249,15 @@ export async function openPage(host, text) {
     isReady = false;
     stop.hidden = true;
     edited = false;
-    for (const number of benches.keys()) if (number) benches.delete(number);
+    clearTimeout(keeping);
+    delete host.dataset.ready;
+    for (const number of [...benches.keys()]) if (number !== shown) benches.delete(number);
     start();
     controls.ended(why);
     say(`Python has ended (${why}); it starts again where the run was at rest last`);
   }
   function start() {
+    opened = null;
     python = createPython({
       source: runtime.source, packs: runtime.packs, run: runBytes, ready, heard, failed,
       staged(now) {
@@ -250,7 +278,7 @@ export async function openPage(host, text) {
   const controls = createPageControls({
     page,
     python: () => (isReady ? python : null),
-    report: (words, wrong) => say(words, wrong),
+    say,
     edits() {
       edited = true;
     },

@@ -15,11 +15,17 @@ const KEPT_MS = 60_000; // a file for the browser to write
 /**
  * @param {{
  *   page: LiveHeader, python: () => Python | null,
- *   report: (words: string, wrong?: boolean) => void,
+ *   say: (words: string, wrong?: boolean) => void,
  *   edits: () => void,
  * }} given `python`: null while it cannot be asked; `edits`: something of the editor's is to be answered
  */
-export function createPageControls({ page, python, report, edits }) {
+export function createPageControls({ page, python, say, edits }) {
+  /** Show where the workbench shows its status; without Python, above it. @param {string} words @param {boolean} [wrong] */
+  function report(words, wrong = false) {
+    const to = python();
+    if (to) to.ask("say", { text: words, failed: wrong }).catch(() => say(words, wrong));
+    else say(words, wrong);
+  }
   /** Do something; what goes wrong is shown. @param {() => unknown} action */
   async function guarded(action) {
     try {
@@ -35,10 +41,10 @@ export function createPageControls({ page, python, report, edits }) {
     return asked.ask(what, options, buffers);
   }
 
-  const hash = () => guarded(async () => report(`hash ${(await ask("hash")).result}`));
+  const hash = () => guarded(() => ask("hash"));
   const copyLink = () =>
     guarded(async () => {
-      window.history.replaceState(null, "", (await ask("link")).result);
+      window.history.replaceState(null, "", (await ask("link")).result.fragment);
       try {
         await navigator.clipboard.writeText(window.location.href);
         report("copied: the link to this state, which goes with the page");
@@ -52,16 +58,9 @@ export function createPageControls({ page, python, report, edits }) {
       const url = URL.createObjectURL(new Blob(/** @type {BlobPart[]} */ (buffers), { type: "application/octet-stream" }));
       make("a", { href: url, download: result.name }).click();
       setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
-      report("saved: Workbench.load(path) opens the file in JupyterLab, and this page with Open");
     });
   /** @param {string} fragment */
-  async function enter(fragment) {
-    await guarded(async () => {
-      await ask("enter_link", { text: fragment });
-      report("the state of the link");
-      own.hidden = false;
-    });
-  }
+  const enter = (fragment) => guarded(() => ask("enter_link", { text: fragment }));
 
   // Plans ------------------------------------------------------------------------------
 
@@ -90,26 +89,22 @@ export function createPageControls({ page, python, report, edits }) {
   }
   /** @param {PlanSummary} found */
   function showPlan(found) {
-    title.textContent = found.summary;
+    title.textContent = found.title;
     cost.textContent = found.cost ?? "";
     refill(notes, ...(found.notes ?? []).map((text) => make("li", { text })));
   }
   size.addEventListener("input", () => planned(async () => {
     cost.textContent = "";
-    cost.textContent = (await ask("plan_cost", { size: size.value })).result;
+    cost.textContent = (await ask("plan_cost", { size: size.value })).result.cost;
   }));
   /** @param {Event} event */
   function run(event) {
     event.preventDefault();
     planned(async () => {
-      report((await ask("run_plan", { size: size.value })).result);
-      own.hidden = false;
+      await ask("run_plan", { size: size.value });
     });
   }
-  const own = makeButton("Own run", () => guarded(async () => {
-    report((await ask("own_run")).result);
-    own.hidden = true;
-  }), { hidden: "", title: "return to the run that this page was made of" });
+  const own = makeButton("Own run", () => guarded(() => ask("own_run")), { hidden: "", title: "return to the run that this page was made of" });
 
   /** @param {File | undefined} file @param {boolean} [plan] whether a plan was asked for */
   const open = (file, plan = false) =>
@@ -128,14 +123,11 @@ export function createPageControls({ page, python, report, edits }) {
         await planned(() => Promise.reject(error)); // of a plan: its form says what is wrong
         return;
       }
-      if (result.plan) {
-        showPlan(result.plan);
-        size.value = result.plan.size;
+      if (result.kind === "plan") {
+        showPlan(result);
+        size.value = result.size;
         asked.hidden = form.hidden = false;
         size.focus();
-      } else {
-        report(result.text);
-        own.hidden = false;
       }
     });
   const fileChooser = chooser("File to open", {}, (file) => open(file));
@@ -206,7 +198,11 @@ export function createPageControls({ page, python, report, edits }) {
     open(event.dataTransfer?.files[0]);
   });
   return {
-    element, form, editor, enter,
+    element, form, editor, enter, report,
+    /** Whether the page's own run is shown. @param {boolean} shown */
+    own(shown) {
+      own.hidden = shown;
+    },
     /** Python can be asked. */
     ready() {
       for (const button of needing) button.disabled = false;

@@ -876,15 +876,19 @@ export interface FromPython {
   /** This workbench takes the place of the one that is shown. */
   show?: number;
   engine?: Traits["_engine"];
+  /** Whether it is of the page's own run. */
+  own?: boolean;
+  /** This workbench is beside another one. */
+  made?: number;
   closed?: number;
-  /** Where the run is at rest: a link to it. */
-  moment?: string;
+  /** What went wrong with a message that asked for no answer. */
+  error?: string;
   editor?: object;
   editor_traits?: Record<string, unknown>;
 }
 /** What Python says of a plan that was opened on a page. */
 export interface PlanSummary {
-  summary: string;
+  title: string;
   size: string;
   cost?: string;
   notes?: string[];
