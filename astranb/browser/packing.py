@@ -29,8 +29,8 @@ from .sources import PYODIDE, found, node
 __all__ = ["LICENCES", "Pack", "pack_of", "packed", "runtime"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-_STATIC: Final = ("widgets/static/messages.js", "widgets/static/panels.js")
-"""What Python reads of the browser's side: the columns of messages, and which views there are."""
+_STATIC: Final = "widgets/static/messages.js"
+"""What Python reads of the browser's side: the columns of messages."""
 _LEFT_OUT: Final = frozenset(
     {
         "__pycache__",
@@ -157,7 +157,7 @@ def _sources() -> list[tuple[str, bytes]]:
         place = file.relative_to(_PACKAGE)
         if _LEFT_OUT.isdisjoint(place.parts):
             found.append((f"astranb/{place.as_posix()}", file.read_bytes()))
-    found += [(f"astranb/{place}", (_PACKAGE / place).read_bytes()) for place in _STATIC]
+    found.append((f"astranb/{_STATIC}", (_PACKAGE / _STATIC).read_bytes()))
     found += [
         (f"yaml/{file.name}", file.read_bytes()) for file in sorted(Path(yaml.__file__).parent.glob("*.py"))
     ]

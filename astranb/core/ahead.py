@@ -24,7 +24,7 @@ from .code import cache_folder, entry_modules, prebuilt_folder, read_object, sea
 from .entry import ENTRIES
 from .errors import AstranbError
 from .files import locked, whole_file
-from .host import KERNEL_FOLDER
+from .host import KERNEL_FOLDER, require_threads
 from .jit import JIT
 from .progress import announce
 from .wasm import build_module
@@ -65,6 +65,7 @@ def in_background() -> Iterator[None]:
     if not JIT or _done().exists():
         yield
         return
+    require_threads("compiling kernels")
     command = [sys.executable, "-m", __spec__.name]
     silent = subprocess.DEVNULL
     with subprocess.Popen(command, stdin=silent, stdout=silent, stderr=silent) as process:  # noqa: S603
@@ -106,6 +107,7 @@ def modules() -> dict[str, bytes]:
     kept = cache_folder() / KERNEL_FOLDER
     if (found := _modules(kept)) is not None:
         return found
+    require_threads("compiling kernels for browsers")
     kept.mkdir(mode=0o700, exist_ok=True)
     what = "compiling kernels for browsers, once for each version of astranb"
     # Code for no special processor must be all that a process compiles.
@@ -146,6 +148,7 @@ def _build_module(name: str, folder: Path) -> None:
 
 def _on_all(build_one: Callable[[str, Path], None], folder: Path) -> None:
     """Build something of every entry in a folder, in as many processes as there are processors."""
+    require_threads("compiling kernels")
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         list(pool.map(build_one, load_entries(), repeat(folder)))
 

@@ -11,7 +11,11 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-__all__ = ["KERNEL_FOLDER", "LINKS_MACHINE_CODE", "SOURCES_KNOWN", "THREADS", "library", "prepare"]
+from .errors import InputError
+
+__all__ = [
+    "KERNEL_FOLDER", "LINKS_MACHINE_CODE", "SOURCES_KNOWN", "THREADS", "library", "prepare", "require_threads",
+]  # fmt: skip
 
 _IN_BROWSER: Final = sys.platform == "emscripten"
 
@@ -34,6 +38,18 @@ def prepare() -> None:
         from .wide import install
 
         install()
+
+
+def require_threads(what: str) -> None:
+    """Refuse what needs threads or processes where there are none.
+
+    Raises
+    ------
+    InputError
+        There are none.
+    """
+    if not THREADS:
+        raise InputError("a page has no processes", where=what, hint="run it in JupyterLab")
 
 
 def library(module: bytes, name: str) -> ctypes.CDLL:

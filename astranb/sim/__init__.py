@@ -1,6 +1,7 @@
 """Floor 6: the simulation. The verbs, stops, breakpoints, checkpoints, results, comparisons."""
 
 from .compare import Comparison, Shown, compare
+from .position import Position, read_position
 from .replay import Replay
 from .result import Result
 from .simulation import Simulation
@@ -11,6 +12,7 @@ from .watch import Watch, series_of
 __all__ = [
     "Comparison",
     "ObjectView",
+    "Position",
     "Replay",
     "Result",
     "Shown",
@@ -18,5 +20,6 @@ __all__ = [
     "Stop",
     "Watch",
     "compare",
+    "read_position",
     "series_of",
 ]

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from astranb.gpu.chosen import GpuChoice
     from astranb.workload.jobs import ClusterJob, Start
 
+    from .position import Position
+    from .store import Savable
+
 __all__ = ["CHECKPOINT_BYTES", "Simulation"]
 
 CHECKPOINT_BYTES = 2**30
@@ -530,16 +533,58 @@ class Simulation(Displayed):
                     other.record(not edit.number)
         return other
 
-    def save(self, path: str | Path) -> None:
-        """Write inputs, edits and state to a file: atomically, without pickle."""
-        from .store import Savable, save
+    def save(self, path: str | Path, *, recipe: bool = False) -> None:
+        """Write inputs, edits and state to a file: atomically, without pickle.
+
+        Parameters
+        ----------
+        path : str or Path
+        recipe : bool
+            Without the state: a small file, which takes as long to load as it took to run this far.
+        """
+        from .store import save
+
+        save(self._savable(), Path(path), recipe=recipe)
+
+    def recipe(self) -> bytes:
+        """Give the file that :meth:`save` writes as a recipe, in memory.
+
+        Examples
+        --------
+        >>> import astranb as anb
+        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+        >>> sim.step(1000).events
+        1000
+        >>> again = anb.Simulation.of_saved_bytes(sim.recipe())
+        >>> again.events, again.state_hash() == sim.state_hash()
+        (1000, True)
+        """
+        from .store import recipe_of
+
+        return recipe_of(self._savable())
+
+    def _savable(self) -> Savable:
+        from .store import Savable
 
         watches = [watch.text for watch in self._watches if watch.field]
-        save(Savable(self.driver, self._points, watches, self.notes), Path(path))
+        return Savable(self.driver, self._points, watches, self.notes)
+
+    @classmethod
+    def of_saved_bytes(cls, data: bytes, where: str = "a file") -> Simulation:
+        """Read the contents of a file of :meth:`save`, of either kind; ``where`` is what errors call it.
+
+        Raises
+        ------
+        InputError
+            It is no saved simulation, or of another version.
+        """
+        from .store import read_saved
+
+        return cls._of_saved(read_saved(data, where))
 
     @classmethod
     def load(cls, path: str | Path) -> Simulation:
-        """Read a saved simulation; it continues to the same hash.
+        """Read a saved simulation, with its state or as a recipe; it continues to the same hash.
 
         Raises
         ------
@@ -548,13 +593,54 @@ class Simulation(Displayed):
         """
         from .store import load
 
-        loaded = load(Path(path))
+        return cls._of_saved(load(Path(path)))
+
+    @classmethod
+    def _of_saved(cls, loaded: Savable) -> Simulation:
         sim = cls._of(loaded.driver)
         sim._points = list(loaded.points)  # noqa: SLF001 - its own class
         for text in loaded.watches:
             sim.watch(text)
         sim.notes = loaded.notes
         return sim
+
+    def position(self) -> dict[str, Any]:
+        """Say for JSON where the run is: edits, events, breakpoints, watches, and the hash of its state.
+
+        Whoever has the same run goes there with :meth:`enter`.
+        """
+        from .position import position_of
+
+        return position_of(self.driver, self._points, [watch.text for watch in self._watches if watch.field])
+
+    def enter(self, position: Position) -> Stop:
+        """Go to a position of this run, from its start on; breakpoints and watches become those of it.
+
+        Raises
+        ------
+        InputError
+            The run ends before, a change is not possible there, or the state is another one. The run stays
+            where it has come to.
+        """
+        from .position import go, points_of
+
+        self.clear()
+        self.unwatch()
+        self.driver.engine.rewinding()
+        try:
+            go(self.driver, position)
+        finally:
+            self.driver.engine.rewound()
+        self._points = points_of(self.driver, position.breakpoints)
+        for text in position.watches:
+            self.watch(text)
+        return self._stop("back")
+
+    def start_hash(self) -> str:
+        """Hash the start of the run, before every change: runs with the same one go on alike."""
+        from .position import start_hash
+
+        return start_hash(self.driver)
 
     def to_html(self, path: str | Path, *, live: bool | str = False) -> Path:
         """Write one file that shows this run in any browser, without Python and without a network.

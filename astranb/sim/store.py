@@ -1,9 +1,15 @@
-"""Save a simulation to a file, and go on with it later: arrays and JSON, no pickle."""
+"""Save a simulation to a file, and go on with it later: arrays and JSON, no pickle.
+
+A whole file holds the state. A *recipe* holds only what leads to it: inputs, edits, and how many events were
+handled. Whoever reads one runs there and compares the hash, so that a recipe is small, takes as long to open as
+the run, and shows what was recorded from the start on.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -11,6 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.files import whole_file
+from astranb.core.packed import first_bytes
+from astranb.core.planes import BEGIN, pack, unpack
 from astranb.core.state import read_tables, write_tables
 from astranb.engine.breakpoints import Breakpoint, check_point
 from astranb.engine.cacheline import CacheLineEngine
@@ -25,10 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = ["Savable", "document_of", "load", "save"]
+__all__ = ["Savable", "document_of", "load", "read_saved", "recipe_of", "save"]
 
 _FORMAT: Final = "astranb simulation 16"
 _WHAT, _HINT = "a saved simulation", "save one with sim.save(path)"
+_STATE, _START = "state/", "start/"
 _ENGINES: Final[dict[str, Any]] = {
     "cacheline": CacheLineEngine,
     "messages": MessageEngine,
@@ -45,10 +55,27 @@ class Savable(NamedTuple):
     notes: dict[str, Any]
 
 
-def save(what: Savable, path: Path) -> None:
-    """Write a simulation to exactly this path, whole or not at all."""
+def save(what: Savable, path: Path, *, recipe: bool = False) -> None:
+    """Write a simulation to exactly this path, whole or not at all; with its state, or as a recipe."""
+    if recipe:
+        made = recipe_of(what)
+        with whole_file(path) as file:
+            file.write(made)
+        return
     document, tables = document_of(what)
-    write_tables(path, {**tables, "inputs": np.frombuffer(json.dumps(document).encode(), np.uint8)})
+    write_tables(path, {**tables, "inputs": _json(document)})
+
+
+def recipe_of(what: Savable) -> bytes:
+    """Give the recipe of a simulation as it is now."""
+    document, tables = document_of(what)
+    document |= {"events": what.driver.events, "hash": what.driver.engine.digest()}
+    inputs = {name: table for name, table in tables.items() if not name.startswith(_STATE)}
+    return pack({**inputs, "inputs": _json(document)})
+
+
+def _json(document: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(json.dumps(document).encode(), np.uint8)
 
 
 def document_of(what: Savable) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -61,8 +88,8 @@ def document_of(what: Savable) -> tuple[dict[str, Any], dict[str, Any]]:
         start.restart()
         tables = {
             **tables,
-            **{f"start/{name}": table for name, table in start.engine.machine._asdict().items()},
-            **{f"state/{name}": table for name, table in engine.machine._asdict().items()},
+            **{f"{_START}{name}": table for name, table in start.engine.machine._asdict().items()},
+            **{f"{_STATE}{name}": table for name, table in engine.machine._asdict().items()},
         }
     document = {
         "format": _FORMAT,
@@ -82,22 +109,65 @@ def document_of(what: Savable) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def load(path: Path) -> Savable:
-    """Read a simulation that :func:`save` wrote.
+    """Read a simulation that :func:`save` wrote, of either kind.
 
     Raises
     ------
     InputError
         The file is not a saved simulation, or of another version.
     """
-    data = read_tables(path, _WHAT, _HINT)
+    if first_bytes(path, len(BEGIN)) == BEGIN:
+        return _run_again(path.read_bytes(), str(path))
+    return _loaded(read_tables(path, _WHAT, _HINT), str(path))
+
+
+def read_saved(data: bytes, where: str) -> Savable:
+    """Read what :func:`save` wrote, from the contents of a file.
+
+    Parameters
+    ----------
+    data : bytes
+    where : str
+        What errors call it.
+
+    Raises
+    ------
+    InputError
+        It is no saved simulation, or of another version.
+    """
+    if data.startswith(BEGIN):
+        return _run_again(data, where)
+    with tempfile.TemporaryDirectory() as folder:  # the reader of whole files reads files
+        file = Path(folder, "saved.anb")
+        file.write_bytes(data)
+        try:
+            return load(file)
+        except InputError as error:
+            raise InputError(error.what, where=where, hint=error.hint) from error
+
+
+def _run_again(data: bytes, where: str) -> Savable:
+    """Run to the state that a recipe leads to."""
+    tables = unpack(data, where, _WHAT, _HINT)
+    return _loaded({name: table for name, table in tables.items() if not name.startswith(_STATE)}, where)
+
+
+def _loaded(data: dict[str, np.ndarray], where: str) -> Savable:
+    """Make a simulation of a file's tables: those of its state are there, or it is run again."""
     try:
         document = json.loads(data.pop("inputs").tobytes())
         version = document["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"not {_WHAT}", where=str(path), hint=_HINT) from error
+        raise InputError(f"not {_WHAT}", where=where, hint=_HINT) from error
     if version != _FORMAT:
-        raise InputError(f"written by another version ({version})", where=str(path))
+        raise InputError(f"written by another version ({version!s:.80})", where=where)
+    recipe = not any(name.startswith(_STATE) for name in data)
+    starting = {
+        f"{_STATE}{name.removeprefix(_START)}": t for name, t in data.items() if name.startswith(_START)
+    }
     try:
+        if recipe:  # it begins where the run began
+            data |= starting
         edits = [Edit(**{**edit, "rows": tuple(edit["rows"])}) for edit in document["edits"]]
         engine, enter = _ENGINES[document["engine"]].loaded(document, data, edits)
         for edit in edits:
@@ -105,10 +175,10 @@ def load(path: Path) -> Savable:
         history = History(_number(document["budget_bytes"], 0))
         history.take(engine, 0)
         driver = Driver(engine, history)
-        if is_rerouted(edits):  # tables of routes have grown: they are made again, not believed
+        if recipe or is_rerouted(edits):  # tables of routes have grown: they are made again, not believed
             driver.replay("events", _number(document["events"], 0), edits)
             if engine.digest() != document["hash"]:
-                raise InputError("its routes and its state do not fit together")  # noqa: TRY301 - see below
+                raise InputError("its inputs lead to another state than it says")  # noqa: TRY301 - see below
         else:
             enter()
         counts = [0, *(edit.events for edit in edits), driver.events]
@@ -121,7 +191,7 @@ def load(path: Path) -> Savable:
         watches = [str(text) for text in document["watches"]]
         return Savable(driver, points, watches, dict(document["notes"]))
     except InputError as error:
-        raise InputError(error.what, where=str(path), hint=error.hint or _HINT) from error
+        raise InputError(error.what, where=where, hint=error.hint or _HINT) from error
     except (
         KeyError,
         TypeError,
@@ -131,7 +201,7 @@ def load(path: Path) -> Savable:
         ArithmeticError,
         MemoryError,
     ) as error:
-        raise InputError(f"not {_WHAT}: {error}"[:200], where=str(path), hint=_HINT) from error
+        raise InputError(f"not {_WHAT}: {error}"[:200], where=where, hint=_HINT) from error
 
 
 def _number(value: Any, least: int) -> int:

@@ -15,7 +15,6 @@ __all__ = [
     "LIVE_PLAYER",
     "MODULES",
     "PAIR",
-    "PANELS",
     "PLAYER",
     "RECORDED",
     "RECORDED_MODULES",
@@ -136,16 +135,3 @@ STYLES = "\n".join(
     file.read_text("utf-8") for file in (_FIRST, *sorted(set(_FOLDER.glob("*.css")) - {_FIRST}))
 )
 """All style sheets, the common one first."""
-
-_LINE = re.compile(r'^  \["(stage|side|below)", "(\w+)"', re.MULTILINE)
-
-
-def _panels() -> dict[str, dict[str, str]]:
-    """Read the two lists in ``panels.js``."""
-    lines, _, of_operations = MODULES["panels"].partition("const OF_OPERATIONS")
-    texts = {"cacheline": lines, "operations": of_operations}
-    return {engine: {name: slot for slot, name in _LINE.findall(text)} for engine, text in texts.items()}
-
-
-PANELS = _panels()
-"""The slot of each view, by engine and name."""

@@ -153,6 +153,16 @@ class Draft:
         InputError
             The text has errors, or it cannot run on the infrastructure.
         """
+        return Simulation(self.infra, self.work(), **options)
+
+    def work(self) -> Collective:
+        """Make what it runs.
+
+        Raises
+        ------
+        InputError
+            The text has errors.
+        """
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:
             raise Unfit(self.name, errors, self.text)
@@ -160,7 +170,7 @@ class Draft:
             algorithm, params = text_algorithm(self.text, self.name, self.names), self.params
         else:
             algorithm, params = self.made.algorithm, {}
-        what = Collective.of(
+        return Collective.of(
             self.promise,
             None if isinstance(self.promise, Contract) else self.size,
             algorithm,
@@ -169,7 +179,6 @@ class Draft:
             protocol=self.protocol,
             params=params,
         )
-        return Simulation(self.infra, what, **options)
 
 
 @lru_cache(maxsize=4)

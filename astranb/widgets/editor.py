@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anywidget
 import ipywidgets
 import traitlets
 
-from astranb.collectives import COLLECTIVES, PROTOCOLS, Problem
-from astranb.collectives.language.parameters import ParameterValue, check_values
-from astranb.core.errors import AstranbError, InputError, near
-from astranb.infragraph import Infra, blueprints
+from astranb.collectives.language.parameters import ParameterValue
+from astranb.core.errors import AstranbError
+from astranb.infragraph import Infra
 from astranb.sim import Simulation
 
 from .assets import EDITOR, STYLES
+from .desk import EXAMPLE, Desk, traits_of
 from .draft import Draft
-from .parameter_control import control
 from .session import Owner
 from .synthesizing import Press, picture
 from .workbench import Workbench
@@ -28,24 +26,6 @@ if TYPE_CHECKING:
     from astranb.explore import Synthesis
 
 __all__ = ["EXAMPLE", "Editor"]
-
-EXAMPLE = """\
-def two_shot(p):
-    wires = p.connections()
-    for me in p.everyone:
-        block = me.block()
-        for you in me.others:
-            wires[me, you].send(block, me.input[you.number])
-        parts = [wires[you, me].receive(block) for you in me.others]
-        block.reduce([me.input[me.number], *parts], me.output[me.number])
-        for you in me.others:
-            wires[me, you].send(block, me.output[me.number])
-        for you in me.others:
-            block.copy(wires[you, me].receive(block), me.output[you.number])
-"""
-
-_FIELDS = ("infra", "size", "collective", "protocol")
-"""What may be chosen beside the text."""
 
 
 class _Page(anywidget.AnyWidget):
@@ -63,7 +43,7 @@ class _Page(anywidget.AnyWidget):
     schedule = traitlets.Dict().tag(sync=True)  # as a picture
 
 
-class Editor(ipywidgets.VBox):
+class Editor(ipywidgets.VBox, Desk):
     """Write a program; it is verified as you type, and simulated on request.
 
     The text is executed in this kernel whenever it changes, within limits (see
@@ -114,9 +94,9 @@ class Editor(ipywidgets.VBox):
     'end'
     """
 
-    sim: Simulation | None = None
     workbench: Workbench | None = None
     found: Synthesis | None = None
+    _elsewhere = ("synthesize", "stop", "previous")
 
     def __init__(
         self,
@@ -137,109 +117,16 @@ class Editor(ipywidgets.VBox):
             dict(params or {}), names,
         )  # fmt: skip
         self._draft.check()  # errors that are not the text's are raised at once
-        self.problems: list[Problem] = []
+        self.problems = []
         self.good = ""
         self._owner = Owner()
         self._press: Press | None = None
         self._previous: Draft | None = None  # from before the synthesis
-        self._page = _Page(
-            text=self._draft.text,
-            chosen={"infra": _infra_name(infra), "size": str(size), "collective": collective}
-            | {"protocol": protocol, "name": name},
-            choices={
-                "collective": list(COLLECTIVES),
-                "protocol": list(PROTOCOLS),
-                "infra": [list(known) for known in blueprints()],
-            },
-        )
+        self._page = _Page(**traits_of(self._draft))
         super().__init__([self._page])
         self._page.observe(lambda _: self.check(), "text")
         self._page.on_msg(self._received)
         self.check()
-
-    @property
-    def text(self) -> str:
-        """The program's text."""
-        return str(self._page.text)
-
-    @text.setter
-    def text(self, text: str) -> None:
-        self._page.text = text
-
-    def check(self) -> list[Problem]:
-        """Find the problems of the text, each at its line; also :attr:`problems`."""
-        if self._draft.text != self.text:
-            self._draft.text = self.text
-            self._draft.forget()
-        self.problems = self._draft.check()
-        self._page.parameters = [control(one, self._draft.params) for one in self._draft.parameters]
-        if not any(problem.severity == "error" for problem in self.problems):
-            self.good = self.text
-        return self.problems
-
-    def choose(self, **what: str) -> None:
-        """Change ``infra``, ``size``, ``collective`` or ``protocol``.
-
-        Raises
-        ------
-        InputError
-            It cannot be used; all stays as it was.
-        """
-        unknown = [name for name in what if name not in _FIELDS]
-        if unknown:
-            raise InputError(
-                f"unknown field {unknown[0]!r}", where="choose", hint=f"take {', '.join(_FIELDS)}"
-            )
-        before = {name: getattr(self._draft, name) for name in what}
-        try:
-            for name, value in what.items():
-                setattr(self._draft, name, value)
-            self.check()
-        except AstranbError:
-            for name, value in before.items():
-                setattr(self._draft, name, value)
-            raise
-        self._page.chosen = {**self._page.chosen, **what}
-
-    def tune(self, **values: ParameterValue) -> list[Problem]:
-        r"""Give parameters of the text's function other values, and verify it with them.
-
-        Raises
-        ------
-        InputError
-            It has no such parameter, or it does not allow the value.
-
-        Examples
-        --------
-        >>> import astranb as anb
-        >>> editor = anb.Editor("def f(p, *, chunks=8):\n    p.chunks(chunks)", infra="switch:gpus=4")
-        >>> [problem.text for problem in editor.tune(chunks=6)]
-        ['the program adds no thread block']
-        """
-        check_values(values)
-        known = {one.name: one for one in self._draft.parameters}
-        for name, value in values.items():
-            if name not in known:
-                hint = near(name, known) if known else "the function has none"
-                raise InputError(f"unknown parameter {name!r}", where="tune", hint=hint)
-            if known[name].choices and value not in known[name].choices:
-                hint = f"use {' or '.join(map(repr, known[name].choices))}"
-                raise InputError(f"{name} is {value!r}", where="tune", hint=hint)
-        self._draft.params = {**self._draft.params, **values}
-        return self.check()
-
-    def simulate(self) -> Simulation:
-        """Make a simulation of the text, and show it below with the source beside it.
-
-        Raises
-        ------
-        InputError
-            There are errors in the text, or it cannot run there.
-        """
-        self._draft.text = self.text
-        sim = self._draft.simulation()
-        self._watch(sim)
-        return sim
 
     def _watch(self, sim: Simulation) -> None:
         workbench = Workbench(sim)
@@ -289,7 +176,11 @@ class Editor(ipywidgets.VBox):
         press = Press(self._draft, here(self._working), here(self._use), here(self._known))
         self._press = press
         self._working("synthesising", None)
-        press.start(here(self._ended))
+        try:
+            press.start(here(self._ended))
+        except AstranbError:
+            self.stop_synthesis()
+            raise
 
     def stop_synthesis(self) -> None:
         """Stop what :meth:`start_synthesis` has begun; an algorithm that was found stays."""
@@ -311,13 +202,6 @@ class Editor(ipywidgets.VBox):
         self._page.chosen = {**self._page.chosen, "protocol": kept.protocol}
         self._page.synthesis, self._page.schedule = {"state": "none"}, {}
         self._write(kept.text)
-
-    def _write(self, text: str) -> None:
-        """Set the text, and check it once."""
-        if text == self.text:
-            self.check()
-        else:
-            self.text = text  # which checks it
 
     def _say(self, **what: Any) -> None:
         self._page.synthesis = {**self._page.synthesis, **what}
@@ -349,47 +233,10 @@ class Editor(ipywidgets.VBox):
         self._owner.hand(lambda: self._reply(content))
 
     def _reply(self, content: Any) -> None:
-        """Whatever a message holds, the answer is a message with its number."""
-        answer: dict[str, Any] = {"type": "problems", "seq": content.get("seq", 0)}
-        begun = perf_counter()
-        try:
-            self._answer(content)
-        except AstranbError as error:
-            answer["error"] = str(error)
-        except (KeyError, TypeError, ValueError) as error:
-            answer["error"] = f"{type(error).__name__}: {error}"
-        few = self._draft.checked_ranks if "error" not in answer else 0
-        answer |= {
-            "problems": [
-                {"line": p.line, "column": p.column, "severity": p.severity, "text": p.text}
-                | {"hint": p.hint, "also": list(p.also)}
-                for p in self.problems
-            ],
-            "ranks": few,
-            "good": self.good,
-            "ms": round(1000 * (perf_counter() - begun)),
-        }
-        self._page.send(answer)
+        self._page.send(self._answered(content))
 
-    def _answer(self, content: dict[str, Any]) -> None:
-        kind = content["type"]
-        if kind == "check":
-            self._write(str(content["text"]))
-        elif kind == "choose":
-            self.choose(**{str(k): str(v) for k, v in content["what"].items()})
-        elif kind == "tune":
-            self.tune(**content["what"])
-        elif kind == "simulate":
-            self.text = str(content["text"])
-            self.simulate()
-        elif kind == "synthesize":
-            self.start_synthesis()
-        elif kind == "stop":
-            self.stop_synthesis()
-        elif kind == "previous":
-            self.previous()
-        else:
-            raise InputError(f"unknown message {kind!r}", where="editor")
+    def _other(self, kind: str) -> None:
+        {"synthesize": self.start_synthesis, "stop": self.stop_synthesis, "previous": self.previous}[kind]()
 
     def close(self) -> None:
         """Take the editor away, and the workbench below it; the simulation stays."""
@@ -407,7 +254,3 @@ class Editor(ipywidgets.VBox):
         found = "right" if not errors else f"{errors} error{'s' if errors > 1 else ''}"
         draft = self._draft
         return f"<Editor of {draft.name}: {draft.collective} on {self._page.chosen['infra']}, {found}>"
-
-
-def _infra_name(infra: Infra | str) -> str:
-    return infra if isinstance(infra, str) else infra.name

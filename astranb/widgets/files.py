@@ -208,7 +208,7 @@ class Files:
         feed = feed_of(self.feed.session)
         if live:
             shared = "" if live is True else RUNTIME_FOLDER if live == "shared" else str(live).rstrip("/")
-            text = live_page(feed, shown, run_of(feed.sim), shared)
+            text = live_page(feed, shown, feed.sim.recipe(), shared)
             if live == "shared":
                 write_runtime(Path(path).parent / RUNTIME_FOLDER)
         else:
@@ -228,11 +228,3 @@ def _write(path: str | Path, content: bytes) -> Path:
     with whole_file(Path(path)) as file:
         file.write(content)
     return Path(path)
-
-
-def run_of(sim: Simulation) -> bytes:
-    import tempfile
-
-    p = Path(tempfile.mkdtemp(), "a.anb")
-    sim.save(p)
-    return p.read_bytes()

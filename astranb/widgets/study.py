@@ -14,6 +14,7 @@ import anywidget
 import traitlets
 
 from astranb.core.errors import AstranbError, InputError
+from astranb.core.host import require_threads
 from astranb.explore.sweeps.result import SweepResult
 from astranb.explore.sweeps.sensitivity import AxisEffect
 from astranb.explore.sweeps.sweep import Sweep
@@ -113,6 +114,7 @@ class Study(anywidget.AnyWidget):
             except AstranbError as error:
                 self._error = error
 
+        require_threads("a study")
         self._thread = Thread(target=work, daemon=True, name="astranb-study")
         self.on_msg(self._received)
         self._thread.start()

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from astranb.core.errors import AstranbError
+from astranb.core.host import require_threads
 from astranb.core.progress import reported_to
 from astranb.core.units import format_time
 from astranb.explore import Synthesis, best_algorithm, synthesize
@@ -138,7 +139,14 @@ class Press:
         return f"the library's best, {best['algorithm']}/{best['protocol']}, {format_time(best_ps)}: {times}"
 
     def start(self, ended: Callable[[str], None]) -> None:
-        """Do it in a thread of its own; then an error, or "", is given to a function there."""
+        """Do it in a thread of its own; then an error, or "", is given to a function there.
+
+        Raises
+        ------
+        InputError
+            There are no threads.
+        """
+        require_threads("synthesis")
 
         def run() -> None:
             error = ""

@@ -18,7 +18,7 @@ INDEX_METHODS = {
 
 OF_OTHERS = {
     ("core/arrays.py", "reduceat"),  # reduce_at, which gives it what it takes
-    ("widgets/editor.py", "choose"),
+    ("widgets/desk.py", "choose"),
 }
 """Where such a method is not that of an array, or what it gives is made as wide as it must be."""
 

@@ -67,7 +67,7 @@ def test_kept_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_it_is_written_once_after_many_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astranb.widgets.workbench._PAUSE_S", 0.05)
+    monkeypatch.setattr("astranb.widgets.bench._PAUSE_S", 0.05)
     path = tmp_path / "session.anb"
     written = []
 

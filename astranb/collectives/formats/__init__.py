@@ -14,7 +14,7 @@ from .mscclpp import read_mscclpp, write_mscclpp
 from .plan import Plan
 from .tacos_csv import read_tacos
 
-__all__ = ["read_algorithm", "write_algorithm"]
+__all__ = ["algorithm_of", "read_algorithm", "write_algorithm"]
 
 
 @names_format("plan", "MSCCL", "TACOS")
@@ -56,7 +56,11 @@ def read_algorithm(path: str | Path) -> Plan:
     ...     read_algorithm(file).collective
     'all_gather'
     """
-    data = contents(path)
+    return algorithm_of(contents(path), path)
+
+
+def algorithm_of(data: bytes, path: str | Path) -> Plan:
+    """Read an algorithm as :func:`read_algorithm`, from the contents of a file; ``path`` names it."""
     begins = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     start = begins[:1]
     if begins.startswith(b"NPUs Count"):

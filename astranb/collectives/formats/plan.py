@@ -248,20 +248,41 @@ class Plan:
 
         Also returned are the iterations of each loop, and how many pieces each of them is for.
         """
-        if program.size is None or not self.pipelines:
-            return 1, []
-        size = -(-program.size // (max(self.inputs, self.outputs) * self.slices * program.channels))
+        cut, loops, uneven = self._cuts_for(program.size, program.channels)
+        note = "pipelines have iterations of equal parts of a chunk: unit_size does not cut it into lines"
+        if uneven and note not in self.notes:
+            self.notes.append(note)
+        return cut, loops
+
+    def _cuts_for(self, bytes_: int | None, channels: int = 1) -> tuple[int, list[tuple[int, int]], bool]:
+        """The same for a size, and whether an iteration is for other bytes than the plan says."""
+        if bytes_ is None or not self.pipelines:
+            return 1, [], False
+        size = -(-bytes_ // (max(self.inputs, self.outputs) * self.slices * channels))
         cut = lcm(*(size // gcd(size, one.unit) for one in self.pipelines))
-        if cut > _MOST_PIECES or size % (cut * _LINE_BYTES):
+        uneven = cut > _MOST_PIECES or size % (cut * _LINE_BYTES) != 0
+        if uneven:
             cut = min(_MOST_PIECES, max(-(-size // one.unit) for one in self.pipelines))
-            note = "pipelines have iterations of equal parts of a chunk: unit_size does not cut it into lines"
-            if note not in self.notes:
-                self.notes.append(note)
         found = []
         for one in self.pipelines:
             pieces = max(1, one.unit * cut // size)
             found.append((-(-one.chunks * self.slices * cut // pieces), pieces))
-        return cut, found
+        return cut, found, uneven
+
+    def operations(self, size: int, most: int) -> int:
+        """Count its operations for a size, as far as they are known without NICs; stop behind ``most``."""
+        cut, loops, _ = self._cuts_for(size)
+        count = 0
+        for block in self.blocks:
+            for step, pieces in _unrolled(block.steps, cut, loops):
+                count += len(step.flags)
+                if step.kind == "move":
+                    count += len(pieces)
+                elif step.kind in ("fence", "compute"):
+                    count += 1
+                if count > most:
+                    return count
+        return count
 
     def _add(
         self,

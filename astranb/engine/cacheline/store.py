@@ -157,7 +157,8 @@ def loaded(inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: lis
         tables: dict[str, Any] = {n: data[f"program/{n}"].view(np.recarray) for n in _PROGRAM[:7]}
         plain: dict[str, Any] = {n: data[f"program/{n}"] for n in _PROGRAM[7:]}
         check_program({**tables, **plain}, inputs["program"], len(presets))
-        require(inputs["program"]["flags"] <= len(data["state/flags"]), "flags")
+        if "state/flags" in data:  # else what a machine of it takes is seen when it is built
+            require(inputs["program"]["flags"] <= len(data["state/flags"]), "flags")
         words = {**inputs["program"], "phase_names": tuple(inputs["program"]["phase_names"])}
         source = _source(inputs, data, len(tables["ops"]))
         program = Lowered(**words, **tables, **plain, source=source, layout=contract)

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
+from astranb.core.host import require_threads
 
 from .points import FAILED, run_points
 
@@ -287,6 +288,7 @@ def executor(
     if workers == 0 and scheduler is None:
         yield _Here()
         return
+    require_threads("a sweep on several processes")
     with needs_extra("a sweep on several processes"):
         import dask
         from distributed import Client, LocalCluster
