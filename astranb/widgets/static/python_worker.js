@@ -21,6 +21,9 @@ def post(text, buffers):
 
 host = PageHost(post)
 
+def open_run(run):
+    host.open(run.to_bytes())
+
 def receive(text, buffers):
     host.receive(text, [one.to_bytes() for one in buffers])
 `;
@@ -74,7 +77,7 @@ async function start({ packs, run }) {
   python.runPython(START);
   tell("building the run");
   const receive = python.globals.get("receive");
-  python.globals.get("host").open(python.toPy(run));
+  python.globals.get("open_run")(run);
   /** @param {MessageEvent<{ text: string, buffers?: Uint8Array[] }>} event */
   worker.onmessage = ({ data }) => receive(data.text, data.buffers ?? []);
   worker.postMessage({ ready: true, bytes: python._module.HEAPU8.length });
