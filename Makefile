@@ -12,16 +12,18 @@ RUNTIME := $(VENV)/.installed-runtime
 TEST    := $(VENV)/.installed-test
 CHECK   := $(VENV)/.installed-check
 DOCS    := $(VENV)/.installed-docs
+LITE_TOOLS := $(VENV)/.installed-lite
 NODE    := $(VENV)/.installed-node
 PINS    := pyproject.toml constraints.txt scripts/install.sh
 
 # What `make test` leaves to `make test-full`.
-MARKS := not ui and not slow
+MARKS := not ui and not lite and not slow
 UI    := ui and not slow
+LITE  := lite and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-random test-full check docs bench clean
+.PHONY: help lab test test-random test-full check docs lite bench clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -47,13 +49,15 @@ test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
 	TQDM_DISABLE=1 $(PYTEST) -p tests.notebook_kernels --nbval-lax --nbval-current-env \
 	    --nbval-cell-timeout=300 -n 2 --dist loadscope notebooks tutorials || failed="$$failed notebooks"; \
 	$(PYTEST) -n 2 -m "$(UI)" tests/ui || failed="$$failed browser"; \
+	$(PYTEST) -m "$(LITE)" tests/lite || failed="$$failed lite"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
 
 test-random: $(TEST)  ## other random examples: those of the day, or of SEED=20261128
 	@$(RANDOM_EXAMPLES)
 
-test-full: MARKS := not ui
+test-full: MARKS := not ui and not lite
 test-full: UI := ui
+test-full: LITE := lite
 test-full: test  ## the same with the slow ones (long sweeps)
 
 # -W: a broken link between our own pages, a name that is not there or a page that would fetch
@@ -76,6 +80,10 @@ docs: $(DOCS)  ## the documentation site, in build/docs
 	@$(SPHINX)
 	@echo "build/docs/index.html"
 
+lite: $(LITE_TOOLS)  ## the lessons in JupyterLite, for any browser, in build/lite
+	@$(PY) -m scripts.lite
+	@echo "look at it: python3 -m http.server -d build/lite"
+
 bench: $(TEST)  ## the benchmark table
 	@$(PY) -m benchmarks $(ARGS)
 
@@ -97,6 +105,10 @@ $(CHECK): $(RUNTIME)
 
 $(DOCS): $(RUNTIME)
 	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) --group docs
+	@touch $@
+
+$(LITE_TOOLS): $(RUNTIME)
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) --group lite
 	@touch $@
 
 $(NODE): $(CHECK) package.json package-lock.json

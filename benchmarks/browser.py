@@ -32,6 +32,7 @@ from tests.ui.harness import (
 
 from .first_picture import first_picture
 from .hosts import in_chromium
+from .lite import lite
 from .timelines import WINDOW, window
 from .trace_timeline import OPENS, READS, million, opened
 
@@ -344,6 +345,7 @@ PARTS: dict[str, Callable[[Browser, Lab, Row], None]] = {
     "live-page": in_chromium,
     "leaks": _leaks,
     "back": _back,
+    "lite": lite,
 }
 """The parts of the table that need a browser, by name."""
 

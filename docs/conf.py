@@ -26,9 +26,9 @@ extensions = [
     "sphinx.ext.napoleon",
     "command_line",
     "lessons",
-    "live",
     "names",
     "offline",
+    "run_here",
 ]
 root_doc = "docs/index"
 include_patterns = [

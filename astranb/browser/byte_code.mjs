@@ -1,5 +1,6 @@
 // node byte_code.mjs PYODIDE JOBS.json: archives of Python files to archives of byte code, by Pyodide's own Python.
-// A job: { from, to, lib: where its files will lie, beside: files whose text is kept beside their byte code }.
+// A job: { from, to, lib: where its files will lie, beside: files whose text is kept beside their byte code,
+// documented: whether all keep their documentation }.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
@@ -8,8 +9,8 @@ const { loadPyodide } = await import(pathToFileURL(`${pyodide}/pyodide.mjs`).hre
 const python = await loadPyodide({ indexURL: pyodide });
 python.runPython(readFileSync(new URL("byte_code.py", import.meta.url), "utf8"));
 const compiled = python.globals.get("compiled");
-for (const { from, to, lib, beside } of JSON.parse(readFileSync(jobs, "utf8"))) {
+for (const { from, to, lib, beside, documented } of JSON.parse(readFileSync(jobs, "utf8"))) {
   python.FS.writeFile("/tmp/from.zip", new Uint8Array(readFileSync(from)));
-  compiled("/tmp/from.zip", "/tmp/to.zip", lib, beside);
+  compiled.callKwargs("/tmp/from.zip", "/tmp/to.zip", lib, beside, { documented });
   writeFileSync(to, python.FS.readFile("/tmp/to.zip"));
 }

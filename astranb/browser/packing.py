@@ -26,7 +26,7 @@ from astranb.core.progress import announce
 
 from .sources import PYODIDE, found, node
 
-__all__ = ["LICENCES", "Pack", "pack_of", "packed", "runtime"]
+__all__ = ["LICENCES", "Archive", "Pack", "byte_code", "pack_of", "packed", "runtime"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _STATIC: Final = "widgets/static/messages.js"
@@ -80,6 +80,20 @@ class Pack(NamedTuple):
     name: str
     data: bytes
     """Compressed: see :func:`packed`."""
+
+
+class Archive(NamedTuple):
+    """Python files to compile."""
+
+    name: str
+    members: Sequence[tuple[str, bytes]]
+    """Names and contents."""
+    lib: str = _SITE
+    """The folder that the files will lie in, for tracebacks."""
+    beside: str = ""
+    """What is in the names of files whose text is kept: people read them."""
+    documented: bool = False
+    """Whether documentation is kept in all files."""
 
 
 def packed(header: Mapping[str, object], buffers: Sequence[bytes]) -> bytes:
@@ -168,18 +182,18 @@ def _python(files: Mapping[str, Path], place: Path) -> dict[str, bytes]:
     lock = json.loads(files["pyodide-lock.json"].read_text("utf-8"))
     stdlib = _members(files["python_stdlib.zip"], _STDLIB_LEFT_OUT)
     numpy = _members(files["numpy"], _NUMPY_LEFT_OUT)
-    jobs = [("python_stdlib.zip", stdlib, _STDLIB, ""), ("numpy.zip", numpy, _SITE, "")]
+    archives = [Archive("python_stdlib.zip", stdlib, _STDLIB), Archive("numpy.zip", numpy)]
     return {
         "pyodide.asm.wasm": files["pyodide.asm.wasm"].read_bytes(),
         "pyodide-lock.json": json.dumps({"info": lock["info"], "packages": {}}).encode(),
-        **_byte_code(files, jobs, place),
+        **byte_code(files, archives, place),
     }
 
 
 def _astranb(files: Mapping[str, Path], place: Path) -> dict[str, bytes]:
     kernels = f"astranb/_objects/{source_hash()}/{KERNEL_FOLDER}"
     members = _sources() + [(f"{kernels}/{name}.wasm", sealed(code)) for name, code in modules().items()]
-    return _byte_code(files, [("astranb.zip", members, _SITE, _READ)], place)
+    return byte_code(files, [Archive("astranb.zip", members, beside=_READ)], place)
 
 
 def _members(archive: Path, left_out: Sequence[str]) -> list[tuple[str, bytes]]:
@@ -191,17 +205,30 @@ def _members(archive: Path, left_out: Sequence[str]) -> list[tuple[str, bytes]]:
         ]
 
 
-def _byte_code(
-    files: Mapping[str, Path], jobs: Sequence[tuple[str, list[tuple[str, bytes]], str, str]], place: Path
-) -> dict[str, bytes]:
-    """Compile the Python files of archives: each has a name, members, a place, and what is kept as text."""
+def byte_code(files: Mapping[str, Path], archives: Sequence[Archive], place: Path) -> dict[str, bytes]:
+    """Compile the Python files of archives, by the Python that will run them.
+
+    Parameters
+    ----------
+    files : mapping of str to Path
+        Pyodide's own (:func:`.sources.found`).
+    archives : sequence of Archive
+    place : Path
+        An empty folder.
+
+    Returns
+    -------
+    dict of str to bytes
+        The new archives by their names; not compressed.
+    """
     described = []
-    for name, members, lib, beside in jobs:
+    for name, members, lib, beside, documented in archives:
         given, to = place / f"from-{name}", place / name
         with zipfile.ZipFile(given, "w", zipfile.ZIP_STORED) as out:
             for member, data in members:
                 out.writestr(zipfile.ZipInfo(member), data)
-        described.append({"from": str(given), "to": str(to), "lib": lib, "beside": beside})
+        job = {"from": str(given), "to": str(to), "lib": lib, "beside": beside, "documented": documented}
+        described.append(job)
     (place / "jobs.json").write_text(json.dumps(described), encoding="utf-8")
     script = Path(__file__).with_name("byte_code.mjs")
     command = [*node(), str(script), str(files["pyodide.mjs"].parent), str(place / "jobs.json")]
@@ -209,4 +236,4 @@ def _byte_code(
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise InputError(f"byte code cannot be made: {reason}", where="live page")
-    return {name: (place / name).read_bytes() for name, *_ in jobs}
+    return {archive.name: (place / archive.name).read_bytes() for archive in archives}

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from multiprocessing import resource_tracker
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -341,6 +340,8 @@ def _started_quietly() -> Iterator[None]:
     A terminal sends it to them too, and each would print a traceback. They end with this process. A thread
     inherits which signals are blocked, and a process those of the thread that starts it.
     """
+    from multiprocessing import resource_tracker  # not there in a browser, which has no cluster either
+
     options = list(sys.warnoptions)
     sys.warnoptions.append("ignore::UserWarning")
     try:

@@ -1,0 +1,143 @@
+"""The site of `make lite` in a real Chromium: a folder that is served, and a notebook run to its end."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import psutil
+
+from tests.ui.harness import run_all, wait_idle
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["Finished", "open_here", "run_to_its_end", "said", "served"]
+
+_VIEW = "application/vnd.jupyter.widget-view+json"
+TIMEOUT_S = 600
+"""How long a notebook may take on a machine that does other things, too."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A notebook that has run.
+
+    Attributes
+    ----------
+    cells : list of dict
+        Its cells with their outputs, as a file would have them.
+    first_s : float
+        From the address to the end of the first cell.
+    all_s : float
+        From the address to the end of the last one.
+    memory_bytes : int
+        What the largest process of a tab holds then.
+    """
+
+    cells: list[dict[str, Any]]
+    first_s: float
+    all_s: float
+    memory_bytes: int
+
+
+class _Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder as ``python -m http.server`` does; gives its address."""
+    handler = functools.partial(_Silent, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def open_here(page: Page, address: str, notebook: str) -> None:
+    """Open a notebook at its own address, as the links of the documentation do; its kernel is ready then."""
+    page.goto(f"{address}/lab/index.html?path={quote(notebook)}", timeout=TIMEOUT_S * 1000)
+    page.wait_for_function(
+        """path => {
+            const panel = window.jupyterapp?.shell.currentWidget
+            return panel?.context?.path === path && panel.sessionContext?.isReady
+        }""",
+        arg=notebook,
+        timeout=TIMEOUT_S * 1000,
+    )
+
+
+def run_to_its_end(page: Page, address: str, notebook: str) -> Finished:
+    """Open a notebook and run all of its cells.
+
+    Raises
+    ------
+    AssertionError
+        A cell has raised that is not tagged ``raises-exception``; the message is the traceback.
+    """
+    began = time.perf_counter()
+    open_here(page, address, notebook)
+    run_all(page, wait=False)
+    page.wait_for_function(
+        """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+            .some(cell => cell.type === 'code' && cell.executionState === 'idle' && cell.executionCount)""",
+        timeout=TIMEOUT_S * 1000,
+    )
+    first_s = time.perf_counter() - began
+    # JupyterLab takes a cell that raises on purpose for the end of a run, while its kernel goes on.
+    page.wait_for_function(
+        """() => {
+            const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells]
+                .filter(cell => cell.type === 'code')
+            const wrong = cell => !(cell.getMetadata('tags') ?? []).includes('raises-exception')
+                && cell.outputs.toJSON().some(output => output.output_type === 'error')
+            return cells.every(cell => cell.executionCount) || cells.some(wrong)
+        }""",
+        timeout=TIMEOUT_S * 1000,
+    )
+    wait_idle(page, timeout_s=TIMEOUT_S)
+    all_s = time.perf_counter() - began
+    model = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON()")
+    return Finished(model["cells"], first_s, all_s, _largest_tab())
+
+
+def _largest_tab() -> int:
+    """Give the memory of the largest process of a tab that this process has started."""
+    sizes = [0]
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "--type=renderer" in process.cmdline():
+                sizes.append(process.memory_info().rss)
+        except psutil.Error:  # it has ended
+            continue
+    return max(sizes)
+
+
+def said(cell: dict[str, Any]) -> list[str]:
+    """Give what a cell has said in words, whatever pieces it came in; bars of progress are no words."""
+    words: list[tuple[str, str]] = []
+    for output in cell["outputs"]:
+        if _VIEW in output.get("data", ()):
+            continue
+        if output["output_type"] == "stream":
+            kind, text = output["name"], "".join(output["text"])
+        elif output["output_type"] == "error":
+            kind, text = "error", f"{output['ename']}: {output['evalue']}"
+        else:
+            kind, text = "data", "".join(output["data"].get("text/plain", ""))
+        if words and words[-1][0] == kind != "data":
+            words[-1] = kind, words[-1][1] + text
+        else:
+            words.append((kind, text))
+    return [re.sub(r"0x[0-9a-f]+", "0x…", f"{kind}: {text}") for kind, text in words]
