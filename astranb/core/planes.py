@@ -23,7 +23,7 @@ __all__ = ["BEGIN", "pack", "unpack"]
 BEGIN: Final = b"astranb planes 1\n"
 """The first bytes of packed tables."""
 
-_MOST: Final = 1 << 31
+_MOST: Final = (1 << 31) - 1
 """Bytes of all tables together."""
 _MOST_HEADER: Final = 1 << 24
 _CHECKSUM: Final = 16
