@@ -14,7 +14,8 @@ from typing import Final
 from .errors import InputError
 
 __all__ = [
-    "KERNEL_FOLDER", "LINKS_MACHINE_CODE", "SOURCES_KNOWN", "THREADS", "library", "prepare", "require_threads",
+    "KERNEL_FOLDER", "LINKS_MACHINE_CODE", "SOURCES_KNOWN", "THREADS", "library", "prepare",
+    "require_threads",
 ]  # fmt: skip
 
 _IN_BROWSER: Final = sys.platform == "emscripten"

@@ -1,7 +1,7 @@
 """Tables in little space, and in memory: the bytes of a column side by side, compressed together.
 
-A table of integers is mostly the upper bytes of small numbers. With all first bytes of its rows together, then
-all second ones, such a table packs to a hundredth of its size.
+A table of integers is mostly the upper bytes of small numbers. With all first bytes of its rows together,
+then all second ones, such a table packs to a hundredth of its size.
 """
 
 from __future__ import annotations

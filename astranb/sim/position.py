@@ -1,4 +1,7 @@
-"""Where a run is: what was changed when, how far it is, where it stops. Whoever has its inputs goes there by running."""
+"""Where a run is: what was changed when, how far it is, where it stops.
+
+Whoever has the inputs of the run goes there by running.
+"""
 
 from __future__ import annotations
 
@@ -118,11 +121,12 @@ def points_of(driver: Driver, given: Sequence[Mapping[str, Any]]) -> list[Breakp
     InputError
         They are not of this run.
     """
+    engine: Any = driver.engine
     try:
         points = [Breakpoint(**point) for point in given]
         for point in points:
-            check_point(point, driver.engine.owners)
-        driver.engine.install(points)
+            check_point(point, engine.owners)
+        engine.install(points)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise InputError("the breakpoints of this state are not of this run") from error
     return points

@@ -1,8 +1,8 @@
 """Save a simulation to a file, and go on with it later: arrays and JSON, no pickle.
 
-A whole file holds the state. A *recipe* holds only what leads to it: inputs, edits, and how many events were
-handled. Whoever reads one runs there and compares the hash, so that a recipe is small, takes as long to open as
-the run, and shows what was recorded from the start on.
+A whole file holds the state. A *recipe* holds only what leads to it: inputs, edits, and how many events
+were handled. Whoever reads one runs there and compares the hash. So a recipe is small, takes as long to open
+as the run took, and shows what was recorded from the start on.
 """
 
 from __future__ import annotations

@@ -343,8 +343,8 @@ class Bench:
         self.part()
         clock = self.linked = LinkedClock[Any](self, self._alike(other))
         clock.together()
-        clock.b._panels = {"blocks": True, "activity": False}
-        self._other = clock.b._reference
+        clock.b._panels = {"blocks": True, "activity": False}  # noqa: SLF001 - a Bench, too
+        self._other = clock.b._reference  # noqa: SLF001 - a Bench, too
         self._panels = {**self._panels, "compare": True}
         self.session.publish()
         return clock.at()

@@ -36,7 +36,7 @@ _FIELDS = ("infra", "size", "collective", "protocol")
 
 
 class EditedPage(Protocol):
-    """What is drawn of an editor by ``static/editor.js``; ``text`` is told to :meth:`Desk.check` when it changes."""
+    """What ``static/editor.js`` draws; when ``text`` changes, :meth:`Desk.check` is called."""
 
     text: Any
     chosen: Any

@@ -7,6 +7,7 @@ from typing import Any
 
 from astranb.collectives import Collective
 from astranb.core.errors import InputError
+from astranb.core.units import format_bytes, size_bytes
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.infragraph import Infra
 from astranb.sim import Simulation
@@ -24,7 +25,8 @@ class _EditorTraits(Observed):
     """What the page draws."""
 
     _first = {  # noqa: RUF012 - of the class
-        "text": "", "chosen": {}, "choices": {}, "parameters": [], "synthesis": {"state": "none"}, "schedule": {},
+        "text": "", "chosen": {}, "choices": {}, "parameters": [], "synthesis": {"state": "none"},
+        "schedule": {},
     }  # fmt: skip
 
     def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
@@ -52,7 +54,9 @@ class PageEditor(Desk):
         self._draft = Draft(EXAMPLE, infra=infra)
         work = getattr(sim.engine, "work", None)
         if isinstance(work, Collective) and work.contract is None and work.size:
-            self._draft.size, self._draft.collective = work.size, work.name
+            text = format_bytes(work.size)
+            self._draft.size = text if size_bytes(text) == work.size else work.size
+            self._draft.collective = work.name
         if self._draft.check() and self._draft.collective != "all_reduce":  # the example is one
             self._draft.collective = "all_reduce"
         self._machine = infra.name if isinstance(infra, Infra) else ""
@@ -65,7 +69,8 @@ class PageEditor(Desk):
     @property
     def attributes(self) -> dict[str, Any]:
         """What the page draws at first."""
-        return self._page.attributes  # type: ignore[no-any-return]  # of an observed one
+        found: dict[str, Any] = self._page.attributes
+        return found
 
     def reply(self, content: Any) -> dict[str, Any]:
         """Answer a message of ``static/editor.js``."""
@@ -74,7 +79,7 @@ class PageEditor(Desk):
     def choose(self, **what: str) -> None:
         """Change ``infra``, ``size``, ``collective`` or ``protocol``; the page's own machine by its name."""
         infra = self._own.engine.infra if what.get("infra") == self._machine != "" else None
-        super().choose(**{**what, "infra": infra} if infra is not None else what)  # type: ignore[arg-type]
+        super().choose(**{**what, "infra": infra} if infra is not None else what)
         if infra is not None:
             self._page.chosen = {**self._page.chosen, "infra": self._machine}
 

@@ -18,7 +18,7 @@ to the page
 ``{"bench": N, "traits": {…}}``                     attributes that Python has set
 ``{"editor": {…}}``, ``{"editor_traits": {…}}``     answers and attributes of the editor
 ``{"answer": ID, "result": {…}}``                   an answer
-``{"answer": ID, "error": "…"}``                    why there is none, in a line; ID is null where nobody asked
+``{"answer": ID, "error": "…"}``                    why there is none, in a line; ID is null if nobody asked
 ``{"made": N, "engine", "traits", "title"}``        a workbench that another one shows beside itself
 ``{"show": N, "engine", "traits", "title", "own"}`` a workbench that takes the place of the main one;
                                                     ``own``: of the page's own run
@@ -41,7 +41,7 @@ from astranb.sim import Simulation
 from .page_editor import PageEditor
 from .page_plan import PagePlan
 from .page_workbench import PageWorkbench
-from .shared_link import Brought, Linked, brought_of, link_of, linked_state, read_link
+from .shared_link import Brought, Linked, brought_of, link_of, linked_state, of_another, read_link
 
 __all__ = ["PageHost"]
 
@@ -290,7 +290,7 @@ class PageHost:
             raise InputError("the run is not at rest", where="page")
         return self._link(content, _)
 
-    def _link(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
+    def _link(self, _content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
         """Write a link to the present moment of the main run."""
         bench = self._resting({"bench": self._shown.number})
         own = bench.sim.start_hash() == self.inputs
@@ -306,9 +306,7 @@ class PageHost:
         bench = self._resting({"bench": self._shown.number})
         if found.inputs != self.inputs:
             if found.brought is not None:
-                raise InputError(
-                    "this link belongs to another page: its run or its version of astranb is another one"
-                )
+                raise of_another()
             bench.enter(_word(content, "text"))  # which says so, or it is of the run that is shown
             return {"text": bench.session.status}, []
         present = None if bench.sim.start_hash() == self.inputs else self._brought
@@ -371,7 +369,7 @@ class PageHost:
             raise InputError("no plan is open", where="page")
         return self._plan
 
-    def _own_run(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
+    def _own_run(self, _content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
         """Return to the run that the page was made of."""
         status = "the run of this page"
         self._show(Simulation.of_saved_bytes(self._run, status), status)
@@ -389,7 +387,7 @@ class PageHost:
     def _show_source(self, sim: Simulation) -> None:
         self._show(sim, "the text at its start", {"side": "source"})
 
-    def _editor_open(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
+    def _editor_open(self, _content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
         """Give what the page draws of the editor."""
         return {"traits": self._edited().attributes}, []
 

@@ -22,11 +22,15 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _is_window(value: Any) -> bool:
+    return isinstance(value, list) and len(value) in (0, 2) and all(map(_is_number, value))
+
+
 _MOST_TEXT: Final = 10_000
 _TAKES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "_selection": ("a text", lambda v: isinstance(v, str) and len(v) < _MOST_TEXT),
     "_cursor_ps": ("a number", _is_number),
-    "_window_ps": ("a list of two numbers, or none", lambda v: isinstance(v, list) and len(v) in (0, 2) and all(map(_is_number, v))),
+    "_window_ps": ("a list of two numbers, or none", _is_window),
     "_panels": ("a mapping", lambda v: isinstance(v, dict)),
     "_sizes": ("a mapping", lambda v: isinstance(v, dict)),
     "_redraw_hz": ("a number", _is_number),
@@ -48,8 +52,8 @@ class PageWorkbench(Bench, Observed):
     """
 
     _first = {  # noqa: RUF012 - of the class
-        "_selection": "", "_cursor_ps": -1.0, "_window_ps": [], "_other": "", "_beside": {}, "_redraw_hz": 60.0,
-        "_panels": {}, "_sizes": {},
+        "_selection": "", "_cursor_ps": -1.0, "_window_ps": [], "_other": "", "_beside": {},
+        "_redraw_hz": 60.0, "_panels": {}, "_sizes": {},
     }  # fmt: skip
 
     def __init__(
@@ -98,5 +102,5 @@ class PageWorkbench(Bench, Observed):
     def _reference(self) -> str:
         return f"bench:{self.number}"
 
-    def _alike(self, sim: Simulation) -> PageWorkbench:  # type: ignore[override]  # of its own class
+    def _alike(self, sim: Simulation) -> PageWorkbench:
         return self._made_alike(sim)

@@ -1,7 +1,7 @@
 """A link to a moment of a run: what stands behind ``#state=`` in the address of a page.
 
-Unpacked it is a line of JSON: the hash of the run's start, where the run is (:mod:`astranb.sim.position`), and
-what is shown. Where a page runs something that was opened on it, what that is follows as text.
+Unpacked it is a line of JSON: the hash of the run's start, where the run is (:mod:`astranb.sim.position`),
+and what is shown. Where a page runs something that was opened on it, what that is follows as text.
 """
 
 from __future__ import annotations
@@ -19,15 +19,9 @@ from astranb.core.errors import InputError
 from astranb.sim import Position, Simulation, read_position
 
 __all__ = [
-    "Brought",
-    "Linked",
-    "brought_of",
-    "link_of",
-    "linked_state",
-    "read_brought",
-    "read_link",
+    "Brought", "Linked", "brought_of", "link_of", "linked_state", "of_another", "read_brought", "read_link",
     "shown_of",
-]
+]  # fmt: skip
 
 _BEGIN: Final = "#state="
 _MOST: Final = 8192  # characters that every program passes on
@@ -179,7 +173,7 @@ def read_link(link: str) -> Linked:
     except (ValueError, KeyError, TypeError, zlib.error, binascii.Error, RecursionError) as error:
         raise InputError("this link is damaged", hint="copy the whole of it") from error
     if version != _VERSION or not isinstance(inputs, str):
-        raise _of_another()
+        raise of_another()
     brought = document.get("brought")
     if isinstance(brought, dict):
         brought = {**brought, "text": text}
@@ -196,7 +190,8 @@ def _refused(word: str) -> float:
     raise ValueError(f"{word} is no number")
 
 
-def _of_another() -> InputError:
+def of_another() -> InputError:
+    """Give the refusal of a link to another run."""
     return InputError("this link belongs to another page: its run or its version of astranb is another one")
 
 
@@ -212,7 +207,7 @@ def linked_state(sim: Simulation, found: Linked) -> None:
         what = f"this link is to a {found.brought.kind} that was opened on a page"
         raise InputError(what, hint="open it in that page, and save it there as a file")
     if found.inputs != sim.start_hash():
-        raise _of_another()
+        raise of_another()
     sim.enter(found.position)
 
 
@@ -229,7 +224,7 @@ def shown_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "selection": selection if _is_text(selection) else "",
         "cursor_ps": number("cursor_ps", 0, 2**62, -1.0),
-        "window_ps": [float(end) for end in window] if _is_window(window) else [],
+        "window_ps": [float(end) for end in window] if window and _is_window(window) else [],
         "panels": panels if _is_map(panels, lambda v: isinstance(v, bool) or _is_text(v)) else {},
         "sizes": sizes if _is_map(sizes, lambda v: _is_number(v) and 0 <= v < 1e5) else {},
         "redraw_hz": number("redraw_hz", 1, 60, 60.0),

@@ -19,6 +19,7 @@ INDEX_METHODS = {
 OF_OTHERS = {
     ("core/arrays.py", "reduceat"),  # reduce_at, which gives it what it takes
     ("widgets/desk.py", "choose"),
+    ("widgets/page_editor.py", "choose"),
 }
 """Where such a method is not that of an array, or what it gives is made as wide as it must be."""
 

@@ -1,0 +1,229 @@
+"""Recipes and positions: who has the inputs of a run goes to the same moment by running."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astranb as anb
+from astranb.core import planes
+from astranb.core.errors import Deadlock, InputError
+from astranb.core.planes import BEGIN, pack, unpack
+from astranb.sim import Simulation, read_position
+from tests.sim.test_time_travel import CASES, Case
+
+
+def travelled(case: Case, seed: int) -> Simulation:
+    """Take a run to a random moment, with random changes and breakpoints on the way."""
+    draw, sim = random.Random(seed), case.make()
+    for _ in range(draw.randrange(1, 5)):
+        with suppress(Deadlock):
+            sim.step(draw.randrange(400))
+        path, values = draw.choice(list(case.edits))
+        sim.set(path, draw.choice(list(values)))
+    sim.break_when(draw.choice(list(case.conditions)))
+    sim.break_at("3 ms").enabled = False
+    return sim
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_recipe_leads_to_the_same_moment(name: str, tmp_path: Path) -> None:
+    for seed in range(2):
+        sim = travelled(CASES[name], seed)
+        again = Simulation.of_saved_bytes(sim.recipe())
+        assert (again.events, again.now_ps, again.edits) == (sim.events, sim.now_ps, sim.edits)
+        assert again.state_hash() == sim.state_hash()
+        assert again.start_hash() == sim.start_hash() == CASES[name].make().start_hash()
+        assert [vars(p) for p in again.breakpoints] == [vars(p) for p in sim.breakpoints]
+        sim.save(tmp_path / "a.anb", recipe=True)
+        assert (tmp_path / "a.anb").read_bytes() == again.recipe()
+        whole = Simulation.load(tmp_path / "a.anb")
+        for one in (sim, again, whole):
+            one.clear()
+            with suppress(Deadlock):
+                one.run()
+        assert sim.state_hash() == again.state_hash() == whole.state_hash()
+        if sim.edits:
+            for one in (sim, again):
+                one.undo()
+            assert sim.state_hash() == again.state_hash()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_position_leads_to_the_same_moment(name: str) -> None:
+    sim, other = travelled(CASES[name], 7), CASES[name].make()
+    with suppress(Deadlock):
+        other.step(150)
+    position = json.loads(json.dumps(sim.position(), allow_nan=False))
+    other.enter(read_position(position))
+    assert other.position() == position
+    assert other.edits == sim.edits
+    for one in (sim, other):
+        one.back(60)
+    assert sim.state_hash() == other.state_hash()
+
+
+def test_a_recipe_after_routes_have_changed() -> None:
+    sim = Simulation("ring:gpus=4", anb.collectives.all_reduce("16 KiB", "ring"))
+    link = str(sim.engine.fabric.name(0)).partition("#")[0]
+    sim.step(300)
+    sim.take_down(link, both=True)
+    sim.step(100)
+    sim.reroute()
+    sim.step(400)
+    again = Simulation.of_saved_bytes(sim.recipe())
+    assert (again.events, again.state_hash()) == (sim.events, sim.state_hash())
+    other = Simulation("ring:gpus=4", anb.collectives.all_reduce("16 KiB", "ring"))
+    other.enter(read_position(sim.position()))
+    assert other.state_hash() == sim.state_hash()
+
+
+def test_a_recipe_shows_what_was_recorded_from_the_start() -> None:
+    sim = Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "allpairs"))
+    sim.step(3000)
+    again = Simulation.of_saved_bytes(sim.recipe())
+    assert len(sim.result.table("flights"))
+    assert str(again.result.table("flights")) == str(sim.result.table("flights"))
+
+
+def test_a_recipe_is_small() -> None:
+    sim = Simulation("dgx-h100", anb.collectives.all_reduce("1 MiB", "ring"))
+    assert len(sim.recipe()) < 50_000
+
+
+@pytest.fixture(scope="module")
+def recipe() -> bytes:
+    sim = Simulation("switch:gpus=2", anb.collectives.all_reduce("1 KiB", "ring"))
+    sim.step(100)
+    sim.set("gpu[1].l2", "300 ns")
+    return sim.recipe()
+
+
+def remade(recipe: bytes, **changes: Any) -> bytes:
+    tables = unpack(recipe, "", "", "")
+    document = json.loads(tables.pop("inputs").tobytes())
+    text = json.dumps({**document, **changes}).encode()
+    return pack({**tables, "inputs": np.frombuffer(text, np.uint8)})
+
+
+def test_a_recipe_that_somebody_has_made_up_is_refused(recipe: bytes) -> None:
+    def refused(data: bytes) -> str:
+        with pytest.raises(InputError) as found:
+            Simulation.of_saved_bytes(data, "a.anb")
+        text = str(found.value)
+        assert "\n" not in text
+        assert text.startswith("a.anb: ")
+        return text
+
+    assert Simulation.of_saved_bytes(remade(recipe)).events == 100
+    assert "another state" in refused(remade(recipe, events=99))
+    assert "another state" in refused(remade(recipe, events=10**12))
+    assert "another state" in refused(remade(recipe, hash="0" * 32))
+    assert "another version" in refused(remade(recipe, format="astranb simulation 3"))
+    wrong: list[dict[str, Any]] = [
+        {"events": -1}, {"events": "many"}, {"events": None}, {"edits": [3]}, {"edits": None}, {"infra": 7},
+        {"program": {}}, {"engine": "fast"}, {"budget_bytes": 1e300}, {"hash": None}, {"notes": 3},
+    ]  # fmt: skip
+    for changes in wrong:
+        refused(remade(recipe, **changes))
+    for cut in (0, 5, len(BEGIN), len(BEGIN) + 16, len(recipe) // 2, len(recipe) - 1):
+        refused(recipe[:cut])
+    for at in range(len(BEGIN), len(recipe), 97):
+        refused(recipe[:at] + bytes([recipe[at] ^ 0x55]) + recipe[at + 1 :])
+    refused(recipe + b"x")
+
+
+def packed(header: Any, content: bytes = b"") -> bytes:
+    text = json.dumps(header).encode()
+    whole = len(text).to_bytes(4, "little") + text + content
+    return BEGIN + hashlib.blake2b(whole, digest_size=16).digest() + zlib.compress(whole)
+
+
+def test_tables_are_packed_and_unpacked() -> None:
+    draw = np.random.default_rng(3)
+    tables = {
+        "records": np.zeros(5, [("a", "<i4"), ("b", "|u1"), ("c", "<f8")]),
+        "wide": draw.integers(-5, 5, (3, 4, 2)),
+        "none": np.zeros((0, 7), np.int32),
+        "flags": draw.random(9) < 0.5,
+    }
+    tables["records"]["c"] = draw.random(5)
+    found = unpack(pack(tables), "", "", "")
+    assert list(found) == list(tables)
+    for name, table in tables.items():
+        assert found[name].dtype == table.dtype
+        assert found[name].shape == table.shape
+        assert np.array_equal(found[name], table)
+    with pytest.raises(ValueError, match="no type of numbers"):
+        pack({"objects": np.array([None])})
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None, 3, {}, [3], [["a", "O", [1]]], [["a", "<i8", [-1]]], [["a", "<i8", [1 << 40, 1 << 40]]],
+        [["a", "<i8", [2]]], [["a", [], [1]]], [["a", [["x", "<i8", [3]]], [1]]], [["a", "<i8", [True]]],
+        [["a", [["x", "<i8"], ["x", "<i8"]], [1]]], [["a", "<U9", [1]]], [[3, "<i8", [1]]], [["a", {}, [1]]],
+        [["a", "|u1", [8]], ["a", "|u1", [0]]], [["a", "<i8", 1]], [["a", "|u1", [7]]], [["a", "<i8", [[1]]]],
+    ],
+)  # fmt: skip
+def test_tables_that_somebody_has_made_up_are_refused(header: Any) -> None:
+    with pytest.raises(InputError, match="not a table"):
+        unpack(packed(header, bytes(8)), "here", "a table", "make one")
+
+
+def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planes, "_MOST", 1 << 16)
+    with pytest.raises(InputError, match="not a table"):
+        unpack(pack({"zeros": np.zeros(1 << 20)}), "here", "a table", "make one")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"events": 1e3}, {"events": True}, {"events": 1 << 70}, {"edits": {}}, {"edits": [[1, "a"]]},
+        {"edits": [[9, "a", "b"], [3, "a", "b"]]}, {"edits": [[901, "a", "b"]]},
+        {"edits": [[1, "a" * 2000, "b"]]},
+        {"edits": [[1, "a", 3]]}, {"breakpoints": [{"text": "x"}]}, {"breakpoints": [3]}, {"watches": [3]},
+        {"hash": 3}, {"watches": ["a"] * 20_000},
+    ],
+)  # fmt: skip
+def test_what_is_no_position_is_refused(changes: dict[str, Any]) -> None:
+    right = {"events": 900, "edits": [], "breakpoints": [], "watches": [], "hash": ""}
+    assert read_position(right).events == 900
+    with pytest.raises(InputError, match="this is no state of a run"):
+        read_position({**right, **changes})
+    with pytest.raises(InputError):
+        read_position(list(changes))
+
+
+def test_a_position_of_another_run_is_refused() -> None:
+    sim = Simulation("switch:gpus=2", anb.collectives.all_reduce("1 KiB", "ring"))
+    right = {"events": 50, "edits": [], "breakpoints": [], "watches": [], "hash": ""}
+
+    def refused(**changes: Any) -> str:
+        with pytest.raises(InputError) as found:
+            sim.enter(read_position({**right, **changes}))
+        return str(found.value)
+
+    assert "this run ends after" in refused(events=10**9)
+    assert "not the state that was saved" in refused(hash="0" * 32)
+    assert "<img>" in refused(edits=[[3, "<img>.bandwidth", "1 GB/s"]])
+    assert "nobody" in refused(watches=["gpu[0].nobody"])
+    point: dict[str, Any] = {"text": "x", "at_ps": None, "rows": [], "object": "", "enabled": True}
+    wrong: list[dict[str, Any]] = [
+        {"rows": [{"owner": 99, "place": 10**12, "relation": 0, "value": 0}]}, {"at_ps": -(1 << 70)},
+        {"rows": [{"nothing": 3}]}, {"rows": 7}, {"rows": [{"owner": 0}]}, {"text": 4},
+    ]  # fmt: skip
+    for made_up in wrong:
+        assert "breakpoints of this state" in refused(breakpoints=[{**point, **made_up}])
+    sim.enter(read_position(right))
+    assert sim.events == 50
