@@ -85,8 +85,8 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
         header,
         title=feed.title,
         still=to_svg(picture_of(feed)),
-        caption=f"This page simulates with astranb {__version__}, as JupyterLab does: its Python is {where}, and "
-        "nothing is installed. It takes about 0.8 GB of memory.",
+        caption=f"This page simulates with astranb {__version__}, as JupyterLab does: its Python is {where}, "
+        "and nothing is installed. It takes about 0.8 GB of memory.",
         player=LIVE_PLAYER,
         scripts="\n".join(
             [*(_script(pack, shared) for pack in packs), _WORKER.format(worker=_plain(WORKER))]

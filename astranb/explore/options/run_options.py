@@ -491,8 +491,8 @@ _GROUPS: Final = (
             _file("--html", "write a page that replays the run offline", _ALL),
             _option(
                 "--live",
-                "let the page of --html simulate, from the start on: its Python is in the page, with “shared” "
-                "in a folder beside it, else in the folder or at the address given",
+                "let the page of --html simulate, from the start on; its Python is in the page, with "
+                "“shared” in a folder beside it, else in the folder or at the address given",
                 _ALL,
                 nargs="?",
                 const="page",
