@@ -524,6 +524,7 @@ import asyncio, json
 from pathlib import Path
 import astranb.widgets.page_host as page_host
 from astranb.widgets.desk import EXAMPLE
+from astranb.widgets.session.background import background_of
 sent = []
 host = page_host.PageHost(lambda text, buffers: sent.append(json.loads(text)))
 def ask(**message):
@@ -547,9 +548,10 @@ async def main():
         await asyncio.sleep(0.01)
     sent.clear()
     print(ask(do="hash")["hash"])
-    for question in ("summary", "why", "path", "what_if"):
-        if question in host._benches[0].connection._answers:
-            view(type="ask", id=1, question=question, options={"path": "gpu[0]", "at_ps": None})
+    for question in "outcome search why lost_time critical_path what_if parameters hash".split():
+        view(type="ask", id=1, question=question, options={"path": "gpu[0]", "text": "gpu"})
+        background_of(host._benches[0].session).finish()
+        view(type="ask", id=1, question=question, options={"path": "gpu[0]", "text": "gpu"})
     view(type="ask", id=2, question="fork", options={"changes": {"algorithm": "allpairs"}})
     print(ask(do="editor_check", text=EXAMPLE)["problems"])
     ask(do="link"), ask(do="save")
