@@ -65,12 +65,15 @@ class PageHost:
     --------
     >>> import astranb as anb
     >>> sim = anb.Simulation("switch:gpus=2", anb.collectives.all_reduce("1 KiB", "ring"))
-    >>> host = PageHost(lambda text, buffers: print(text[:44]) if "answer" in text else None)
+    >>> sent = []
+    >>> host = PageHost(lambda text, buffers: sent.append(json.loads(text)))
     >>> host.open(sim.recipe())
     >>> host.receive('{"ask": 1, "do": "hash"}')
-    {"answer": 1, "result": {"hash": "...
+    >>> sent[-1]["answer"], sent[-1]["result"]["hash"] == sim.state_hash()
+    (1, True)
     >>> host.receive('{"ask": 2, "do": "fly"}')
-    {"answer": 2, "error": "page: unknown questi...
+    >>> sent[-1]["error"][:28]
+    "page: unknown question 'fly'"
     """
 
     def __init__(self, post: Callable[[str, list[bytes]], None]) -> None:

@@ -24,7 +24,7 @@ from astranb.widgets.desk import EXAMPLE
 from astranb.widgets.page_host import PageHost
 from astranb.widgets.panels import PANELS
 from astranb.widgets.shared_link import Brought, link_of, read_link
-from tests.collectives.formats.test_mscclpp import all_pairs
+from tests.collectives.formats.test_mscclpp import all_pairs, in_pipelines
 from tests.sim.test_engines import SUBJECTS
 from tests.sim.test_recipe import travelled
 from tests.sim.test_time_travel import CASES
@@ -345,6 +345,34 @@ def test_what_is_said_of_a_plan(tmp_path: Path) -> None:
     assert "this page simulates whole messages" in by_messages.refused("open", [b"{}"], name="a.json")
 
 
+def test_what_a_large_plan_takes_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(ring())
+    data = json.dumps(in_pipelines(all_pairs(8), 1024)).encode()
+    assert page.ask("open", [data], name="many.json")["cost"] == ""
+    found = page.ask("plan_cost", size="8 MiB")["cost"]
+    assert re.fullmatch(r"294,912 operations: about \d+ MB of memory, and \d+ s until it can run", found)
+    monkeypatch.setattr("astranb.widgets.page_plan._MOST_MEMORY", 4e8)
+    for question in ("plan_cost", "run_plan"):
+        assert "more than 250,000 operations" in page.refused(question, size="8 MiB")
+    assert page.hash == ring().state_hash()
+
+
+def test_a_file_of_a_page_opens_in_jupyterlab(tmp_path: Path) -> None:
+    page = Page(ring())
+    page.say({"bench": 0, "traits": {"_selection": "gpu[3]", "_panels": {"events": True}}})
+    page.view("event", n=900)
+    (tmp_path / "a.anb").write_bytes(page.file())
+    again = anb.Workbench.load(tmp_path / "a.anb")
+    assert (again.sim.events, again.sim.state_hash()) == (900, page.hash)
+    assert (again._selection, again._panels) == ("gpu[3]", {"events": True})
+    again.event(100)
+    again.save(tmp_path / "b.anb")  # with its state
+    page.ask("open", [(tmp_path / "b.anb").read_bytes()], name="b.anb")
+    assert page.status() == "opened b.anb"
+    assert page.hash == again.sim.state_hash()
+    assert page.ask("link")["fragment"] == again.link()
+
+
 def test_a_plan_too_large_for_a_link_goes_into_a_file() -> None:
     page = Page(small())
     noise = random.Random(1).randbytes(8000).hex()
@@ -496,6 +524,7 @@ import asyncio, json
 from pathlib import Path
 import astranb.widgets.page_host as page_host
 from astranb.widgets.desk import EXAMPLE
+from astranb.widgets.session.background import background_of
 sent = []
 host = page_host.PageHost(lambda text, buffers: sent.append(json.loads(text)))
 def ask(**message):
@@ -519,9 +548,10 @@ async def main():
         await asyncio.sleep(0.01)
     sent.clear()
     print(ask(do="hash")["hash"])
-    for question in ("summary", "why", "path", "what_if"):
-        if question in host._benches[0].connection._answers:
-            view(type="ask", id=1, question=question, options={"path": "gpu[0]", "at_ps": None})
+    for question in "outcome search why lost_time critical_path what_if parameters hash".split():
+        view(type="ask", id=1, question=question, options={"path": "gpu[0]", "text": "gpu"})
+        background_of(host._benches[0].session).finish()
+        view(type="ask", id=1, question=question, options={"path": "gpu[0]", "text": "gpu"})
     view(type="ask", id=2, question="fork", options={"changes": {"algorithm": "allpairs"}})
     print(ask(do="editor_check", text=EXAMPLE)["problems"])
     ask(do="link"), ask(do="save")
