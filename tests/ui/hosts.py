@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, Page, expect
 import astranb as anb
 from tests.ui.harness import Host, Lab, Theme, evaluate, open_notebook, run_cell, set_theme, wait_idle
 
-__all__ = ["PAGE_IS_SLOW", "LivePage", "Notebook", "open_live", "said"]
+__all__ = ["PAGE_IS_SLOW", "LivePage", "Notebook", "open_live", "said", "starting"]
 
 READY_MS = 60_000
 """How long the Python of a page may take to start, beside other tests."""
@@ -40,7 +40,12 @@ def open_live(page: Page, address: str | Path) -> Locator:
 
 
 def said(page: Page) -> Locator:
-    """What a page says above its workbench."""
+    """The status of a page's workbench."""
+    return page.locator(".anb-workbench").first.locator(".anb-status").first
+
+
+def starting(page: Page) -> Locator:
+    """What a page says of its Python, above the workbench."""
     return page.locator(".anb-starting")
 
 

@@ -17,7 +17,7 @@ import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 from tests.ui.firefox import firefox
 from tests.ui.harness import PICTURES, screenshot
-from tests.ui.hosts import open_live, said
+from tests.ui.hosts import open_live, said, starting
 from tests.ui.test_export import shows
 from tests.ui.test_workbench import button, shown
 
@@ -254,7 +254,7 @@ def test_what_a_notebook_explains_a_page_explains(bench: Locator, sim: anb.Simul
     screenshot(bench.page, "live-explain")
 
 
-@pytest.mark.parametrize("end, words", [("#section", ""), ("#state=AAAA", "this link is damaged")])
+@pytest.mark.parametrize("end, words", [("#section", "ready"), ("#state=AAAA", "this link is damaged")])
 def test_a_page_opens_where_it_was_written_whatever_its_address_ends_with(
     alone: Page, sim: anb.Simulation, end: str, words: str, tmp_path: Path
 ) -> None:
@@ -301,8 +301,8 @@ def test_a_page_that_was_cut_shows_what_was_recorded(alone: Page, tmp_path: Path
         page = tmp_path / f"{pack}.html"
         page.write_text(f"{text[:at]}{'A' * 4000}{text[at + 4000 :]}", "utf-8")
         alone.goto(page.as_uri())
-        expect(said(alone)).to_contain_text("Python cannot run in this page", timeout=60_000)
-        expect(said(alone)).to_contain_text("What was recorded stays")
+        expect(starting(alone)).to_contain_text("Python cannot run in this page", timeout=60_000)
+        expect(starting(alone)).to_contain_text("What was recorded stays")
         shown(alone.locator(".anb-workbench"), sim.events)
 
 
@@ -319,7 +319,7 @@ def test_a_thin_page_takes_its_python_from_beside_it(alone: Page, tmp_path: Path
         for file in (page.parent / "astranb-runtime").iterdir():
             file.unlink()
         alone.goto(f"{address}/ring.html?again")
-        expect(said(alone)).to_contain_text("its runtime is not at")
+        expect(starting(alone)).to_contain_text("its runtime is not at")
         shown(alone.locator(".anb-workbench"), 5000)
 
 
@@ -332,7 +332,7 @@ def test_what_is_pressed_before_python_is_ready_is_kept(alone: Page, tmp_path: P
     select(bench, "gpu[3]")
     button(bench, "Event").click()
     button(bench, "Phase").click()
-    expect(said(alone)).to_contain_text("2 presses are kept")
+    expect(starting(alone)).to_contain_text("2 presses are kept")
     expect(alone.locator("#anb-host")).to_have_attribute("data-ready", "true", timeout=60_000)
     sim.step()
     sim.step(1, "phase")
@@ -421,7 +421,7 @@ def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
         sim.run()
         tab.wait(events, str(sim.events))
         tab.click("[aria-label=Page] > button:last-of-type")
-        tab.wait("document.querySelector('.anb-starting').textContent", f"hash {sim.state_hash()}")
+        tab.wait("document.querySelector('.anb-status').textContent", f"hash {sim.state_hash()}")
         tab.screenshot("live-firefox")
         assert tab.errors == []
 
