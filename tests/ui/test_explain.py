@@ -9,7 +9,6 @@ from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
 from tests.ui.harness import Host, becomes, evaluate, screenshot, until
-from tests.ui.hosts import LivePage
 from tests.ui.test_export import open_page
 from tests.ui.test_workbench import SHOW, button
 
@@ -40,10 +39,7 @@ def test_why_what_and_what_if(host: Host) -> None:
     expect(steps.first).to_contain_text(evaluate(host, f"sim.why({path!r}).links[0].text"))
 
     button(panel, "Show critical path").click()
-    if isinstance(host, LivePage):
-        expect(panel).to_contain_text("needs JupyterLab: open this state there")
-    else:
-        critical_path(host, panel)
+    critical_path(host, panel)
 
     # A line that is under way can be selected, and tells its way and what happened to it.
     host.change("str(sim.goto('1 us'))")

@@ -118,6 +118,7 @@ def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tm
     run_plan(alone, "32 KiB")
     work = Collective.of("all_reduce", "32 KiB", read_algorithm(file))
     sim = anb.Simulation("dgx-h100", work, network=network)
+    expect(said(alone)).to_contain_text("at its start")
     button(bench, "Line").click()
     sim.step(1, "line")
     same(bench, sim)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.ui.harness import REPOSITORY, Host, evaluate, on_link, point, screenshot
-from tests.ui.hosts import PAGE_IS_SLOW, LivePage
+from tests.ui.hosts import PAGE_IS_SLOW
 from tests.ui.test_workbench import SHOW
 
 DOCUMENT = REPOSITORY / "docs" / "how-to" / "twenty_tasks.md"
@@ -215,9 +215,6 @@ def take_a_change_back(mouse: Mouse) -> None:
 def the_critical_path(mouse: Mouse) -> None:
     mouse.tab("Explain")
     mouse.press("Show critical path")
-    if isinstance(mouse.host, LivePage):
-        expect(mouse.bench).to_contain_text("needs JupyterLab: open this state there")
-        return
     expect(mouse.bench.get_by_role("table", name="Longest segments of the critical path")).to_be_visible()
 
 
