@@ -353,9 +353,7 @@ def test_a_program_without_an_end_ends_its_worker_and_not_the_page(
     control(page, "Editor").click()
     text = page.locator(".anb-page-editor textarea")
     text.fill("def endless(p):\n    while True:\n        pass\n")
-    expect(page.locator(".anb-problems, .anb-editor")).to_contain_text(
-        ["did not come to an end"] * 1, timeout=60_000
-    )
+    expect(page.locator(".anb-page-editor")).to_contain_text("did not come to an end", timeout=60_000)
     expect(page.locator("#anb-host")).to_have_attribute("data-ready", "true", timeout=60_000)
     same(bench, sim)
 

@@ -213,7 +213,7 @@ export async function openPage(host, text) {
     else if (message.closed !== undefined) benches.delete(message.closed);
     else if ("answer" in message) controls.report(message.error ?? "", true); // nobody has asked
     else if (message.editor || message.editor_traits) {
-      edited = false;
+      if (message.editor) edited = false;
       controls.edited(message);
     } else {
       const bench = benches.get(message.bench);
@@ -268,11 +268,11 @@ export async function openPage(host, text) {
   }
   setInterval(() => {
     if (!isReady || !python) return;
-    const silent = python.silent;
-    stop.hidden = silent < PATIENCE_MS;
-    if (silent >= PATIENCE_MS) say(`Python has been busy for ${Math.round(silent / 1000)} s`);
+    const { busy } = python;
+    stop.hidden = busy < PATIENCE_MS;
+    if (busy >= PATIENCE_MS) say(`Python has been busy for ${Math.round(busy / 1000)} s`);
     else if (note.textContent?.startsWith("Python has been busy")) say("");
-    if (edited && silent > EDITOR_MS) restart("the program in the editor did not come to an end");
+    if (edited && busy > EDITOR_MS) restart("the program in the editor did not come to an end");
   }, WATCH_MS);
 
   const controls = createPageControls({

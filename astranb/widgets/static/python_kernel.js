@@ -17,7 +17,9 @@ export function createPython({ source, packs, run, staged, ready, heard, failed 
   const address = URL.createObjectURL(source);
   const worker = new Worker(address);
   let over = false;
-  let waiting = 0; // since when, if something is to be answered
+  /** When messages were sent that have not been handled yet. @type {number[]} */
+  const sent = [];
+  let handled = 0; // when the last one was
   let number = 0;
   /** @type {Map<number, { resolve: (answer: { result: any, buffers: DataView[] }) => void, reject: (error: Error) => void }>} */
   const questions = new Map();
@@ -38,9 +40,11 @@ export function createPython({ source, packs, run, staged, ready, heard, failed 
   worker.onerror = (event) => fail(event.message || "its Worker has ended");
   worker.onmessageerror = () => fail("a message could not be read");
   worker.onmessage = ({ data }) => {
-    waiting = 0;
     if (over) return;
-    if (data.stage) staged(data.stage);
+    if (data.handled) {
+      sent.shift();
+      handled = performance.now();
+    } else if (data.stage) staged(data.stage);
     else if (data.failed) fail(data.failed);
     else if (data.ready) {
       URL.revokeObjectURL(address);
@@ -59,14 +63,14 @@ export function createPython({ source, packs, run, staged, ready, heard, failed 
   };
   worker.postMessage({ packs, run });
   const python = {
-    /** How long nothing has come since something was sent, in ms. */
-    get silent() {
-      return waiting ? performance.now() - waiting : 0;
+    /** How long Python has been at one message, in ms. */
+    get busy() {
+      return sent.length ? performance.now() - Math.max(sent[0], handled) : 0;
     },
     /** @param {object} message @param {Uint8Array[]} [buffers] */
     send(message, buffers = []) {
       if (over) return;
-      waiting ||= performance.now();
+      sent.push(performance.now());
       worker.postMessage({ text: JSON.stringify(message), buffers });
     },
     /** Have something done that is answered. @param {string} what @param {object} [options] @param {Uint8Array[]} [buffers] @returns {Promise<{ result: any, buffers: DataView[] }>} */

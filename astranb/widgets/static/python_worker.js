@@ -79,7 +79,10 @@ async function start({ packs, run }) {
   const receive = python.globals.get("receive");
   python.globals.get("open_run")(run);
   /** @param {MessageEvent<{ text: string, buffers?: Uint8Array[] }>} event */
-  worker.onmessage = ({ data }) => receive(data.text, data.buffers ?? []);
+  worker.onmessage = ({ data }) => {
+    receive(data.text, data.buffers ?? []);
+    worker.postMessage({ handled: true });
+  };
   worker.postMessage({ ready: true, bytes: python._module.HEAPU8.length });
 }
 
