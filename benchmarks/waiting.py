@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -32,7 +33,7 @@ def waiting(row: Any, _bare: float) -> None:
     ):
         sim = anb.Simulation(infra, collective)
         ops = len(sim.engine.program.ops)
-        took = _best(lambda infra=infra, collective=collective: anb.Simulation(infra, collective))
+        took = _best(partial(anb.Simulation, infra, collective))
         each = took / ops / loop
         row(f"built: {what}, {ops:,} operations", took * 1e3, "ms", "a step of the loop, each", each)
     sim = anb.Simulation(_SYSTEM, anb.collectives.all_reduce("1 MiB", "ring"))
