@@ -117,7 +117,7 @@ def test_a_broken_package_is_not_called_missing() -> None:
 def test_every_named_extra_is_declared() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = project["optional-dependencies"]
-    assert declared["all"] == ["astranb[lab,figures,infragraph,traffic,explore]"]
+    assert declared["all"] == ["astranb[lab,figures,page,infragraph,traffic,explore]"]
     come_along = {"IPython", "traitlets", "dask"}  # with ipywidgets and distributed
     for name, extra in _EXTRAS.items():
         package = _INSTALLED_AS.get(name, name)

@@ -11,8 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from .errors import InputError
-
 __all__ = [
     "KERNEL_FOLDER", "LINKS_MACHINE_CODE", "SOURCES_KNOWN", "THREADS", "library", "prepare",
     "require_threads",
@@ -50,6 +48,10 @@ def require_threads(what: str) -> None:
         There are none.
     """
     if not THREADS:
+        from .errors import (
+            InputError,
+        )  # `import astranb` loads it with the commands, which an interrupt may end
+
         raise InputError("a page has no processes", where=what, hint="run it in JupyterLab")
 
 

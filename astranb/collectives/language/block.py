@@ -48,6 +48,7 @@ class _BlockProgram(Protocol):
     lines: dict[SourceLine | None, int]
     semaphores: list[Semaphore]
     tiles: dict[TileShape, int]
+    at: int
 
     @property
     def nics_move(self) -> bool: ...
@@ -100,14 +101,12 @@ class Block:
         Lines that its warps keep under way, and how many such blocks an SM takes; 0: as the preset says.
     origin : Origin, optional
         Where the operations that are added next stand in a file.
-    at : int
-        Number of the source line of the operations that are added next; -1: each looks for its own.
     added : bool
         Whether it is not in the file: it copies what stays where it is in a plan in place.
     """
 
     __slots__ = (
-        "_barriers", "_chunks", "_near", "_nic", "_operations", "_rows", "_taken", "added", "at", "channel",
+        "_barriers", "_chunks", "_near", "_nic", "_operations", "_rows", "_taken", "added", "channel",
         "current", "kernel", "lines_ahead", "origin", "per_sm", "program", "rank", "roles", "thread_block",
         "unit", "waited", "warp_count",
     )  # fmt: skip
@@ -130,7 +129,7 @@ class Block:
         self.waited: dict[Semaphore, int] = {}
         self.current = self.lines_ahead = self.per_sm = 0
         self.origin: Origin | None = None
-        self.added, self.at = False, -1
+        self.added = False
         self._rows, self._chunks = array("q"), array("q")
         self._operations: list[Operation] | None = None
         self._nic: WorkQueue | None = None
@@ -160,9 +159,19 @@ class Block:
             return OperationColumns(self._rows, self._chunks)
         return to_columns(self._operations, self.program.number_of)
 
-    def note_line(self) -> None:
-        """Look up the line that writes the operations that are added next, once for all: see :attr:`at`."""
-        self.at = self.program.number_of(line_of_caller())
+    def note_line(self) -> bool:
+        """Look up the line that writes the operations that follow, of any block, once for all of them.
+
+        Returns whether that was not known yet: whoever gets that calls :meth:`forget_line` behind them.
+        """
+        if self.program.at >= 0:
+            return False
+        self.program.at = self.program.number_of(line_of_caller())
+        return True
+
+    def forget_line(self) -> None:
+        """Let each operation look for its line again."""
+        self.program.at = -1
 
     def phase(self, name: str) -> None:
         """Begin a phase of the collective: the following operations belong to it."""
@@ -259,7 +268,12 @@ class Block:
             hint = "give a number of moves that this block has made, or relaxed"
             raise InputError(what + (" and relaxed" if relaxed else ""), where=self._where, hint=hint)
         if self._near is not None and semaphore.rank not in self._near:
-            return self._work_queue().signal(semaphore, value, behind)
+            noted = self.note_line()
+            try:
+                return self._work_queue().signal(semaphore, value, behind)
+            finally:
+                if noted:
+                    self.forget_line()
         if self.unit == "nic":  # what it writes arrives in order
             behind = 0
         flags = pack_flags(int(relaxed), 0, behind) if relaxed or behind else 0
@@ -592,10 +606,11 @@ class Block:
         if self.roles:
             hint = "let one of its roles do it"
             raise InputError("an operation of a block whose warps have roles", where=self._where, hint=hint)
-        self.program.count()
+        program = self.program
+        program.count()
         if self._operations is None and self.origin is None:
             number = semaphore.number if semaphore is not None else -1
-            at = self.at if self.at >= 0 else self.program.number_of(line_of_caller())
+            at = program.at if program.at >= 0 else program.number_of(line_of_caller())
             row = _ROW(KIND_NUMBERS[kind], self.current, sources, targets, number, value, flags, at)
             self._rows.frombytes(row)
             add = self._chunks.frombytes

@@ -43,12 +43,13 @@ class _MessageBlock(Protocol):
     """What they need of a thread block."""
 
     current: int
-    at: int
 
     @property
     def count(self) -> int: ...
 
-    def note_line(self) -> None: ...
+    def note_line(self) -> bool: ...
+
+    def forget_line(self) -> None: ...
 
     def compute(self, instructions: int = 1) -> None: ...
 
@@ -122,11 +123,12 @@ class Connection:
 
         Store it to the chunks in ``also`` as well, and send it on the connections in ``others``.
         """
-        block.note_line()  # of all that it adds
+        noted = block.note_line()  # of all that it adds
         try:
             self._send(block, sources, also, (self, *others))
         finally:
-            block.at = -1
+            if noted:
+                block.forget_line()
 
     def _send(
         self,

@@ -119,6 +119,8 @@ class Program:
         The shapes of tiles that blocks compute, numbered.
     fixed : dict of Chunk to int
         The bytes of each chunk that a product reads or stores.
+    at : int
+        Number of the source line of the operations that are added next; -1: each looks for its own.
 
     Examples
     --------
@@ -172,6 +174,7 @@ class Program:
         self.tiles: dict[TileShape, int] = {}
         self.fixed: dict[Chunk, int] = {}
         self.lines: dict[SourceLine | None, int] = {}
+        self.at = -1
         self.blocks: list[Block] = []
         self.semaphores: list[Semaphore] = []
         self.phases: list[str] = []
