@@ -140,7 +140,11 @@ class LivePage(Host):
         self._load()
         eval(expression, self.scope)
         file = self._file()
-        self.scope["workbench"].save(file)
+        workbench = self.scope["workbench"]
+        workbench._note()
+        workbench.sim.save(
+            file, recipe=True
+        )  # with what was recorded on the way, as the page's own run has it
         self.page.get_by_label("File to open").set_input_files(file)
         expect(said(self.page)).to_have_text(f"opened {file.name}")
 
