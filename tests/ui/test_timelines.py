@@ -202,15 +202,20 @@ def test_a_buffer_shows_what_has_arrived(host: Host) -> None:
     screenshot(host, "timelines-buffer")
     # At a cursor in the past there was less of it.
     host.change("workbench.scrub('8 us')")
+    view.get_by_label("Rank of the buffer").select_option(
+        "2"
+    )  # a file that is opened on a page is shown anew
+    view.get_by_label("Buffer", exact=True).select_option("scratch")
     evaluate(host, "[then := whole.fork(), then.goto('8 us')] and 0")
     before = evaluate(host, "int(then.memory(2, 'scratch').arrived.sum())")
     assert before < now
     expect(view).to_have_attribute("data-arrived", str(before))
     canvas.click(position={"x": 80, "y": 10})
     becomes(host, "workbench.selected['title'] == sim.inspect('gpu[1]')['title']")
-    view.get_by_label("Buffer", exact=True).select_option("output")
     host.change("workbench.follow()")
     host.change("str(sim.run())")
+    view.get_by_label("Rank of the buffer").select_option("2")
+    view.get_by_label("Buffer", exact=True).select_option("output")
     expect(view).to_contain_text("2,048 of 2,048 lines have arrived, 2,048 are final")
     host.set_theme("dark")
     canvas.scroll_into_view_if_needed()
