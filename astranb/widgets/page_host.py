@@ -238,9 +238,10 @@ class PageHost:
             bench.session.set_status(status)
         self._benches[self._made] = self._main = bench
         self._made += 1
+        start = sim.start_hash()  # of a run that has begun it copies the machine
         if "inputs" not in self.__dict__ and before is None:
-            self.__dict__["inputs"] = sim.start_hash()
-        own = sim.start_hash() == self.inputs
+            self.__dict__["inputs"] = start
+        own = start == self.inputs
         self._brought = None if own else brought_of(sim)
         self._post({"show": bench.number, **bench.described, "own": own}, [])
         if before is not None:
