@@ -30,7 +30,6 @@ def write_corpus_report(reports: Mapping[str, Mapping[str, Any]], path: str | Pa
         "title": title,
         "judged": [{"model": name, **_finite(report)} for name, report in reports.items()],
         "modules": JUDGED_MODULES,
-        "places": [],
         "buffers": [],
     }
     text = wrapped(

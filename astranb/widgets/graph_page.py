@@ -66,7 +66,7 @@ def write_graph(trace: Trace, path: str | Path, *, by: str | None = None) -> Mod
                 "modules": [shown_text(label) for label in tree.labels],
                 "links": links,
             },
-            **columns.placed(),
+            "buffers": columns.buffers,
             "modules": TRACE_GRAPH_MODULES,
             "entry": TRACE_GRAPH,
         },

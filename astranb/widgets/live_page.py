@@ -70,7 +70,7 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
         "panels": shown["panels"], "selection": shown["selection"], "sizes": shown["sizes"],
         "redraw_hz": shown["redraw_hz"],
         "run": columns.add(run)[0],
-        **columns.placed(),
+        "buffers": columns.buffers,
         "modules": MODULES,
         "entry": ENTRY,
         "editor": EDITOR,

@@ -84,7 +84,7 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
         "free": FREE,
         "panels": panels,
         "selection": selection,
-        **columns.placed(),
+        "buffers": columns.buffers,
         "modules": MODULES,
         "entry": ENTRY,
         "status": _STATUS,

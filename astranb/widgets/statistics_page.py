@@ -45,7 +45,6 @@ def write_statistics(
         "title": title,
         "counted": shown | {"activities": list(ACTIVITIES), "points": _points(traces, found)},
         "modules": COUNTED_MODULES,
-        "places": [],
         "buffers": [],
     }
     about = f"{found.ranks:,} ranks, {format_time(found.makespan_ns * 1000)}"

@@ -51,7 +51,7 @@ def write_study(
         "modules": STUDY_MODULES,
         "entry": STUDY,
     }
-    header |= columns.placed()
+    header["buffers"] = columns.buffers
     counts = ", ".join(f"{number:,} {status}" for status, number in result.counts().items())
     text = wrapped(
         header,

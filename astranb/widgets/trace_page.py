@@ -60,7 +60,7 @@ def write_trace_timeline(tracks: RecordedTracks, path: str | Path, *, title: str
         "ranks": columns.add(*bands),
         "modules": RECORDED_MODULES,
     }
-    header |= columns.placed()
+    header["buffers"] = columns.buffers
     text = wrapped(
         header,
         title=title,

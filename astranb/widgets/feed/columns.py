@@ -45,14 +45,6 @@ class Columns:
         """Take a message."""
         return {"message": message[0], "buffers": self.add(*message[1])}
 
-    def placed(self) -> dict[str, Any]:
-        """The place of each buffer, for the header, and the buffers."""
-        places, start = [], 0
-        for buffer in self.buffers:
-            places.append((start, len(buffer)))
-            start += -(-len(buffer) // 8) * 8
-        return {"places": places, "buffers": self.buffers}
-
 
 def answers(
     feed: Feed,
