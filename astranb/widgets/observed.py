@@ -1,4 +1,4 @@
-"""Attributes that somebody is told of when they change: what traits are in a notebook, without a widget."""
+"""Attributes whose changes are reported: what traits are in a notebook, without a widget."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Observed:
 
     _first: ClassVar[Mapping[str, Any]] = {}
 
-    def _observe_from(self, told: Callable[[dict[str, Any]], None]) -> None:
-        """Begin: ``told`` is given each change that does not come from the page."""
+    def _observe_from(self, report: Callable[[dict[str, Any]], None]) -> None:
+        """Begin: each change that does not come from the page is reported to it."""
         self.__dict__.update(
             {name: type(value)(value) for name, value in self._first.items()},
-            _told=told,
+            _report=report,
             _handlers={},
             _theirs=False,
         )
@@ -43,7 +43,7 @@ class Observed:
         return {name: getattr(self, name) for name in self._first}
 
     def take(self, values: Mapping[str, Any]) -> None:
-        """Set attributes as the page has set them: it is not told of these."""
+        """Set attributes as the page has set them: these changes are not reported to it."""
         with self._of_the_page():
             for name, value in values.items():
                 setattr(self, name, value)
@@ -57,7 +57,7 @@ class Observed:
             self.__dict__["_theirs"] = False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; of one that is observed tell who wants to know."""
+        """Set an attribute; a change of one that is observed is reported, and its handlers are called."""
         if name not in self._first or "_handlers" not in self.__dict__:
             object.__setattr__(self, name, value)
             return
@@ -66,10 +66,10 @@ class Observed:
             return
         self.__dict__[name] = value
         theirs = self.__dict__["_theirs"]
-        self.__dict__["_theirs"] = False  # what follows from it is told
+        self.__dict__["_theirs"] = False  # what follows from it is reported
         try:
             if not theirs:
-                self.__dict__["_told"]({name: value})
+                self.__dict__["_report"]({name: value})
             for handler in list(self.__dict__["_handlers"].get(name, ())):
                 handler({"name": name, "old": old, "new": value, "owner": self})
         finally:

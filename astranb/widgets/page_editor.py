@@ -1,4 +1,4 @@
-"""The editor of a page: a notebook's, told to the page as its widget would tell it."""
+"""The editor of a page: a notebook's, which sends the page what its widget would send."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class _EditorTraits(Observed):
         "schedule": {},
     }  # fmt: skip
 
-    def __init__(self, told: Callable[[dict[str, Any]], None]) -> None:
-        self._observe_from(told)
+    def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
+        self._observe_from(report)
 
 
 class PageEditor(Desk):

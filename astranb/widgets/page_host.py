@@ -98,10 +98,6 @@ class PageHost:
             "own_run": self._own_run,
             "close_bench": self._close_bench,
             "editor_open": self._editor_open,
-            "editor_check": self._editor_asked,
-            "editor_choose": self._editor_asked,
-            "editor_tune": self._editor_asked,
-            "editor_simulate": self._editor_asked,
         }
 
     # The page ------------------------------------------------------------------
@@ -150,7 +146,7 @@ class PageHost:
             if bench is None:
                 return
             if "traits" in content:
-                bench.told(content["traits"])
+                bench.set_by_page(content["traits"])
             elif "message" in content:
                 self._message(bench, content["message"])
             else:
@@ -212,7 +208,7 @@ class PageHost:
         return bench
 
     def _post_of(self, content: dict[str, Any], buffers: Sequence[Any]) -> None:
-        """Send what a workbench sends; of one that is not known to the page yet it is told as a whole."""
+        """Send what a workbench sends; one that the page does not know yet is sent as a whole, later."""
         number = content.get("bench")
         if "closed" in content:
             self._benches.pop(content["closed"], None)
@@ -394,12 +390,6 @@ class PageHost:
     def _editor_open(self, _content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
         """Give what the page draws of the editor."""
         return {"traits": self._edited().attributes}, []
-
-    def _editor_asked(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
-        """Answer what may be sent as a message of the editor, too."""
-        message = {name: value for name, value in content.items() if name not in ("ask", "do")}
-        kind = str(content["do"]).removeprefix("editor_")
-        return self._edited().reply({**message, "type": kind}), []
 
 
 def _word(content: Mapping[str, Any], name: str) -> str:

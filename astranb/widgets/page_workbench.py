@@ -1,4 +1,4 @@
-"""A workbench of a page: the page is told what a notebook's widget would tell it."""
+"""A workbench of a page: it sends the page what a notebook's widget would send."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class PageWorkbench(Bench, Observed):
         """What the page makes a view of."""
         return {"engine": self.feed.engine, "traits": self.attributes, "title": self.feed.title}
 
-    def told(self, values: Any) -> None:
-        """Take what the page has set.
+    def set_by_page(self, values: Any) -> None:
+        """Set attributes that a message of the page names.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from astranb.browser import bring
+from astranb.browser import LICENCES, bring
 
 from . import wheels
 
@@ -122,6 +122,12 @@ def build(root: Path, kept: Path, into: Path) -> None:
         shutil.move(site, into)
 
 
+_NOTICES = f"""{LICENCES}: Python and what its standard library is made of.
+The sources of Pyodide are at https://github.com/pyodide/pyodide.
+JupyterLite (BSD 3-Clause) and what it is made of: ../../build/third-party-licenses.json.
+The Python packages of this site, with the texts of their licences, are below."""
+
+
 _OVERRIDES: dict[str, Any] = {
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",
@@ -159,6 +165,9 @@ def _fill(folder: Path, root: Path, kept: Path, kernel: Path) -> None:
         described["depends"] += _MORE.get(name, ())
         packages[name] = described
     (folder / "pyodide-lock.json").write_text(json.dumps({**lock, "packages": packages}))
+    of_others = [wheel for name, wheel in sorted(named.items()) if name not in (*_EMPTY, "pictures")]
+    notices = "\n\n\n".join([_NOTICES, *map(wheels.notice, of_others)])
+    (folder / "licences.txt").write_text(notices, "utf-8")
 
 
 def _extension(name: str) -> Path:

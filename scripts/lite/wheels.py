@@ -27,7 +27,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from astranb import browser
 
-__all__ = ["compiled", "downloaded", "entry", "fetched", "made", "own_wheel", "package", "repacked"]
+__all__ = ["compiled", "downloaded", "entry", "fetched", "made", "notice", "own_wheel", "package", "repacked"]
 
 _HERE = Path(__file__).resolve().parent
 _PYTHON = "3.13"
@@ -53,6 +53,9 @@ _BROWSER = {
 }
 _MAKES = ("byte_code.py", "byte_code.mjs", "sources.py")
 """What decides what byte code is, beside a wheel itself: files of ``astranb.browser``."""
+_LICENCE_TEXT = re.compile(
+    r"[^/]+\.dist-info/(licen[cs]es/.+|(licen[cs]e|copying|notice|authors)[^/]*)", re.IGNORECASE
+)
 _STAMP = (2020, 1, 1, 0, 0, 0)  # of every file in a wheel, so that the same contents are the same bytes
 
 
@@ -281,6 +284,24 @@ def entry(
         "depends": sorted(depends & known),
         "unvendored_tests": False,
     }
+
+
+def notice(wheel: Path) -> str:
+    """Give the licence of a wheel: its name, and the texts that the wheel has."""
+    files = _files(wheel)
+    (metadata,) = (data for file, data in files.items() if re.fullmatch(r"[^/]+\.dist-info/METADATA", file))
+    facts = message_from_bytes(metadata)
+    classifiers = [
+        one.split(" :: ")[-1] for one in facts.get_all("Classifier", []) if one.startswith("License ::")
+    ]
+    given = str(facts["License-Expression"] or facts["License"] or "").strip().partition("\n")[0]
+    name, version = wheel.name.split("-")[:2]
+    texts = [
+        data.decode("utf-8", "replace").strip()
+        for file, data in sorted(files.items())
+        if _LICENCE_TEXT.fullmatch(file)
+    ]
+    return "\n\n".join([f"{name} {version}: {given or ', '.join(classifiers) or 'see below'}", *texts])
 
 
 def _modules(files: Iterable[str]) -> list[str]:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import psutil
 
-from tests.ui.harness import run_all, wait_idle
+from tests.ui.harness import execute, run_all, wait_idle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -88,6 +88,7 @@ def run_to_its_end(page: Page, address: str, notebook: str) -> Finished:
     """
     began = time.perf_counter()
     open_here(page, address, notebook)
+    execute(page, "import os; os.environ['TQDM_DISABLE'] = '1'")  # outputs that do not depend on speed
     run_all(page, wait=False)
     page.wait_for_function(
         """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
@@ -125,7 +126,7 @@ def _largest_tab() -> int:
 
 
 def said(cell: dict[str, Any]) -> list[str]:
-    """Give what a cell has said in words, whatever pieces it came in; bars of progress are no words."""
+    """Give what a cell has said in words, whatever pieces it came in."""
     words: list[tuple[str, str]] = []
     for output in cell["outputs"]:
         if _VIEW in output.get("data", ()):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
+from packaging.utils import canonicalize_name
 from playwright.sync_api import expect
 
 from scripts.lite.site import NOTEBOOKS
@@ -59,3 +61,16 @@ def test_a_workbench_steps_and_answers_about_the_past(page: Page, site: str) -> 
     bench.get_by_label("Object to inspect").fill("box.0.gpu.3")
     bench.get_by_label("Object to inspect").press("Enter")
     expect(bench.locator(".anb-inspector")).to_contain_text("h100-sxm")
+
+
+def test_the_site_has_the_licence_of_every_package(site: str) -> None:
+    def read(name: str) -> str:
+        with urlopen(f"{site}/static/pyodide/{name}") as answer:
+            return str(answer.read(), "utf-8")
+
+    notices = dict(re.findall(r"^([\w.-]+) \d[\w.+]*: (.+)$", read("licences.txt"), re.MULTILINE))
+    known = {canonicalize_name(name): licence for name, licence in notices.items()}
+    packages = set(json.loads(read("pyodide-lock.json"))["packages"])
+    assert packages - set(known) == {"jedi", "pictures", "sqlite3", "ssl"}  # ours, and empty
+    assert {known[name] for name in ("astranb", "numpy")} == {"MIT", "BSD-3-Clause"}
+    assert "see below" not in known.values()

@@ -71,7 +71,27 @@ def test_parameters_are_changed_by_controls(page: Page, lab: Lab) -> None:
     page.keyboard.press("ArrowRight")
     expect(slices).to_have_attribute("aria-valuetext", "8")
     controls.get_by_label("order").select_option("far")
-    controls.get_by_role("checkbox", name="all_wait").check()
+    # A control shows what was pressed, whatever is answered meanwhile to what was pressed before.
+    shown = controls.evaluate(
+        """async controls => {
+            const slices = controls.querySelector("input[type=range]")
+            const wait = controls.querySelector("input[type=checkbox]")
+            const at = slices.value
+            for (const value of ["0", at]) {
+                slices.value = value
+                slices.dispatchEvent(new Event("change"))
+            }
+            wait.click()
+            const seen = []
+            const status = controls.closest(".anb-editor").querySelector("[role=status]")
+            while (!status.textContent.startsWith("correct")) {
+                seen.push(`${slices.value === at} ${wait.checked}`)
+                await new Promise(next => requestAnimationFrame(next))
+            }
+            return [...seen, `${slices.value === at} ${wait.checked}`]
+        }"""
+    )
+    assert set(shown) == {"true true"}
     becomes(page, "editor._draft.params == {'slices': 8, 'order': 'far', 'all_wait': True}")
     expect(status).to_contain_text("correct for 4 ranks")
     editor.scroll_into_view_if_needed()

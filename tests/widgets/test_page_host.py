@@ -73,6 +73,12 @@ class Page:
         self.host.receive(message if isinstance(message, str) else json.dumps(message), list(buffers))
         return [found for found, _ in self.sent]
 
+    def edit(self, kind: str, **options: Any) -> dict[str, Any]:
+        (found,) = [
+            one["editor"] for one in self.say({"editor": {"type": kind, **options}}) if "editor" in one
+        ]
+        return dict(found)
+
     def view(self, kind: str, bench: int | None = None, **options: Any) -> list[dict[str, Any]]:
         number = self.main if bench is None else bench
         sent = self.say({"bench": number, "message": {"type": kind, **options}})
@@ -419,7 +425,7 @@ def test_the_editor_verifies_and_simulates() -> None:
     assert (
         "sent" in page.say({"editor": {"type": "simulate", "seq": 8, "text": wrong}})[-1]["editor"]["error"]
     )
-    found = page.ask("editor_check", text=EXAMPLE)
+    found = page.edit("check", text=EXAMPLE)
     assert (found["problems"], found["ranks"]) == ([], 8)
     page.say({"editor": {"type": "simulate", "seq": 9, "text": EXAMPLE}})
     assert page.traits[page.main]["_panels"] == {"side": "source"}
@@ -434,15 +440,15 @@ def test_the_editor_verifies_and_simulates() -> None:
     other.ask("enter_link", text=link)
     assert other.hash == sim.state_hash()
     assert other.ask("editor_open")["traits"]["text"] == EXAMPLE
-    page.ask("editor_choose", what={"infra": "switch:gpus=4", "size": "4 KiB"})
-    page.ask("editor_simulate", text=EXAMPLE)
+    page.edit("choose", what={"infra": "switch:gpus=4", "size": "4 KiB"})
+    page.edit("simulate", text=EXAMPLE)
     elsewhere = anb.Simulation(
         "switch:gpus=4", anb.Editor(EXAMPLE, infra="switch:gpus=4", size="4 KiB")._draft.work()
     )
     assert page.hash == elsewhere.state_hash()
-    assert "error" in page.ask("editor_choose", what={"infra": "nowhere"})
-    assert page.ask("editor_choose", what={"infra": traits["chosen"]["infra"]})["problems"] == []
-    assert "error" in page.ask("editor_tune", what={"slices": 3})
+    assert "error" in page.edit("choose", what={"infra": "nowhere"})
+    assert page.edit("choose", what={"infra": traits["chosen"]["infra"]})["problems"] == []
+    assert "error" in page.edit("tune", what={"slices": 3})
     assert "JupyterLab" in page.say({"editor": {"type": "synthesize"}})[-1]["editor"]["error"]
     assert "unknown message" in page.say({"editor": {"type": "fly"}})[-1]["editor"]["error"]
     hostile: list[Any] = [{}, [], None, 3, {"type": "choose"}, {"type": "choose", "what": 3}]
@@ -453,7 +459,7 @@ def test_the_editor_verifies_and_simulates() -> None:
 def test_an_editor_of_a_run_of_messages_has_a_machine_of_its_own() -> None:
     page = Page(anb.Simulation(*SUBJECTS["workload"]))
     assert page.ask("editor_open")["traits"]["chosen"]["infra"] == "dgx-h100"
-    page.ask("editor_simulate", text=EXAMPLE)
+    page.edit("simulate", text=EXAMPLE)
     assert page.ask("link")["fragment"]
 
 
@@ -470,7 +476,7 @@ TO_A_VIEW: list[Any] = [
 ASKED: list[dict[str, Any]] = [
     {}, {"do": 3}, {"do": "fly"}, {"do": "_take"}, {"do": "hash", "bench": {}}, {"do": "hash", "bench": 7},
     {"do": "open"}, {"do": "open", "name": 3}, {"do": "run_plan"}, {"do": "plan_cost", "size": -1},
-    {"do": "enter_link"}, {"do": "close_bench"}, {"do": "editor_check"}, {"do": "editor_choose", "what": 1},
+    {"do": "enter_link"}, {"do": "close_bench"},
 ]  # fmt: skip
 HOSTILE = [
     *(json.dumps({"bench": 0, "message": message}) for message in TO_A_VIEW),
@@ -480,7 +486,8 @@ HOSTILE = [
     '{"bench": 0, "message": {"type": "event", "n": 1e999}}',
     '{"bench": 0, "message": {"type": "event", "n": NaN}}',
     '{"bench": 0, "message": {"type": "event", "n": ' + "9" * 6000 + "}}",
-    *('{"editor": null}', '{"fly": 1}', '{"bench": 0, "traits": {"_cursor_ps": 1e999}}'),
+    *('{"editor": null}', '{"editor": {"type": "check"}}', '{"editor": {"type": "choose", "what": 1}}'),
+    *('{"fly": 1}', '{"bench": 0, "traits": {"_cursor_ps": 1e999}}'),
 ]
 
 
@@ -553,7 +560,9 @@ async def main():
         background_of(host._benches[0].session).finish()
         view(type="ask", id=1, question=question, options={"path": "gpu[0]", "text": "gpu"})
     view(type="ask", id=2, question="fork", options={"changes": {"algorithm": "allpairs"}})
-    print(ask(do="editor_check", text=EXAMPLE)["problems"])
+    host.receive(json.dumps({"editor": {"type": "check", "text": EXAMPLE}}))
+    print(sent[-1]["editor"]["problems"])
+    sent.clear()
     ask(do="link"), ask(do="save")
 asyncio.run(main())
 print(sorted(BLOCKED & set(sys.modules)))

@@ -82,6 +82,8 @@ function render({ model, el }) {
   let waiting = false; // for its answer
   let dirty = false; // the text has changed since it was asked
   let sent = model.get("text");
+  /** What was chosen and is not answered yet: the model has it as it was before. @type {Set<string>} */
+  const pending = new Set();
   /** @type {Problem[]} */
   let problems = [];
   let good = "";
@@ -134,10 +136,12 @@ function render({ model, el }) {
   }
   /** @param {Field} name @param {string} value */
   function choose(name, value) {
+    pending.add(name);
     ask({ type: "choose", what: { [name]: value } });
   }
   /** @param {string} name @param {any} value */
   function tune(name, value) {
+    pending.add(name);
     status.textContent = "…";
     ask({ type: "tune", what: { [name]: value } });
   }
@@ -163,6 +167,9 @@ function render({ model, el }) {
   function received(message) {
     if (message.type !== "problems" || message.seq !== seq) return; // of an older text
     waiting = false;
+    pending.clear();
+    chosenSet();
+    parametersSet();
     problems = message.problems;
     good = message.good;
     const errors = problems.filter((problem) => problem.severity === "error").length;
@@ -278,7 +285,7 @@ function render({ model, el }) {
   }
   function chosenSet() {
     const now = model.get("chosen");
-    for (const name of /** @type {Field[]} */ (Object.keys(fields))) fields[name].value = now[name];
+    for (const name of /** @type {Field[]} */ (Object.keys(fields))) if (!pending.has(name)) fields[name].value = now[name];
     title.textContent = now.name;
   }
   function synthesisSet() {
@@ -309,7 +316,7 @@ function render({ model, el }) {
       controls = now.map((one) => parameterControl(one, tune));
       parameters.replaceChildren(...controls.map((control) => control.element));
     }
-    now.forEach((one, k) => controls[k].show(one.value));
+    now.forEach((one, k) => pending.has(one.name) || controls[k].show(one.value));
   }
   const scheduleSet = () => schedule.draw(model.get("schedule"));
   text.addEventListener("input", typed);

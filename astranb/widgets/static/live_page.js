@@ -68,7 +68,8 @@ export async function openPage(host, text) {
   const benches = new Map();
   /** @type {ReturnType<typeof createPython> | null} */
   let python = null;
-  let isReady = false;
+  /** @type {"starting" | "ready" | "broken"} */
+  let state = "starting"; // of Python
   let shown = 0;
   let leave = () => {};
   /** Values that come from Python are not sent back. */
@@ -80,7 +81,7 @@ export async function openPage(host, text) {
   /** What Python shows first. @type {FromPython | null} */
   let opened = null;
   let edited = false; // something of the editor's is to be answered
-  let broken = ""; // why Python cannot run here
+  let refusal = ""; // where Python cannot run here
 
   /** @param {string} words @param {boolean} [wrong] */
   function say(words, wrong = false) {
@@ -93,7 +94,7 @@ export async function openPage(host, text) {
     const made = createModel({ _modules: page.modules, _other: "", _beside: null, ...values }, (message) => toBench(number, message));
     /** @param {typeof SHARED[number]} name */
     const tell = (name) => () => {
-      if (isReady && !taking) python?.send({ bench: number, traits: { [name]: made.model.get(name) } });
+      if (state === "ready" && !taking) python?.send({ bench: number, traits: { [name]: made.model.get(name) } });
     };
     for (const name of SHARED) made.model.on(`change:${name}`, tell(name));
     benches.set(number, made);
@@ -101,24 +102,24 @@ export async function openPage(host, text) {
   }
   /** @param {number} number @param {ToKernel} message */
   function toBench(number, message) {
-    if (isReady) python?.send({ bench: number, message });
+    if (state === "ready") python?.send({ bench: number, message });
     else if (LOOKING.has(message.type)) recorded?.(message);
     else hold(message);
   }
   /** Do without Python: what was recorded stays. @param {string} why */
   function breakOff(why) {
-    broken = why;
-    say(`Python cannot run in this page: ${why}. What was recorded stays.`, true);
+    state = "broken";
+    refusal = `Python cannot run in this page: ${why}`;
+    say(`${refusal}. What was recorded stays.`, true);
     for (const message of held.splice(0)) refuse(message);
   }
   /** @param {ToKernel} message */
   function refuse(message) {
-    const error = `Python cannot run in this page: ${broken}`;
-    first.send(message.type === "ask" ? { type: "answer", id: message.id, error } : { type: "error", text: error });
+    first.send(message.type === "ask" ? { type: "answer", id: message.id, error: refusal } : { type: "error", text: refusal });
   }
   /** @param {ToKernel} message */
   function hold(message) {
-    if (broken) refuse(message);
+    if (state === "broken") refuse(message);
     else if (held.length < MOST_HELD) held.push(message);
     starting();
   }
@@ -172,7 +173,7 @@ export async function openPage(host, text) {
 
   let stage = "";
   function starting() {
-    if (isReady || broken) return;
+    if (state !== "starting") return;
     const presses = held.filter(({ type }) => type !== "ask").length;
     const kept = presses ? `; ${presses === 1 ? "one press is" : `${presses} presses are`} kept` : "";
     say(`Python starts in this page${stage && `: ${stage}`}${kept}`);
@@ -180,7 +181,7 @@ export async function openPage(host, text) {
   /** @param {number} bytes */
   async function ready(bytes) {
     host.dataset.bytes = String(bytes);
-    isReady = true;
+    state = "ready";
     say("");
     if (recorded && benches.get(0) === first && shown === 0 && opened?.show === 0) {
       const { model, send } = first;
@@ -207,7 +208,7 @@ export async function openPage(host, text) {
   /** @param {FromPython} message @param {DataView[]} buffers */
   function heard(message, buffers) {
     if (message.show !== undefined) {
-      if (isReady) showBench(message);
+      if (state === "ready") showBench(message);
       else opened = message;
     } else if (message.made !== undefined) modelled(message.made, { ...message.traits, _engine: message.engine });
     else if (message.closed !== undefined) benches.delete(message.closed);
@@ -219,10 +220,10 @@ export async function openPage(host, text) {
       const bench = benches.get(message.bench);
       if (message.traits && bench) take(bench.model, message.traits);
       if (message.message) bench?.send(message.message, buffers);
-      const state = /** @type {{ type?: string, playing?: boolean }} */ (message.message ?? {});
-      if (isReady && state.type === "state") {
+      const moved = /** @type {{ type?: string, playing?: boolean }} */ (message.message ?? {});
+      if (state === "ready" && moved.type === "state") {
         clearTimeout(keeping);
-        if (!state.playing) keeping = setTimeout(keepMoment, REST_MS);
+        if (!moved.playing) keeping = setTimeout(keepMoment, REST_MS);
       }
     }
   }
@@ -237,16 +238,14 @@ export async function openPage(host, text) {
   }
   /** @param {string} why */
   function failed(why) {
-    const was = isReady;
-    isReady = false;
     stop.hidden = true;
-    if (was) restart(why);
+    if (state === "ready") restart(why);
     else breakOff(why);
   }
   /** End what Python does, and go on where the run was at rest last. @param {string} why */
   function restart(why) {
     python?.end(why);
-    isReady = false;
+    state = "starting";
     stop.hidden = true;
     edited = false;
     clearTimeout(keeping);
@@ -267,7 +266,7 @@ export async function openPage(host, text) {
     });
   }
   setInterval(() => {
-    if (!isReady || !python) return;
+    if (state !== "ready" || !python) return;
     const { busy } = python;
     stop.hidden = busy < PATIENCE_MS;
     if (busy >= PATIENCE_MS) say(`Python has been busy for ${Math.round(busy / 1000)} s`);
@@ -277,7 +276,7 @@ export async function openPage(host, text) {
 
   const controls = createPageControls({
     page,
-    python: () => (isReady ? python : null),
+    python: () => (state === "ready" ? python : null),
     say,
     edits() {
       edited = true;
