@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import subprocess
 import zipfile
@@ -183,20 +184,27 @@ def _python(files: Mapping[str, Path], place: Path) -> dict[str, bytes]:
     stdlib = _members(files["python_stdlib.zip"], _STDLIB_LEFT_OUT)
     numpy = _members(files["numpy"], _NUMPY_LEFT_OUT)
     archives = [Archive("python_stdlib.zip", stdlib, _STDLIB), Archive("numpy.zip", numpy)]
+    made = byte_code(files, archives, place)
     return {
         "pyodide.asm.wasm": files["pyodide.asm.wasm"].read_bytes(),
         "pyodide-lock.json": json.dumps({"info": lock["info"], "packages": {}}).encode(),
-        **byte_code(files, archives, place),
+        "python_stdlib.zip": made["python_stdlib.zip"],
+        **_unpacked(made["numpy.zip"]),
     }
 
 
 def _astranb(files: Mapping[str, Path], place: Path) -> dict[str, bytes]:
     kernels = f"astranb/_objects/{source_hash()}/{KERNEL_FOLDER}"
     members = _sources() + [(f"{kernels}/{name}.wasm", sealed(code)) for name, code in modules().items()]
-    return byte_code(files, [Archive("astranb.zip", members, beside=_READ)], place)
+    return _unpacked(byte_code(files, [Archive("astranb.zip", members, beside=_READ)], place)["astranb.zip"])
 
 
-def _members(archive: Path, left_out: Sequence[str]) -> list[tuple[str, bytes]]:
+def _unpacked(archive: bytes) -> dict[str, bytes]:
+    """Give an archive's files by their places in a page's Python; ``site/`` is its ``site-packages``."""
+    return {f"site/{name}": data for name, data in _members(io.BytesIO(archive), ())}
+
+
+def _members(archive: Path | io.BytesIO, left_out: Sequence[str]) -> list[tuple[str, bytes]]:
     with zipfile.ZipFile(archive) as file:
         return [
             (name, file.read(name))

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _MOST_WIDE: Final = 900.0
-_NOT_XML: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_NOT_XML: Final = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,4 +254,4 @@ def _title(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text as XML, without characters that XML cannot hold."""
-    return escape(_NOT_XML.sub("?", text))
+    return escape(re.sub(_NOT_XML, "?", text))

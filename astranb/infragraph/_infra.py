@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from astranb.core.document import DocumentSource, Place, form_of
 from astranb.core.errors import InputWarning
@@ -29,8 +28,6 @@ from ._plan import NodeKind, plan
 from ._schema import check_annotations, check_infrastructure
 
 __all__ = ["Infra"]
-
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class Infra:
@@ -302,7 +299,10 @@ class Infra:
         if form_of(path) == "json":
             text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         else:
-            text = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+            import yaml
+
+            dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+            text = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True)
         with whole_file(path) as file:
             file.write(text.encode())
 

@@ -29,6 +29,7 @@ def written(folder: Path) -> Path:
     files = bring()
     for pack in runtime():
         for name, data in unpacked(pack).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
     (folder / "pyodide.mjs").write_bytes(files["pyodide.mjs"].read_bytes())
     (folder / "package.json").write_bytes(files["package.json"].read_bytes())

@@ -1,12 +1,14 @@
 // node pyodide.mjs RUNTIME FILE ARGUMENT: run a Python file's main() in Pyodide, with what a page holds of Python.
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const [runtime, file, argument] = process.argv.slice(2);
 const { loadPyodide } = await import(pathToFileURL(`${runtime}/pyodide.mjs`).href);
 const python = await loadPyodide({ indexURL: runtime, env: { HOME: "/tmp", PYTHONDONTWRITEBYTECODE: "1" } });
-for (const name of ["numpy.zip", "astranb.zip"]) {
-  python.unpackArchive(new Uint8Array(readFileSync(`${runtime}/${name}`)), "zip", { extractDir: "/lib/python3.13/site-packages" });
+for (const entry of readdirSync(`${runtime}/site`, { recursive: true, withFileTypes: true })) {
+  const folder = entry.parentPath.replace(`${runtime}/site`, "/lib/python3.13/site-packages");
+  if (entry.isDirectory()) python.FS.mkdirTree(`${folder}/${entry.name}`);
+  else python.FS.writeFile(`${folder}/${entry.name}`, new Uint8Array(readFileSync(`${entry.parentPath}/${entry.name}`)));
 }
 python.FS.mkdirTree("/given");
 python.FS.mount(python.FS.filesystems.NODEFS, { root: argument }, "/given");

@@ -49,11 +49,14 @@ async function runtimeOf() {
 export async function openPage(host, text) {
   followTheme();
   if (!("DecompressionStream" in globalThis)) throw new Error("this browser has no DecompressionStream: use a newer one");
+  const missing = lacking();
+  const bringing = missing ? null : runtimeOf(); // beside what is drawn
+  bringing?.catch(() => {}); // said below
   const { header, columns } = await unpackBytes(decode(text));
   const page = /** @type {LiveHeader} */ (header);
   const url = URL.createObjectURL(new Blob([page.entry], { type: "text/javascript" }));
-  const { default: widgetOf } = await import(url);
-  URL.revokeObjectURL(url);
+  const widget = import(url);
+  widget.finally(() => URL.revokeObjectURL(url));
   const still = host.querySelector("noscript")?.textContent ?? "";
   const note = make("span", { class: "anb-starting", role: "status" });
   const stop = makeButton("Stop", () => restart("it was stopped"), { hidden: "", title: "end what Python does, and go on where the run was at rest last" });
@@ -126,7 +129,8 @@ export async function openPage(host, text) {
 
   /** Show a workbench; gives what takes it away. @param {Modelled} one @param {HTMLElement} el */
   async function show(one, el) {
-    const widget = widgetOf();
+    const { default: widgetOf } = await widget;
+    const shownBy = widgetOf();
     const widgetHost = {
       /** @param {string} reference */
       getWidget: async (reference) => ({
@@ -139,8 +143,8 @@ export async function openPage(host, text) {
         },
       }),
     };
-    const close = await widget.initialize({ model: one.model });
-    const stopView = await widget.render({ model: one.model, el, host: widgetHost });
+    const close = await shownBy.initialize({ model: one.model });
+    const stopView = await shownBy.render({ model: one.model, el, host: widgetHost });
     return () => {
       stopView?.();
       close?.();
@@ -166,8 +170,10 @@ export async function openPage(host, text) {
     _engine: page.engine, _selection: page.selection, _cursor_ps: -1, _panels: page.panels, _window_ps: [], _sizes: page.sizes, _redraw_hz: page.redraw_hz,
   });
   const recorded = page.scene ? createRecordedKernel(page, columns, first.send, hold) : null;
-  if (recorded) leave = await show(first, place);
-  else place.append(new DOMParser().parseFromString(still, "image/svg+xml").documentElement); // our own picture, not text of a file
+  const drawn = (async () => {
+    if (recorded) leave = await show(first, place);
+  })();
+  if (!recorded) place.append(new DOMParser().parseFromString(still, "image/svg+xml").documentElement); // our own picture, not text of a file
 
   // Python ---------------------------------------------------------------------------
 
@@ -180,6 +186,7 @@ export async function openPage(host, text) {
   }
   /** @param {number} bytes */
   async function ready(bytes) {
+    await drawn;
     host.dataset.bytes = String(bytes);
     state = "ready";
     say("");
@@ -286,18 +293,14 @@ export async function openPage(host, text) {
   host.insertBefore(controls.form, place);
   host.append(controls.editor);
 
-  const missing = lacking();
-  if (missing) {
-    breakOff(`this browser has no ${missing}`);
-    return;
-  }
   /** @type {Awaited<ReturnType<typeof runtimeOf>>} */
   let runtime;
   try {
-    runtime = await runtimeOf();
+    if (!bringing) throw new Error(`this browser has no ${missing}`);
+    runtime = await bringing;
+    start();
   } catch (error) {
     breakOff(error instanceof Error ? error.message : String(error));
-    return;
   }
-  start();
+  await drawn;
 }

@@ -8,7 +8,7 @@ import { decode, unpackBytes } from "./packed.js";
 /** @import { ToWorker } from "./types" */
 
 const HERE = "page:/"; // no address: what Pyodide fetches from there is in the page
-const SITE = "/lib/python3.13/site-packages";
+const SITE = /** @type {const} */ (["site/", "/lib/python3.13/site-packages/"]); // in a pack, and in Python
 /** @type {Record<string, string>} */
 const TYPES = { wasm: "application/wasm", json: "application/json" };
 const START = `
@@ -62,7 +62,15 @@ async function start({ packs, run }) {
   tell("starting Python");
   const python = await worker.loadPyodide({ indexURL: HERE, env: { HOME: "/tmp", PYTHONDONTWRITEBYTECODE: "1" } });
   worker.fetch = plain;
-  for (const name of ["numpy.zip", "astranb.zip"]) python.unpackArchive(files[name], "zip", { extractDir: SITE });
+  const folders = new Set();
+  for (const [name, bytes] of Object.entries(files)) {
+    if (!name.startsWith(SITE[0])) continue;
+    const path = name.replace(...SITE);
+    const folder = path.slice(0, path.lastIndexOf("/"));
+    if (!folders.has(folder)) python.FS.mkdirTree(folder);
+    folders.add(folder);
+    python.FS.writeFile(path, bytes, { canOwn: true });
+  }
   for (const name of Object.keys(files)) delete files[name];
   tell("loading NumPy");
   python.runPython("import numpy");
