@@ -20,6 +20,7 @@ PINS    := pyproject.toml constraints.txt scripts/install.sh
 MARKS := not ui and not lite and not slow
 UI    := ui and not slow
 LITE  := lite and not slow
+NOTEBOOKS := $(patsubst %,--ignore=notebooks/%.ipynb,measured_and_simulated size_a_cluster astrasim3/figures_10_11_put_and_get astrasim3/figures_12_13_parallelism)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -38,16 +39,19 @@ RANDOM  = $(PYTEST) -n 2 -m "hypothesis and $(MARKS)" --hypothesis-profile=rando
 RANDOM_EXAMPLES = echo "random examples: the same ones again by 'make test-random SEED=$(SEED)'"; \
 	$(RANDOM) $$($(PY) -m scripts.random_tests $(SEED))
 
-# Each part of a test or check runs even when one before it failed: one call shows all there is to fix.
+# First what tests need and bring once: kernels, browsers (Firefox for one test, which is skipped without it), and what
+# pages run. Each part of a test or check runs even when one before it failed: one call shows all there is to fix.
 test: $(TEST)  ## every test: unit, property, doctest, notebooks, real browser
-	@sh scripts/browser.sh --install >/dev/null
-	@sh scripts/browser.sh --install firefox >/dev/null || true  # one test, which is skipped without it
-	@$(PY) -m astranb runtime >/dev/null  # what pages run: brought once
+	@set -e; $(PY) -m astranb.core.ahead & \
+	sh scripts/browser.sh --install >/dev/null; \
+	sh scripts/browser.sh --install firefox >/dev/null || true; \
+	$(PY) -m astranb runtime >/dev/null; \
+	wait
 	@failed=; \
 	$(PYTEST) -n 2 -m "$(MARKS)" $(ARGS) || failed="$$failed unit"; \
 	$(RANDOM_EXAMPLES) || failed="$$failed random(SEED=$(SEED))"; \
 	TQDM_DISABLE=1 $(PYTEST) -p tests.notebook_kernels --nbval-lax --nbval-current-env \
-	    --nbval-cell-timeout=300 -n 2 --dist loadscope notebooks tutorials || failed="$$failed notebooks"; \
+	    --nbval-cell-timeout=300 -n 2 --dist loadscope $(NOTEBOOKS) notebooks tutorials || failed="$$failed notebooks"; \
 	$(PYTEST) -n 2 -m "$(UI)" tests/ui || failed="$$failed browser"; \
 	$(PYTEST) -m "$(LITE)" tests/lite || failed="$$failed lite"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
@@ -58,7 +62,8 @@ test-random: $(TEST)  ## other random examples: those of the day, or of SEED=202
 test-full: MARKS := not ui and not lite
 test-full: UI := ui
 test-full: LITE := lite
-test-full: test  ## the same with the slow ones (long sweeps)
+test-full: NOTEBOOKS :=
+test-full: test  ## the same with those that take long
 
 # -W: a broken link between our own pages, a name that is not there or a page that would fetch
 # something fails it, and --keep-going shows all of them. Addresses of others are not asked for.

@@ -27,6 +27,7 @@ def test_what_cannot_run_says_why():
     assert table["time_ps"].iloc[:3].notna().all()
 
 
+@pytest.mark.slow
 def test_large_messages_want_other_algorithms_than_small_ones():
     small, large = (anb.explore.best_algorithm("dgx-h100", "all_gather", size) for size in ("1 KiB", "4 MiB"))
     assert small.loc[0, "protocol"] != "Simple"

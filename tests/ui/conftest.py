@@ -152,9 +152,9 @@ def alone(browser: Browser, record: Record, request: pytest.FixtureRequest) -> I
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.fixture(params=["notebook", "page"])
+@pytest.fixture(params=["notebook", pytest.param("page", marks=pytest.mark.slow)])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
-    """Give a notebook, and then a page that simulates: what a test does holds in both."""
+    """Give a notebook, and then a page that simulates: what a test does holds in both (`IN_BOTH`)."""
     if request.param == "notebook":
         return Notebook(request.getfixturevalue("page"), request.getfixturevalue("lab"))
     return LivePage(request.getfixturevalue("alone"), tmp_path)

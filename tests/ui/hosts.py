@@ -18,16 +18,14 @@ from playwright.sync_api import Locator, Page, expect
 import astranb as anb
 from tests.ui.harness import Host, Lab, Theme, evaluate, open_notebook, run_cell, set_theme, wait_idle
 
-__all__ = ["PAGE_IS_SLOW", "LivePage", "Notebook", "open_live", "said", "starting"]
+__all__ = ["IN_BOTH", "LivePage", "Notebook", "open_live", "said", "starting"]
 
 READY_MS = 60_000
 """How long the Python of a page may take to start, beside other tests."""
 LONGEST_CELL_S = 240
 """How long a cell may take to make a large system."""
-PAGE_IS_SLOW = pytest.mark.parametrize(
-    "host", ["notebook", pytest.param("page", marks=pytest.mark.slow)], indirect=True
-)
-"""Of a test whose page takes long, and is tested by others, too."""
+IN_BOTH = pytest.mark.parametrize("host", ["notebook", "page"], indirect=True)
+"""Of a test that `make test` runs in a page, too; `make test-full` runs all of them there."""
 
 
 def open_live(page: Page, address: str | Path) -> Locator:

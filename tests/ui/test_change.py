@@ -19,7 +19,7 @@ from tests.ui.harness import (
     set_theme,
     until,
 )
-from tests.ui.hosts import Notebook
+from tests.ui.hosts import IN_BOTH, Notebook
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('64 KiB', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
@@ -111,6 +111,7 @@ def test_a_link_is_halved_applied_and_undone(host: Host) -> None:
     expect(panel.get_by_label("sms", exact=True)).to_have_value("132")
 
 
+@IN_BOTH
 def test_a_breakpoint_of_the_panel_is_hit_and_selects_and_a_watch_has_a_curve(host: Host) -> None:
     bench = start(host)
     tab(bench, "Breakpoints")
@@ -187,7 +188,7 @@ def test_a_fork_stands_beside_the_run_with_the_same_clock(page: Page, lab: Lab) 
     becomes(page, "workbench.linked.b.sim.finished and sim.finished")
 
 
-@pytest.mark.parametrize("width", [1400, 800])
+@pytest.mark.parametrize("width", [pytest.param(1400, marks=pytest.mark.slow), 800])
 def test_side_by_side_in_a_cell(page: Page, lab: Lab, width: int) -> None:
     both = "other = sim.rebuilt(algorithm='allpairs')\nboth = anb.SideBySide(sim, other)\nboth"
     page.set_viewport_size({"width": width, "height": 1700})

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
 from tests.ui.harness import Host, becomes, evaluate, screenshot, until
+from tests.ui.hosts import IN_BOTH
 from tests.ui.test_export import open_page
 from tests.ui.test_workbench import SHOW, button
 
@@ -20,6 +21,7 @@ MAKE = (
 )
 
 
+@IN_BOTH
 def test_why_what_and_what_if(host: Host) -> None:
     bench = host.show(MAKE, SHOW)
     expect(bench).to_have_attribute("data-events", re.compile(r"[1-9]\d*"))

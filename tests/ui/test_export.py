@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 from tests.ui.harness import REPOSITORY, Host, Lab, open_notebook, run_all, screenshot
+from tests.ui.hosts import IN_BOTH
 from tests.ui.test_workbench import button, shown, start
 
 MOST_DOTS = """() => new Promise((done) => {
@@ -217,6 +218,7 @@ def save_picture(page: Page, bench: Locator, file: Path) -> None:
     assert len(image.getcolors(2**20) or ()) > 20
 
 
+@IN_BOTH
 def test_the_picture_can_be_saved(host: Host, tmp_path: Path) -> None:
     bench = start(host, size="64 KiB")
     host.change("sim.step(20000).events")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.ui.harness import THEMES, Host, evaluate, screenshot
-from tests.ui.hosts import PAGE_IS_SLOW
 
 RUN = """
 import astranb as anb
@@ -20,7 +19,6 @@ workbench
 """
 
 
-@PAGE_IS_SLOW
 def test_an_sm_says_which_tile_it_computes(host: Host) -> None:
     bench = host.show(RUN, width=1280, height=720)
     expect(bench).to_have_attribute("data-events", str(evaluate(host, "sim.events")), timeout=60_000)

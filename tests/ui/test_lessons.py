@@ -159,6 +159,7 @@ def test_the_buttons_that_lessons_name_are_known() -> None:
     assert named == {"Play", "Event", "Cycle", "Line", "Phase", "Back", "Message", "Operation", "Instruction"}
 
 
+@pytest.mark.slow
 def test_a_thread_block_is_stepped_by_instruction(page: Page, lab: Lab) -> None:
     """Lesson 08: each press goes on to the next instruction, and the line under the buttons says so."""
     take(page, lab, "08_protocols_and_blocks")
@@ -187,6 +188,7 @@ def named_partners(bench: Locator) -> set[tuple[int, ...]]:
     return {tuple(int(n) for n in re.findall(r"\d+", text.partition(" ·")[0])) for text in words}
 
 
+@pytest.mark.slow
 def test_partners_of_halving_and_doubling_are_named(page: Page, lab: Lab) -> None:
     """Lesson 03: over a switch words say who sends to whom, at each step twice as far away."""
     page.set_viewport_size({"width": 1400, "height": 1300})
@@ -212,6 +214,7 @@ def inspect(bench: Locator, path: str) -> Locator:
     return bench.locator(".anb-inspector")
 
 
+@pytest.mark.slow
 def test_eight_messages_arrive_at_one_time(page: Page, lab: Lab) -> None:
     """Lesson 02: one at each NPU, and the next eight 610 ns later; the inspector of a rank lists messages."""
     take(page, lab, "02_comparing_collectives")
@@ -228,6 +231,7 @@ def test_eight_messages_arrive_at_one_time(page: Page, lab: Lab) -> None:
     expect(inspect(bench, "rank[0]")).to_contain_text("32 KiB from rank 0 to rank 2")
 
 
+@pytest.mark.slow
 def test_a_link_says_what_queues_there_and_what_it_has_carried(page: Page, lab: Lab) -> None:
     """Lesson 05: how long a line queues now; *Traffic*: bytes between GPUs. Lesson 07: what was carried."""
     take(page, lab, "05_three_fidelities")

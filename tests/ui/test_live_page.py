@@ -21,6 +21,7 @@ from tests.ui.hosts import open_live, said, starting
 from tests.ui.test_export import shows
 from tests.ui.test_workbench import button, shown
 
+SCHEMES = ["light", pytest.param("dark", marks=pytest.mark.slow)]
 UNITS = ("Event", "Cycle", "Instruction", "Hop", "Line", "Message", "Phase")
 
 
@@ -377,7 +378,7 @@ def test_the_editor_verifies_and_simulates(bench: Locator) -> None:
 
 
 @pytest.mark.parametrize("name, width, height", [("laptop", 1280, 720), ("phone", 390, 844)])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_it_fits_the_screen(
     alone: Page, name: str, width: int, height: int, scheme: Any, tmp_path: Path
 ) -> None:
@@ -427,7 +428,7 @@ def test_firefox_runs_it_to_the_same_hash(tmp_path: Path) -> None:
         assert tab.errors == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_routes_change_where_a_link_is_down(alone: Page, tmp_path: Path, scheme: Any) -> None:
     """The page begins where routes have changed once; they change again when another link is down."""
     sim = ring()
@@ -460,7 +461,7 @@ def test_routes_change_where_a_link_is_down(alone: Page, tmp_path: Path, scheme:
     same(bench, sim)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_any_part_of_a_large_system_is_drawn(alone: Page, tmp_path: Path, scheme: Any) -> None:
     sim = anb.Simulation("clos:servers=16", anb.collectives.all_reduce("4 KiB", "ring"))
     alone.emulate_media(color_scheme=scheme)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import astranb as anb
@@ -107,6 +108,7 @@ def test_a_link_opens_the_plan_where_it_was(alone: Page, tmp_path: Path) -> None
     shown(bench, sim.events)
 
 
+@pytest.mark.slow
 def test_a_plan_with_other_numbers_of_gpus_goes_on_in_jupyterlab(alone: Page, tmp_path: Path) -> None:
     """Packets travel one by one, the page's lines together; and back, to a page without the plan."""
     network = anb.Network(coalesce=4)

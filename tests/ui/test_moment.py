@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, expect
 
 from tests.ui.harness import Host, becomes, evaluate, screenshot
+from tests.ui.hosts import IN_BOTH
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('{size}', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
@@ -129,6 +130,7 @@ def test_pause_rests_at_what_was_seen(host: Host) -> None:
     assert 500_000 < evaluate(host, "sim.now_ps") <= seen
 
 
+@IN_BOTH
 def test_undo_shows_what_is_restored_and_a_bundle_is_all_its_lanes(host: Host) -> None:
     bench = start(host)
     host.change(f"workbench.select('{LINK}') or workbench.event(1000)")

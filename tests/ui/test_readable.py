@@ -9,7 +9,6 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.harness import Host, evaluate, on_link, point, screenshot, until
-from tests.ui.hosts import PAGE_IS_SLOW
 
 MAKE = """
 import astranb as anb
@@ -96,7 +95,6 @@ def test_a_picture_that_does_not_move_and_is_never_blank(host: Host) -> None:
     screenshot(host, "readable-end-dark")
 
 
-@PAGE_IS_SLOW
 def test_idle_links_are_drawn_evenly(host: Host) -> None:
     page = host.page
     bench = start(host, "clos:servers=4", "all_reduce", "64 KiB", "ring")

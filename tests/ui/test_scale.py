@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Position, expect
 
 from tests.ui.harness import Host, Lab, becomes, evaluate, painted, point, screenshot
-from tests.ui.hosts import PAGE_IS_SLOW, LivePage, Notebook
+from tests.ui.hosts import LivePage, Notebook
 
 MAKE = """
 import astranb as anb
@@ -38,7 +38,6 @@ def start(
     return bench
 
 
-@PAGE_IS_SLOW
 def test_from_a_cluster_down_to_an_sm_and_up_again(host: Host) -> None:
     bench = start(host, "clos:servers=16,per_leaf=4", "send_recv", "8 KiB", "put")
     host.change("str(sim.run('2 us'))")
@@ -126,7 +125,6 @@ def test_congestion_has_a_shape_of_its_own(host: Host) -> None:
     screenshot(host, "scale-congestion")
 
 
-@PAGE_IS_SLOW
 def test_of_many_lines_a_sample_is_drawn(host: Host) -> None:
     page = host.page
     bench = start(host, "torus2d:rows=4,columns=6", "all_gather", "768 KiB", "allpairs", channels=4)

@@ -279,6 +279,7 @@ def test_the_margin_of_the_program_shows_where_the_time_went(page: Page, lab: La
 PRESSED = "import astranb as anb\neditor = anb.Editor(infra='switch:gpus=4', size='64 KiB')\neditor"
 
 
+@pytest.mark.slow
 def test_synthesise_is_pressed_and_watched(page: Page, lab: Lab) -> None:
     start(page, lab, PRESSED)
     editor = page.locator(".anb-editor")

@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.ui.harness import THEMES, Host, evaluate, screenshot
-from tests.ui.hosts import PAGE_IS_SLOW
 
 _RUN = """
 import astranb as anb
@@ -63,8 +62,8 @@ _WRONG = """() => {
 }"""
 
 
-@pytest.mark.parametrize("gpus", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (64, 1024))])
-@PAGE_IS_SLOW
+@pytest.mark.slow
+@pytest.mark.parametrize("gpus", [8, 64, 1024])
 def test_pictures_of_the_states_in_use(host: Host, gpus: int) -> None:
     page = host.page
     bench = host.show(_RUN.format(*_RUNS[gpus]), height=1250)

@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.ui.harness import REPOSITORY, Host, evaluate, on_link, point, screenshot
-from tests.ui.hosts import PAGE_IS_SLOW
 from tests.ui.test_workbench import SHOW
 
 DOCUMENT = REPOSITORY / "docs" / "how-to" / "twenty_tasks.md"
@@ -285,8 +284,9 @@ def test_every_task_is_documented() -> None:
     assert sorted(TASKS) == sorted(documented()) == list(range(1, 21))
 
 
-@PAGE_IS_SLOW
-@pytest.mark.parametrize("begins", ["fresh", "end", "workload", "workload end"])
+@pytest.mark.parametrize(
+    "begins", [pytest.param("fresh", marks=pytest.mark.slow), "end", "workload", "workload end"]
+)
 def test_tasks_are_done_in_as_many_clicks(host: Host, begins: str) -> None:
     host.show(WORKLOAD if "workload" in begins else COLLECTIVE, SHOW, width=1600, height=1000)
     host.set_theme(THEME)

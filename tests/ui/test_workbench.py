@@ -30,7 +30,7 @@ from tests.ui.harness import (
     set_theme,
     wait_idle,
 )
-from tests.ui.hosts import Notebook
+from tests.ui.hosts import IN_BOTH, Notebook
 
 MAKE = "import astranb as anb\nsim = anb.Simulation('dgx-h100', anb.collectives.all_reduce('{size}', 'ring'))"
 SHOW = "workbench = anb.Workbench(sim)\nworkbench"
@@ -62,6 +62,7 @@ def inside(bench: Locator, part: str) -> None:
     assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1, part
 
 
+@IN_BOTH
 def test_every_button_does_what_it_says(host: Host) -> None:
     bench = start(host)
     expect(button(bench, "Back")).to_be_disabled()
@@ -100,6 +101,7 @@ def test_every_button_does_what_it_says(host: Host) -> None:
     expect(bench.locator(".anb-simulated")).to_have_text("simulated 0 ps · event 0")
 
 
+@IN_BOTH
 def test_play_and_pause(host: Host) -> None:
     bench = start(host)
     button(bench, "Play").click()
@@ -249,6 +251,7 @@ def test_scrubbing_moves_only_the_view(host: Host) -> None:
     expect(bench.get_by_label("Follow")).to_be_checked()
 
 
+@IN_BOTH
 def test_playing_from_the_past_replays_and_goes_on(host: Host) -> None:
     page = host.page
     bench = start(host)
@@ -455,6 +458,7 @@ def test_it_fits_a_narrow_window(page: Page, lab: Lab) -> None:
         inside(bench, part)
 
 
+@pytest.mark.slow
 @pytest.mark.fresh_tab
 def test_a_closed_view_leaves_nothing(page: Page, lab: Lab) -> None:
     """What remains is what JupyterLab keeps of any output (1,000 cycles in `make bench`)."""

@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Locator, expect
 
 from tests.ui.harness import Host, becomes, evaluate, screenshot, until
+from tests.ui.hosts import IN_BOTH
 
 MAKE = """import astranb as anb
 from astranb.workload.astrasim2 import COLLECTIVE, COMPUTE, DimensionNetwork, Operations, System, Workload
@@ -47,6 +48,7 @@ def by_module(host: Host, bench: Locator) -> None:
     becomes(host, "workbench.selected['path'].startswith('rank[5].op[')")
 
 
+@IN_BOTH
 def test_a_workload_is_stepped_watched_and_broken(host: Host) -> None:
     page = host.page
     bench = host.show(MAKE, SHOW)

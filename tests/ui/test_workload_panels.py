@@ -13,7 +13,7 @@ from astranb.workload.astrasim2 import COMPUTE, DimensionNetwork, Operations, Sy
 from astranb.workload.models.memory import MEMORY_PARTS
 from tests.engine.operations.support import HOSTILE, by_messages, hostile
 from tests.ui.harness import PICTURES, Host, Lab, evaluate, painted, screenshot, set_theme
-from tests.ui.hosts import Notebook
+from tests.ui.hosts import IN_BOTH, Notebook
 from tests.ui.test_export import open_page, save_picture, shows
 from tests.ui.test_workbench import button
 from tests.ui.test_workload import MAKE, SHOW
@@ -33,6 +33,7 @@ def press(bench: Locator, name: str) -> None:
     bench.get_by_role("button", name=name, exact=True).click()
 
 
+@IN_BOTH
 def test_a_workload_is_changed_forked_and_watched(host: Host) -> None:
     page = host.page
     bench = start(host)

@@ -849,6 +849,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         read_algorithm(tmp_path / "large.json")
 
 
+@pytest.mark.slow
 def test_a_few_bytes_do_not_become_millions_of_operations(written):
     document = all_pairs(2)
     for one in document["gpus"]:

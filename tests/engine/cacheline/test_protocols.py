@@ -80,6 +80,7 @@ def test_a_switch_moves_each_byte_once_each_way():
     assert out["bytes"].sum() < up["bytes"].sum()
 
 
+@pytest.mark.slow
 def test_a_rack_of_72_gpus_adds_up_in_its_switches():
     """There are rows for what the switches multiply, not for all that 72 GPUs could have under way."""
     sim = run("1 MiB", "switch", infra="gb200-nvl72", record=False)
