@@ -291,17 +291,19 @@ def notice(wheel: Path) -> str:
     files = _files(wheel)
     (metadata,) = (data for file, data in files.items() if re.fullmatch(r"[^/]+\.dist-info/METADATA", file))
     facts = message_from_bytes(metadata)
-    classifiers = [
+    classified = [
         one.split(" :: ")[-1] for one in facts.get_all("Classifier", []) if one.startswith("License ::")
     ]
-    given = str(facts["License-Expression"] or facts["License"] or "").strip().partition("\n")[0]
+    licence = str(
+        facts["License-Expression"] or ", ".join(classified) or facts["License"] or "not said in it"
+    )
     name, version = wheel.name.split("-")[:2]
     texts = [
         data.decode("utf-8", "replace").strip()
         for file, data in sorted(files.items())
         if _LICENCE_TEXT.fullmatch(file)
     ]
-    return "\n\n".join([f"{name} {version}: {given or ', '.join(classifiers) or 'see below'}", *texts])
+    return "\n\n".join([f"{name} {version}: {licence.strip()}", *texts])
 
 
 def _modules(files: Iterable[str]) -> list[str]:
