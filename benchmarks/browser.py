@@ -31,7 +31,7 @@ from tests.ui.harness import (
 )
 
 from .first_picture import first_picture
-from .hosts import in_chromium
+from .hosts import in_browsers
 from .lite import lite
 from .timelines import WINDOW, window
 from .trace_timeline import OPENS, READS, million, opened
@@ -342,7 +342,7 @@ PARTS: dict[str, Callable[[Browser, Lab, Row], None]] = {
     "window": _window,
     "traces": _traces,
     "first-picture": first_picture,
-    "live-page": in_chromium,
+    "live-page": in_browsers,
     "leaks": _leaks,
     "back": _back,
     "lite": lite,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -16,23 +17,25 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pytest
 
 import astranb as anb
 from astranb.browser import bring, node, runtime
 from tests.browser.conftest import HERE, written
+from tests.ui.firefox import firefox
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from tests.ui.harness import Lab
 
-__all__ = ["in_chromium", "in_node"]
+__all__ = ["in_browsers", "in_node"]
 
 _RUNS = 3
 _STEPS = 40
 _VERBS = Path(__file__).with_name("verbs.py")
 _WHOLE_MB, _THIN_MB = 16.5, 1.0
-_PICTURE_S, _STATE_S, _THIN_S, _END_S = 1.0, 4.0, 2.5, 0.7
+_PICTURE_S, _STATE_S, _FIREFOX_S, _THIN_S, _END_S = 1.0, 4.0, 3.0, 2.5, 0.7
 _STEP_MS, _BACK_MS, _GAP_MS = 60.0, 150.0, 130.0
 
 _UNTIL = """async test => {
@@ -101,12 +104,12 @@ def in_node(row: Callable[..., None], _bare: float) -> None:
     row("its runtime", sum(len(pack.data) for pack in runtime()) / 1e6, "MB")
 
 
-def in_chromium(chrome: Browser, _lab: Lab, row: Callable[..., None]) -> None:
-    """Add the rows of pages in Chromium: whole from disk, thin from a server of this machine."""
+def in_browsers(chrome: Browser, _lab: Lab, row: Callable[..., None]) -> None:
+    """Add the rows of pages in Chromium and Firefox: whole from disk, thin from a server of this machine."""
     bring()
     events = _ring().run().events
     times: dict[str, list[float]] = {
-        name: [] for name in ("picture", "state", "thin", "step", "back", "end", "gap")
+        name: [] for name in ("picture", "state", "firefox", "thin", "step", "back", "end", "gap")
     }
     with TemporaryDirectory() as folder, _served(Path(folder)) as address:
         whole = _ring().to_html(Path(folder, "page.html"), live=True)
@@ -132,12 +135,21 @@ def in_chromium(chrome: Browser, _lab: Lab, row: Callable[..., None]) -> None:
                 times["thin"].append(perf_counter() - began)
             page.close()
         context.close()
+        with suppress(pytest.skip.Exception), firefox() as tab:
+            for _ in range(_RUNS):
+                began = perf_counter()
+                tab.open(whole.as_uri())
+                tab.wait("document.getElementById('anb-host').dataset.ready ?? ''", "true")
+                times["firefox"].append(perf_counter() - began)
     for name, what, limit in (
         ("picture", "whole page from disk to its first picture", _PICTURE_S),
         ("state", "  to its first state by Python", _STATE_S),
+        ("firefox", "  the same in Firefox", _FIREFOX_S),
         ("thin", "thin page, its Python in the browser's cache, to its first state", _THIN_S),
         ("end", f"  End of {events:,} events", _END_S),
     ):
+        if not times[name]:
+            continue  # there is no Firefox
         seconds = median(times[name])
         row(what, seconds, "s", f"the limit of {limit:g} s", seconds / limit)
     step = quantiles(times["step"], n=20)[-1]

@@ -135,7 +135,7 @@ def repacked(
     text = text.replace("Root-Is-Purelib: false", "Root-Is-Purelib: true")
     files[facts] = f"{text}\nTag: py3-none-any\n".encode()
     target = into / f"{name}-{version}-py3-none-any.whl"
-    _write(target, files | (more or {}))
+    _write(target, {**files, **(more or {})})
     return target
 
 

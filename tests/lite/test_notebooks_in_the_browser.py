@@ -69,7 +69,7 @@ def test_the_site_has_the_licence_of_every_package(site: str) -> None:
             return str(answer.read(), "utf-8")
 
     notices = dict(re.findall(r"^([\w.-]+) \d[\w.+]*: (.+)$", read("licences.txt"), re.MULTILINE))
-    known = {canonicalize_name(name): licence for name, licence in notices.items()}
+    known = {str(canonicalize_name(name)): licence for name, licence in notices.items()}
     packages = set(json.loads(read("pyodide-lock.json"))["packages"])
     assert packages - set(known) == {"jedi", "pictures", "sqlite3", "ssl"}  # ours, and empty
     assert {known[name] for name in ("astranb", "numpy")} == {"MIT", "BSD License"}
