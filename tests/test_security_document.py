@@ -259,7 +259,7 @@ def test_the_limits_are_those_of_the_page():
     from astranb.chakra.traces import trace_file
     from astranb.collectives.formats import mscclpp
     from astranb.collectives.proof import text
-    from astranb.core import document
+    from astranb.core import document, yaml_data
     from astranb.infragraph import _load
     from astranb.workload.astrasim2 import documents
 
@@ -267,8 +267,8 @@ def test_the_limits_are_those_of_the_page():
         "a document or plan": f"{document.MOST_BYTES >> 20} MiB",
         "an InfraGraph document": f"{_load._MOST_BYTES >> 20} MiB",
         "ASTRA-sim's system, network, memory and groups": f"{documents._MOST_BYTES >> 20} MiB",
-        "levels of nesting in YAML": f"{document._MOST_DEPTH}",
-        "values of a document, with YAML's aliases expanded": f"{document._MOST_VALUES:,}",
+        "levels of nesting in YAML": f"{yaml_data._MOST_DEPTH}",
+        "values of a document, with YAML's aliases expanded": f"{yaml_data._MOST_VALUES:,}",
         "a Chakra trace, unpacked": f"{trace_file.MOST_BYTES >> 20} MiB",
         "a Chakra trace, unpacked, per packed byte": f"{packed.MOST_RATIO}",
         "operations of an MSCCL++ plan": f"{mscclpp._MOST_STEPS:,}",

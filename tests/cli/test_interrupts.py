@@ -52,7 +52,7 @@ run_interruptible(work)
 
 @pytest.mark.parametrize(
     "module",
-    ["argparse", "astranb.core.errors", "astranb.cli.run", "numpy", "numpy.linalg", "yaml", "astranb.net"],
+    ["argparse", "astranb.core.errors", "astranb.cli.run", "numpy", "numpy.linalg", "astranb.net"],
 )
 def test_during_the_imports(module):
     command = [
