@@ -27,7 +27,7 @@ from astranb.core.progress import announce
 
 from .sources import PYODIDE, found, node
 
-__all__ = ["LICENCES", "Archive", "Pack", "byte_code", "pack_of", "packed", "runtime"]
+__all__ = ["LICENCES", "LIMIT", "Archive", "Pack", "byte_code", "pack_of", "packed", "runtime"]
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _STATIC: Final = "widgets/static/messages.js"
@@ -67,6 +67,8 @@ _NUMPY_LEFT_OUT: Final = (
 _SITE: Final = "/lib/python3.13/site-packages"
 _STDLIB: Final = "/lib/python313.zip"
 _SCRIPTS: Final = ("pyodide.js", "pyodide.asm.js")
+LIMIT: Final = Path(__file__).with_name("limit_memory.js")
+"""What stands before Pyodide wherever it runs."""
 
 LICENCES: Final = (
     "Pyodide (Mozilla Public License 2.0), CPython (Python Software Foundation License), "
@@ -131,7 +133,12 @@ def runtime() -> tuple[Pack, Pack, Pack]:
     kept = cache_folder().parent / f"pyodide-{PYODIDE}" / "packs"
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(kept / "lock"):
-        scripts = _kept(kept, "scripts", _hash([]), lambda _: {n: files[n].read_bytes() for n in _SCRIPTS})
+        scripts = _kept(
+            kept,
+            "scripts",
+            _hash([]),
+            lambda _: {LIMIT.name: LIMIT.read_bytes()} | {n: files[n].read_bytes() for n in _SCRIPTS},
+        )
         python = _kept(kept, "python", _hash([]), lambda place: _python(files, place))
         package = _kept(kept, "astranb", _hash(_sources()), lambda place: _astranb(files, place))
     return scripts, python, package
@@ -156,7 +163,7 @@ def _kept(folder: Path, name: str, version: str, made: Callable[[Path], dict[str
 def _hash(files: Sequence[tuple[str, bytes]]) -> str:
     """Name what depends on files, and on how they are packed."""
     digest = hashlib.blake2b(PYODIDE.encode(), digest_size=8)
-    for place in ("packing.py", "byte_code.py", "byte_code.mjs"):
+    for place in ("packing.py", "byte_code.py", "byte_code.mjs", LIMIT.name):
         digest.update(Path(__file__).with_name(place).read_bytes())
     for name, data in files:
         digest.update(name.encode() + b"\0" + data)

@@ -192,6 +192,9 @@ def _loaded(data: dict[str, np.ndarray], where: str) -> Savable:
         return Savable(driver, points, watches, dict(document["notes"]))
     except InputError as error:
         raise InputError(error.what, where=where, hint=error.hint or _HINT) from error
+    except MemoryError:
+        hint = "open it where there is more, if it is not damaged"
+        raise InputError("takes more memory than there is", where=where, hint=hint) from None
     except (
         KeyError,
         TypeError,
@@ -199,7 +202,6 @@ def _loaded(data: dict[str, np.ndarray], where: str) -> Savable:
         ValueError,
         IndexError,
         ArithmeticError,
-        MemoryError,
     ) as error:
         raise InputError(f"not {_WHAT}: {error}"[:200], where=where, hint=_HINT) from error
 

@@ -30,8 +30,8 @@ __all__ = ["RUNTIME_FOLDER", "live_page", "write_runtime"]
 RUNTIME_FOLDER: Final = "astranb-runtime"
 """The folder beside pages that share their Python."""
 
-_MOST_BYTES: Final = 2 * 10**9
-"""Memory of a page: WebAssembly of 32 bits has 4 GB, and browsers give a tab little more than half of it."""
+_MOST_BYTES: Final = 15 * 10**8
+"""What a machine may take of a page's memory, which ends at 2 GiB (``browser/limit_memory.js``)."""
 _ADDRESS: Final = re.compile(r"[\w./:~%+@-]+")
 _MOST_FLIGHTS: Final = 5_000
 """Flights of lines or operations of what is shown until Python is ready."""
@@ -58,7 +58,7 @@ def live_page(feed: AnyFeed, shown: dict[str, Any], run: bytes, shared: str = ""
     """
     needed = feed.sim.engine.state_bytes
     if needed > _MOST_BYTES:
-        what = f"this machine takes {needed / 1e9:,.1f} GB of memory, and a page has 2 GB at most"
+        what = f"this machine takes {needed / 1e9:,.1f} GB of memory, and a page has 1.5 GB for it"
         raise InputError(what, where="to_html", hint="open it in JupyterLab, or simulate fewer GPUs")
     columns = Columns()
     recording = record(feed, columns, _MOST_FLIGHTS).fields if feed.sim.recording else {}

@@ -28,6 +28,7 @@ to the page
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -129,6 +130,9 @@ class PageHost:
             self._take(content, buffers, asked)
         except AstranbError as error:
             self._post({"answer": asked, "error": _line(str(error))}, [])
+        except MemoryError:
+            what = "a page has too little memory for this (2 GiB): open it in JupyterLab"
+            self._post({"answer": asked, "error": what}, [])
         except Exception as error:  # noqa: BLE001 - the page must go on whatever it was sent
             words = _line(f"{type(error).__name__}: {error}")
             self._post({"answer": asked, "error": words}, [])
@@ -242,6 +246,8 @@ class PageHost:
         self._post({"show": bench.number, **bench.described, "own": own}, [])
         if before is not None:
             before.close()
+            del before
+            gc.collect()  # the next run that is opened may need what this one had
         return bench
 
     def _close_bench(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:

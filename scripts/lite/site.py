@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from astranb.browser import LICENCES, bring
+from astranb.browser import LICENCES, LIMIT, bring
 
 from . import wheels
 
@@ -141,7 +141,8 @@ def _fill(folder: Path, root: Path, kept: Path, kernel: Path) -> None:
     """Fill Pyodide's folder: itself, all wheels, and the lock file that names them."""
     pyodide = bring(_OFFICIAL)
     for name in _CORE:
-        shutil.copyfile(pyodide[name], folder / name)
+        before = LIMIT.read_bytes() if name in ("pyodide.js", "pyodide.mjs") else b""
+        (folder / name).write_bytes(before + pyodide[name].read_bytes())
     lock = json.loads(pyodide["pyodide-lock.json"].read_text("utf-8"))
     packages = {name: dict(lock["packages"][name]) for name in _OFFICIAL}
     found = [pyodide[name] for name in _OFFICIAL]

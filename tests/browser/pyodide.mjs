@@ -3,6 +3,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const [runtime, file, argument] = process.argv.slice(2);
+await import(pathToFileURL(`${runtime}/limit_memory.js`).href);
 const { loadPyodide } = await import(pathToFileURL(`${runtime}/pyodide.mjs`).href);
 const python = await loadPyodide({ indexURL: runtime, env: { HOME: "/tmp", PYTHONDONTWRITEBYTECODE: "1" } });
 for (const entry of readdirSync(`${runtime}/site`, { recursive: true, withFileTypes: true })) {
@@ -12,6 +13,10 @@ for (const entry of readdirSync(`${runtime}/site`, { recursive: true, withFileTy
 }
 python.FS.mkdirTree("/given");
 python.FS.mount(python.FS.filesystems.NODEFS, { root: argument }, "/given");
+python.registerJsModule("page_port", {
+  sum: ([bytes]) => bytes.reduce((one, other) => one + other, 0),
+  size: (text) => text.length,
+});
 // A page's Python works off messages one by one: nothing plays while it answers.
 python.runPython("import asyncio; asyncio._set_running_loop(None)");
 python.globals.set("text", readFileSync(file, "utf8"));

@@ -107,7 +107,7 @@ def test_without_its_python_the_error_says_what_brings_it(
 
 def test_the_packs_hold_no_more_than_pages_use() -> None:
     scripts, python, package = map(unpacked, runtime())
-    assert list(scripts) == ["pyodide.js", "pyodide.asm.js"]
+    assert list(scripts) == ["limit_memory.js", "pyodide.js", "pyodide.asm.js"]
     own = {name for name in python if not name.startswith("site/numpy")}
     assert own == {"pyodide.asm.wasm", "pyodide-lock.json", "python_stdlib.zip"}
     assert {name.split("/")[1] for name in package} == {"astranb", "yaml"}
