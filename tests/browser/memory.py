@@ -3,8 +3,8 @@
 
 def main(_given: str) -> None:
     """Take memory until there is none."""
-    import page_port
-    from pyodide.ffi import to_js
+    import page_port  # type: ignore[import-not-found]  # a module of the page
+    from pyodide.ffi import to_js  # type: ignore[import-not-found]
 
     kept = []
     try:
