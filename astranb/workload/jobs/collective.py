@@ -54,9 +54,15 @@ def collective_operations(
     dimensions: Sequence[object] = (
         network.topology if isinstance(network, DimensionNetwork) else network.npus_count
     )
-    words = [ALGORITHM_WORDS[algorithm]] * len(dimensions)
-    option = f"{name.replace('_', '-')}-implementation"
-    system = System.from_document({option: words, "preferred-dataset-splits": 1})
+    # Hierarchical is reduce-scatter inwards to the whole and all-gather back, dimension by dimension; bytes that
+    # have a target of their own go straight to it in each.
+    word = "direct" if (name, algorithm) == ("all_to_all", "hierarchical") else ALGORITHM_WORDS[algorithm]
+    options = {
+        f"{name.replace('_', '-')}-implementation": [word] * len(dimensions),
+        "preferred-dataset-splits": 1,
+        "collective-optimization": "localBWAware",
+    }
+    system = System.from_document(options)
     part = -(-what.size // ranks) if name in ("all_gather", "gather") else what.size
     one = Operations.of(
         [{"kind": COLLECTIVE, "collective": COLLECTIVE_NAMES[name], "bytes": part, "peer": what.root}]
