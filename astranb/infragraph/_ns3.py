@@ -96,6 +96,16 @@ class _Words:
         """The line on which the next word is; 0: there is none."""
         return self._words[self._at][1] if self._at < len(self._words) else 0
 
+    @property
+    def links_left(self) -> int:
+        """How many links follow: files may end with a text that explains them."""
+        rest, found = [word for word, _ in self._words[self._at :]], 0
+        for at in range(0, len(rest) - 4, 5):
+            if not (rest[at].isdecimal() and rest[at + 1].isdecimal() and _QUANTITY.match(rest[at + 2])):
+                break
+            found += 1
+        return found
+
     def error(self, what: str, hint: str = "") -> InputError:
         return InputError(what, where=f"{self.file}:{self.line}", hint=hint)
 
@@ -145,6 +155,13 @@ def read_ns3(text: str, file: str) -> FlatNetwork:
     remarks = []
     if faulty:
         remarks.append(f"{faulty:,} links have an error rate, which is left out")
+    further = words.links_left
+    if further:
+        raise InputError(
+            f"{count:,} links are announced, and {count + further:,} follow",
+            where=f"{file}:1",
+            hint=f"write {count + further} as the third number, or remove lines",
+        )
     if words.rest:
         remarks.append(f"from line {words.rest} on nothing is read: the file has {count:,} links")
     names = tuple(str(node) for node in (*hosts, *ids))

@@ -229,6 +229,16 @@ def test_a_collective_runs_on_each_format(tmp_path: Path) -> None:
         ("t.txt", "3 2 2\n2 2\n0 2 200Gbps 1us 0\n1 2 200Gbps 1us 0\n", "t.txt:2: switch 2 is listed twice"),
         ("t.txt", "1 1 1\n0\n0 0 200Gbps 1us 0\n", "t.txt:1: 1 of 1 nodes are switches"),
         ("t.txt", "2 0 1\n\n0 1 200Gbps 1us 7\n", "t.txt:3: '7' is not an error rate"),
+        (
+            "t.txt",
+            "3 1 1\n2\n0 2 200Gbps 1us 0\n1 2 200Gbps 1us 0\n",
+            "t.txt:1: 1 links are announced, and 2 follow; write 2 as the third number, or remove lines",
+        ),
+        (
+            "t.txt",
+            "3 1 3\n2\n0 2 200Gbps 1us 0\n1 2 200Gbps 1us 0\n",
+            "ends where a node of a link is expected",
+        ),
         ("t.topo", "Nodes 4\nTiers 2\nPodsize 4\n", "t.topo: there is no Tier 0"),
         ("t.topo", "Nodes 4\nTiers 4\nPodsize 4\n", "t.topo: 4 tiers; htsim has two or three"),
         ("t.topo", "Nodes 4\nTiers 2\nPodsize x\n", "t.topo:3: Podsize has no whole number"),
@@ -265,7 +275,7 @@ def test_bad_files_are_one_line(
 
 
 def test_words_of_ns3_need_no_lines_and_what_is_left_is_said() -> None:
-    text = "3 1 2\n2\n0 2 200Gbps 0.0005ms 0.1 1 2 1000MB/s 1us 0\n0 1 1Gbps 1us 0"
+    text = "3 1 2\n2\n0 2 200Gbps 0.0005ms 0.1 1 2 1000MB/s 1us 0\nFirst line: nodes, switches, links"
     network = read_ns3(text, "t.txt")
     assert network.links == (FlatLink(0, 2, 25 * 10**9, 500_000), FlatLink(1, 2, 10**9, 1_000_000))
     assert network.remarks == (
