@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from .errors import InputError
-from .packed import first_bytes, head
+from .packed import blocks, first_bytes, head
 
 __all__ = ["TASK_GRAPHS", "FileFormat", "format_of", "is_task_graph", "names_format"]
 
@@ -24,6 +25,12 @@ TASK_GRAPHS: Final = ("FlexFlow task graph", "FlexFlow task graph, JSON")
 """Keys of the forms of FlexFlow's task graphs: FlatBuffers, and what flatc prints."""
 
 _HEAD: Final = 1 << 14
+_MOST_SCANNED: Final = 1 << 26
+_VALUE: Final = 200
+"""How much of a value is looked at where a file is recognized by its members."""
+_MARK: Final = b"\xef\xbb\xbf"
+_TOKEN: Final = re.compile(rb'([{}\[\]])|"(?:[^"\\]|\\.)*+"(\s*:|)|(")', re.DOTALL)
+"""A bracket, a text, which may be the name of a member, or the beginning of a text."""
 _DRAW = "write its devices and links as InfraGraph (docs: Describe a cluster), for --infra"
 _REPLAY = (
     "replay it: astranb traffic replay FILE; or describe the job as a collective, a model or Chakra traces"
@@ -236,12 +243,45 @@ def format_of(path: str | Path) -> FileFormat | None:
     """
     data = first_bytes(path, _HEAD)
     plain = head(data, _HEAD)
-    return _matching(plain) or (None if plain is data else _matching(data))
+    return _matching(plain) or _of_json(path, plain) or (None if plain is data else _matching(data))
 
 
 def _matching(data: bytes) -> FileFormat | None:
-    plain = data.removeprefix(b"\xef\xbb\xbf")
-    return next((one for one in _FORMATS if one.start.search(plain)), None)
+    plain = data.removeprefix(_MARK)
+    begins = dict.fromkeys((plain, plain.lstrip()))  # a byte of a binary format may look like white space
+    return next((one for begin in begins for one in _FORMATS if one.start.search(begin)), None)
+
+
+def _of_json(path: str | Path, begin: bytes) -> FileFormat | None:
+    """Recognize an object of JSON by its members, as far behind the first bytes as they may be."""
+    if not begin.removeprefix(_MARK).lstrip().startswith(b"{"):
+        return None
+    with suppress(InputError):
+        for outline in _outlines(blocks(path, _MOST_SCANNED)):
+            if found := _matching(outline):
+                return found
+    return None
+
+
+def _outlines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Give an object's members up to each of them, with the beginnings of their values only."""
+    outline, text, depth = b"{", b"", 0
+    value, begun = b"", 0  # of the last member, and where in the file it begins
+    before = at = 0  # bytes in front of `text`, and those of it that have been read
+    for part in parts:
+        text, before, at = text[at:] + part, before + at, 0
+        for token in _TOKEN.finditer(text):
+            if token[3] or (token[2] == b"" and not text[token.end() :].strip()):
+                break  # the rest of it is in the next part
+            at = token.end()
+            if token[1]:
+                depth += 1 if token[1] in b"{[" else -1
+            elif depth == 1 and token[2]:
+                outline += value[: before + token.start() - begun] + token[0]
+                value, begun = text[at : at + _VALUE], before + at
+                if len(outline) > _HEAD:
+                    return
+                yield outline
 
 
 def is_task_graph(path: str | Path) -> bool:

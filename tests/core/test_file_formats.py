@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import json
+import random
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.core.file_formats import format_of, names_format
+from astranb.core.file_formats import _outlines, format_of, names_format
 
 SAMPLES: dict[str, str | bytes] = {
     "ns-3 topology": "3 1 2\n2\n0 2 200Gbps 0.0005ms 0\n1 2 200Gbps 0.0005ms 0\n",
@@ -163,3 +170,38 @@ def test_no_content_makes_it_slow(tmp_path, filler):
     start = perf_counter()
     format_of(tmp_path / "f")
     assert perf_counter() - start < 0.5
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(), inside, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.data())
+def test_an_object_is_recognized_by_its_members_wherever_they_are(data: st.DataObject) -> None:
+    drawn = data.draw(st.lists(_JSON, max_size=4))
+    members = [(f"other {number}", value) for number, value in enumerate(drawn)]
+    size = data.draw(st.sampled_from([0, 100, 20_000, 1 << 20]))
+    members.append(
+        ("long", random.Random(0).randbytes(size // 2).hex())
+    )  # which gzip packs as it does traces
+    members = data.draw(st.permutations([*members, ("traceEvents", [{"ph": "X", "name": "a"}])]))
+    text = json.dumps(dict(members), indent=data.draw(st.sampled_from([None, 1])))
+    packed = data.draw(st.sampled_from([bytes, gzip.compress]))
+    begin = data.draw(st.sampled_from([b"", b"\xef\xbb\xbf", b" \n\t"]))
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "trace.json")
+        file.write_bytes(packed(begin + text.encode()))
+        found = format_of(file)
+    assert found is not None
+    assert found.key == "Kineto trace"
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 64])
+def test_where_parts_end_does_not_matter(step: int) -> None:
+    text = rb'{"a\"{": {"b": [1, {"c": "}\\"}]}, "d" : "[", "traceEvents": []}'
+    parts = [text[at : at + step] for at in range(0, len(text), step)]
+    names = [re.findall(rb'"((?:[^"\\]|\\.)*)"\s*:\Z', outline)[0] for outline in _outlines(parts)]
+    assert names == [rb"a\"{", b"d", b"traceEvents"]

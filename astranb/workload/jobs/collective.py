@@ -54,8 +54,8 @@ def collective_operations(
     dimensions: Sequence[object] = (
         network.topology if isinstance(network, DimensionNetwork) else network.npus_count
     )
-    # Hierarchical is reduce-scatter inwards to the whole and all-gather back, dimension by dimension; bytes that
-    # have a target of their own go straight to it in each.
+    # Hierarchical: an all-reduce scatters from dimension to dimension and gathers on the way back; what has a
+    # target of its own goes straight to it in each dimension.
     word = "direct" if (name, algorithm) == ("all_to_all", "hierarchical") else ALGORITHM_WORDS[algorithm]
     options = {
         f"{name.replace('_', '-')}-implementation": [word] * len(dimensions),
