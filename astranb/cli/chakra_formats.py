@@ -93,8 +93,6 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
         form, trace = key, chakra.graph_trace(name)
     else:
         form = "Chakra trace"
-        if found is None:
-            _refuse_json(name)
         if whole:
             trace = chakra.read(name)
         else:
@@ -108,13 +106,6 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
 def _begins_with_a_word(name: str) -> bool:
     """Whether a file begins as a layer table of a loop that a user registered, or mistyped."""
     return re.match(rb"[A-Za-z]\w{2,60}[^\n\0]{0,400}\n\s*\d+\s", _head(name)) is not None
-
-
-def _refuse_json(name: str) -> None:
-    """Refuse JSON of an unknown format, which would be read as protocol buffers."""
-    if re.match(rb"(?:\xef\xbb\xbf)?\s*[\[{]\s*[\[{\"}\]]", _head(name)):
-        hint = "give a Chakra trace, a PyTorch execution trace, a Kineto trace or a graph of NetworkX"
-        raise InputError("JSON, but no trace of a known format", where=name, hint=hint)
 
 
 def _head(name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -60,11 +61,27 @@ def _data(path: str | Path) -> bytes:
     return unpacked(contents(path, MOST_BYTES), str(path), MOST_BYTES)
 
 
+_BEGUN: Final = 4096
+_BLANK: Final = 0x20
+
+
 def _trace(data: bytes, where: str) -> Trace:
+    _refuse_text(data[:_BEGUN], where)
     try:
         return Trace(data, where)
     except MemoryError:
         raise InputError("the trace does not fit in memory", where=where) from None
+
+
+def _refuse_text(begin: bytes, where: str) -> None:
+    """Refuse text: a trace has bytes near its beginning that no text has."""
+    if not begin or any(byte < _BLANK and byte not in b"\t\n\r" for byte in begin):
+        return
+    with suppress(UnicodeDecodeError):
+        codecs.getincrementaldecoder("utf-8")().decode(begin)  # its last letter may be cut
+        form = "JSON" if begin.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[") else "text"
+        hint = "give a Chakra trace, a PyTorch execution trace, a Kineto trace or a graph of NetworkX"
+        raise InputError(f"{form}, but no trace of a known format", where=where, hint=hint)
 
 
 def write(path: str | Path, trace: Trace) -> None:
