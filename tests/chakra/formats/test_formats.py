@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -367,12 +368,21 @@ def test_a_large_kineto_trace_takes_less_than_twice_its_size(tmp_path: Path):
 
 
 @pytest.mark.parametrize("command", [["info"], ["check"], ["convert", "-o", "t.et"]])
-def test_json_of_another_kind_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    "form, text", [("JSON", '{\n "hello": [1, 2]}'), ("JSON", "\ufeff [3]"), ("text", "hello\nwörld" * 900)]
+)
+def test_text_of_another_kind_is_named(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    form: str,
+    text: str,
+    packed: Callable[[bytes], bytes],
+    command: list[str],
 ):
-    (tmp_path / "t.json").write_text('{\n "hello": [1, 2]}')
+    (tmp_path / "t.json").write_bytes(packed(text.encode()))
     assert main(["chakra", command[0], str(tmp_path / "t.json"), *command[1:]]) == 2
-    assert "t.json: JSON, but no trace of a known format; give a Chakra trace" in capsys.readouterr().err
+    assert f"t.json: {form}, but no trace of a known format; give a Chakra trace" in capsys.readouterr().err
 
 
 def test_a_node_without_an_id_is_node_0_where_protocol_buffers_were_printed(tmp_path: Path):
