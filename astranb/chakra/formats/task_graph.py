@@ -16,6 +16,7 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from astranb.chakra.traces.trace_file import MOST_RANKS
 from astranb.core.document import DocumentNode, DocumentSource, contents, parse_document
 from astranb.core.errors import InputError
 from astranb.core.file_formats import TASK_GRAPHS, format_of, names_format
@@ -25,7 +26,6 @@ from .flatbuffer import FlatField, flat_document
 __all__ = ["MESSAGES", "FlexFlowTask", "TaskGraph", "read_task_graph"]
 
 _MOST_BYTES: Final = 1 << 30
-_MOST_RANKS: Final = 1 << 20
 _MOST_ID: Final = (1 << 64) - 1
 _MOST_MS: Final = 1e9
 _MOST_BYTES_MOVED: Final = 1 << 48
@@ -209,9 +209,9 @@ class _TaskGraphReader:
 
     def __init__(self, document: DocumentNode) -> None:
         self.document = document
-        self.gpus_per_node = _number(document, "ngpupernode", 1, _MOST_RANKS)
-        self.nodes = _number(document, "nnode", 1, _MOST_RANKS // self.gpus_per_node)
-        self.switches = _number(document, "nswitch", 0, _MOST_RANKS)
+        self.gpus_per_node = _number(document, "ngpupernode", 1, MOST_RANKS)
+        self.nodes = _number(document, "nnode", 1, MOST_RANKS // self.gpus_per_node)
+        self.switches = _number(document, "nswitch", 0, MOST_RANKS)
         self.ranks = self.nodes * self.gpus_per_node
         self.devices = {_number(one, "deviceid", 0, _MOST_ID): one for one in _items(document, "devices")}
 
@@ -235,7 +235,7 @@ class _TaskGraphReader:
                 (
                     _number(one, "fromnode", 0, last),
                     _number(one, "tonode", 0, last),
-                    _number(one, "nconn", 0, _MOST_RANKS),
+                    _number(one, "nconn", 0, MOST_RANKS),
                 )
                 for one in _items(self.document, "conn")
             ],

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from astranb.chakra.traces.check import check
 from astranb.chakra.traces.rank_trace import Trace
 from astranb.chakra.traces.schema import Attribute, CollectiveType, Node, NodeType
-from astranb.chakra.traces.trace_file import write_ranks
+from astranb.chakra.traces.trace_file import MOST_RANKS, write_ranks
 from astranb.core.document import DocumentNode as Value
 from astranb.core.errors import InputError
 
@@ -198,6 +198,9 @@ class _Recording:
         self.rank, self.world = (
             value if type(value := info.get(key)) is int else -1 for key in ("rank", "world_size")
         )
+        if self.world > MOST_RANKS:
+            what, hint = f"world_size is {self.world:,}", f"a job has up to {MOST_RANKS:,} ranks"
+            raise InputError(what, where=f"{files.device}: distributedInfo", hint=hint)
         self.about = {key: info[key] for key in ("backend", "nccl_version") if isinstance(info.get(key), str)}
         base = kineto.members.get("baseTimeNanoseconds")
         self.base_us = base / 1000 if type(base) is int and 0 <= base < 1 << 62 else 0.0

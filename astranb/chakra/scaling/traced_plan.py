@@ -18,14 +18,13 @@ import numpy as np
 from astranb.chakra.traces.group_file import read_groups
 from astranb.chakra.traces.rank_trace import Trace
 from astranb.chakra.traces.schema import CollectiveType, NodeType
-from astranb.chakra.traces.trace_file import read_present
+from astranb.chakra.traces.trace_file import MOST_RANKS, read_present
 from astranb.core.errors import InputError, near
 
 from .parallelism import GROUPS, PEERS, Parallelism, plan_text
 
 __all__ = ["ALONE", "REPLICAS", "Shift", "TracedJob", "recognized", "scattered", "traced_job"]
 
-_MOST_RANKS: Final = 1 << 20
 REPLICAS: Final = ("data", "expert data")
 """Groups that sum gradients."""
 ALONE: Final = "alone"
@@ -205,12 +204,12 @@ def traced_job(
     if not traces:
         raise InputError("there is no trace", where=where, hint="give one of each stage")
     if isinstance(groups, str | Path):
-        groups = read_groups(groups, _MOST_RANKS)
+        groups = read_groups(groups, MOST_RANKS)
     members = {str(name): some for name, some in (groups or {}).items()}
     found = TracedJob(traces, members, 0, where)
     highest = [*traces, *(rank for one in members.values() for rank in one)]
     for rank, peers in found.peers.items():
-        if peers and (min(peers) < 0 or max(peers) >= _MOST_RANKS):
+        if peers and (min(peers) < 0 or max(peers) >= MOST_RANKS):
             what = (
                 f"rank {rank} sends to or receives from rank {min(peers) if min(peers) < 0 else max(peers)}"
             )

@@ -20,6 +20,7 @@ from .rank_trace import Trace
 
 __all__ = [
     "MOST_BYTES",
+    "MOST_RANKS",
     "beside",
     "present_ranks",
     "rank_file",
@@ -32,6 +33,8 @@ __all__ = [
 
 MOST_BYTES: Final = 2 << 30
 """The largest trace that is read, compressed or not."""
+MOST_RANKS: Final = 1 << 20
+"""How many ranks a job may have."""
 
 
 @names_format("Chakra", "gzip")

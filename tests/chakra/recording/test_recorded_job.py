@@ -429,3 +429,12 @@ def test_damaged_recordings_are_refused_or_read_and_never_crash(tmp_path, data):
     which.write_text(json.dumps(damaged(json.loads(which.read_text()), data.draw)))
     with contextlib.suppress(InputError):
         link_job(files)
+
+
+def test_a_world_of_more_ranks_than_there_are_is_refused(tmp_path):
+    files = reduced(tmp_path)
+    document = json.loads(files[0].device.read_text())
+    document["distributedInfo"]["world_size"] = 27_163_343_010
+    files[0].device.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"distributedInfo: world_size is 27,163,343,010; a job has up to"):
+        link_job(files)
