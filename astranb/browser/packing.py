@@ -68,7 +68,7 @@ _SITE: Final = "/lib/python3.13/site-packages"
 _STDLIB: Final = "/lib/python313.zip"
 _SCRIPTS: Final = ("pyodide.js", "pyodide.asm.js")
 LIMIT: Final = Path(__file__).with_name("limit_memory.js")
-"""What stands before Pyodide wherever it runs."""
+"""The script that stands before Pyodide wherever it runs."""
 
 LICENCES: Final = (
     "Pyodide (Mozilla Public License 2.0), CPython (Python Software Foundation License), "
@@ -207,7 +207,7 @@ def _astranb(files: Mapping[str, Path], place: Path) -> dict[str, bytes]:
 
 
 def _unpacked(archive: bytes) -> dict[str, bytes]:
-    """Give an archive's files by their places in a page's Python; ``site/`` is its ``site-packages``."""
+    """List an archive's files by their places in a page's Python; ``site/`` is its ``site-packages``."""
     return {f"site/{name}": data for name, data in _members(io.BytesIO(archive), ())}
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenedTraces", "check", "convert", "info", "opened", "without_durations", "write_copies"]
 
 _HEAD = 512
-_MOST_RANKS = 1 << 20
 _MOST_SHOWN = 8
 _GRAPHS = ("GraphML", "node-link graph")
 _TABLES = ("layer table", "SimAI workload")
@@ -396,5 +395,7 @@ def _require_trace_name(name: str) -> None:
 
 
 def _check_ranks(npus: int) -> None:
-    if not 1 <= npus <= _MOST_RANKS:
-        raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {_MOST_RANKS}")
+    from astranb.chakra.traces.trace_file import MOST_RANKS
+
+    if not 1 <= npus <= MOST_RANKS:
+        raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {MOST_RANKS}")

@@ -27,7 +27,7 @@ TASK_GRAPHS: Final = ("FlexFlow task graph", "FlexFlow task graph, JSON")
 _HEAD: Final = 1 << 14
 _MOST_SCANNED: Final = 1 << 26
 _VALUE: Final = 200
-"""How much of a value is looked at where a file is recognized by its members."""
+"""Bytes of a value that are looked at where a file is recognized by its members."""
 _MARK: Final = b"\xef\xbb\xbf"
 _TOKEN: Final = re.compile(rb'([{}\[\]])|"(?:[^"\\]|\\.)*+"(\s*:|)|(")', re.DOTALL)
 """A bracket, a text, which may be the name of a member, or the beginning of a text."""
@@ -264,7 +264,7 @@ def _of_json(path: str | Path, begin: bytes) -> FileFormat | None:
 
 
 def _outlines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Give an object's members up to each of them, with the beginnings of their values only."""
+    """Yield an object's members up to each of them, with the beginnings of their values only."""
     outline, text, depth = b"{", b"", 0
     value, begun = b"", 0  # of the last member, and where in the file it begins
     before = at = 0  # bytes in front of `text`, and those of it that have been read

@@ -98,7 +98,7 @@ class _Words:
 
     @property
     def links_left(self) -> int:
-        """How many links follow: files may end with a text that explains them."""
+        """The number of links that follow: files may end with a text that explains them."""
         rest, found = [word for word, _ in self._words[self._at :]], 0
         for at in range(0, len(rest) - 4, 5):
             if not (rest[at].isdecimal() and rest[at + 1].isdecimal() and _QUANTITY.match(rest[at + 2])):

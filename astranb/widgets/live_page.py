@@ -31,7 +31,7 @@ RUNTIME_FOLDER: Final = "astranb-runtime"
 """The folder beside pages that share their Python."""
 
 _MOST_BYTES: Final = 15 * 10**8
-"""What a machine may take of a page's memory, which ends at 2 GiB (``browser/limit_memory.js``)."""
+"""The memory of a page that a machine may take, which ends at 2 GiB (``browser/limit_memory.js``)."""
 _ADDRESS: Final = re.compile(r"[\w./:~%+@-]+")
 _MOST_FLIGHTS: Final = 5_000
 """Flights of lines or operations of what is shown until Python is ready."""

@@ -130,12 +130,8 @@ class PageHost:
             self._take(content, buffers, asked)
         except AstranbError as error:
             self._post({"answer": asked, "error": _line(str(error))}, [])
-        except MemoryError:
-            what = "a page has too little memory for this (2 GiB): open it in JupyterLab"
-            self._post({"answer": asked, "error": what}, [])
         except Exception as error:  # noqa: BLE001 - the page must go on whatever it was sent
-            words = _line(f"{type(error).__name__}: {error}")
-            self._post({"answer": asked, "error": words}, [])
+            self._post({"answer": asked, "error": _words(error)}, [])
 
     def _take(self, content: dict[str, Any], buffers: Sequence[bytes], asked: Any) -> None:
         if "ask" in content:
@@ -165,8 +161,7 @@ class PageHost:
         try:
             bench.connection.receive(None, message, [])
         except Exception as error:  # noqa: BLE001 - a view may have asked for anything
-            words = _line(f"{type(error).__name__}: {error}")
-            self._post({"bench": bench.number, "message": {"type": "error", "text": words}}, [])
+            self._post({"bench": bench.number, "message": {"type": "error", "text": _words(error)}}, [])
 
     def _bench_of(self, content: Mapping[str, Any]) -> PageWorkbench | None:
         """Find the workbench that is meant, the main one where none is named; None: it was closed."""
@@ -410,6 +405,13 @@ def _size(content: Mapping[str, Any]) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise InputError(f"{value!r:.80} is no size", where="size")
     return size_bytes(value)
+
+
+def _words(error: Exception) -> str:
+    """Describe an error that is not one of ours, in a line."""
+    if isinstance(error, MemoryError):
+        return "a page has too little memory for this (2 GiB): open it in JupyterLab"
+    return _line(f"{type(error).__name__}: {error}")
 
 
 def _line(text: str) -> str:

@@ -18,6 +18,7 @@ import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from email import message_from_bytes
+from email.message import Message
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -264,8 +265,7 @@ def entry(
     name, version = parse_wheel_filename(wheel.name)[:2]
     with zipfile.ZipFile(wheel) as opened:
         files = opened.namelist()
-        (metadata,) = (file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file))
-        asked = message_from_bytes(opened.read(metadata)).get_all("Requires-Dist") or []
+    asked = _facts(wheel).get_all("Requires-Dist") or []
     depends = set()
     for requirement in map(Requirement, asked):
         marker = requirement.marker
@@ -288,9 +288,7 @@ def entry(
 
 def notice(wheel: Path) -> str:
     """Give the licence of a wheel: its name, and the texts that the wheel has."""
-    files = _files(wheel)
-    (metadata,) = (data for file, data in files.items() if re.fullmatch(r"[^/]+\.dist-info/METADATA", file))
-    facts = message_from_bytes(metadata)
+    facts = _facts(wheel)
     classified = [
         one.split(" :: ")[-1] for one in facts.get_all("Classifier", []) if one.startswith("License ::")
     ]
@@ -300,10 +298,17 @@ def notice(wheel: Path) -> str:
     name, version = wheel.name.split("-")[:2]
     texts = [
         data.decode("utf-8", "replace").strip()
-        for file, data in sorted(files.items())
+        for file, data in sorted(_files(wheel).items())
         if _LICENCE_TEXT.fullmatch(file)
     ]
     return "\n\n".join([f"{name} {version}: {licence.strip()}", *texts])
+
+
+def _facts(wheel: Path) -> Message:
+    """Read what a wheel says of itself."""
+    with zipfile.ZipFile(wheel) as opened:
+        (file,) = (one for one in opened.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", one))
+        return message_from_bytes(opened.read(file))
 
 
 def _modules(files: Iterable[str]) -> list[str]:

@@ -609,3 +609,14 @@ def test_a_link_says_what_was_brought() -> None:
     assert read_link(link_of(sim, {}, "0" * 32, brought)).brought == brought
     plan = Brought("plan", {"name": "y", "size": 1024}, '{ "a b" : [ 1, "c\\"  d" ] }')
     assert read_link(link_of(sim, {}, "", plan)).brought == plan._replace(text='{"a b":[1,"c\\"  d"]}')
+
+
+def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise MemoryError
+
+    page = Page(small())
+    monkeypatch.setitem(page.host.questions, "hash", full)
+    monkeypatch.setattr(page.host._benches[0].connection, "receive", full)
+    assert "too little memory" in page.refused("hash")
+    assert "too little memory" in page.view("event")[-1]["text"]

@@ -34,7 +34,9 @@ __all__ = [
 MOST_BYTES: Final = 2 << 30
 """The largest trace that is read, compressed or not."""
 MOST_RANKS: Final = 1 << 20
-"""How many ranks a job may have."""
+"""The largest number of ranks of a job."""
+_BEGUN: Final = 4096
+_BLANK: Final = 0x20
 
 
 @names_format("Chakra", "gzip")
@@ -64,10 +66,6 @@ def _data(path: str | Path) -> bytes:
     return unpacked(contents(path, MOST_BYTES), str(path), MOST_BYTES)
 
 
-_BEGUN: Final = 4096
-_BLANK: Final = 0x20
-
-
 def _trace(data: bytes, where: str) -> Trace:
     _refuse_text(data[:_BEGUN], where)
     try:
@@ -77,7 +75,7 @@ def _trace(data: bytes, where: str) -> Trace:
 
 
 def _refuse_text(begin: bytes, where: str) -> None:
-    """Refuse text: a trace has bytes near its beginning that no text has."""
+    """Check that it is no text: a trace has bytes near its beginning that no text has."""
     if not begin or any(byte < _BLANK and byte not in b"\t\n\r" for byte in begin):
         return
     with suppress(UnicodeDecodeError):

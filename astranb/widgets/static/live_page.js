@@ -24,6 +24,8 @@ const lacking = () => ["WebAssembly", "Worker"].find((name) => !(name in globalT
 
 /** The packs that the page holds or names, and the text of its Worker. */
 async function runtimeOf() {
+  const missing = lacking();
+  if (missing) throw new Error(`this browser has no ${missing}`);
   /** @type {PythonPack[]} */
   const packs = [];
   let scripts = new Uint8Array();
@@ -49,9 +51,8 @@ async function runtimeOf() {
 export async function openPage(host, text) {
   followTheme();
   if (!("DecompressionStream" in globalThis)) throw new Error("this browser has no DecompressionStream: use a newer one");
-  const missing = lacking();
-  const bringing = missing ? null : runtimeOf(); // beside what is drawn
-  bringing?.catch(() => {}); // said below
+  const bringing = runtimeOf(); // beside what is drawn
+  bringing.catch(() => {}); // said below
   const { header, columns } = await unpackBytes(decode(text));
   const page = /** @type {LiveHeader} */ (header);
   const url = URL.createObjectURL(new Blob([page.entry], { type: "text/javascript" }));
@@ -296,7 +297,6 @@ export async function openPage(host, text) {
   /** @type {Awaited<ReturnType<typeof runtimeOf>>} */
   let runtime;
   try {
-    if (!bringing) throw new Error(`this browser has no ${missing}`);
     runtime = await bringing;
     start();
   } catch (error) {
