@@ -19,6 +19,7 @@ import numpy as np
 from astranb.core.errors import InputError
 from astranb.core.progress import share
 from astranb.core.state import require_bytes
+from astranb.net.ring_orders import node_chains, ring_order
 from astranb.net.shape import Shape
 
 from .block import Block
@@ -40,7 +41,6 @@ from .operation import (
     Semaphore,
     TileShape,
 )
-from .orders import node_chains, ring_order
 from .protocol import PROTOCOLS, check_protocol
 from .rank import Rank
 from .source import ProgramError, SourceLine, line_of_caller

@@ -55,6 +55,7 @@ from .tables import (
     BROADCAST,
     BUNDLE,
     BUNDLE_REDUCED,
+    CHAINED,
     CUSTOM,
     DIRECT,
     HALVING,
@@ -85,6 +86,7 @@ from .transport import (
 __all__ = [
     "at_switch",
     "begin_phase",
+    "binary_parent",
     "bundle_passed",
     "is_outward",
     "load_phase",
@@ -528,6 +530,10 @@ def _load_rooted(m: MessageMachine, stream: int, size: int, shape: int) -> None:
     s.packet_bytes = size // s.nodes if s.collective == SCATTER else size
     s.left = shape
     s.free = 0  # children received so far
+    if shape == CHAINED:
+        s.parent = 0
+        s.node = s.index
+        return
     if s.direction != 0:
         # All NPUs number the chunks alike.
         s.direction = -1 if shape == TREE and s.tag % 2 == 1 else 1
@@ -538,6 +544,46 @@ def _load_rooted(m: MessageMachine, stream: int, size: int, shape: int) -> None:
     else:
         s.parent = (root // s.stride) % s.nodes
     s.node = (s.direction * (s.index - s.parent)) % s.nodes
+
+
+@kernel
+def binary_parent(number: int, count: int) -> int:
+    """Give the parent in a binary tree whose root is 0 and whose heights are the lowest set bits (NCCL's)."""
+    bit = number & -number
+    parent = (number ^ bit) | (bit << 1)
+    return parent if parent < count else number ^ bit
+
+
+@kernel
+def _binary_child(number: int, count: int, place: int) -> int:
+    """Give a child in this tree by its position among the children, -1 for none."""
+    if number == 0:
+        top = 1
+        while 2 * top < count:
+            top *= 2
+        return top if place == 0 and count > 1 else -1
+    low = (number & -number) >> 1
+    if low > 0 and place == 0:
+        return number - low
+    while low > 0 and number + low >= count:
+        low >>= 1
+    return number + low if low > 0 and place == 1 else -1
+
+
+@kernel
+def _chained_child(m: MessageMachine, stream: int, place: int) -> int:
+    """Give a child of this number where chains hang below a binary tree of their heads, -1 for none."""
+    s = m.streams[stream]
+    chain = m.groups[s.group].chain
+    on_chain = s.node % chain
+    if on_chain + 1 < chain:
+        if place == 0:
+            return int(s.node + 1)
+        place -= 1
+    if on_chain > 0:
+        return -1
+    child = _binary_child(s.node // chain, s.nodes // chain, place)
+    return int(child * chain) if child >= 0 else -1
 
 
 @kernel
@@ -553,6 +599,11 @@ def _above(number: int) -> int:
 def _parent(m: MessageMachine, stream: int) -> int:
     """Give the parent of this number, which is not the root."""
     s = m.streams[stream]
+    if s.left == CHAINED:
+        chain = m.groups[s.group].chain
+        if s.node % chain > 0:
+            return int(s.node - 1)
+        return int(binary_parent(s.node // chain, s.nodes // chain) * chain)
     if s.left == RING_STEPS:
         return int(s.node - 1)
     if s.left == HALVING:
@@ -566,6 +617,8 @@ def _parent(m: MessageMachine, stream: int) -> int:
 def _child(m: MessageMachine, stream: int, place: int) -> int:
     """Give a child of this number by its position among the children, -1 for none."""
     s = m.streams[stream]
+    if s.left == CHAINED:
+        return _chained_child(m, stream, place)
     number = s.nodes
     if s.left == HALVING:
         number = s.node + (_above(s.node) << place)

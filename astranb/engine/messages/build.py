@@ -27,6 +27,7 @@ from astranb.workload.astrasim2.kinds import INTER, INTRA
 
 from . import tables as t
 from .bus import LISTS, SIDES
+from .channels import add_channels
 from .fold import Fold
 from .implementations import implementations_of
 from .network import Links, communicating_pairs, make_links
@@ -95,11 +96,19 @@ def build(
             raise InputError(what, where=system.where, hint="leave it out")
     _apply_speeds(rows, system.speeds, npus, system.where)
     lanes = 1 + int((rows["place"] == t.ON_BACKGROUND).any())
-    group_table, members, streams = make_groups(groups, counts, owners, npus, lanes)
-    _find_roots(rows, group_table, members, npus)
     implementations = implementations_of(system, counts, npus)
-    _check_algorithms(rows, implementations, network, system, compat=compat)
     routed = isinstance(network, InfraNetwork)
+    channels = []
+    if isinstance(network, InfraNetwork) and system.library_channels and system.bus is None:
+        channels = add_channels(rows, [ranks for _, ranks in groups], network, implementations)
+    number = 1 + max((number for number, _ in groups), default=0)
+    rings = [(number + k, channel.ranks) for k, channel in enumerate(channels)]
+    group_table, members, streams = make_groups([*groups, *rings], counts, owners, npus, lanes)
+    if channels:
+        group_table.rails = 1  # no ring stands for others
+    group_table.chain[len(groups) : len(groups) + len(rings)] = [channel.chain for channel in channels]
+    _find_roots(rows, group_table, members, npus)
+    _check_algorithms(rows, implementations, network, system, compat=compat)
     pairs = (
         communicating_pairs(rows, implementations, group_table, members, npus, compat=compat)
         if routed
@@ -122,8 +131,7 @@ def build(
     collectives = rows[rows["kind"] == t.COLLECTIVE]
     if len(collectives):
         # A size that is not a multiple makes more chunks than given.
-        part = np.maximum(collectives["bytes"] // system.splits, 1)
-        chunks = int(max((-(-collectives["bytes"] // part)).max(), system.splits)) + 1
+        chunks = int(_most_chunks(collectives, system.splits).max())
     npus = owners
     clock = allocate(1, t.CLOCK)
     clock.cursor = -1
@@ -202,8 +210,8 @@ def recording_tables(
     watch = allocate(1, t.WATCH)
     watch.hit = watch.what = -1
     watch.recording = watch.noting = record
-    collectives = int((operations.kind == t.COLLECTIVE).sum())
-    phases = collectives * (int(config.splits) + 1) * int(config.max_phases)
+    rings = int(operations.rings[operations.kind == t.COLLECTIVE].sum())
+    phases = rings * (int(config.splits) + 1) * int(config.max_phases)
     npus = int(config.npus)
     drawn = allocate(npus if record else 1, t.COUNTER)
     drawn.value = 1
@@ -227,16 +235,24 @@ def margins(m: t.MessageMachine) -> tuple[int, int]:
     """Give the most rows of timers or messages, and of streams, that one event can take."""
     operations = m.operations
     window = 1
-    if (m.implementations.algorithm == t.DIRECT).any():
+    if np.isin(m.implementations.algorithm, (t.DIRECT, t.ONE_SHOT)).any():
         window = int(m.config[0].npus)
     collectives = operations[operations.kind == t.COLLECTIVE]
     chunks = 1
     if len(collectives):
         splits = int(m.config[0].splits)
-        chunks = int((collectives.bytes // np.maximum(collectives.bytes // splits, 1)).max()) + splits + 2
-    at_once = min(chunks, int(m.config[0].concurrent)) + 1
+        chunks = int(_most_chunks(collectives, splits).max()) + splits + 2
+    at_once = min(chunks, int(m.config[0].concurrent) * int(operations.rings.max(initial=1))) + 1
     posted = int(np.bincount(operations.npu).max()) if len(operations) else 0
     return 4 * window * at_once + 2 * posted + 64, chunks
+
+
+def _most_chunks(collectives: Records, splits: int) -> np.ndarray:
+    """Bound the chunks of each collective: a size that is not a multiple makes more than given."""
+    given = splits * collectives.rings
+    part = np.maximum(collectives.bytes // given, 1)
+    found: np.ndarray = np.maximum(-(-collectives.bytes // part), given) + 1
+    return found
 
 
 def _power(count: int) -> int:
@@ -292,16 +308,20 @@ def _check_algorithms(
         if chosen[collective, 0].algorithm < 0:
             what = f"{name}-implementation is missing"
             raise InputError(what, where=system.where, hint="name an algorithm")
+        # NCCL's trees are there for any number of ranks.
+        chained = (used[used.collective == collective].ring >= 0).all()
         for dim, row in enumerate(chosen[collective]):
             odd = row.nodes & (row.nodes - 1)
             what = ""
             if row.algorithm == t.IN_NETWORK:
                 what = _no_switch(collective, dim, network, compat=compat)
+            elif row.algorithm == t.ONE_SHOT and collective != t.ALL_REDUCE:
+                what = f"directOneShot does an all-reduce, not {name}"
             elif row.algorithm == t.HALVING and collective == t.ALL_TO_ALL:
                 what = f"{name}-implementation cannot be halvingDoubling"
             elif collective >= t.BROADCAST:
                 continue
-            elif row.algorithm == t.TREE and (collective != t.ALL_REDUCE or odd):
+            elif row.algorithm == t.TREE and (collective != t.ALL_REDUCE or (odd and not chained)):
                 what = f"doubleBinaryTree does an all-reduce of 2, 4, 8, … NPUs, not {name} of {row.nodes}"
             elif row.algorithm == t.HALVING and odd and not compat:  # a deadlock in ASTRA-sim 2.0
                 what = f"halvingDoubling does an {name} of 2, 4, 8, … NPUs, not of {row.nodes}"

@@ -72,14 +72,15 @@ def _load(m: MessageMachine, stream: int) -> None:
         rank = m.fold[s.npu].rank
     if p.collective == ALL_GATHER and m.config[0].intra == SMALLEST_FIRST:
         s.largest = p.bytes * p.nodes
-    if p.group >= 0:
+    s.delay_ns = m.config[0].endpoint_ns
+    if m.operations[s.operation].group >= 0:
         s.delay_ns = m.config[0].local_group_ns
+    if p.group >= 0:
         first = m.groups[p.group].first
         s.index = 0
         while m.members[first + s.index].value != rank:
             s.index += 1
     else:
-        s.delay_ns = m.config[0].endpoint_ns
         s.index = (rank // p.stride) % p.nodes
         s.origin = rank - s.index * p.stride
     load_phase(m, stream, row)
@@ -172,7 +173,11 @@ def _wake(m: MessageMachine, queue: int) -> int:
         if row >= 0:
             before = row
             row = m.streams[row].next
-    while row >= 0 and m.queues[queue].running < m.config[0].concurrent:
+    while row >= 0:
+        # The rings of a collective run at once.
+        rings = m.operations[m.streams[row].operation].rings
+        if m.queues[queue].running >= m.config[0].concurrent * rings:
+            break
         if m.config[0].same_order == 1:
             chosen = next_granted(m, queue, row)
             if chosen < 0:

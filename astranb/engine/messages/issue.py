@@ -115,10 +115,11 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
     npu = o.npu
     uses_collectives(m, npu)
     size = o.bytes
+    splits = config.splits * o.rings
     # With fewer bytes than chunks, ASTRA-sim 2.0 would make empty chunks without end.
-    chunk = max(size // config.splits, 1)
+    chunk = max(size // splits, 1)
     if config.exact_chunks == 1:
-        chunk = max(-(-size // config.splits), config.npus)
+        chunk = max(-(-size // splits), config.npus)
     elif o.collective != ALL_GATHER and config.npus > chunk:
         chunk = config.npus
         size = config.splits * chunk
@@ -138,10 +139,11 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
         if config.exact_chunks == 1 and size < chunk:
             part = size
         size = max(size - chunk, 0)
+        group = o.group if o.ring < 0 else o.ring + o.streams % o.rings
         o.streams += 1
-        if o.group >= 0:
+        if group >= 0:
             lane = config.lanes - 1 if o.place == ON_BACKGROUND else 0
-            counter = m.group_streams[(npu * config.lanes + lane) * len(m.groups) + o.group]
+            counter = m.group_streams[(npu * config.lanes + lane) * len(m.groups) + group]
             tag = counter.value
             counter.value += 1
         elif o.place == ON_BACKGROUND:
@@ -160,7 +162,7 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
             m.phases[row].group = -1
             m.streams[stream].phases = 1
         else:
-            plan_phases(m, stream, operation, part)
+            plan_phases(m, stream, operation, group, part)
             if m.streams[stream].phases == 0:
                 # There is no other NPU.
                 free_stream(m, stream)

@@ -25,6 +25,7 @@ from astranb.net.astrasim2 import (
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 from . import tables as t
+from .algorithms import binary_parent
 from .implementations import distances, group_algorithm
 
 __all__ = ["Links", "communicating_pairs", "dimensions_of", "make_links"]
@@ -194,6 +195,13 @@ def communicating_pairs(
         outer = int(group.outer)
         algorithm = group_algorithm(implementations, chosen.shape[1], collective, outer, compat=compat)
         keys += [ranks * npus + np.roll(ranks, -away) for away in distances(algorithm, len(ranks))]
+    used = {(int(o.ring), int(o.rings)) for o in table[own & (table.ring >= 0)]}
+    for row in sorted({row for first, count in used for row in range(first, first + count)}):
+        ring = group_rows[row]
+        ranks = np.array(members.value[ring.first : ring.first + ring["count"]])
+        heads = ranks[:: ring.chain]
+        above = heads[[binary_parent(place, len(heads)) for place in range(1, len(heads))]]
+        keys += [ranks * npus + np.roll(ranks, -1), heads[1:] * npus + above]
     flat = np.unique(np.concatenate(keys))
     sources, targets = np.divmod(flat, npus)
     differ = sources != targets

@@ -10,7 +10,7 @@ alike that is the same, and otherwise its source, or target, passes too much.
 A ring of a group that has several ranks in each node stands for as many rings, as libraries make them: each
 leaves the node by the port of another of these ranks (NCCL's channels). So its messages between nodes
 occupy a port for their part of the bytes (:func:`shared_by`). With congestion they occupy the links of all of
-these ranks so.
+these ranks so. Over an infrastructure each of these rings can run by itself (:mod:`.channels`).
 
 Over an infrastructure, the ports of a route are its first and its last link, and its narrowest ones
 (as a NIC behind a PCIe link); NPUs that share one are not delayed by each other without congestion.

@@ -66,7 +66,7 @@ RULES: Final[Rules] = {
         "first_port"),
     },
     "implementations": {
-        "algorithm": fixed(between(-1, t.ROOTED)), "window": fixed(Rule(-1)),
+        "algorithm": fixed(between(-1, t.ONE_SHOT)), "window": fixed(Rule(-1)),
         **each(fixed(between(0, _MOST)), "nodes", "stride"),
     },
     "npus": {
@@ -80,7 +80,7 @@ RULES: Final[Rules] = {
     "allocators": each(COUNT, "around", "first", "last"),
     "trees": {"value": COUNT},
     "groups": {"first": fixed(until("members")), "count": fixed(COUNT), "outer": fixed(row("schedule")),
-        "rails": fixed(between(1, _MOST))},
+        **each(fixed(between(1, _MOST)), "rails", "chain")},
     "members": {"value": fixed(row("npus"))},
     "group_streams": {"value": COUNT},
     "operations": {
@@ -88,6 +88,7 @@ RULES: Final[Rules] = {
         "place": fixed(between(0, t.ON_NOTHING)), "duration_ns": COUNT, "bytes": fixed(COUNT),
         "peer": fixed(Rule(-1)), **each(fixed(), "tag", "involved", "priority"),
         "collective": fixed(Rule(-1, t.COLLECTIVES - 1)), "group": fixed(maybe("groups")), "waits": TIME,
+        "ring": fixed(maybe("groups")), "rings": fixed(between(1, _MOST)),
         "first_child": fixed(until("children")), "children": fixed(COUNT), **each(COUNT, "streams",
         "streams_done"),
         **each(TIME, "start_ns", "end_ns"), **each(maybe("operations"), "next"),
@@ -271,6 +272,7 @@ def _check_inputs(m: Any) -> None:
         require(len(places) % group["rails"] == 0, "groups.rails")
         in_rows = places.reshape(-1, group["rails"])
         require(in_rows == in_rows[:, :1], "groups.rails")
+        require(group["count"] % group["chain"] == 0, "groups.chain")
     _check_network(m, npus)
     o = m.operations
     require(o.first_child + o.children <= len(m.children), "operations.children")
@@ -284,6 +286,11 @@ def _check_inputs(m: Any) -> None:
             group = m.groups[one.group]
             members = m.members.value[group["first"] : group["first"] + group["count"]]
             require((members == one.npu).any(), "operations.group")
+        if one.ring >= 0:
+            require(0 <= one.ring <= len(m.groups) - one.rings, "operations.ring")
+            for ring in m.groups[one.ring : one.ring + one.rings]:
+                on_it = m.members.value[ring["first"] : ring["first"] + ring["count"]]
+                require((on_it == one.npu).any(), "operations.ring")
         if one.collective >= t.BROADCAST and one.custom < 0:
             inside = 0 <= one.peer < npus if members is None else (members == one.peer).any()
             require(inside, "operations.peer")
@@ -453,20 +460,26 @@ class _MessagesInUse:
         m = self.m
         require(p.queue < local, "phases.queue")
         require((p.nodes >= 1) & (p.stride >= 1), "phases.nodes")
-        require(p.group == np.where(p.algorithm == t.CUSTOM, -1, operation.group), "phases.group")
+        ring = p.group - operation.ring
+        whole = p.group == np.where(p.algorithm == t.CUSTOM, -1, operation.group)
+        on_ring = (operation.ring >= 0) & (ring >= 0) & (ring < operation.rings)
+        require(np.where(operation.ring < 0, whole, on_ring), "phases.group")
         grouped = p.group >= 0
         require(~grouped | (p.nodes == m.groups["count"][p.group]), "phases.nodes")
         last = npu - npu // p.stride % p.nodes * p.stride + (p.nodes - 1) * p.stride
         require(grouped | (last < self.npus), "phases.nodes")
         # What an operation does decides what its phases do, and with it who the root is.
         rooted = operation.collective >= t.BROADCAST
+        chained = (p.algorithm == t.ROOTED) & (p.window == t.CHAINED)
+        require(~chained | (operation.collective == t.ALL_REDUCE) & (p.group >= 0), "phases.window")
+        rooted = rooted | chained
         require((p.algorithm == t.CUSTOM) | ((p.collective >= t.BROADCAST) == rooted), "phases.collective")
         require(
-            ~rooted | (p.algorithm == t.CUSTOM) | (p.collective == operation.collective), "phases.collective"
+            ~rooted | chained | (p.algorithm == t.CUSTOM) | (p.collective == operation.collective),
+            "phases.collective",
         )
-        require(
-            (p.algorithm != t.ROOTED) | rooted & (p.window >= 0) & (p.window <= t.ROOTED), "phases.window"
-        )
+        shaped = rooted & (p.window >= 0) & (p.window <= t.ROOTED)
+        require((p.algorithm != t.ROOTED) | chained | shaped, "phases.window")
         require((p.algorithm != t.CUSTOM) | (operation.custom >= 0), "phases.algorithm")
         odd = p.nodes & (p.nodes - 1) > 0
         require(~((p.algorithm == t.TREE) & odd), "phases.algorithm")
@@ -498,7 +511,7 @@ class _MessagesInUse:
         require((rooted.parent >= 0) & (rooted.parent < rooted.nodes), "streams.parent")
         require((rooted.node >= 0) & (rooted.node < rooted.nodes), "streams.node")
         some = one[one.algorithm == t.ROOTED]
-        require((some.left >= 0) & (some.left <= t.ROOTED), "streams.left")
+        require(some.left == p.window[one.algorithm == t.ROOTED], "streams.left")
         require((some.free >= 0) & (some.free <= some.nodes), "streams.free")
         steps = one[one.algorithm <= t.HALVING]
         require(steps.window <= np.maximum(1, steps.nodes), "streams.window")

@@ -30,13 +30,17 @@ from .tables import (
     ALL_TO_ALL,
     ALTERNATING,
     BROADCAST,
+    CHAINED,
     COLLECTIVES,
     CUSTOM,
+    DIRECT,
     FIFO,
     GATHER,
     IN_NETWORK,
     NONE,
     ON_BACKGROUND,
+    ONE_SHOT,
+    REDUCE,
     REDUCE_SCATTER,
     RING_STEPS,
     ROOTED,
@@ -316,6 +320,10 @@ def _add_phase(
                 outer = m.implementations[requested * m.config[0].dims + m.groups[group].outer]
                 p.algorithm = outer.algorithm
                 p.window = outer.window
+    if p.algorithm == ONE_SHOT:
+        # Every NPU gets the bytes of all, as in an all-gather.
+        p.algorithm = DIRECT
+        p.collective = collective = ALL_GATHER
     p.bytes = size
     queues = m.config[0].queues
     queue = _next_queue(m, s.npu, dim, half)
@@ -347,7 +355,7 @@ def _takes_part(m: MessageMachine, group: int, requested: int, involved: int, di
 
 
 @kernel(inline=False)
-def _mark_rooted(m: MessageMachine, stream: int, operation: int, at: int, dims: int) -> None:
+def _mark_rooted(m: MessageMachine, stream: int, operation: int, group: int, at: int, dims: int) -> None:
     """Set the shape of a phase of a collective with a root, and whether the NPU takes part in it.
 
     It does if its coordinates are the root's in all following dimensions, or, if the collective comes
@@ -362,7 +370,7 @@ def _mark_rooted(m: MessageMachine, stream: int, operation: int, at: int, dims: 
         end = dims
     for other in range(first, end):
         dim = m.schedule[other].order
-        if _takes_part(m, o.group, o.collective, o.involved, dim):
+        if _takes_part(m, group, o.collective, o.involved, dim):
             i = m.implementations[o.collective * m.config[0].dims + dim]
             if (o.npu // i.stride) % i.nodes != (o.peer // i.stride) % i.nodes:
                 p.direction = 0
@@ -372,7 +380,7 @@ def _mark_rooted(m: MessageMachine, stream: int, operation: int, at: int, dims: 
 
 
 @kernel(inline=False)
-def plan_phases(m: MessageMachine, stream: int, operation: int, size: int) -> None:
+def plan_phases(m: MessageMachine, stream: int, operation: int, group: int, size: int) -> None:
     """Plan the phases of one chunk, through the dimensions in the order of ``schedule``.
 
     Parameters
@@ -382,35 +390,45 @@ def plan_phases(m: MessageMachine, stream: int, operation: int, size: int) -> No
         A new one without phases.
     operation : int
         The collective.
+    group : int
+        Its ranks, or their ring; -1: all.
     size : int
         Bytes of the chunk.
     """
     o = m.operations[operation]
-    dims = m.config[0].dims if o.group < 0 else 1
+    dims = m.config[0].dims if group < 0 else 1
     s = m.schedule
     if o.collective != ALL_REDUCE or m.config[0].baseline == 1:
         for at in range(dims):
-            if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
-                size = _add_phase(m, stream, o.group, o.collective, o.collective, s[at].order, size, 0)
+            if _takes_part(m, group, o.collective, o.involved, s[at].order):
+                size = _add_phase(m, stream, group, o.collective, o.collective, s[at].order, size, 0)
                 if o.collective >= BROADCAST:
-                    _mark_rooted(m, stream, operation, at, dims)
+                    _mark_rooted(m, stream, operation, group, at, dims)
+        return
+    if o.ring >= 0 and m.implementations[o.collective * m.config[0].dims].algorithm == TREE:
+        for half, collective in ((1, REDUCE), (2, BROADCAST)):
+            size = _add_phase(m, stream, group, o.collective, collective, s[0].order, size, half)
+            p = m.phases[stream * m.config[0].max_phases + half - 1]
+            p.algorithm = ROOTED
+            p.window = CHAINED
+            p.direction = 1
         return
     last = 0
     for at in range(dims):
-        if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
+        if _takes_part(m, group, o.collective, o.involved, s[at].order):
             last = at
     whole = m.config[0].inter < THEMIS
     if not whole:
         # Every dimension has its load of scattering and of gathering.
         last += 1
     for at in range(last):
-        if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
-            size = _add_phase(m, stream, o.group, o.collective, REDUCE_SCATTER, s[at].order, size, 1)
-    if whole and _takes_part(m, o.group, o.collective, o.involved, s[last].order):
-        size = _add_phase(m, stream, o.group, o.collective, ALL_REDUCE, s[last].order, size, 1)
+        if _takes_part(m, group, o.collective, o.involved, s[at].order):
+            size = _add_phase(m, stream, group, o.collective, REDUCE_SCATTER, s[at].order, size, 1)
+    if whole and _takes_part(m, group, o.collective, o.involved, s[last].order):
+        size = _add_phase(m, stream, group, o.collective, ALL_REDUCE, s[last].order, size, 1)
     for at in range(last - 1, -1, -1):
-        if _takes_part(m, o.group, o.collective, o.involved, s[at].order):
-            size = _add_phase(m, stream, o.group, o.collective, ALL_GATHER, s[at].order, size, 2)
+        if _takes_part(m, group, o.collective, o.involved, s[at].order):
+            size = _add_phase(m, stream, group, o.collective, ALL_GATHER, s[at].order, size, 2)
 
 
 # Chunks of a queue.

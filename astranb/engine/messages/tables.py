@@ -179,9 +179,9 @@ GRANTS = np.dtype([("head", "i8"), ("tail", "i8"), ("first", "i8"), ("last", "i8
 
 ALLOCATOR = np.dtype([("around", "i8"), ("first", "i8"), ("last", "i8")])
 COUNTER = np.dtype([("value", "i8")])
-GROUP = np.dtype([("first", "i8"), ("count", "i8"), ("outer", "i8"), ("rails", "i8")])
-"""Ranks in the list of members; the last dimension in which they differ; and how many of them in a row
-share a place in it, whose ports a ring uses alike."""
+GROUP = np.dtype([("first", "i8"), ("count", "i8"), ("outer", "i8"), ("rails", "i8"), ("chain", "i8")])
+"""Ranks in the list of members; the last dimension in which they differ; how many of them in a row share a
+place in it, whose ports a ring uses alike; and how many of them in a row a tree joins in a chain."""
 
 PORT = np.dtype([("free_ns", "f8")])
 """Where an NPU's messages leave, or come in, one after another: when it has passed all of them."""
@@ -206,6 +206,8 @@ OPERATION_ROW = np.dtype(
         ("tag", "i8"),
         ("collective", "i8"),
         ("group", "i8"),  # -1: all NPUs
+        ("ring", "i8"),  # the group of the first of its rings, whose chunks take them in turn (channels.py)
+        ("rings", "i8"),
         ("involved", "i8"),  # a bit for each dimension
         ("priority", "i8"),
         ("waits", "i8"),  # operations that it waits for

@@ -26,7 +26,16 @@ KINDS = ("compute", "collective", "send", "receive", "memory", "broadcast", "del
 STATES = ("waiting", "ready", "running", "done")
 """States of an operation: it waits for others; it waits only for its place; it runs; it has ended."""
 
-ALGORITHMS = ("ring", "direct", "halvingDoubling", "doubleBinaryTree", "custom", "inNetwork", "rooted")
+ALGORITHMS = (
+    "ring",
+    "direct",
+    "halvingDoubling",
+    "doubleBinaryTree",
+    "custom",
+    "inNetwork",
+    "rooted",
+    "directOneShot",
+)
 _COLLECTIVES = {number: name for name, number in COLLECTIVE_NAMES.items()}
 
 

@@ -89,6 +89,7 @@ _SYSTEM: Final[Mapping[str, Check]] = {
     "npu-speed": _speeds,
     "in-network-delay": lambda node: node.number(0, _MANY),
     "group-implementation": lambda node: node.choice(("ring", "dimensions")),
+    "channels": lambda node: node.choice(("one", "library")),
     **{name: lambda node: node.number(0, _MANY) for name in ("L", "o", "g", "local-reduction-delay")},
     "G": lambda node: node.real(0, 1e9),
     **dict.fromkeys(_UNUSED, lambda node: node.value),

@@ -33,6 +33,8 @@ TREE: Final = 3
 CUSTOM: Final = 4
 IN_NETWORK: Final = 5
 ROOTED: Final = 6  # of a collective with a root, with any shape
+ONE_SHOT: Final = 7  # direct: all bytes to all others, each of which reduces them
+CHAINED: Final = 8  # a shape: a chain in each node, and a binary tree over the heads of these
 
 # Orders of the dimensions of a chunk, and of the chunks in a queue.
 ASCENDING: Final = 0

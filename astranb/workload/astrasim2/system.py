@@ -9,22 +9,26 @@ from typing import Any, Final
 
 from astranb.core.errors import InputError, near
 
-from .kinds import DIRECT, HALVING, IN_NETWORK, INTER, INTRA, RING_STEPS, TREE
+from .kinds import DIRECT, HALVING, IN_NETWORK, INTER, INTRA, ONE_SHOT, RING_STEPS, TREE
 from .operations import COLLECTIVE_NAMES
 
 __all__ = ["ALGORITHM_WORDS", "DimensionAlgorithm", "System"]
 
 ALGORITHM_WORDS: Final = {
-    "ring": "ring", "hierarchical": "ring", "allpairs": "direct", "allpairs_oneshot": "direct",
+    "ring": "ring", "hierarchical": "ring", "allpairs": "direct", "allpairs_oneshot": "directOneShot",
     "allpairs_get": "direct", "get": "direct", "put": "direct", "pairwise": "direct",
     "halving_doubling": "halvingDoubling", "tree": "doubleBinaryTree", "switch": "inNetwork",
 }  # fmt: skip
 """What a system's file calls algorithms of :mod:`astranb.collectives`."""
-_NAMES = {"ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE, "inNetwork": IN_NETWORK}
+_NAMES = {
+    "ring": RING_STEPS, "halvingDoubling": HALVING, "doubleBinaryTree": TREE, "inNetwork": IN_NETWORK,
+    "directOneShot": ONE_SHOT,
+}  # fmt: skip
 _LISTS = {f"{name.replace('_', '-')}-implementation": number for name, number in COLLECTIVE_NAMES.items()}
 _POLICIES = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 _OPTIMIZATIONS = ("baseline", "localBWAware")
 _GROUPS = ("ring", "dimensions")
+_CHANNELS = ("one", "library")
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,8 @@ class System:
     group_dimensions : bool
         Whether collectives of groups that are whole dimensions of the network go along these, instead of
         around one ring (:func:`.whole_dimensions.along_dimensions`).
+    library_channels : bool
+        Whether rings and trees over an infrastructure are a library's: as many as there are NICs.
     """
 
     algorithms: Mapping[int, Sequence[DimensionAlgorithm]]
@@ -120,6 +126,7 @@ class System:
     switch_ns: int = 0
     speeds: Mapping[int, Fraction] = field(default_factory=dict)
     group_dimensions: bool = False
+    library_channels: bool = False
     where: str = field(default="system", compare=False)
 
     def __post_init__(self) -> None:
@@ -187,6 +194,7 @@ class System:
             switch_ns=int(document.get("in-network-delay", 0)),
             bus_reduce_ns=int(document.get("local-reduction-delay", 1)),
             group_dimensions=_named(document, "group-implementation", _GROUPS, "ring", where) != "ring",
+            library_channels=_named(document, "channels", _CHANNELS, "one", where) == "library",
             where=where,
         )
 

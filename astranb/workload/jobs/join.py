@@ -43,7 +43,7 @@ __all__ = ["Jobs", "only_job"]
 
 _NAMES = {number: name for name, number in COLLECTIVE_NAMES.items()}
 _KINDS = {COMPUTE: "compute", SEND: "send", RECV: "receive", MEMORY: "memory", DELAY: "delay"}
-_JOINED_APART = ("algorithms", "speeds", "where")
+_JOINED_APART = ("algorithms", "speeds", "library_channels", "where")
 """Fields of a system that need not be the same for all jobs."""
 
 
@@ -373,7 +373,9 @@ def _system(
                 raise InputError(what, where="jobs", hint="give both one system, or Jobs(..., system=...)")
     # In recorded traffic, computations without operations take no time: the roofline says so.
     roofline = any(each.roofline for _, _, each in own)
-    return replace(system, algorithms=_algorithms(own, network), speeds=speeds, roofline=roofline)
+    library = any(each.library_channels for _, _, each in own)
+    algorithms = _algorithms(own, network)
+    return replace(system, algorithms=algorithms, speeds=speeds, roofline=roofline, library_channels=library)
 
 
 def _algorithms(

@@ -168,6 +168,7 @@ def assumed_system(
             "all-to-all-implementation": ["direct"] * dims,
             "preferred-dataset-splits": chunks,
             "collective-optimization": "localBWAware",
+            "channels": "library",
         },
         "the assumed system",
         **options,

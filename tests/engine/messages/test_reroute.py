@@ -99,7 +99,7 @@ def test_a_link_that_no_message_takes_changes_nothing():
 
 
 def test_what_waits_is_sent_again_by_another_nic(tmp_path: Path):
-    sim = make("clos:servers=2", size="4 MiB")
+    sim = make("clos:servers=2", size="32 MiB")
     sim.run(until="40 us")
     sim.take_down(UPLINK, both=True)
     down = [k for k, name in enumerate(sim.engine.about.links) if name == UPLINK]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import astranb as anb
+from astranb.collectives import algorithms
+from astranb.workload.astrasim2 import ALGORITHM_WORDS, COLLECTIVE_NAMES
 
 _TWO = """
 name: two
@@ -65,3 +69,102 @@ def test_hierarchical_uses_all_nics_of_a_box(fidelity: str) -> None:
     inside_ps = 2 * size * (gpus - 1) / gpus / 450 * 1000
     between_ps = 2 * (size / gpus) * (boxes - 1) / boxes / 50 * 1000
     assert inside_ps + between_ps <= sim.now_ps <= 1.1 * (inside_ps + between_ps)
+
+
+# Every name on every kind of box. The oracle is arithmetic: what has to leave the busiest box, and its NICs.
+
+_NIC_Bps = {
+    "dgx-h100": (8, 8, 50e9),
+    "dgx-a100": (8, 8, 25e9),
+    "a3-high": (8, 4, 25e9),
+    "mi300x": (8, 8, 50e9),
+    "dgx-gb200": (4, 4, 50e9),
+}
+_NAMED = [
+    (name, algorithm)
+    for name in COLLECTIVE_NAMES
+    for algorithm in (one.name for one in algorithms(name))
+    if algorithm in ALGORITHM_WORDS and algorithm != "switch"
+]
+
+
+def _leaves_bytes(name: str, algorithm: str, size: int, boxes: int, gpus: int) -> float:
+    """What at least one box has to send to the others, or to get from them."""
+    if algorithm == "allpairs_oneshot":
+        return size * gpus * gpus * (boxes - 1)
+    return (
+        size
+        * {
+            "all_reduce": 2 * (boxes - 1) / boxes,
+            "reduce_scatter": (boxes - 1) / boxes,
+            "all_gather": (boxes - 1) / boxes,
+            "all_to_all": gpus * (boxes - 1) / boxes,
+            "broadcast": 1,
+            "reduce": 1,
+            "scatter": (boxes - 1) / boxes,
+            "gather": (boxes - 1) / boxes,
+        }[name]
+    )
+
+
+def _took_ps(infra: str, name: str, algorithm: str, size: int, fidelity: str) -> int:
+    sim = anb.Simulation(infra, anb.collectives.Collective.of(name, size, algorithm), fidelity=fidelity)
+    sim.run()
+    return sim.now_ps
+
+
+@given(
+    st.sampled_from(_NAMED),
+    st.sampled_from(["single-tier", "rails", "clos"]),
+    st.sampled_from(sorted(_NIC_Bps)),
+    st.integers(2, 3),
+    st.integers(12, 26),
+    st.sampled_from(["analytical", "congestion"]),
+)
+@settings(max_examples=40)
+def test_no_collective_sends_more_than_the_nics_of_a_box(named, network, server, boxes, power, fidelity):
+    name, algorithm = named
+    gpus, nics, each_Bps = _NIC_Bps[server]  # noqa: N806 - unit in the name
+    assume(algorithm != "halving_doubling" or boxes == 2)  # a power of two
+    infra = f"{network}:servers={boxes},server={server}"
+    if fidelity == "analytical":
+        nics = gpus  # without congestion, GPUs that share a NIC do not wait for each other
+    least_ps = 1e12 * _leaves_bytes(name, algorithm, 1 << power, boxes, gpus) / (nics * each_Bps)
+    assert _took_ps(infra, name, algorithm, 1 << power, fidelity) >= 0.999 * least_ps
+
+
+def _against_lines(named: tuple[str, str], network: str, boxes: int, size: int) -> None:
+    """Cache lines have the library's signals and copies besides, messages nothing that they have not."""
+    infra = f"{network}:servers={boxes},server=dgx-gb200"
+    messages_ps = _took_ps(infra, *named, size, "congestion")
+    assert messages_ps <= 1.1 * _took_ps(infra, *named, size, "cacheline")
+
+
+@given(
+    st.sampled_from(_NAMED),
+    st.sampled_from(["single-tier", "rails", "clos"]),
+    st.integers(2, 3),
+    st.sampled_from([1 << 14, 1 << 18, 1 << 20]),
+)
+@settings(max_examples=12)
+def test_messages_are_no_slower_than_cache_lines(named, network, boxes, size):
+    assume(named[1] != "halving_doubling" or boxes == 2)
+    _against_lines(named, network, boxes, size)
+
+
+@pytest.mark.slow  # by cache lines 8 MiB take seconds
+@pytest.mark.parametrize("network", ["single-tier", "rails", "clos"])
+@pytest.mark.parametrize("named", _NAMED, ids="/".join)
+def test_large_messages_are_no_slower_than_cache_lines(named, network):
+    _against_lines(named, network, 2, 8 << 20)
+
+
+@pytest.mark.parametrize("fidelity", ["analytical", "congestion"])
+@pytest.mark.parametrize("server", sorted(_NIC_Bps))
+@pytest.mark.parametrize("name, crossings", [("all_reduce", 2), ("reduce_scatter", 1), ("all_gather", 1)])
+def test_a_ring_uses_all_nics_of_a_box(name, crossings, server, fidelity):
+    gpus, nics, each_Bps = _NIC_Bps[server]  # noqa: N806 - unit in the name
+    size, ranks = 64 << 20, 4 * gpus
+    by_hand_ps = 1e12 * crossings * size * (ranks - 1) / ranks / (nics * each_Bps)
+    took_ps = _took_ps(f"clos:servers=4,server={server}", name, "ring", size, fidelity)
+    assert by_hand_ps <= took_ps <= 1.1 * by_hand_ps

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from astranb.collectives import Collective, verify
-from astranb.collectives.language.orders import node_paths, node_rings, ring_order
 from astranb.infragraph import blueprint
 from astranb.net import compile_fabric
+from astranb.net.ring_orders import node_paths, node_rings, ring_order
 from astranb.net.shape import Shape
 
 

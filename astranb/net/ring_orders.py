@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from astranb.net.shape import Shape
+from .shape import Shape
 
 __all__ = ["node_chains", "node_paths", "node_rings", "ring_order"]
 
