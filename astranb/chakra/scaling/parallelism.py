@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 from astranb.core.errors import InputError
 
-__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism", "numbered_groups", "plan_text", "share"]
+__all__ = [
+    "GROUPS",
+    "NEXT_STAGE",
+    "PEERS",
+    "Parallelism",
+    "numbered_groups",
+    "plan_document",
+    "plan_text",
+    "share",
+]
 
 GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends", "all")
 """Roles of groups of ranks: parts of a matrix, parts of a sequence, replicas, the experts of a layer,
@@ -212,3 +221,21 @@ def plan_text(degrees: Parallelism) -> str:
         if value > (name not in ("zero", "sequence"))
     ]
     return ", ".join(some) or "one rank"
+
+
+def plan_document(degrees: Parallelism) -> dict[str, Any]:
+    """Describe a plan as ``PREFIX.job.json`` has it: a corpus counts parts of a sequence as replicas.
+
+    Examples
+    --------
+    >>> plan_document(Parallelism(data=2, tensor=4, context=3))["data"]
+    6
+    """
+    names = ("tensor", "context", "data", "expert", "pipeline")
+    return {
+        "ranks": degrees.ranks,
+        "plan": {name: getattr(degrees, name) for name in names},
+        "tensor": degrees.tensor,
+        "data": degrees.data * degrees.context,
+        "pipeline": degrees.pipeline,
+    }
