@@ -147,7 +147,7 @@ def wafer(row: Row) -> None:
     whole = MODELS["transformer-1t"]
     assert isinstance(whole, Transformer)
     layers = replace(whole, layers=4, heads=128, kv_heads=128, head_size=200)
-    step = model_step(layers, Parallelism(tensor=128, data=4), gpu="a100-sxm")
+    step = model_step(layers, Parallelism(tensor=128, data=4), gpu="a100-sxm", uneven=True)
     shapes = ["Ring", "FullyConnected", "Ring", "Switch"]
     network = DimensionNetwork(shapes, [2, 8, 8, 4], [250.0, 200 / 7, 100.0, 50.0], [500.0] * 4)
     each = ["ring", "direct", "ring", "halvingDoubling"]
@@ -181,7 +181,9 @@ def wafer(row: Row) -> None:
         run.finish()
         what = f"the same, {chunks} chunks, {inter}, 4 at once"
         row(what, perf_counter() - begun, "s", f"{run.events:,} events (limit 5 s)")
-    uneven = model_step(replace(whole, layers=4), Parallelism(tensor=128, data=4), gpu="a100-sxm")
+    uneven = model_step(
+        replace(whole, layers=4), Parallelism(tensor=128, data=4), gpu="a100-sxm", uneven=True
+    )
     for inter, intra in (("baseline", "FIFO"), ("themis", "SCF")):
         document |= {"inter-dimension-scheduling": inter, "intra-dimension-scheduling": intra}
         system = System.from_document(document | {"preferred-dataset-splits": 4})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from astranb.chakra.scaling.parallelism import divisors
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 from astranb.core.units import format_time
@@ -270,15 +271,15 @@ def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]
 def _degrees(model: Transformer, job: Job, per_node: int) -> Iterator[Parallelism]:
     """Give degrees of parallelism that multiply to the number of ranks and divide the model."""
     ranks = job.parallelism.ranks
-    for tensor in _divisors(ranks, per_node):
+    for tensor in divisors(ranks, per_node):
         if any(shares(model, tensor)):
             continue
-        for pipeline in _divisors(ranks // tensor, model.layers):
-            for context in _divisors(ranks // tensor // pipeline, max(1, job.sequence // _CONTEXT_TOKENS)):
+        for pipeline in divisors(ranks // tensor, model.layers):
+            for context in divisors(ranks // tensor // pipeline, max(1, job.sequence // _CONTEXT_TOKENS)):
                 data = ranks // (tensor * pipeline * context)
                 if job.batch % data:
                     continue
-                for expert in _divisors(data, max(1, model.experts)):
+                for expert in divisors(data, max(1, model.experts)):
                     for interleave in _interleaves(model.layers, pipeline):
                         for zero in (1, 3) if data * context > 1 else (0,):
                             if zero == 3 and pipeline > 1:
@@ -295,10 +296,6 @@ def _interleaves(layers: int, stages: int) -> list[int]:
         return [1]
     if layers % stages:
         return [1]
-    every = _divisors(layers // stages, layers // stages)[1:]
+    every = divisors(layers // stages, layers // stages)[1:]
     step = -(-len(every) // _CHUNKS) if every else 1
     return [1, *every[::-1][::step][::-1]]
-
-
-def _divisors(number: int, most: int) -> list[int]:
-    return [one for one in range(1, min(number, most) + 1) if number % one == 0]

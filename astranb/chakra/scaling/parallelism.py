@@ -13,10 +13,12 @@ __all__ = [
     "NEXT_STAGE",
     "PEERS",
     "Parallelism",
+    "divisors",
     "numbered_groups",
     "plan_document",
     "plan_text",
     "share",
+    "take_divisor",
 ]
 
 GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends", "all")
@@ -28,6 +30,8 @@ PEERS: Final = ("previous stage", "next stage", "previous in context", "next in 
 
 NEXT_STAGE: Final = PEERS.index("next stage")
 _MOST: Final = 1 << 20
+_MOST_SHOWN: Final = 12
+"""Divisors in a hint."""
 
 
 def share(width: int, parts: int, part: int = 0) -> int:
@@ -41,6 +45,32 @@ def share(width: int, parts: int, part: int = 0) -> int:
     [2, 1, 1, 1, 2, 1, 1, 1, 2]
     """
     return (-part * width) // parts - (-(part + 1) * width) // parts
+
+
+def divisors(number: int, most: int | None = None) -> list[int]:
+    """Give the divisors of a number, up to the largest one that is wanted.
+
+    Examples
+    --------
+    >>> divisors(32, 20)
+    [1, 2, 4, 8, 16]
+    """
+    last = number if most is None else min(number, most)
+    return [one for one in range(1, last + 1) if number % one == 0]
+
+
+def take_divisor(number: int) -> str:
+    """Write which degrees divide a number, as a hint.
+
+    Examples
+    --------
+    >>> take_divisor(8), take_divisor(1)
+    ('take 1, 2, 4 or 8', 'take 1')
+    """
+    found = [str(one) for one in divisors(number)]
+    if len(found) > _MOST_SHOWN:
+        found[_MOST_SHOWN - 1 : -1] = ["…"]
+    return "take " + " or ".join(filter(None, [", ".join(found[:-1]), found[-1]]))
 
 
 @dataclass(frozen=True)
@@ -97,7 +127,8 @@ class Parallelism:
             raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", hint="take 0 to 3")
         if self.data % self.expert:
             what = f"expert parallelism {self.expert} does not divide data parallelism {self.data}"
-            raise InputError(what, where="expert", hint="experts are spread over data-parallel ranks")
+            hint = f"{take_divisor(self.data)}: experts are spread over data-parallel ranks"
+            raise InputError(what, where="expert", hint=hint)
         if self.interleave > 1 and self.pipeline == 1:
             raise InputError("interleaving needs more than one stage", where="interleave", hint="take 1")
         if self.sequence and self.tensor == 1:

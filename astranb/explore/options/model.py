@@ -56,6 +56,7 @@ _NUMBERS: Final = {
 _FLAGS: Final = {
     "elementwise": "norms, residuals and softmax as operations of their own, nothing fused",
     "dropout": "include dropout in training",
+    "uneven": "let --tp not divide heads and widths, so that ranks have different shares",
 }
 _CHOICES: Final = {
     "recompute": ("none, selective (attention) or full (layers; without a value) (default: none)", "full"),

@@ -619,6 +619,7 @@ def workload(
     gradient_bytes: int = 2,
     dispatch_node: int = 0,
     update: str | None = None,
+    uneven: bool = False,
     gpu: str | KernelTimes | None = None,
     expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
@@ -653,7 +654,7 @@ def workload(
         Another number of experts of a layer and of a token (:meth:`Transformer.with_experts`).
     expert_capacity : float
         As :class:`Job` describes it.
-    attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node
+    attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node, uneven
         As :class:`Job` describes them.
     update : str, optional
         Who updates an offloaded optimizer's state. Default: the GPU with an expanded memory, else the host.
@@ -686,8 +687,8 @@ def workload(
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
-        if elementwise or dropout or expert_imbalance != 1 or experts or top_k or expert_capacity:
-            what = f"{known.name} is not a transformer: elementwise, dropout and experts do not apply"
+        if elementwise or dropout or expert_imbalance != 1 or experts or top_k or expert_capacity or uneven:
+            what = f"{known.name} is not a transformer: elementwise, dropout, experts and uneven do not apply"
             raise InputError(what, where="model", hint="leave them out")
         each = batch or degrees.data * micro * _SAMPLES
         job = Job(
@@ -726,6 +727,7 @@ def workload(
         dispatch_node=dispatch_node,
         expert_capacity=expert_capacity,
         update=by,
+        uneven=uneven,
     )
     check(known, job)
     stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]
