@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 from astranb.core.units import format_time
 from astranb.workload.models import Cluster, Job, ModelStep, Parallelism, Transformer, machine
-from astranb.workload.models.fits import fullest, options_of
+from astranb.workload.models.fits import fullest, options_of, proposal
 from astranb.workload.models.memory import RankMemory
 from astranb.workload.models.pipeline import check
 from astranb.workload.models.weights import shares
@@ -115,6 +115,8 @@ class PlanSearch:
         Plans whose memory was looked at, and those that fit and were estimated.
     limit_bytes : int
         The memory of a GPU.
+    remedy : str
+        What to do where none fits.
     """
 
     given: ModelPlan
@@ -122,6 +124,7 @@ class PlanSearch:
     considered: int
     estimated: int
     limit_bytes: int
+    remedy: str = ""
 
     def rows(self) -> list[dict[str, Any]]:
         """Give the given plan and the best ones as rows of a table; parts of the time from 0 to 1."""
@@ -164,7 +167,7 @@ class PlanSearch:
         ]
         lines += aligned(heads, cells, left=(6, 7))
         if not self.best:
-            lines.append("none fits: take more GPUs, or some with more memory")
+            lines.append(f"none fits: {self.remedy}")
         return "\n".join(lines)
 
     def document(self) -> dict[str, Any]:
@@ -245,7 +248,8 @@ def suggest(
                 if times.expanded is None:
                     break
     plans.sort(key=lambda one: (one.estimate.step_ns, one.memory.total))
-    return PlanSearch(given, plans[:count], considered, len(plans), limit)
+    remedy = "" if plans else proposal(model, job, limit, fp8=False, host=times.expanded is None)
+    return PlanSearch(given, plans[:count], considered, len(plans), limit, remedy)
 
 
 def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]]:

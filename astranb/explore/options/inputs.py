@@ -326,7 +326,9 @@ def _fitting(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
         more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
         own, name = memory_limit_of(args, step.times) - more, step.times.gpu.name
         if step.plan is not None:
-            require_memory(*step.plan, own, name, more)
+            given_network = args.infra is not None or args.network is not None
+            known = {"per_node": cluster.network.npus_count[0]} if given_network else {}
+            require_memory(*step.plan, own, name, more, fp8="fp8" in step.times.gpu.peaks, **known)
         for one in step.memory():
             if one.total > own + more:
                 raise does_not_fit(one, own, name, more, "take more GPUs (--dp)")
