@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 from time import perf_counter
 
@@ -26,6 +25,8 @@ from astranb.workload.astrasim2 import (
 )
 from astranb.workload.models import MODELS, Parallelism, Transformer, machine
 from astranb.workload.models import workload as model_step
+
+from .resident import most_of_command
 
 __all__ = ["astrasim2"]
 
@@ -115,16 +116,15 @@ def astrasim2(row: Row) -> None:
 
 def model(row: Row) -> None:
     """Measure a training step of GPT-3 on 1,024 ranks: the process, its memory, folded or not."""
-    command = [sys.executable, "-m", "astranb", "run", "--model", "gpt3-175b", "--dp=8", "--tp=8", "--pp=16"]
+    command = ["run", "--model", "gpt3-175b", "--dp=8", "--tp=8", "--pp=16", "--json"]
     times = []
     for _ in range(3):
         begun = perf_counter()
-        printed = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
+        printed, resident = most_of_command(*command)
         times.append(perf_counter() - begun)
     took, operations = median(times), json.loads(printed)["operations"]
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step, process", took, "s", f"{operations:,} operations")
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step", operations / took, "operations/s", "(whole process)")
-    resident = getrusage(RUSAGE_CHILDREN).ru_maxrss * 1024  # of any process so far: an upper limit
     row("the same: most resident", resident / 1e6, "MB", "the limit of 2 GiB", resident / 2**31)
     step = model_step("gpt3-175b", Parallelism(tensor=8, pipeline=16), gpu="h100-sxm")
     cluster = machine(step)

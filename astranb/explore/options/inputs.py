@@ -319,16 +319,18 @@ def step_of(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
 
 def _fitting(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     """Make a model's step and its cluster; refuse what does not fit in memory."""
-    from astranb.workload.models.fits import does_not_fit, require_memory
+    from astranb.workload.models.fits import PER_NODE, does_not_fit, require_memory
 
     step, cluster = _step(args)
     if step.times is not None and args.memory_limit != "none":
         more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
         own, name = memory_limit_of(args, step.times) - more, step.times.gpu.name
         if step.plan is not None:
-            given_network = args.infra is not None or args.network is not None
-            known = {"per_node": cluster.network.npus_count[0]} if given_network else {}
-            require_memory(*step.plan, own, name, more, fp8="fp8" in step.times.gpu.peaks, **known)
+            has_network = args.infra is not None or args.network is not None
+            require_memory(
+                *step.plan, own, name, more, fp8="fp8" in step.times.gpu.peaks,
+                per_node=cluster.network.npus_count[0] if has_network else PER_NODE,
+            )  # fmt: skip
         for one in step.memory():
             if one.total > own + more:
                 raise does_not_fit(one, own, name, more, "take more GPUs (--dp)")
