@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import benchmarks.__main__ as table
-from benchmarks import NotMeasured, measured
+from benchmarks import NotMeasured, libraries, measured
+from benchmarks.documents import README, replace_words, table_of
 from benchmarks.resident import most_of_command, most_resident
 
 MEGABYTE = 1 << 20
@@ -63,3 +65,27 @@ def test_the_memory_of_a_process_is_its_own() -> None:
     printed, command = most_of_command("collective", "list")
     assert "ring" in printed
     assert 2 * MEGABYTE < command < 400 * MEGABYTE < len(held) < most_resident()
+
+
+def test_the_readme_says_of_measurements_what_the_table_says() -> None:
+    text = table_of(libraries.TABLE)
+    begin, end = f"<!-- {libraries.WORDS} -->", "<!-- end -->"
+    words = README.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    assert words == libraries.summary(text)
+    rows = [line.split("|")[1:4] for line in text.splitlines()[2:]]
+    points = {name.strip(" *"): int(count) for name, count, _ in rows if "**" in name}
+    boxes = {row.id: row.boxes if not row.cloud else -1 for row in libraries.rows()}
+    single = [(boxes[name.strip()], int(count)) for name, count, _ in rows if "**" not in name]
+    assert points["one box"] == sum(count for of, count in single if of == 1)
+    assert points["2 to 4 boxes"] == sum(count for of, count in single if of > 1)
+    assert words.startswith(f"[{sum(count for _, count in single)} points]")
+
+
+def test_words_are_replaced_between_comments(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("| a | <!-- it -->old<!-- end --> | b |\n")
+    replace_words("it", "new", page)
+    replace_words("it", "newer", page)
+    assert page.read_text() == "| a | <!-- it -->newer<!-- end --> | b |\n"
+    with pytest.raises(ValueError, match=r"page\.md has no <!-- that -->"):
+        replace_words("that", "new", page)
