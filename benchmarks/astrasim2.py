@@ -126,6 +126,11 @@ def model(row: Row) -> None:
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step, process", took, "s", f"{operations:,} operations")
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step", operations / took, "operations/s", "(whole process)")
     row("the same: most resident", resident / 1e6, "MB", "the limit of 2 GiB", resident / 2**31)
+    many = ["--model", "llama3-405b", "--tp=8", "--sp", "--pp=16", "--dp=512", "--zero=1"]
+    begun = perf_counter()
+    _, resident = most_of_command("run", *many, "--batch=8192", "--microbatches=16", "--json")
+    row("Llama 3 405B, 65,536 ranks, a step, process", perf_counter() - begun, "s")
+    row("the same: most resident", resident / 1e9, "GB", "the limit of 4 GB", resident / 4e9)
     step = model_step("gpt3-175b", Parallelism(tensor=8, pipeline=16), gpu="h100-sxm")
     cluster = machine(step)
     work = Workload(step.operations(), cluster.network, cluster.system, groups=step.groups)

@@ -95,7 +95,7 @@ def build(
             raise InputError(what, where=system.where, hint="leave it out")
     _apply_speeds(rows, system.speeds, npus, system.where)
     lanes = 1 + int((rows["place"] == t.ON_BACKGROUND).any())
-    group_table, members, streams = make_groups(groups, counts, owners, npus, lanes)
+    group_table, members, streams = make_groups(groups, counts, npus, lanes)
     _find_roots(rows, group_table, members, npus)
     implementations = implementations_of(system, counts, npus)
     _check_algorithms(rows, implementations, network, system, compat=compat)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel
 
-from .chunks import admit, free_stream, new_stream, next_phase, unlink
+from .chunks import admit, free_stream, new_stream, next_phase, place_in_group, unlink
 from .recording import record, record_phase, record_sender
 from .scheduling import order_dimensions, plan_phases, reset_loads
 from .tables import (
@@ -130,6 +130,10 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
         chunk = size
     reset_loads(m)
     usual = chunk
+    counted = 0
+    if o.group >= 0:
+        lane = config.lanes - 1 if o.place == ON_BACKGROUND else 0
+        counted = (m.groups[o.group].first + place_in_group(m, o.group, npu)) * config.lanes + lane
     while size > 0:
         if o.custom < 0:
             chunk = order_dimensions(m, operation, size, usual)
@@ -140,8 +144,7 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
         size = max(size - chunk, 0)
         o.streams += 1
         if o.group >= 0:
-            lane = config.lanes - 1 if o.place == ON_BACKGROUND else 0
-            counter = m.group_streams[(npu * config.lanes + lane) * len(m.groups) + o.group]
+            counter = m.group_streams[counted]
             tag = counter.value
             counter.value += 1
         elif o.place == ON_BACKGROUND:
