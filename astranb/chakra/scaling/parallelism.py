@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.limits import MOST_RANKS
 
 __all__ = [
     "GROUPS",
@@ -29,7 +30,6 @@ PEERS: Final = ("previous stage", "next stage", "previous in context", "next in 
 """Roles of peers of a rank; stages form a ring, because the last one sends tokens to the first."""
 
 NEXT_STAGE: Final = PEERS.index("next stage")
-_MOST: Final = 1 << 20
 _MOST_SHOWN: Final = 12
 """Divisors in a hint."""
 
@@ -120,9 +120,9 @@ class Parallelism:
         for field in fields(self):
             value = getattr(self, field.name)
             low = 0 if field.name == "zero" else 1
-            if field.type == "int" and not low <= value <= _MOST:
+            if field.type == "int" and not low <= value <= MOST_RANKS:
                 what = f"{value} is out of range"
-                raise InputError(what, where=field.name, hint=f"take {low} to {_MOST}")
+                raise InputError(what, where=field.name, hint=f"take {low} to {MOST_RANKS}")
         if self.zero > 3:
             raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", hint="take 0 to 3")
         if self.data % self.expert:
@@ -134,8 +134,10 @@ class Parallelism:
         if self.sequence and self.tensor == 1:
             what = "sequence parallelism needs tensor parallelism"
             raise InputError(what, where="sequence", hint="take a tensor degree above 1, or leave it out")
-        if self.ranks > _MOST:
-            raise InputError(f"{self.ranks:,} ranks", where="parallelism", hint=f"take at most {_MOST:,}")
+        if self.ranks > MOST_RANKS:
+            raise InputError(
+                f"{self.ranks:,} ranks", where="parallelism", hint=f"take at most {MOST_RANKS:,}"
+            )
 
     @property
     def ranks(self) -> int:
