@@ -48,8 +48,15 @@ def test_a_part_that_measured_nothing_is_an_error_and_others_go_on(
 def test_rows_of_a_browser_bring_it_first(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     monkeypatch.setattr(table, "events_per_second", lambda: 1.0)
-    monkeypatch.setattr(table.subprocess, "run", lambda command, **_: done.append(" ".join(command)))
-    monkeypatch.setattr(table, "browser", lambda _row, _shown: done.append("rows") or True)
+    monkeypatch.setattr(
+        "benchmarks.__main__.subprocess.run", lambda command, **_: done.append(" ".join(command))
+    )
+
+    def rows(_row: Any, _shown: list[str]) -> bool:
+        done.append("rows")
+        return True
+
+    monkeypatch.setattr(table, "browser", rows)
     monkeypatch.setattr(sys, "argv", ["bench", "--only", "clicks"])
     assert table.main() == 0
     assert done == ["sh scripts/browser.sh --install", "rows"]
