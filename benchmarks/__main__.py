@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -18,6 +20,7 @@ from typing import Any
 import astranb as anb
 from astranb.collectives import Collective
 
+from . import NotMeasured, attempted
 from .astrasim2 import astrasim2
 from .bare_queue import events_per_second
 from .browser import PARTS as BROWSER
@@ -40,22 +43,20 @@ from .waiting import waiting
 from .wheel import first_step, install_wheel
 
 _RESIDENT = """
-import re
 import astranb as anb
+from benchmarks.resident import most_resident
 sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("1 MiB", "ring"))
 sim.run()
 anb.Workbench(sim).feed.state(fine=True)
-with open("/proc/self/status") as status:
-    print(1024 * int(re.search(r"VmHWM:\\s*(\\d+)", status.read())[1]))
+print(most_resident())
 """
-"""A whole process with recorder, history and the data that a browser is sent. (Its resource usage
-would include the memory of the process that started it.)"""
+"""A whole process with recorder, history and the data that a browser is sent."""
 
 _RUN = ["run", "--infra", "dgx-h100", "--collective", "all_reduce", "--size", "1MiB", "--json"]
 
 
 def main() -> int:
-    """Print the table; ``--json`` prints it as one document."""
+    """Print the table; ``--json`` prints it as one document. Exit code 1: a part has measured nothing."""
     parser = argparse.ArgumentParser(prog="make bench", description=main.__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--no-browser", action="store_true", help="skip rows that need a browser")
@@ -73,6 +74,8 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
 
     def row(what: str, value: float, unit: str, against: str = "", ratio: float | None = None) -> None:
+        if not isfinite(value):
+            raise NotMeasured(what)
         rows.append({"what": what, "value": value, "unit": unit, "against": against, "ratio": ratio})
         if not options.json:
             shown = f"{value:>12,.3f}" if value < 1000 else f"{value:>12,.0f}"
@@ -81,15 +84,17 @@ def main() -> int:
 
     bare = events_per_second()
     row("bare queue loop (the yardstick)", bare, "events/s")
+    complete = True
     for name, part in _PARTS.items():
         if name in options.only or not (options.only or (options.no_large and name in _LARGE)):
-            part(row, bare)
+            complete &= attempted(name, partial(part, row, bare))
     shown = [name for name in BROWSER if name in options.only]
     if shown or not (options.only or options.no_browser):
-        browser(row, shown)
+        subprocess.run(["sh", "scripts/browser.sh", "--install"], check=True, stdout=subprocess.DEVNULL)
+        complete &= browser(row, shown)
     if options.json:
         print(json.dumps(rows))
-    return 0
+    return 0 if complete else 1
 
 
 def _as_from_a_terminal() -> None:

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 from time import perf_counter
 
@@ -26,6 +25,8 @@ from astranb.workload.astrasim2 import (
 )
 from astranb.workload.models import MODELS, Parallelism, Transformer, machine
 from astranb.workload.models import workload as model_step
+
+from .resident import most_of_command
 
 __all__ = ["astrasim2"]
 
@@ -115,17 +116,21 @@ def astrasim2(row: Row) -> None:
 
 def model(row: Row) -> None:
     """Measure a training step of GPT-3 on 1,024 ranks: the process, its memory, folded or not."""
-    command = [sys.executable, "-m", "astranb", "run", "--model", "gpt3-175b", "--dp=8", "--tp=8", "--pp=16"]
+    command = ["run", "--model", "gpt3-175b", "--dp=8", "--tp=8", "--pp=16", "--json"]
     times = []
     for _ in range(3):
         begun = perf_counter()
-        printed = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
+        printed, resident = most_of_command(*command)
         times.append(perf_counter() - begun)
     took, operations = median(times), json.loads(printed)["operations"]
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step, process", took, "s", f"{operations:,} operations")
     row("GPT-3 175B, 8 x 8 x 16 ranks, a step", operations / took, "operations/s", "(whole process)")
-    resident = getrusage(RUSAGE_CHILDREN).ru_maxrss * 1024  # of any process so far: an upper limit
     row("the same: most resident", resident / 1e6, "MB", "the limit of 2 GiB", resident / 2**31)
+    many = ["--model", "llama3-405b", "--tp=8", "--sp", "--pp=16", "--dp=512", "--zero=1"]
+    begun = perf_counter()
+    _, resident = most_of_command("run", *many, "--batch=8192", "--microbatches=16", "--json")
+    row("Llama 3 405B, 65,536 ranks, a step, process", perf_counter() - begun, "s")
+    row("the same: most resident", resident / 1e9, "GB", "the limit of 4 GB", resident / 4e9)
     step = model_step("gpt3-175b", Parallelism(tensor=8, pipeline=16), gpu="h100-sxm")
     cluster = machine(step)
     work = Workload(step.operations(), cluster.network, cluster.system, groups=step.groups)
@@ -147,7 +152,7 @@ def wafer(row: Row) -> None:
     whole = MODELS["transformer-1t"]
     assert isinstance(whole, Transformer)
     layers = replace(whole, layers=4, heads=128, kv_heads=128, head_size=200)
-    step = model_step(layers, Parallelism(tensor=128, data=4), gpu="a100-sxm")
+    step = model_step(layers, Parallelism(tensor=128, data=4), gpu="a100-sxm", uneven=True)
     shapes = ["Ring", "FullyConnected", "Ring", "Switch"]
     network = DimensionNetwork(shapes, [2, 8, 8, 4], [250.0, 200 / 7, 100.0, 50.0], [500.0] * 4)
     each = ["ring", "direct", "ring", "halvingDoubling"]
@@ -181,7 +186,9 @@ def wafer(row: Row) -> None:
         run.finish()
         what = f"the same, {chunks} chunks, {inter}, 4 at once"
         row(what, perf_counter() - begun, "s", f"{run.events:,} events (limit 5 s)")
-    uneven = model_step(replace(whole, layers=4), Parallelism(tensor=128, data=4), gpu="a100-sxm")
+    uneven = model_step(
+        replace(whole, layers=4), Parallelism(tensor=128, data=4), gpu="a100-sxm", uneven=True
+    )
     for inter, intra in (("baseline", "FIFO"), ("themis", "SCF")):
         document |= {"inter-dimension-scheduling": inter, "intra-dimension-scheduling": intra}
         system = System.from_document(document | {"preferred-dataset-splits": 4})

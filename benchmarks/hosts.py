@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 import astranb as anb
 from astranb.browser import bring, node, runtime
 from tests.browser.conftest import HERE, written
 from tests.ui.firefox import firefox
+from tests.ui.harness import largest_tab, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -111,7 +108,7 @@ def in_browsers(chrome: Browser, _lab: Lab, row: Callable[..., None]) -> None:
     times: dict[str, list[float]] = {
         name: [] for name in ("picture", "state", "firefox", "thin", "step", "back", "end", "gap")
     }
-    with TemporaryDirectory() as folder, _served(Path(folder)) as address:
+    with TemporaryDirectory() as folder, served(Path(folder)) as address:
         whole = _ring().to_html(Path(folder, "page.html"), live=True)
         thin = _ring().to_html(Path(folder, "thin.html"), live="shared")
         for _ in range(_RUNS):
@@ -123,7 +120,7 @@ def in_browsers(chrome: Browser, _lab: Lab, row: Callable[..., None]) -> None:
             page.evaluate(_UNTIL, "ready")
             times["state"].append(perf_counter() - began)
             _drive(page, events, times)
-            memory = _renderers(chrome)
+            memory = largest_tab()
             page.close()
         context = chrome.new_context(viewport={"width": 1280, "height": 720})
         for k in range(_RUNS + 1):  # the first one fills the cache
@@ -187,32 +184,3 @@ def _drive(page: Page, events: int, times: dict[str, list[float]]) -> None:
     took, gap = page.evaluate(_DO, [".anb-button.anb-back", 0])
     times["back"].append(took)
     times["gap"].append(gap)
-
-
-def _renderers(_chrome: Browser) -> int:
-    """Give the memory of the largest renderer that this process has started."""
-    sizes = [0]
-    for process in psutil.Process().children(recursive=True):
-        with_renderer = "--type=renderer" in " ".join(process.cmdline())
-        sizes.append(process.memory_info().rss if with_renderer else 0)
-    return max(sizes)
-
-
-class _Silent(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-
-class _served:  # noqa: N801 - used as a function
-    """Serve a folder on this machine; gives the address."""
-
-    def __init__(self, folder: Path) -> None:
-        handler = functools.partial(_Silent, directory=str(folder))
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-
-    def __enter__(self) -> str:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()

@@ -7,11 +7,12 @@ SERVERS`` that of building one; ``make bench`` runs all.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from time import perf_counter
 from typing import Any
+
+from .resident import most_resident
 
 RUNS = (
     # what, infrastructure, collective, size, algorithm, channels, lines per request, limit in seconds
@@ -46,7 +47,7 @@ def measure(
         "events": sim.events,
         "lines": moved,
         "simulated_ns": sim.result.time_ps / 1e3,
-        "resident": _resident(),
+        "resident": most_resident(),
     }
 
 
@@ -66,14 +67,8 @@ def measure_build(servers: int) -> dict[str, Any]:
         "seconds": built - began,
         "step": stepped - built,
         "operations": operations,
-        "resident": _resident(),
+        "resident": most_resident(),
     }
-
-
-def _resident() -> int:
-    """Return the most memory that this process has had, in bytes."""
-    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123 - a pseudo file
-        return 1024 * int(re.search(r"VmHWM:\s*(\d+)", status.read())[1])  # type: ignore[index]
 
 
 def large(row: Any, bare: float) -> None:

@@ -3,13 +3,14 @@
 ``python -m benchmarks.libraries [--most 16MiB] [--only ID] [--write]`` simulates the rows of
 ``tests/data/published/collectives.csv`` that blueprints describe, at every power of four: algorithm,
 protocol, channels and launch as ``astranb run`` chooses them, line by line, nothing fitted. ``--write``
-renews the table in docs/fidelity.md.
+renews the table in docs/fidelity.md, and what README.md says of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ from typing import Final
 import astranb as anb
 from astranb.core.units import size_bytes
 
-from .documents import replace_table
+from .documents import replace_table, replace_words
 
 DATA: Final = Path(__file__).resolve().parents[1] / "tests" / "data" / "published" / "collectives.csv"
 TABLE: Final = "table: python -m benchmarks.libraries --write"
+WORDS: Final = "python -m benchmarks.libraries --write"
 
 _SERVERS: Final = {
     "a100-sxm": "dgx-a100",
@@ -160,6 +162,7 @@ def main(arguments: list[str]) -> None:
     print(text)
     if args.write:
         replace_table(TABLE, text)
+        replace_words(WORDS, summary(text))
 
 
 def table(found: list[Point]) -> str:
@@ -181,6 +184,15 @@ def table(found: list[Point]) -> str:
         if mine:
             lines.append(f"| **{name}** | {len(mine)} | {_mean(mine):.0%} | | |")
     return "\n".join(lines)
+
+
+def summary(text: str) -> str:
+    """Return the groups of such a table in words: how many points, and the mean error of each group."""
+    groups = re.findall(r"^\| \*\*(.+?)\*\* \| (\d+) \| (\d+)% \|", text, re.MULTILINE)
+    points = sum(int(count) for _, count, _ in groups)
+    errors = "; ".join(f"{name} {error} %" for name, _, error in groups)
+    page = "docs/fidelity.md#libraries-as-they-run"
+    return f"[{points} points]({page}) of nccl-tests and rccl-tests, mean error: {errors}"
 
 
 def _mean(points: list[Point]) -> float:

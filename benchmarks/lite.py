@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from scripts.lite.__main__ import main as build
 from scripts.lite.site import NOTEBOOKS
-from tests.lite.browser import run_to_its_end, served
-from tests.ui.harness import REPOSITORY
+from tests.lite.browser import run_to_its_end
+from tests.ui.harness import REPOSITORY, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

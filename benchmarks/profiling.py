@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ from typing import Any, NamedTuple
 
 from astranb.traffic import Profile, profile_model, profile_torch
 from astranb.workload.models import Parallelism
+
+from .resident import most_resident
 
 COLUMNS = "| ranks | microbatches | operations | profile | save, load | file | memory |"
 
@@ -75,10 +76,9 @@ def measured(case: Case) -> dict[str, Any]:
         Profile.load(file)
         stored = perf_counter() - begun
         size = file.stat().st_size
-    resident = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "ranks": profile.ranks, "operations": profile.step.nodes, "profile_s": took, "file_s": stored,
-        "file_bytes": size, "resident_bytes": resident,
+        "file_bytes": size, "resident_bytes": most_resident(),
         "microbatches": profile.assumptions["batch"].split(", ")[1].split()[0],
     }  # fmt: skip
 

@@ -19,10 +19,11 @@ from astranb.workload.astrasim2 import COLLECTIVE, DimensionNetwork, Operations,
 __all__ = ["traffic"]
 
 _JOB = """
-import json, resource
+import json
 from time import perf_counter
 from astranb.traffic import profile_model, record
 from astranb.workload.models import Parallelism
+from benchmarks.resident import most_resident
 data = {data}
 began = perf_counter()
 degrees = Parallelism(tensor=8, sequence=True, pipeline=16, data=data, zero=1)
@@ -31,7 +32,7 @@ profiled = perf_counter() - began
 pattern = record(job.workload())
 print(json.dumps({{
     "profiled": profiled, "took": perf_counter() - began, "messages": pattern.messages,
-    "bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    "bytes": most_resident(),
 }}))
 """
 """A whole process, so that its memory is that of the job alone."""

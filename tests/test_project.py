@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import astranb
+from tests.node import NODE
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "astranb"
@@ -403,3 +405,22 @@ def test_no_two_style_sheets_say_how_one_class_looks() -> None:
             for name in re.findall(r"(?:^|,)\s*\.(anb-[\w-]+)\s*(?=,|$)", selectors):
                 sheets.setdefault(name, set()).add(file.name)
     assert {name: files for name, files in sheets.items() if len(files) > 1} == {}
+
+
+@pytest.mark.parametrize("node", sorted({str(one) for one in (NODE, shutil.which("node")) if one}))
+def test_other_packages_in_the_environment_are_no_modules_of_ours(node: str, tmp_path: Path) -> None:
+    """JupyterLab's own yarn is CommonJS without a package.json of its own: Node asks the folders above."""
+    shutil.copy(REPOSITORY / "package.json", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    yarn = tmp_path / ".venv" / "yarn.js"
+    yarn.write_text("const { basename } = require('path'); console.log(basename(__filename));\n")
+    told = subprocess.run([node, str(yarn)], capture_output=True, text=True, check=False)
+    assert told.stdout == "yarn.js\n", told.stderr
+
+
+def test_our_modules_need_no_package_that_says_so() -> None:
+    assert NODE, "Node comes with the group `test`"
+    ours = (PACKAGE / "widgets" / "static" / "messages.js").as_uri()
+    script = f"import({ours!r}).then(found => console.log(Object.keys(found).length > 0))"
+    told = subprocess.run([NODE, "--eval", script], capture_output=True, text=True, check=False)
+    assert told.stdout == "true\n", told.stderr

@@ -17,7 +17,7 @@ from .analysis.module_layers import ModuleDrawing, draw_module, draw_modules
 from .analysis.perfetto import write_timeline
 from .analysis.recorded_tracks import RecordedTracks
 from .analysis.slower import why_slower
-from .analysis.timeline import Times, durations_ns, job_times, recorded_times
+from .analysis.timeline import Times, durations_ns, job_times, nothing_takes_time, recorded_times
 from .analysis.trace_modules import NODE_KINDS, FoldedEdges, GraphNodes, ModuleTree
 from .formats.chakra_json import json_trace
 from .formats.networkx_graph import from_networkx, graph_trace, to_networkx, write_graphml
@@ -116,6 +116,7 @@ __all__ = [
     "meetings",
     "merge",
     "merged_groups",
+    "nothing_takes_time",
     "present_ranks",
     "pytorch_document",
     "pytorch_summary",

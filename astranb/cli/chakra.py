@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
     add_case_options(generate)
     generate.add_argument("--list", action="store_true", help="list all models, and cases")
     generate.add_argument("--gpu", help="write durations of this GPU's kernels, as h100-sxm")
-    add_output(generate, "write PREFIX.RANK.et and PREFIX.groups.json", metavar="PREFIX")
+    add_output(generate, "write PREFIX.RANK.et, its groups and its plan (PREFIX.job.json)", metavar="PREFIX")
 
     converts = add_command(verbs, "convert", "convert a file of any format to traces", convert)
     converts.add_argument("file", help=_ANY)
@@ -124,7 +124,7 @@ def _generate(args: argparse.Namespace) -> Report:
             raise InputError(f"--{name} is missing", where="generate", hint="or give --list")
     step = workload_of(args, args.gpu)
     files = step.write(args.output)
-    size = sum(file.stat().st_size for file in files)
+    size = sum(file.stat().st_size for file in files if file.suffix == ".et")
     document = {
         "model": args.model,
         "ranks": step.ranks,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.limits import MOST_RANKS
 from astranb.core.units import size_bytes
 from astranb.explore.options.arguments import whole
 
@@ -27,7 +28,7 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
         "--case", metavar="NAME",
         help="write FOLDER/NAME.RANK.et, as mlcommons' generator does; all: every case (--list names them)",
     )  # fmt: skip
-    group.add_argument("--npus", type=whole(1, 1 << 20), metavar="N", help="ranks (default: 64)")
+    group.add_argument("--npus", type=whole(1, MOST_RANKS), metavar="N", help="ranks (default: 64)")
     group.add_argument(
         "--case-duration", type=whole(1, 1 << 40), metavar="US", help="of computations (default: 5 us)"
     )

@@ -91,7 +91,7 @@ def _timeline(args: argparse.Namespace) -> Report:
     from astranb.chakra import write_timeline
 
     traces, notes = viewed(args.file)
-    times = _times(args, args.file, traces)
+    times = _times(args, args.file, traces, notes)
     if args.output.lower().endswith(".html"):
         from astranb.chakra import RecordedTracks
         from astranb.widgets.trace_page import write_trace_timeline
@@ -107,19 +107,38 @@ def _timeline(args: argparse.Namespace) -> Report:
     return Report(document, [text], notes=notes)
 
 
-def _times(args: argparse.Namespace, file: str, traces: list[Trace], second: bool = False) -> list[Times]:
-    """The times in traces themselves, or simulated ones."""
+def _times(
+    args: argparse.Namespace, file: str, traces: list[Trace], notes: list[str], second: bool = False
+) -> list[Times]:
+    """The times in traces themselves, or simulated ones; of the former `notes` says which are missing."""
     from astranb.chakra import job_times
 
     given = {name: getattr(args, name) for name in ("system", "network")}
     if second:
         given = {name: getattr(args, f"second_{name}") or value for name, value in given.items()}
     if not any(given.values()):
-        return job_times(traces)
+        times = job_times(traces)
+        notes += _missing_durations(file, traces, times)
+        return times
     for name, value in given.items():
         if value is None:
             raise InputError(f"--{name} is missing", where="simulated times", hint="give both to simulate")
     return _simulated(file, traces, given["system"], given["network"], args.comm_group)
+
+
+def _missing_durations(file: str, traces: list[Trace], times: list[Times]) -> list[str]:
+    """Return a note where nothing takes time as recorded, or no communication of several does."""
+    from astranb.chakra import NodeType
+
+    if not any(when.end_ns.max(initial=0) > 0 for when in times):
+        return [f"{file}: no operation has a duration: simulate it (--system, --network)"]
+    long = [
+        (when.end_ns - when.start_ns)[trace.type >= NodeType.COMM_SEND]
+        for trace, when in zip(traces, times, strict=True)
+    ]
+    if not any(map(len, long)) or any(took.any() for took in long):
+        return []
+    return [f"{file}: no communication has a duration: simulate it (--system, --network)"]
 
 
 def _simulated(file: str, traces: list[Trace], system: str, network: str, groups: str | None) -> list[Times]:
@@ -153,9 +172,6 @@ def _statistics(args: argparse.Namespace) -> Report:
         raise InputError(f"{args.rows} rows", where="--rows", hint="give at least 1")
     traces, notes = viewed(args.file)
     found = _counted(args, args.file, traces, notes)
-    sums = ((row["communication_ns"], row["waiting_ns"]) for row in found.by_rank)
-    if found.communication and not any(map(any, sums)):
-        notes.append("no communication has a duration: simulate it (--system, --network)")
     document = found.as_document()
     lines = [*_statistics_lines(found, args.rows)]
     if args.html:
@@ -173,7 +189,7 @@ def _counted(
     from astranb.chakra import statistics
 
     work = [_work(trace, notes) for trace in traces]
-    times = _times(args, file, traces, second)
+    times = _times(args, file, traces, notes, second)
     return statistics(traces, times, groups=_groups(args, file, len(traces)), work=work)
 
 

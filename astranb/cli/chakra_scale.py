@@ -6,6 +6,7 @@ import argparse
 from typing import Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.limits import MOST_RANKS
 from astranb.explore.options.arguments import given, whole
 from astranb.explore.options.model import DEGREES, traced_degrees
 
@@ -14,7 +15,6 @@ from .printing import Report
 
 __all__ = ["add_scale"]
 
-_MOST: Final = 1 << 20
 _WANTED: Final = {
     "tp": "parts of each matrix", "pp": "pipeline stages", "dp": "replicas", "cp": "parts of each sequence",
     "ep": "data-parallel ranks that share the experts",
@@ -31,7 +31,7 @@ def add_scale(verbs: Any) -> None:
         required=True,
         metavar="PREFIX",
     )
-    number: dict[str, Any] = {"type": whole(1, _MOST), "metavar": "N"}
+    number: dict[str, Any] = {"type": whole(1, MOST_RANKS), "metavar": "N"}
     parser.add_argument("--ranks", help="wanted number of ranks: more or fewer replicas", **number)
     for name, text in _WANTED.items():
         parser.add_argument(f"--{name}", help=f"{text} (default: the traced job's)", **number)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from astranb.core.errors import InputError
+from astranb.core.units import format_bytes
 from astranb.explore.options.arguments import (
     algorithm_of,
     collective_of,
@@ -42,15 +43,21 @@ def add_commands(commands: Any) -> None:
 
     write = add_command(verbs, "export", "write an algorithm to a file", _export)
     write.add_argument("collective", help=_COLLECTIVE)
-    write.add_argument("--algorithm", help=_ALGORITHM)
+    write.add_argument(
+        "--algorithm",
+        help="as for 'astranb run' (default: that of the collective; with --infra, as its library chooses)",
+    )
     write.add_argument("--ranks", type=int, metavar="N", help="number of ranks (or give --infra)")
     write.add_argument(
         "--infra", help="read it back, and simulate program and file here: what the file costs"
     )
-    write.add_argument("--size", help="with --infra: bytes in a rank's larger buffer (default: 1MiB)")
-    write.add_argument("--channels", type=int, metavar="N", help="sets of thread blocks (default: 1)")
+    write.add_argument("--size", help="bytes in a rank's larger buffer (default: 1MiB)")
+    write.add_argument(
+        "--channels", type=int, metavar="N", help="sets of thread blocks (default: as 'astranb run' takes)"
+    )
     write.add_argument("--protocol", help=_PROTOCOL)
     _add_param(write)
+    write.set_defaults(root=None, library=None, gpu=None, fidelity=None)  # as 'astranb run' has them
     add_output(write, "FILE.json (MSCCL++) or FILE.xml (MSCCL)", required=True)
 
     show = add_command(verbs, "show", "print the operations of each thread block", _show)
@@ -114,21 +121,36 @@ def _import(args: argparse.Namespace) -> Report:
 
 
 def _export(args: argparse.Namespace) -> Report:
-    from astranb.collectives import Collective, write_algorithm
+    from astranb.collectives import write_algorithm
 
     if args.infra is not None:
-        from astranb.explore import export_algorithm
-
-        parts = given(args, "channels", "protocol") | params_of(args)
-        what = collective_of(args.collective)
-        collective = Collective.of(what, args.size or "1MiB", algorithm_of(args.algorithm), **parts)
-        found = export_algorithm(args.infra, collective, args.output)
-        return Report(found.document(), str(found).splitlines())
+        return _export_for(args)
     if args.ranks is None:
         raise InputError("give --ranks or --infra", where="collective export", hint="as --ranks 8")
-    notes = list(write_algorithm(_program(args, args.ranks, channels=args.channels or 1), args.output))
-    document = {"file": args.output, "notes": notes}
+    program = _program(args, args.ranks, channels=args.channels)
+    notes = list(write_algorithm(program, args.output))
+    if args.channels is None and program.channels > 1:
+        notes.append(f"{program.channels} channels, as for {format_bytes(program.size)} (--size, --channels)")
+    document = {"file": args.output, "channels": program.channels, "notes": notes}
     return Report(document, notes=[f"{args.output}: {note}" for note in notes])
+
+
+def _export_for(args: argparse.Namespace) -> Report:
+    """Write what ``astranb run`` simulates on an infrastructure."""
+    from astranb.explore import export_algorithm
+    from astranb.explore.options.inputs import collective_asked
+    from astranb.net import Network
+
+    if not is_contract(args.collective):
+        args.size = args.size or "1MiB"
+    collective, choice = collective_asked(args, args.infra)
+    options: dict[str, Any] = {}
+    if choice is not None:
+        options["launch"] = choice.launched(None)
+        if choice.proxy_ps:
+            options["network"] = Network(proxy_ps=choice.proxy_ps)
+    found = export_algorithm(args.infra, collective, args.output, **options)
+    return Report(found.document(), str(found).splitlines())
 
 
 def _show(args: argparse.Namespace) -> Report:
@@ -221,12 +243,12 @@ def _to_verify(
     return [Collective.of(kind, size, one, **options, **protocol) for kind, one, protocol in chosen]
 
 
-def _program(args: argparse.Namespace, ranks: int | None, *, channels: int) -> Any:
+def _program(args: argparse.Namespace, ranks: int | None, *, channels: int | None) -> Any:
     """Return the program of the collective, algorithm and protocol that a command names."""
     from astranb.collectives import Collective
 
     algorithm, collective = algorithm_of(args.algorithm), collective_of(args.collective)
     count = ranks or getattr(collective, "ranks", 0) or int(getattr(algorithm, "ranks", 4))
-    size = None if is_contract(args.collective) else "1MiB"
+    size = None if is_contract(args.collective) else getattr(args, "size", None) or "1MiB"
     options = given(args, "protocol") | params_of(args)
     return Collective.of(collective, size, algorithm, channels=channels, **options).program(count)

@@ -76,6 +76,7 @@ def export_algorithm(
     *,
     gpu: str | Path | Preset | None = None,
     network: Network | None = None,
+    launch: str = "none",
 ) -> Exported:
     """Write a collective's program to a file, read it back, and simulate both by cache lines.
 
@@ -86,7 +87,7 @@ def export_algorithm(
     collective : Collective
     path : str or Path
         The file, as for :func:`astranb.collectives.write_algorithm`.
-    gpu, network
+    gpu, network, launch
         As for :class:`astranb.Simulation`.
 
     Raises
@@ -106,7 +107,8 @@ def export_algorithm(
     True
     """
     where = resolve(infra)
-    sim, program = _run(where, collective, gpu, network)
+    options = {"gpu": gpu, "network": network, "launch": launch}
+    sim, program = _run(where, collective, options)
     if collective.contract is not None:
         hint = "export it with astranb collective export"
         raise InputError(
@@ -115,7 +117,7 @@ def export_algorithm(
     notes = write_algorithm(program, path)
     plan = read_algorithm(path)
     again = Collective.of(collective.name, collective.size, plan, root=collective.root)
-    read, found = _run(where, again, gpu, network)
+    read, found = _run(where, again, options)
     operations, file_operations = (sum(len(b.operations) for b in one.blocks) for one in (program, found))
     blocks, file_blocks = (sum(bool(b.operations) for b in one.blocks) for one in (program, found))
     return Exported(
@@ -124,11 +126,11 @@ def export_algorithm(
     )  # fmt: skip
 
 
-def _run(where: Infra, collective: Collective, gpu: Any, network: Network | None) -> tuple[Simulation, Any]:
+def _run(where: Infra, collective: Collective, options: dict[str, Any]) -> tuple[Simulation, Any]:
     """Run a collective, and return its simulation and program."""
     from astranb.net import compile_fabric
 
-    sim = Simulation(where, collective, gpu=gpu, network=network, record=False, checkpoint_bytes=0)
+    sim = Simulation(where, collective, record=False, checkpoint_bytes=0, **options)
     sim.run()
     fabric = compile_fabric(where.completed(None).expand())
     return sim, collective.program(sim.ranks, fabric.shape)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from astranb.chakra.scaling.parallelism import divisors
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
 from astranb.core.units import format_time
 from astranb.workload.models import Cluster, Job, ModelStep, Parallelism, Transformer, machine
-from astranb.workload.models.fits import fullest, options_of
+from astranb.workload.models.fits import fullest, options_of, proposal
 from astranb.workload.models.memory import RankMemory
 from astranb.workload.models.pipeline import check
 from astranb.workload.models.weights import shares
@@ -114,6 +115,8 @@ class PlanSearch:
         Plans whose memory was looked at, and those that fit and were estimated.
     limit_bytes : int
         The memory of a GPU.
+    remedy : str
+        What to do where none fits.
     """
 
     given: ModelPlan
@@ -121,6 +124,7 @@ class PlanSearch:
     considered: int
     estimated: int
     limit_bytes: int
+    remedy: str = ""
 
     def rows(self) -> list[dict[str, Any]]:
         """Give the given plan and the best ones as rows of a table; parts of the time from 0 to 1."""
@@ -163,7 +167,7 @@ class PlanSearch:
         ]
         lines += aligned(heads, cells, left=(6, 7))
         if not self.best:
-            lines.append("none fits: take more GPUs, or some with more memory")
+            lines.append(f"none fits: {self.remedy}")
         return "\n".join(lines)
 
     def document(self) -> dict[str, Any]:
@@ -244,7 +248,8 @@ def suggest(
                 if times.expanded is None:
                     break
     plans.sort(key=lambda one: (one.estimate.step_ns, one.memory.total))
-    return PlanSearch(given, plans[:count], considered, len(plans), limit)
+    remedy = "" if plans else proposal(model, job, limit, fp8=False, host=times.expanded is None)
+    return PlanSearch(given, plans[:count], considered, len(plans), limit, remedy)
 
 
 def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]]:
@@ -270,15 +275,15 @@ def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]
 def _degrees(model: Transformer, job: Job, per_node: int) -> Iterator[Parallelism]:
     """Give degrees of parallelism that multiply to the number of ranks and divide the model."""
     ranks = job.parallelism.ranks
-    for tensor in _divisors(ranks, per_node):
+    for tensor in divisors(ranks, per_node):
         if any(shares(model, tensor)):
             continue
-        for pipeline in _divisors(ranks // tensor, model.layers):
-            for context in _divisors(ranks // tensor // pipeline, max(1, job.sequence // _CONTEXT_TOKENS)):
+        for pipeline in divisors(ranks // tensor, model.layers):
+            for context in divisors(ranks // tensor // pipeline, max(1, job.sequence // _CONTEXT_TOKENS)):
                 data = ranks // (tensor * pipeline * context)
                 if job.batch % data:
                     continue
-                for expert in _divisors(data, max(1, model.experts)):
+                for expert in divisors(data, max(1, model.experts)):
                     for interleave in _interleaves(model.layers, pipeline):
                         for zero in (1, 3) if data * context > 1 else (0,):
                             if zero == 3 and pipeline > 1:
@@ -295,10 +300,6 @@ def _interleaves(layers: int, stages: int) -> list[int]:
         return [1]
     if layers % stages:
         return [1]
-    every = _divisors(layers // stages, layers // stages)[1:]
+    every = divisors(layers // stages, layers // stages)[1:]
     step = -(-len(every) // _CHUNKS) if every else 1
     return [1, *every[::-1][::step][::-1]]
-
-
-def _divisors(number: int, most: int) -> list[int]:
-    return [one for one in range(1, min(number, most) + 1) if number % one == 0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from astranb import __version__
-from astranb.chakra import ACTIVITIES, Trace, TraceStatistics
+from astranb.chakra import ACTIVITIES, Trace, TraceStatistics, nothing_takes_time
 from astranb.core.files import whole_file
 from astranb.core.units import format_time
 
@@ -36,7 +36,14 @@ def write_statistics(
     found : TraceStatistics
     path : str or Path
     title : str
+
+    Raises
+    ------
+    InputError
+        Nothing takes time.
     """
+    if not found.makespan_ns:
+        raise nothing_takes_time(title)
     document = found.as_document()
     for row in document["operators"]:
         row["name"] = row["name"][:_MOST_NAME].encode("utf-8", "replace").decode()

@@ -161,7 +161,8 @@ def test_a_table_is_written_for_all_ranks_and_runs(tmp_path, capsys):
         == 0
     )
     said = json.loads(capsys.readouterr().out)
-    assert (said["from"], said["nodes"], len(said["files"])) == ("layer table", 6, 3)
+    assert (said["from"], said["nodes"], len(said["files"])) == ("layer table", 6, 4)
+    assert json.loads(Path(f"{prefix}.job.json").read_text())["data"] == 3
     assert len({trace.data for trace in read_ranks(prefix)}) == 1
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from astranb.cli import main
-from astranb.collectives import algorithms
+from astranb.collectives import Collective, algorithms
+from astranb.sim import Simulation
 
 
 def test_collective_list(capsys):
@@ -66,3 +71,39 @@ def test_export_reports_what_it_wrote(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["file"] == file
     assert main(["collective", "import", file, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["ranks"] == 4
+
+
+def _channels(file):
+    """The thread blocks of rank 0 in a plan of MSCCL++: a ring has one in each channel."""
+    return len(json.loads(Path(file).read_text())["gpus"][0]["threadblocks"])
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from(["all_reduce", "all_gather"]), st.integers(2, 4), st.integers(10, 20))
+def test_a_file_has_the_channels_of_a_run(tmp_path_factory, name, ranks, power):
+    file, size = str(tmp_path_factory.mktemp("out") / "ring.json"), 1 << power
+    command = ["collective", "export", name, "--algorithm", "ring", "--ranks", str(ranks), "-o", file]
+    assert main([*command, "--size", str(size)]) == 0
+    ran = Simulation(f"switch:gpus={ranks}", Collective.of(name, size, "ring"))
+    ran.run()
+    assert _channels(file) == ran.result.per_rank()[0]["blocks"]
+
+
+def test_a_file_for_a_machine_is_what_its_library_runs(tmp_path, capsys):
+    file = str(tmp_path / "plan.json")
+    what = ["all_reduce", "--size", "256KiB"]
+    assert main(["collective", "export", *what, "--infra", "dgx-h100", "-o", file, "--json"]) == 0
+    exported = json.loads(capsys.readouterr().out)
+    assert main(["run", "--collective", *what, "--infra", "dgx-h100", "--json"]) == 0
+    ran = json.loads(capsys.readouterr().out)
+    assert exported["time_ps"] == ran["time_ps"]
+    assert _channels(file) == ran["per_rank"][0]["blocks"] > 1
+
+
+def test_what_the_other_system_refuses_is_said_once(tmp_path, capsys):
+    file = str(tmp_path / "plan.json")
+    command = ["collective", "export", "all_reduce", "--algorithm", "ring", "--ranks", "8", "-o", file]
+    assert main([*command, "--channels", "4", "--size", "16MiB"]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "at most 64 operations" in line]
+    assert len(said) == 1
+    assert "and 31 others have too many" in said[0]

@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +11,10 @@ from astranb.core.errors import AstranbError
 from astranb.core.jit import JIT
 from astranb.core.wasm import exported, library_of
 from tests.core.test_compiler import TOY
+from tests.node import NODE
 
 pytestmark = pytest.mark.skipif(not JIT, reason="ASTRANB_JIT=0: nothing is compiled")
 
-NODE = shutil.which("node", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 COMPILED = """
 import sys

@@ -66,7 +66,7 @@ def test_an_estimate_is_near_the_simulation(name, degrees, about):
 def test_an_estimate_is_of_the_rank_with_the_largest_share():
     """12 heads on eight ranks: as a simulation of all of them, in which the others wait."""
     model = replace(TRANSFORMERS["gpt3-125m"], layers=3)
-    step = workload(model, Parallelism(tensor=8, data=2), batch=4, gpu="h100-sxm")
+    step = workload(model, Parallelism(tensor=8, data=2), batch=4, gpu="h100-sxm", uneven=True)
     assert not step.is_even
     cluster = machine(step)
     assert step.times is not None

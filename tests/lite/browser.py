@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import re
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import psutil
-
-from tests.ui.harness import execute, run_all, wait_idle
+from tests.ui.harness import execute, largest_tab, run_all, wait_idle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["Finished", "open_here", "run_to_its_end", "said", "served"]
+__all__ = ["Finished", "open_here", "run_to_its_end", "said"]
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 TIMEOUT_S = 600
@@ -48,21 +40,6 @@ class Finished:
     first_s: float
     all_s: float
     memory_bytes: int
-
-
-class _Silent(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder as ``python -m http.server`` does; gives its address."""
-    handler = functools.partial(_Silent, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def open_here(page: Page, address: str, notebook: str) -> None:
@@ -110,19 +87,7 @@ def run_to_its_end(page: Page, address: str, notebook: str) -> Finished:
     wait_idle(page, timeout_s=TIMEOUT_S)
     all_s = time.perf_counter() - began
     model = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON()")
-    return Finished(model["cells"], first_s, all_s, _largest_tab())
-
-
-def _largest_tab() -> int:
-    """Give the memory of the largest process of a tab that this process has started."""
-    sizes = [0]
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "--type=renderer" in process.cmdline():
-                sizes.append(process.memory_info().rss)
-        except psutil.Error:  # it has ended
-            continue
-    return max(sizes)
+    return Finished(model["cells"], first_s, all_s, largest_tab())
 
 
 def said(cell: dict[str, Any]) -> list[str]:

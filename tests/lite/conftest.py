@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.lite.__main__ import main as build
-from tests.lite.browser import served
-from tests.ui.harness import PICTURES, REPOSITORY, Record, chromium
+from tests.ui.harness import PICTURES, REPOSITORY, Record, chromium, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import http.server
 import json
 import os
 import re
@@ -15,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -175,6 +178,21 @@ class Host(ABC):
         bench = self.page.locator(".anb-workbench").first
         expect(bench).to_have_attribute("data-events", re.compile(r"\d+"))
         return bench
+
+
+class _Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder as ``python -m http.server`` does; gives its address."""
+    handler = functools.partial(_Silent, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @contextmanager
@@ -672,6 +690,18 @@ def end_kernels(lab: Lab) -> None:
         one = urllib.request.Request(url, headers=authorization, method="DELETE")
         with suppress(urllib.error.HTTPError):  # it has ended by itself meanwhile
             urllib.request.urlopen(one, timeout=TIMEOUT_S).close()
+
+
+def largest_tab() -> int:
+    """Give the memory of the largest process of a tab that this process has started."""
+    sizes = [0]
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "--type=renderer" in process.cmdline():
+                sizes.append(process.memory_info().rss)
+        except psutil.Error:  # it has ended
+            continue
+    return max(sizes)
 
 
 def _end(server: subprocess.Popen[str]) -> None:

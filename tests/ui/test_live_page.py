@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import astranb as anb
 from tests.export.support import HOSTILE, MARKUP, hostile_simulation
 from tests.ui.firefox import firefox
-from tests.ui.harness import PICTURES, screenshot
+from tests.ui.harness import PICTURES, screenshot, served
 from tests.ui.hosts import open_live, said, starting
 from tests.ui.test_export import shows
 from tests.ui.test_workbench import button, shown
@@ -50,21 +45,6 @@ def same(bench: Locator, sim: anb.Simulation) -> None:
     shows(bench, sim.now_ps)
     control(bench.page, "Hash").click()
     expect(said(bench.page)).to_have_text(f"hash {sim.state_hash()}")
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder; gives its address."""
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def test_every_step_goes_where_python_goes(bench: Locator, sim: anb.Simulation) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.node import NODE
+
 STATIC = Path(__file__).resolve().parents[2] / "astranb" / "widgets" / "static"
-NODE = shutil.which("node", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 SCRIPT = """
 const timers = new Map();

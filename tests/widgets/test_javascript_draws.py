@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,11 @@ from astranb.widgets.views.footprint import every_change
 from astranb.widgets.views.ranks import every_track
 from astranb.workload.models import Parallelism, workload
 from tests.engine.operations.support import mixed, sim_of
+from tests.node import NODE
 from tests.widgets.test_leaving import unpack
 
 HERE = Path(__file__).parent
 STATIC = Path(assets.__file__).parent / "static"
-NODE = str(next((p for p in [Path(sys.executable).with_name("node")] if p.exists()), "node"))
 PLAYERS = {
     assets.PLAYER: ["messages", "packed", "model", "replayed", "recorded_kernel", "offline"],
     assets.STUDY_PLAYER: ["packed", "reported"],
@@ -86,6 +85,7 @@ def played(
     """What views get from a page for messages."""
     file = tmp_path / "page"
     file.write_text(packed({**header, "buffers": buffers}))
+    assert NODE
     command = [NODE, str(HERE / "play_recording.mjs"), str(STATIC), str(file), *player]
     done = subprocess.run(command, input=json.dumps(messages), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

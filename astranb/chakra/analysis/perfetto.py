@@ -16,7 +16,7 @@ from astranb.core.perfetto import Event, counter, flow, process, slice_, thread,
 
 from .activity import ACTIVITIES, COMMUNICATION, WAITING, activities, rank_time
 from .meetings import Meetings, meetings, times_with_waits
-from .timeline import Times, lanes, tracks
+from .timeline import Times, lanes, nothing_takes_time, tracks
 
 __all__ = ["write_timeline"]
 
@@ -52,12 +52,14 @@ def write_timeline(
     Raises
     ------
     InputError
-        It cannot be written.
+        It cannot be written, or nothing takes time.
     """
     file = Path(path)
     if not file.name.lower().endswith((".json", ".json.gz")):
         what = f"unknown file extension {file.suffix!r}"
         raise InputError(what, where=str(path), hint="use FILE.json or FILE.json.gz")
+    if not any(one.end_ns.max(initial=0) > 0 for one in times):
+        raise nothing_takes_time(traces[0].source if traces else str(path))
     ranks = spans = 0
     for one in times:
         count = int((one.start_ns >= 0).sum())

@@ -13,7 +13,7 @@ from astranb.core.density import Stretch, flatten
 
 from .activity import ACTIVITIES, COMMUNICATION, WAITING, activities
 from .meetings import meetings, times_with_waits
-from .timeline import Times, in_order, job_times, lanes, tracks
+from .timeline import Times, in_order, job_times, lanes, nothing_takes_time, tracks
 
 __all__ = ["RecordedTracks"]
 
@@ -42,6 +42,11 @@ class RecordedTracks:
     track, start_ns, end_of_ns, state, row : array of int64
         Of the spans, by track and start: a node that waits for other ranks has two. ``state`` is an index
         into :data:`ACTIVITIES`.
+
+    Raises
+    ------
+    InputError
+        Nothing takes time.
 
     Examples
     --------
@@ -76,7 +81,9 @@ class RecordedTracks:
             ranks += [rank] * len(of_lane)
         self.rank = np.array(ranks, np.int64)
         columns = [np.concatenate([part[at] for part in parts] or [np.zeros(0, np.int64)]) for at in range(5)]
-        self.end_ns = int(columns[2].max(initial=0)) or 1
+        self.end_ns = int(columns[2].max(initial=0))
+        if not self.end_ns:
+            raise nothing_takes_time(traces[0].source if traces else "timeline")
         order = in_order(*columns[:3])
         self.track, self.start_ns, self.end_of_ns, self.state, self.row = (one[order] for one in columns)
         base = self.track * (self.end_ns + 1)

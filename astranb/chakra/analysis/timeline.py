@@ -13,7 +13,16 @@ from astranb.chakra.traces.schema import NodeType
 from astranb.chakra.traces.wire import Ints
 from astranb.core.errors import InputError
 
-__all__ = ["TRACKS", "Times", "durations_ns", "job_times", "lanes", "recorded_times", "tracks"]
+__all__ = [
+    "TRACKS",
+    "Times",
+    "durations_ns",
+    "job_times",
+    "lanes",
+    "nothing_takes_time",
+    "recorded_times",
+    "tracks",
+]
 
 TRACKS: Final = ("host", "compute", "communication", "receive", "memory")
 """Of nodes whose thread or stream is not recorded."""
@@ -243,3 +252,9 @@ def _starts_us(trace: Trace) -> Ints:
 def _too_late(trace: Trace, row: int) -> InputError:
     what = f"it ends more than {_MOST_US // _DAY_US} days after the start"
     return InputError(what, where=trace.place(row), hint="correct start_time_micros or duration_micros")
+
+
+def nothing_takes_time(where: str) -> InputError:
+    """The error of a picture of times where all of them are 0: of operations without durations."""
+    hint = "simulate it: --system FILE --network FILE; or write durations: chakra generate --gpu h100-sxm"
+    return InputError("no operation has a duration: there is no time to show", where=where, hint=hint)

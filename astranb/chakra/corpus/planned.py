@@ -207,7 +207,9 @@ class PlannedModel(ABC):
     def _known_plans(self) -> str:
         plans = sorted({tuple(one) for one in self._plans.tolist()})
         shown = ", ".join(f"{t}x{d}x{p}" for t, d, p in plans[:6])
-        return f"it has tensor x data x pipeline {shown}{', …' if len(plans) > 6 else ''}"
+        known = f"it has tensor x data x pipeline {shown}{', …' if len(plans) > 6 else ''}"
+        unsaid = any(t == d == 1 < p for t, d, p in plans)
+        return known + ("; ranks of a job without PREFIX.job.json count as stages" if unsaid else "")
 
     def _no_copies(self, drawn: np.ndarray, like: np.ndarray) -> np.ndarray:
         """Round sizes, so that none is one of the corpus."""

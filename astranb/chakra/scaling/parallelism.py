@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.limits import MOST_RANKS
 
-__all__ = ["GROUPS", "NEXT_STAGE", "PEERS", "Parallelism", "numbered_groups", "plan_text", "share"]
+__all__ = [
+    "GROUPS",
+    "NEXT_STAGE",
+    "PEERS",
+    "Parallelism",
+    "divisors",
+    "numbered_groups",
+    "plan_document",
+    "plan_text",
+    "share",
+    "take_divisor",
+]
 
 GROUPS: Final = ("tensor", "context", "data", "expert", "expert data", "ends", "all")
 """Roles of groups of ranks: parts of a matrix, parts of a sequence, replicas, the experts of a layer,
@@ -18,7 +30,8 @@ PEERS: Final = ("previous stage", "next stage", "previous in context", "next in 
 """Roles of peers of a rank; stages form a ring, because the last one sends tokens to the first."""
 
 NEXT_STAGE: Final = PEERS.index("next stage")
-_MOST: Final = 1 << 20
+_MOST_SHOWN: Final = 12
+"""Divisors in a hint."""
 
 
 def share(width: int, parts: int, part: int = 0) -> int:
@@ -32,6 +45,32 @@ def share(width: int, parts: int, part: int = 0) -> int:
     [2, 1, 1, 1, 2, 1, 1, 1, 2]
     """
     return (-part * width) // parts - (-(part + 1) * width) // parts
+
+
+def divisors(number: int, most: int | None = None) -> list[int]:
+    """Give the divisors of a number, up to the largest one that is wanted.
+
+    Examples
+    --------
+    >>> divisors(32, 20)
+    [1, 2, 4, 8, 16]
+    """
+    last = number if most is None else min(number, most)
+    return [one for one in range(1, last + 1) if number % one == 0]
+
+
+def take_divisor(number: int) -> str:
+    """Write which degrees divide a number, as a hint.
+
+    Examples
+    --------
+    >>> take_divisor(8), take_divisor(1)
+    ('take 1, 2, 4 or 8', 'take 1')
+    """
+    found = [str(one) for one in divisors(number)]
+    if len(found) > _MOST_SHOWN:
+        found[_MOST_SHOWN - 1 : -1] = ["…"]
+    return "take " + " or ".join(filter(None, [", ".join(found[:-1]), found[-1]]))
 
 
 @dataclass(frozen=True)
@@ -81,21 +120,24 @@ class Parallelism:
         for field in fields(self):
             value = getattr(self, field.name)
             low = 0 if field.name == "zero" else 1
-            if field.type == "int" and not low <= value <= _MOST:
+            if field.type == "int" and not low <= value <= MOST_RANKS:
                 what = f"{value} is out of range"
-                raise InputError(what, where=field.name, hint=f"take {low} to {_MOST}")
+                raise InputError(what, where=field.name, hint=f"take {low} to {MOST_RANKS}")
         if self.zero > 3:
             raise InputError(f"there is no stage {self.zero} of ZeRO", where="zero", hint="take 0 to 3")
         if self.data % self.expert:
             what = f"expert parallelism {self.expert} does not divide data parallelism {self.data}"
-            raise InputError(what, where="expert", hint="experts are spread over data-parallel ranks")
+            hint = f"{take_divisor(self.data)}: experts are spread over data-parallel ranks"
+            raise InputError(what, where="expert", hint=hint)
         if self.interleave > 1 and self.pipeline == 1:
             raise InputError("interleaving needs more than one stage", where="interleave", hint="take 1")
         if self.sequence and self.tensor == 1:
             what = "sequence parallelism needs tensor parallelism"
             raise InputError(what, where="sequence", hint="take a tensor degree above 1, or leave it out")
-        if self.ranks > _MOST:
-            raise InputError(f"{self.ranks:,} ranks", where="parallelism", hint=f"take at most {_MOST:,}")
+        if self.ranks > MOST_RANKS:
+            raise InputError(
+                f"{self.ranks:,} ranks", where="parallelism", hint=f"take at most {MOST_RANKS:,}"
+            )
 
     @property
     def ranks(self) -> int:
@@ -212,3 +254,21 @@ def plan_text(degrees: Parallelism) -> str:
         if value > (name not in ("zero", "sequence"))
     ]
     return ", ".join(some) or "one rank"
+
+
+def plan_document(degrees: Parallelism) -> dict[str, Any]:
+    """Describe a plan as ``PREFIX.job.json`` has it: a corpus counts parts of a sequence as replicas.
+
+    Examples
+    --------
+    >>> plan_document(Parallelism(data=2, tensor=4, context=3))["data"]
+    6
+    """
+    names = ("tensor", "context", "data", "expert", "pipeline")
+    return {
+        "ranks": degrees.ranks,
+        "plan": {name: getattr(degrees, name) for name in names},
+        "tensor": degrees.tensor,
+        "data": degrees.data * degrees.context,
+        "pipeline": degrees.pipeline,
+    }

@@ -15,7 +15,7 @@ from astranb.chakra.traces.template import Hole, Template
 from astranb.chakra.traces.trace_file import write_ranks
 from astranb.core.errors import InputError
 
-from .parallelism import Parallelism, numbered_groups, plan_text
+from .parallelism import Parallelism, numbered_groups, plan_document, plan_text
 from .restage import layers_of, restaged
 from .scale_rules import ScaleRules
 from .scaled_rank import OWN, ScaledRank
@@ -222,17 +222,7 @@ class ScaledJob:
 
     def document(self) -> dict[str, Any]:
         """Give the plan and what it rests on, as ``PREFIX.job.json`` has it."""
-        degrees = {
-            name: getattr(self.plan, name) for name in ("tensor", "context", "data", "expert", "pipeline")
-        }
-        return {
-            "ranks": self.ranks,
-            "plan": degrees,
-            "tensor": self.plan.tensor,
-            "data": self.plan.data * self.plan.context,
-            "pipeline": self.plan.pipeline,
-            "assumptions": self.assumptions,
-        }
+        return plan_document(self.plan) | {"assumptions": self.assumptions}
 
     def write(self, prefix: str | Path) -> list[Path]:
         """Write ``PREFIX.RANK.et``, ``PREFIX.groups.json`` and ``PREFIX.job.json`` (plan and assumptions).

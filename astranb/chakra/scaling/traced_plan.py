@@ -21,7 +21,7 @@ from astranb.chakra.traces.schema import CollectiveType, NodeType
 from astranb.chakra.traces.trace_file import MOST_RANKS, read_present
 from astranb.core.errors import InputError, near
 
-from .parallelism import GROUPS, PEERS, Parallelism, plan_text
+from .parallelism import GROUPS, PEERS, Parallelism, divisors, plan_text
 
 __all__ = ["ALONE", "REPLICAS", "Shift", "TracedJob", "recognized", "scattered", "traced_job"]
 
@@ -240,16 +240,12 @@ def recognized(job: TracedJob, given: Parallelism | None = None) -> Parallelism:
     return given
 
 
-def _divisors(number: int) -> list[int]:
-    return [one for one in range(1, number + 1) if number % one == 0]
-
-
 def _candidates(ranks: int, *, experts: bool) -> Iterator[Parallelism]:
-    for pipeline in _divisors(ranks):
-        for tensor in _divisors(ranks // pipeline):
-            for context in _divisors(ranks // pipeline // tensor):
+    for pipeline in divisors(ranks):
+        for tensor in divisors(ranks // pipeline):
+            for context in divisors(ranks // pipeline // tensor):
                 data = ranks // pipeline // tensor // context
-                for expert in _divisors(data) if experts else [1]:
+                for expert in divisors(data) if experts else [1]:
                     yield Parallelism(data, tensor, pipeline, context, expert)
 
 

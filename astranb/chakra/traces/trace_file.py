@@ -14,6 +14,7 @@ from astranb.core.document import contents
 from astranb.core.errors import InputError
 from astranb.core.file_formats import names_format
 from astranb.core.files import whole_file, whole_files
+from astranb.core.limits import MOST_RANKS
 from astranb.core.packed import unpacked
 
 from .rank_trace import Trace
@@ -33,8 +34,6 @@ __all__ = [
 
 MOST_BYTES: Final = 2 << 30
 """The largest trace that is read, compressed or not."""
-MOST_RANKS: Final = 1 << 20
-"""The largest number of ranks of a job."""
 _BEGUN: Final = 4096
 _BLANK: Final = 0x20
 

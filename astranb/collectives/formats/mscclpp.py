@@ -582,6 +582,7 @@ class _JsonWriter(FormatWriter):
         self.ranks = [_Rank(rank) for rank in range(program.ranks)]
         self.pairing = pair(program)
         self.packets = False
+        self.excess: dict[str, list[tuple[int, int, int]]] = {what: [] for what in _MOST}
         self.requests = PortRequests(program, self.pairing, self.error)
         self._number_scratch()
         self._number_channels()
@@ -594,6 +595,14 @@ class _JsonWriter(FormatWriter):
             writer = _BlockWriter(self, number, block)
             self.ranks[block.rank].blocks.append(writer.document(len(self.ranks[block.rank].blocks)))
         self.notes.update(self.requests.notes)
+        for what, some in self.excess.items():
+            if some:
+                count, number, rank = max(some, key=lambda one: one[0])
+                others = f", and {len(some) - 1:,} others have too many" if len(some) > 1 else ""
+                self.notes[
+                    f"MSCCL++ accepts at most {_MOST[what]} {what} in a thread block, "
+                    f"number {number} of rank {rank} has {count}{others}"
+                ] = None
         if len(self.program.kernels) > 1:
             self.notes["its kernels become one kernel"] = None
         if self.packets and self.program.protocol != "LL":
@@ -722,10 +731,7 @@ class _BlockWriter:
             ("channels", max(map(len, self.channels.values()))),
         ):
             if count > _MOST[what]:
-                self.writer.notes[
-                    f"MSCCL++ accepts at most {_MOST[what]} {what} in a thread block, "
-                    f"number {number} of rank {self.block.rank} has {count}"
-                ] = None
+                self.writer.excess[what].append((count, number, self.block.rank))
         listed = [{"channel_type": kind, "channel_ids": ids} for kind, ids in self.channels.items() if ids]
         if self.switches:
             listed.append({"channel_type": "switch", "channel_ids": self.switches})

@@ -103,7 +103,7 @@ def build(
         channels = add_channels(rows, [ranks for _, ranks in groups], network, implementations)
     number = 1 + max((number for number, _ in groups), default=0)
     rings = [(number + k, channel.ranks) for k, channel in enumerate(channels)]
-    group_table, members, streams = make_groups([*groups, *rings], counts, owners, npus, lanes)
+    group_table, members, streams = make_groups([*groups, *rings], counts, npus, lanes)
     if channels:
         group_table.rails = 1  # no ring stands for others
     group_table.chain[len(groups) : len(groups) + len(rings)] = [channel.chain for channel in channels]

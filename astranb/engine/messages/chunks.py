@@ -19,7 +19,7 @@ from .tables import (
 )
 from .ties import begins, enters_queue, has_begun, leaves_queue
 
-__all__ = ["admit", "free_stream", "new_stream", "next_phase", "unlink"]
+__all__ = ["admit", "free_stream", "new_stream", "next_phase", "place_in_group", "unlink"]
 
 
 @kernel
@@ -51,6 +51,19 @@ def free_stream(m: MessageMachine, stream: int) -> None:
 
 
 @kernel
+def place_in_group(m: MessageMachine, group: int, npu: int) -> int:
+    """The place of an NPU in the list of a group's ranks."""
+    rank = npu
+    if m.config[0].folded == 1:
+        rank = m.fold[npu].rank
+    first = m.groups[group].first
+    place = 0
+    while m.members[first + place].value != rank:
+        place += 1
+    return int(place)
+
+
+@kernel
 def _load(m: MessageMachine, stream: int) -> None:
     """Set a stream to its next phase."""
     s = m.streams[stream]
@@ -76,10 +89,7 @@ def _load(m: MessageMachine, stream: int) -> None:
     if m.operations[s.operation].group >= 0:
         s.delay_ns = m.config[0].local_group_ns
     if p.group >= 0:
-        first = m.groups[p.group].first
-        s.index = 0
-        while m.members[first + s.index].value != rank:
-            s.index += 1
+        s.index = place_in_group(m, p.group, s.npu)
     else:
         s.index = (rank // p.stride) % p.nodes
         s.origin = rank - s.index * p.stride

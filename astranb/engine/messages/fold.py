@@ -14,7 +14,7 @@ from astranb.net.astrasim2 import FULLY_CONNECTED
 from astranb.workload.astrasim2 import RankOperations
 
 from . import tables as t
-from .operation_tables import Chosen, first_chunk
+from .operation_tables import Chosen, first_chunk, places_of
 
 __all__ = ["Fold"]
 
@@ -130,18 +130,18 @@ class Fold:
 
     def _end_group_streams(self, folded: t.MessageMachine, frame: t.MessageMachine) -> None:
         """Count the chunks that each rank has numbered in its groups."""
-        lanes, simulated = int(frame.config[0].lanes), len(self.ranks)
-        many = max(1, len(self.groups))
-        streams = folded.group_streams.value.reshape(simulated, lanes, many)
-        full = frame.group_streams.value.reshape(len(self.npu), lanes, -1)
+        lanes = int(frame.config[0].lanes)
+        streams = folded.group_streams.value.reshape(-1, lanes)
+        full = frame.group_streams.value.reshape(-1, lanes)
+        places, own_places = places_of(frame.groups, frame.members), places_of(folded.groups, folded.members)
+        numbers = np.array([number for number, _ in self.groups], np.int64)
         for at in range(self.group_rows.shape[1]):
             ranks = np.flatnonzero(self.group_rows[:, at] >= 0)
             npus = self.npu[ranks]
             rows = self.chosen.groups[npus, at]
-            numbers = np.array([number for number, _ in self.groups], np.int64)[rows]
+            those, own = places(self.group_rows[ranks, at], ranks), own_places(rows, self.ranks[npus])
             for lane in range(lanes):
-                used = streams[npus, lane, rows] - first_chunk(numbers, lane)
-                full[ranks, lane, self.group_rows[ranks, at]] += used
+                full[those, lane] += streams[own, lane] - first_chunk(numbers[rows], lane)
 
     def parts(self, folded: t.MessageMachine) -> dict[str, Parts]:
         """Give the tables of operations of all ranks, a part for each rank.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astranb.core.jit import kernel
 
-from .chunks import admit, free_stream, new_stream, next_phase, unlink
+from .chunks import admit, free_stream, new_stream, next_phase, place_in_group, unlink
 from .recording import record, record_phase, record_sender
 from .scheduling import order_dimensions, plan_phases, reset_loads
 from .tables import (
@@ -131,6 +131,9 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
         chunk = size
     reset_loads(m)
     usual = chunk
+    lane = config.lanes - 1 if o.place == ON_BACKGROUND else 0
+    group = -1
+    counted = 0
     while size > 0:
         if o.custom < 0:
             chunk = order_dimensions(m, operation, size, usual)
@@ -139,11 +142,13 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
         if config.exact_chunks == 1 and size < chunk:
             part = size
         size = max(size - chunk, 0)
-        group = o.group if o.ring < 0 else o.ring + o.streams % o.rings
+        of_chunk = o.group if o.ring < 0 else o.ring + o.streams % o.rings
+        if of_chunk != group:
+            group = of_chunk
+            counted = (m.groups[group].first + place_in_group(m, group, npu)) * config.lanes + lane
         o.streams += 1
         if group >= 0:
-            lane = config.lanes - 1 if o.place == ON_BACKGROUND else 0
-            counter = m.group_streams[(npu * config.lanes + lane) * len(m.groups) + group]
+            counter = m.group_streams[counted]
             tag = counter.value
             counter.value += 1
         elif o.place == ON_BACKGROUND:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "group_rows",
     "make_groups",
     "make_operations",
+    "places_of",
 ]
 
 BACKGROUND_CHUNKS: Final = 500_000
@@ -127,7 +128,7 @@ def _laid_out(groups: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray, 
 
 
 def make_groups(
-    groups: Sequence[tuple[int, Sequence[int]]], counts: Sequence[int], ranks: int, npus: int, lanes: int
+    groups: Sequence[tuple[int, Sequence[int]]], counts: Sequence[int], npus: int, lanes: int
 ) -> tuple[Records, Records, Records]:
     """Make the tables of groups; the chunks of group G are numbered from G million, in each lane apart.
 
@@ -137,9 +138,15 @@ def make_groups(
         Numbers and ranks.
     counts : sequence of int
         NPUs in each dimension.
-    ranks, npus : int
-        Those that have rows, and all.
+    npus : int
+        All.
     lanes : int
+
+    Returns
+    -------
+    groups, members, streams : Records
+        The counters of chunks are those of each member in each lane, so that all three grow with the ranks of
+        groups, and not with ranks times groups.
 
     Raises
     ------
@@ -160,15 +167,27 @@ def make_groups(
             where="groups",
             hint="list its ranks",
         )
-    streams = allocate(ranks * lanes * many, t.COUNTER)
     table = allocate(max(len(flat), 1), t.COUNTER)
     table.value[: len(flat)] = flat
+    streams = allocate(lanes * len(table), t.COUNTER)  # of each member of each group, in each lane
     if len(groups):
         rows["first"], rows["count"] = start[:-1], size
         rows["outer"], rows["rails"] = group_shapes([members for _, members in groups], counts)
         firsts = np.stack([first_chunk(numbers, lane) for lane in range(lanes)])
-        streams.value.reshape(ranks, lanes, many)[:] = firsts
+        streams.value[:] = np.repeat(firsts, size, axis=1).T.reshape(-1)
     return rows, table, streams
+
+
+def places_of(groups: Records, members: Records) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Return what finds the rows of ranks in the list of members, by the rows of their groups.
+
+    Every rank that is asked for has to be in its group.
+    """
+    count = groups["count"]
+    key = np.repeat(np.arange(len(groups)), count) * _MOST_RANKS + members.value[: count.sum()]
+    order = np.argsort(key)
+    ordered = key[order]
+    return lambda group, rank: order[np.searchsorted(ordered, group * _MOST_RANKS + rank)]
 
 
 def first_chunk(number: Any, lane: int) -> Any:

@@ -252,7 +252,7 @@ def _check_inputs(m: Any) -> None:
         "npus": npus, "places": npus * t.PLACES, "tails": npus * lanes * dims * queues,
         "queues": npus * lanes * dims * queues, "allocators": npus * dims,
         "trees": npus * t.COLLECTIVES * dims, "implementations": t.COLLECTIVES * dims, "schedule": dims,
-        "group_streams": npus * lanes * len(m.groups), "grants": lanes * dims * queues, "wires": len(m.links),
+        "group_streams": lanes * len(m.members), "grants": lanes * dims * queues, "wires": len(m.links),
         "memories": npus, "bus": SIDES * npus if c.bus else 1, "ports": max(1, 2 * npus * int(c.ports)),
         "bus_lists": LISTS * (SIDES * npus if c.bus else 1),
     }  # fmt: skip

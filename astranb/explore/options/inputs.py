@@ -19,7 +19,7 @@ from .model import expanded_memory_of, memory_limit_of, workload_of
 from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, check_options, kind_of
 
 if TYPE_CHECKING:
-    from astranb.collectives import LibraryChoice
+    from astranb.collectives import Collective, LibraryChoice
     from astranb.explore._ensemble import Ensemble
     from astranb.explore._failures import LinkFailures
     from astranb.explore._plans import PlanSearch
@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from astranb.traffic import Pattern
     from astranb.workload.models import Cluster, ModelStep
 
-__all__ = ["Subject", "ensemble_of", "network_of", "search_of", "simulation_of", "step_of", "table_row"]
+__all__ = [
+    "Subject",
+    "collective_asked",
+    "ensemble_of",
+    "network_of",
+    "search_of",
+    "simulation_of",
+    "step_of",
+    "table_row",
+]
 
 _COMPAT: Final = {TRACES: "astrasim2", LAYERS: "astrasim1"}
 _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_bandwidth")
@@ -220,23 +229,33 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
 
 
 def _collective(args: argparse.Namespace) -> _Inputs:
+    infra = _infra_of(args)
+    collective, choice = collective_asked(args, infra)
+    options = _network_options(args, 0 if choice is None else choice.proxy_ps)
+    if choice is not None:
+        options["launch"] = choice.launched(args.launch)
+    return _Inputs(collective, options, infra=infra, choice=choice)
+
+
+def collective_asked(args: argparse.Namespace, infra: Infra | str) -> tuple[Collective, LibraryChoice | None]:
+    """Return the collective that options name, and what the library chooses where they leave it to it.
+
+    Raises
+    ------
+    InputError
+        Options do not fit together, or an input cannot be used.
+    """
     from astranb.collectives import Collective
 
     if not str(args.root or 0).isdecimal():
         raise InputError(f"{args.root!r} is not a rank", where="--root", hint="use a number from 0")
     rooted = {} if args.root is None else {"root": int(args.root)}
-    infra = _infra_of(args)
     choice = _library_choice(args, infra)
-    if choice is None:
-        parts = given(args, "channels", "protocol") | rooted | params_of(args)
-        what = collective_of(args.collective)
-        collective = Collective.of(what, args.size, algorithm_of(args.algorithm), **parts)
-    else:
-        collective = choice.to_run(channels=args.channels, **rooted)
-    options = _network_options(args, 0 if choice is None else choice.proxy_ps)
     if choice is not None:
-        options["launch"] = choice.launched(args.launch)
-    return _Inputs(collective, options, infra=infra, choice=choice)
+        return choice.to_run(channels=args.channels, **rooted), choice
+    parts = given(args, "channels", "protocol") | rooted | params_of(args)
+    what = collective_of(args.collective)
+    return Collective.of(what, args.size, algorithm_of(args.algorithm), **parts), None
 
 
 def _exchange(args: argparse.Namespace) -> _Inputs:
@@ -260,7 +279,7 @@ def _network_options(args: argparse.Namespace, proxy_ps: int = 0) -> dict[str, A
     return {"network": Network(**shared)} if shared else {}
 
 
-def _library_choice(args: argparse.Namespace, infra: Infra) -> LibraryChoice | None:
+def _library_choice(args: argparse.Namespace, infra: Infra | str) -> LibraryChoice | None:
     """Return what the library runs: the given one, or the machine's own where its choice is modelled.
 
     Whole messages know no channels and protocols: there the default algorithm of the collective runs.
@@ -300,14 +319,18 @@ def step_of(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
 
 def _fitting(args: argparse.Namespace) -> tuple[ModelStep, Cluster]:
     """Make a model's step and its cluster; refuse what does not fit in memory."""
-    from astranb.workload.models.fits import does_not_fit, require_memory
+    from astranb.workload.models.fits import PER_NODE, does_not_fit, require_memory
 
     step, cluster = _step(args)
     if step.times is not None and args.memory_limit != "none":
         more = 0 if step.times.expanded is None else step.times.expanded.capacity_bytes
         own, name = memory_limit_of(args, step.times) - more, step.times.gpu.name
         if step.plan is not None:
-            require_memory(*step.plan, own, name, more)
+            has_network = args.infra is not None or args.network is not None
+            require_memory(
+                *step.plan, own, name, more, fp8="fp8" in step.times.gpu.peaks,
+                per_node=cluster.network.npus_count[0] if has_network else PER_NODE,
+            )  # fmt: skip
         for one in step.memory():
             if one.total > own + more:
                 raise does_not_fit(one, own, name, more, "take more GPUs (--dp)")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError, near
+from astranb.core.limits import MOST_RANKS
 from astranb.core.units import size_bytes
 
 from .arguments import flag_of, given, whole
@@ -31,7 +32,6 @@ __all__ = [
     "workload_of",
 ]
 
-_MOST: Final = 1 << 20
 _DEGREES: Final = {
     "dp": ("data", "data parallelism: replicas (default: 1)"),
     "tp": ("tensor", "tensor parallelism: parts of each matrix (default: 1)"),
@@ -56,6 +56,7 @@ _NUMBERS: Final = {
 _FLAGS: Final = {
     "elementwise": "norms, residuals and softmax as operations of their own, nothing fused",
     "dropout": "include dropout in training",
+    "uneven": "let --tp not divide heads and widths, so that ranks have different shares",
 }
 _CHOICES: Final = {
     "recompute": ("none, selective (attention) or full (layers; without a value) (default: none)", "full"),
@@ -84,7 +85,7 @@ MODEL_OPTIONS: Final[tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]] = 
         {},
     ),
     *(
-        ((f"--{name}",), text, {"type": whole(0 if name == "zero" else 1, _MOST), "metavar": "N"})
+        ((f"--{name}",), text, {"type": whole(0 if name == "zero" else 1, MOST_RANKS), "metavar": "N"})
         for name, (_, text) in (_DEGREES | _NUMBERS).items()
     ),
     (("--sp",), _SEQUENCE_PARALLEL, {"action": "store_true", "default": None}),

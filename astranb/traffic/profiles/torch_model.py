@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from typing import Any, Final
 
-from astranb.chakra.scaling.parallelism import plan_text
+from astranb.chakra.scaling.parallelism import plan_text, take_divisor
 from astranb.core.errors import InputError, near
 from astranb.core.extras import needs_extra
 from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
@@ -335,7 +335,7 @@ class _Tracer:
                 what = (
                     f"tensor parallelism {parts} does not divide {value} {attribute} of {name or 'the model'}"
                 )
-                raise InputError(what, where="tensor", hint="take a divisor")
+                raise InputError(what, where="tensor", hint=take_divisor(value))
 
     # The run
 

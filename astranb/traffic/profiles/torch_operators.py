@@ -17,6 +17,7 @@ from math import prod
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
+from astranb.chakra.scaling.parallelism import take_divisor
 from astranb.core.errors import InputError
 from astranb.workload.kernels import Attention, Kernel, Product, Stream, TimedKernel
 from astranb.workload.models.program import Cost
@@ -294,7 +295,7 @@ class OperatorRecorder:
         size = int(tensor.shape[dim])
         if size % self.parts:
             what = f"tensor parallelism {self.parts} does not divide {size} of {name} {list(tensor.shape)}"
-            raise InputError(what, where="tensor", hint="take a divisor, or pad it")
+            raise InputError(what, where="tensor", hint=f"{take_divisor(size)}, or pad it")
         self._hold(tensor)
         self.split[storage_of(tensor)] = name, dim
         self._shapes.add(tuple(tensor.shape))
@@ -328,7 +329,7 @@ class OperatorRecorder:
         heads = int(queries.shape[1])
         if heads % self.parts:
             what = f"tensor parallelism {self.parts} does not divide {heads} heads"
-            raise InputError(what, where="tensor", hint="take a divisor")
+            raise InputError(what, where="tensor", hint=take_divisor(heads))
 
     def _flops(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:
         """Count operations as PyTorch's own counter does."""

@@ -18,13 +18,13 @@ import numpy as np
 from astranb.core.document import DocumentNode, DocumentSource, read_document
 from astranb.core.errors import InputError, near
 from astranb.core.file_formats import names_format
+from astranb.core.limits import MOST_RANKS
 from astranb.net.cost import PLACES
 
 __all__ = ["HierarchicalNetwork", "read_network"]
 
 _LONGEST_PS: Final = 1 << 52
 _MOST_BYTES: Final = 16 << 20
-_MOST_NPUS: Final = 1 << 20
 
 _TOPOLOGIES: Final = ("Ring", "FullyConnected", "Switch")
 
@@ -222,8 +222,8 @@ class HierarchicalNetwork:
 
 _LISTS: Final[Mapping[str, tuple[str, Callable[[DocumentNode], Any]]]] = {
     "topologies-per-dim": ("topologies", lambda node: node.choice(_TOPOLOGIES)),
-    "units-count": ("units", lambda node: node.number(1, _MOST_NPUS)),
-    "links-count": ("links", lambda node: node.number(1, _MOST_NPUS)),
+    "units-count": ("units", lambda node: node.number(1, MOST_RANKS)),
+    "links-count": ("links", lambda node: node.number(1, MOST_RANKS)),
     "link-latency": ("latency_ns", lambda node: node.real(0, 1e12)),
     "link-bandwidth": ("bandwidth", lambda node: node.real(1e-6, 1e9)),
     # ASTRA-sim 1.0 reads every other word as Node; its own samples have some.
@@ -260,7 +260,7 @@ def _yaml_document(path: str | Path) -> DocumentNode:
     kinds = [
         kind.choice(_TOPOLOGIES) for kind in DocumentNode(document["topologies-per-dim"], source).items()
     ]
-    units = [count.number(1, _MOST_NPUS) for count in node.get("npus_count").items()]
+    units = [count.number(1, MOST_RANKS) for count in node.get("npus_count").items()]
     full = [max(count - 1, 1) for count in units]
     document["links-count"] = [
         {"Ring": 2, "Switch": 1}.get(kind, most) for kind, most in zip(kinds, full, strict=False)
@@ -313,6 +313,6 @@ def read_network(
                 f"{len(lists[name])} values for {count} dimensions", "give one for each dimension"
             )
     network = HierarchicalNetwork(**lists, compat=compat, where=str(path))
-    if network.npus > _MOST_NPUS:
-        raise document.get("units-count").error(f"{network.npus} NPUs", f"use at most {_MOST_NPUS}")
+    if network.npus > MOST_RANKS:
+        raise document.get("units-count").error(f"{network.npus} NPUs", f"use at most {MOST_RANKS}")
     return network

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from astranb.chakra import Hole, Template, Trace, TraceBuilder, write_ranks
+from astranb.chakra.scaling.parallelism import Parallelism, plan_document
 from astranb.core.errors import InputError
 
 from .loops import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Action, Layers, loop_named
@@ -142,14 +143,20 @@ def simai_trace(path: str | Path, passes: int = 1) -> TableTrace:
 def write_table_ranks(prefix: str | Path, table: TableTrace, ranks: int) -> list[Path]:
     """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json`` if collectives name groups.
 
+    ``PREFIX.job.json`` has the degrees of parallelism, but of pipelines: SimAI numbers their ranks otherwise.
+
     Raises
     ------
     InputError
         The ranks cannot be divided into the table's groups, or a file cannot be written.
     """
     used = sorted(name for name in table.trace.pg_name.values if name)
+    beside = {}
+    if table.pipeline == 1 and ranks % (table.tensor * table.expert) == 0:
+        degrees = Parallelism(data=ranks // table.tensor, tensor=table.tensor, expert=table.expert)
+        beside[Path(f"{prefix}.job.json")] = json.dumps(plan_document(degrees), indent=1).encode()
     if not used:
-        return write_ranks(prefix, ranks, lambda _rank: table.trace.data)
+        return write_ranks(prefix, ranks, lambda _rank: table.trace.data, beside)
     kinds = table.groups(ranks)
     listed = {name: kinds[name] for name in used}
     count = sum(map(len, listed.values()))
@@ -173,8 +180,8 @@ def write_table_ranks(prefix: str | Path, table: TableTrace, ranks: int) -> list
         holes = {"pg_name": Hole(str(named.value), width, is_text=True)} if named else {}
         nodes.append((replace(node, attributes=others), holes))
     template = Template(nodes)
-    groups = {Path(f"{prefix}.groups.json"): json.dumps(numbered).encode()}
-    return write_ranks(prefix, ranks, lambda rank: template.filled(group_of[rank]), groups)
+    beside[Path(f"{prefix}.groups.json")] = json.dumps(numbered).encode()
+    return write_ranks(prefix, ranks, lambda rank: template.filled(group_of[rank]), beside)
 
 
 def _trace_of(

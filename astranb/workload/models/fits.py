@@ -15,8 +15,10 @@ from .pipeline import check
 from .transformer import Transformer
 from .weights import shares
 
-__all__ = ["does_not_fit", "fullest", "options_of", "require_memory", "what_fits"]
+__all__ = ["does_not_fit", "fullest", "options_of", "proposal", "require_memory", "what_fits"]
 
+PER_NODE: Final = 8
+"""GPUs of a node, unless it is known."""
 _MOST_STAGES: Final = 64
 _FLAGS: Final = {
     "tensor": "tp", "context": "cp", "expert": "ep", "pipeline": "pp", "interleave": "interleave",
@@ -32,7 +34,14 @@ def fullest(model: Transformer, job: Job) -> RankMemory:
 
 
 def require_memory(
-    model: Transformer, job: Job, limit_bytes: int, gpu: str, expanded_bytes: int = 0
+    model: Transformer,
+    job: Job,
+    limit_bytes: int,
+    gpu: str,
+    expanded_bytes: int = 0,
+    *,
+    per_node: int = PER_NODE,
+    fp8: bool = False,
 ) -> RankMemory:
     """Refuse a step that does not fit.
 
@@ -46,6 +55,10 @@ def require_memory(
         Its name.
     expanded_bytes : int
         What of an expansion it has besides.
+    per_node : int
+        GPUs of a node: the greatest tensor degree of a plan that is proposed.
+    fp8 : bool
+        Whether the GPU has products in fp8.
 
     Returns
     -------
@@ -55,15 +68,52 @@ def require_memory(
     Raises
     ------
     InputError
-        It does not fit; the hint is a plan that does.
+        It does not fit; the hint is a plan that does, if there is one on as many GPUs.
     """
     found = fullest(model, job)
     both_bytes = limit_bytes + expanded_bytes
     if found.total <= both_bytes:
         return found
-    better = what_fits(model, job, both_bytes)
-    hint = "take a GPU with more memory" if better is None else f"take {options_of(better)}"
+    hint = proposal(model, job, both_bytes, per_node, fp8=fp8, host=not expanded_bytes)
     raise does_not_fit(found, limit_bytes, gpu, expanded_bytes, hint)
+
+
+def proposal(
+    model: Transformer, job: Job, limit_bytes: int, per_node: int = PER_NODE, *, fp8: bool, host: bool
+) -> str:
+    """Propose a plan that fits: on the GPUs that there are, if need be with other numbers or a slow host.
+
+    Parameters
+    ----------
+    model, job, limit_bytes, per_node
+        As of :func:`what_fits`.
+    fp8, host : bool
+        Whether products in fp8, and the host's memory for the optimizer's state, are to be had.
+
+    Returns
+    -------
+    str
+        A hint.
+    """
+    ranks = job.parallelism.ranks
+    better = what_fits(model, job, limit_bytes, per_node)
+    if better is not None and better.parallelism.ranks == ranks:
+        return f"take {options_of(better)}"
+    several = f"{ranks:,} GPU{'s' if ranks > 1 else ''}"
+    more = "" if better is None else f"{better.parallelism.ranks:,}, with {options_of(better)}"
+    training = job.mode == "training"
+    if training and host and not job.offloads("optimizer"):
+        others, option = replace(job, offload="optimizer", update="host"), "--offload optimizer"
+    elif not training and fp8 and job.precision != "fp8":
+        others, option = replace(job, precision="fp8"), "--precision fp8"
+    else:
+        others = None
+    kept = None if others is None else what_fits(model, others, limit_bytes, per_node)
+    if kept is not None and kept.parallelism.ranks == ranks:
+        return f"take {options_of(kept)} {option}" + (f"; or more GPUs: {more}" if more else "")
+    if better is None:
+        return "take a GPU with more memory"
+    return f"nothing similar fits on {several}: take {more}"
 
 
 def does_not_fit(found: RankMemory, limit_bytes: int, gpu: str, expanded_bytes: int, hint: str) -> InputError:
@@ -89,7 +139,7 @@ def does_not_fit(found: RankMemory, limit_bytes: int, gpu: str, expanded_bytes: 
     return InputError(what, where="memory", hint=f"{hint}; or {other}")
 
 
-def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = 8) -> Job | None:
+def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = PER_NODE) -> Job | None:
     """Give a similar job that fits: on as many GPUs if possible, otherwise on as few as possible.
 
     Parameters

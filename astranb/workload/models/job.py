@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from astranb.chakra.scaling.parallelism import Parallelism
+from astranb.chakra.scaling.parallelism import Parallelism, take_divisor
 from astranb.core.errors import InputError, near
 from astranb.workload.kernels import PRECISIONS
 
@@ -61,6 +61,8 @@ class Job:
         Parameters of a layer are loaded before each of its passes, while the layer before computes, and
         stored after the update; what a layer's backward pass needs is stored after its forward pass and
         loaded again while the layer behind computes. Loads and stores of a rank are done one after another.
+    uneven : bool
+        Whether tensor parallelism need not divide heads and widths: ranks then have different shares.
     update : str
         Who updates an offloaded optimizer's state: the ``host``'s cores, or the ``gpu``. For the host's
         cores gradients go there and parameters come back over the host's link, after the last backward pass
@@ -127,6 +129,7 @@ class Job:
     dispatch_node: int = 0
     expert_capacity: float = 0.0
     update: str = "host"
+    uneven: bool = False
 
     def __post_init__(self) -> None:
         """Check what does not depend on the model."""
@@ -166,9 +169,13 @@ class Job:
             )
             hint = f"take a multiple of {step}, as {max(round(self.batch / step), 1) * step}"
             raise InputError(what, where="batch", hint=hint)
-        if self.sequence % (degrees.context * (degrees.tensor if degrees.sequence else 1)):
-            what = f"context and sequence parallelism do not divide {self.sequence} tokens"
-            raise InputError(what, where="sequence", hint="take a multiple of their degrees")
+        parts = degrees.context * (degrees.tensor if degrees.sequence else 1)
+        if self.sequence % parts:
+            of = " and tensor" if degrees.sequence else ""
+            what = f"{parts} parts (context{of} parallelism) of a sequence of {self.sequence} tokens"
+            hint = f"{take_divisor(self.sequence)} parts, or a multiple of {parts} tokens, as "
+            hint += f"{max(round(self.sequence / parts), 1) * parts}"
+            raise InputError(what, where="sequence", hint=hint)
         if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
             what = f"{self.microbatches} microbatches on {degrees.pipeline} interleaved stages"
             raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")

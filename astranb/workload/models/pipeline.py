@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
+from astranb.chakra.scaling.parallelism import take_divisor
 from astranb.core.errors import InputError
 
 from .job import Job
@@ -79,13 +81,10 @@ def check(model: Transformer, job: Job) -> None:
         Names the two numbers that do not fit.
     """
     degrees = job.parallelism
-    least = min(model.ffn, model.expert_ffn) if model.experts else model.ffn
-    if degrees.tensor > least:
-        what = f"tensor parallelism {degrees.tensor} of an MLP of {least} in {model.name}"
-        raise InputError(what, where="tensor", hint=f"take at most {least}")
+    _check_widths(model, job)
     if model.experts and model.experts % degrees.expert:
         what = f"{model.experts} experts over {degrees.expert} ranks"
-        raise InputError(what, where="expert", hint="take a divisor")
+        raise InputError(what, where="expert", hint=take_divisor(model.experts))
     if degrees.expert > 1 and not model.experts:
         raise InputError(f"{model.name} has no experts", where="expert", hint="leave it out")
     if job.expert_capacity:
@@ -110,6 +109,27 @@ def check(model: Transformer, job: Job) -> None:
     job.require(passes * -(-model.layers // degrees.pipeline) * (12 + 6 * degrees.context))
     if 2 * (job.microbatches + 1) * degrees.pipeline * degrees.interleave * job.tokens >= TAGS:
         raise InputError("more messages than tags", where="microbatches", hint="take fewer")
+
+
+def _check_widths(model: Transformer, job: Job) -> None:
+    """Refuse tensor parallelism that does not divide heads and widths, unless it may be uneven."""
+    tensor = job.parallelism.tensor
+    widths = {
+        "heads": model.heads,
+        "heads of keys and values": model.head_groups,
+        "numbers of an MLP": model.ffn,
+    }
+    if model.experts:
+        widths["numbers of an expert"] = model.expert_ffn
+    least = min(width for name, width in widths.items() if "numbers" in name)
+    if tensor > least:
+        what = f"tensor parallelism {tensor} of an MLP of {least} in {model.name}"
+        raise InputError(what, where="tensor", hint=f"take at most {least}")
+    for name, width in widths.items():
+        if width % tensor and not job.uneven:
+            what = f"tensor parallelism {tensor} of {width:,} {name} in {model.name}"
+            hint = f"{take_divisor(gcd(*widths.values()))}; astranb run --uneven lets ranks differ"
+            raise InputError(what, where="tensor", hint=hint)
 
 
 def stage_programs(model: Transformer, job: Job, stage: int) -> list[StageProgram]:

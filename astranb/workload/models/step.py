@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
@@ -21,7 +21,7 @@ from astranb.chakra import (
     Trace,
     write_ranks,
 )
-from astranb.chakra.scaling.parallelism import GROUPS, PEERS, Parallelism, numbered_groups
+from astranb.chakra.scaling.parallelism import GROUPS, PEERS, Parallelism, numbered_groups, plan_document
 from astranb.core.arrays import flat_lists
 from astranb.core.errors import InputError
 from astranb.gpu import preset
@@ -109,6 +109,8 @@ class ModelStep:
         The number of each tensor rank's share, from 0. Default: all have the same.
     held : sequence of RankMemory, optional
         What the fullest rank of each stage holds, where there is no plan to count it from.
+    conditions : mapping of str to float, optional
+        The model's ``parameters`` and the ``batch`` of the step, where they are known.
 
     Examples
     --------
@@ -132,11 +134,12 @@ class ModelStep:
         plan: tuple[Transformer, Job] | None = None,
         shares: Sequence[int] | None = None,
         held: Sequence[RankMemory] = (),
+        conditions: Mapping[str, float] | None = None,
     ) -> None:
         self.precision = precision if times is None else times.precision
         self.parallelism, self.stages = parallelism, tuple(stages)
         self.tokens, self.times, self.unit, self.title = tokens, times, unit, title
-        self.plan, self._held = plan, tuple(held)
+        self.plan, self._held, self._conditions = plan, tuple(held), dict(conditions or {})
         self.shares = tuple(shares or [0] * parallelism.tensor)
         self.share_count = 1 + max(self.shares)
 
@@ -312,8 +315,9 @@ class ModelStep:
         return Trace(self.trace_bytes(rank), f"rank {rank}")
 
     def write(self, prefix: str | Path) -> list[Path]:
-        """Write ``PREFIX.RANK.et`` for each rank, and ``PREFIX.groups.json``: all of them or none.
+        """Write ``PREFIX.RANK.et``, ``PREFIX.groups.json`` and ``PREFIX.job.json``: all of them or none.
 
+        The last one has the degrees of parallelism, the model's size and the batch, for a corpus of jobs.
         Traces of further ranks with this prefix are removed.
 
         Returns
@@ -327,7 +331,9 @@ class ModelStep:
             A file cannot be written.
         """
         groups = json.dumps({str(number): ranks for number, ranks in self.groups.items()}).encode()
-        return write_ranks(prefix, self.ranks, self.trace_bytes, {Path(f"{prefix}.groups.json"): groups})
+        about = json.dumps(plan_document(self.parallelism) | self._conditions, indent=1).encode()
+        others = {Path(f"{prefix}.groups.json"): groups, Path(f"{prefix}.job.json"): about}
+        return write_ranks(prefix, self.ranks, self.trace_bytes, others)
 
     def operations(self, *, by_lines: bool = False) -> RankOperations:
         """Give the operations of all ranks: a pattern for each stage, and share of it.
@@ -458,6 +464,7 @@ class ModelStep:
             self.plan,
             self.shares,
             self._held,
+            self._conditions,
         )
 
     def durations_ns(self) -> list[np.ndarray]:
@@ -612,6 +619,7 @@ def workload(
     gradient_bytes: int = 2,
     dispatch_node: int = 0,
     update: str | None = None,
+    uneven: bool = False,
     gpu: str | KernelTimes | None = None,
     expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
@@ -646,7 +654,7 @@ def workload(
         Another number of experts of a layer and of a token (:meth:`Transformer.with_experts`).
     expert_capacity : float
         As :class:`Job` describes it.
-    attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node
+    attention, precision, overlap, offload, cache_bytes, library, gradient_bytes, dispatch_node, uneven
         As :class:`Job` describes them.
     update : str, optional
         Who updates an offloaded optimizer's state. Default: the GPU with an expanded memory, else the host.
@@ -679,8 +687,8 @@ def workload(
     if not isinstance(known, Transformer):
         if sequence is not None:
             raise InputError(f"{known.name} has no sequences", where="sequence", hint="leave it out")
-        if elementwise or dropout or expert_imbalance != 1 or experts or top_k or expert_capacity:
-            what = f"{known.name} is not a transformer: elementwise, dropout and experts do not apply"
+        if elementwise or dropout or expert_imbalance != 1 or experts or top_k or expert_capacity or uneven:
+            what = f"{known.name} is not a transformer: elementwise, dropout, experts and uneven do not apply"
             raise InputError(what, where="model", hint="leave them out")
         each = batch or degrees.data * micro * _SAMPLES
         job = Job(
@@ -691,7 +699,10 @@ def workload(
             stage, unit, held = recommendation(known, job), "samples", [recommendation_memory(known, job)]
         else:
             stage, unit, held = data_parallel(known, job), "pictures", []
-        step = ModelStep(degrees, [stage], job.batch, times, unit, known.name, precision, held=held)
+        step = ModelStep(
+            degrees, [stage], job.batch, times, unit, known.name, precision, held=held,
+            conditions={"parameters": known.parameters, "batch": job.batch},
+        )  # fmt: skip
         return step.expanded(expanded_memory)
     if experts or top_k:
         known = known.with_experts(experts or 0, top_k or 0)
@@ -716,12 +727,14 @@ def workload(
         dispatch_node=dispatch_node,
         expert_capacity=expert_capacity,
         update=by,
+        uneven=uneven,
     )
     check(known, job)
     stages = [one for stage in range(degrees.pipeline) for one in stage_programs(known, job, stage)]
     step = ModelStep(
         degrees, stages, job.new_tokens, times, title=known.name, precision=precision, plan=(known, job),
         shares=shares(known, degrees.tensor),
+        conditions={"parameters": known.parameters, "batch": job.batch},
     )  # fmt: skip
     return step.expanded(expanded_memory)
 

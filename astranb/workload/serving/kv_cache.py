@@ -77,6 +77,8 @@ def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_byte
             f"a rank of {model.name} needs {held.weights / 1e9:,.1f} GB for weights and "
             f"{held.buffers / 1e9:,.1f} for buffers, of {usable / 1e9:,.1f} GB that may be used"
         )
-        hint = "raise tensor parallelism, take fp8 or a GPU with more memory"
+        hint = "take --precision fp8, a GPU with more memory, or more GPUs (--tp, --pp)"
+        if job.precision == "fp8":
+            hint = "take a GPU with more memory, or more GPUs (--tp, --pp)"
         raise InputError(what, where="memory", hint=hint)
     return blocks

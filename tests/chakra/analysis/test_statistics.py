@@ -18,11 +18,13 @@ from astranb.chakra import (
     LinkedJob,
     Node,
     NodeType,
+    RecordedTracks,
     Trace,
     TraceBuilder,
     job_times,
     link_job,
     meetings,
+    read_ranks,
     recorded_files,
     recorded_times,
     statistics,
@@ -32,6 +34,7 @@ from astranb.chakra import (
     write_timeline,
 )
 from astranb.cli import main
+from astranb.core.errors import InputError
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SUM: dict[str, Any] = {"comm_type": int(CollectiveType.ALL_REDUCE), "comm_size": 4096}
@@ -250,6 +253,38 @@ def test_a_step_without_times_of_communication_says_so(tmp_path, capsys):
     write(tmp_path / "t.et", step.build())
     assert main(["chakra", "statistics", str(tmp_path / "t.et")]) == 0
     assert "no communication has a duration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [["timeline", "-o", "t.json.gz"], ["timeline", "-o", "t.html"], ["statistics", "--html", "t.html"]],
+)
+def test_nothing_is_pictured_where_nothing_takes_time(asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, gpu in (("untimed", []), ("timed", ["--gpu", "h100-sxm"])):
+        assert main(["chakra", "generate", "--model", "gpt3-125m", "--tp", "2", "-o", name, *gpu]) == 0
+    capsys.readouterr()
+    verb, *output = asked
+    assert main(["chakra", verb, "untimed", *output]) == 2
+    said = capsys.readouterr().err
+    assert "no operation has a duration: there is no time to show" in said
+    assert "--system FILE --network FILE" in said
+    assert "--gpu" in said
+    assert not Path(output[-1]).exists()
+    assert main(["chakra", verb, "timed", *output]) == 0
+    assert "no communication has a duration" in capsys.readouterr().err
+    assert Path(output[-1]).exists()
+    with pytest.raises(InputError, match="there is no time to show"):
+        RecordedTracks(read_ranks("untimed"))
+
+
+def test_a_comparison_of_steps_without_times_says_so(tmp_path, capsys):
+    for name, size in (("a", 1024), ("b", 2048)):
+        step = TraceBuilder()
+        step.collective("all_reduce", size, after=step.compute("forward", num_ops=9))
+        write(tmp_path / f"{name}.et", step.build())
+    assert main(["chakra", "compare", *(str(tmp_path / f"{name}.et") for name in "ab")]) == 0
+    assert capsys.readouterr().err.count("no operation has a duration") == 2
 
 
 def test_a_timeline_has_tracks_arrows_and_what_is_exposed(jobs, tmp_path):

@@ -17,6 +17,7 @@ from astranb.chakra.corpus import Corpus, CorpusJob, CorpusModel, privacy, quali
 from astranb.chakra.corpus.depth import with_stages
 from astranb.chakra.corpus.outline import outline_of
 from astranb.chakra.corpus.writer import written
+from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.explore import compare_on_clusters, corpus_report
 from astranb.workload.models import TRANSFORMERS, Parallelism, workload
@@ -262,6 +263,42 @@ def test_a_corpus_is_written_and_read(tmp_path):
         (one.parameters, one.batch, one.tensor) for one in (job(4, 256, 2, 1, 1, 8), job(4, 512, 2, 1, 1, 8))
     ]
     assert read_corpus(tmp_path / "job1.0.et", tmp_path / "job1")[0].ranks == 2
+
+
+@given(
+    st.tuples(*[st.sampled_from([1, 2])] * 4).filter(lambda some: max(some) > 1), st.integers(1, 2),
+)  # fmt: skip
+@settings(max_examples=12, deadline=None)
+def test_a_generated_step_says_how_it_is_divided(tmp_path_factory, degrees, each):
+    """Its ranks of a stage do the same by the plan beside it, without which each is a stage of its own."""
+    tensor, data, pipeline, context = degrees
+    model = replace(TRANSFORMERS["gpt3-125m"], layers=4, sequence=512)
+    plan = Parallelism(data=data, tensor=tensor, pipeline=pipeline, context=context)
+    prefix = tmp_path_factory.mktemp("made") / "step"
+    workload(model, plan, batch=each * data * pipeline, microbatches=pipeline).write(prefix)
+    (found,) = read_corpus(prefix)
+    assert (found.tensor, found.data, found.pipeline) == (tensor, data * context, pipeline)
+    assert (found.parameters, found.batch) == (model.parameters, each * data * pipeline)
+    if context == 1:  # a rank that sends parts of sequences on is no copy of its neighbour
+        outline = outline_of(found)
+        assert outline.divided
+        assert len(outline.stages) == pipeline
+
+
+def test_a_corpus_of_generated_steps_is_learnt_from(tmp_path, capsys):
+    for layers, (data, tensor) in itertools.product((4, 6), ((2, 2), (4, 2), (2, 4))):
+        plan = Parallelism(data=data, tensor=tensor)
+        model = replace(TRANSFORMERS["gpt3-125m"], layers=layers, sequence=512)
+        workload(model, plan, gpu="h100-sxm").write(tmp_path / f"j{layers}{data}{tensor}")
+    (tmp_path / "new").mkdir()
+    made = str(tmp_path / "new" / "n")
+    asked = ["chakra", "synthesize", str(tmp_path), "-o", made, "--tp", "2", "--dp", "2"]
+    assert main(asked) == 0
+    assert "(tensor 2, data 2, pipeline 1)" in capsys.readouterr().out
+    for file in tmp_path.glob("*.job.json"):
+        file.unlink()
+    assert main(asked) == 2
+    assert "ranks of a job without PREFIX.job.json count as stages" in capsys.readouterr().err
 
 
 def test_what_the_corpus_lacks_is_said(tmp_path):

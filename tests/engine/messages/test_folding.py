@@ -382,7 +382,7 @@ def test_uneven_heads_are_folded():
     whole = MODELS["gpt3-125m"]
     assert isinstance(whole, Transformer)
     ten = dataclasses.replace(whole, layers=1, heads=10, kv_heads=10, head_size=64)
-    step = workload(ten, Parallelism(tensor=8, data=2), gpu="a100-sxm")
+    step = workload(ten, Parallelism(tensor=8, data=2), gpu="a100-sxm", uneven=True)
     document = {
         **{f"{key}-implementation": ["ring", "ring", "halvingDoubling"] for key in KEYS[:3]},
         "preferred-dataset-splits": 4,
@@ -474,6 +474,21 @@ def test_sixteen_thousand_npus_end_in_no_time():
     run.finish()
     assert run.events > 1e9
     assert len(set(run.result().end_ns.tolist())) == 1
+
+
+def test_tables_grow_with_ranks_and_not_with_ranks_times_groups():
+    """Bytes of all tables for each rank: 32 times as many ranks are in 14 times as many groups."""
+    model = Transformer("tiny", 2, 64, 8, 256, 1000, 64)
+    each = []
+    for data in (8, 256):
+        run = Run(workload(model, Parallelism(data=data, tensor=8), gpu="h100-sxm").on(), congestion=False)
+        assert run.finish_folded()
+        tables = run.outline
+        members = sum(map(len, run.workload.groups.values()))
+        assert members == 2 * data * 8  # every rank has a tensor group and one of replicas
+        assert len(tables.group_streams) == int(tables.config[0].lanes) * members
+        each.append(sum(np.asarray(table).nbytes for table in tables) / (data * 8))
+    assert each[1] < 1.05 * each[0]
 
 
 def test_tables_of_all_ranks_are_made_when_somebody_looks():

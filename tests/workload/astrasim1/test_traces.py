@@ -79,6 +79,8 @@ def test_a_table_names_its_groups_where_it_has_a_degree(tmp_path: Path, capsys: 
         forward = [trace.names[row] for row in range(len(trace))].index("COMM_COLL_NODE_fc0_ALLGATHER")
         assert groups[str(trace.pg_name[forward])] == [rank // 2 * 2, rank // 2 * 2 + 1]
     assert not rank_faults(dict(enumerate(traces)))
+    plan = json.loads((tmp_path / "t.job.json").read_text())
+    assert (plan["tensor"], plan["data"], plan["pipeline"]) == (2, 2, 1)
     assert main(["chakra", "convert", str(file), "-o", str(tmp_path / "t"), "--npus", "3"]) == 2
     assert "3 ranks for 2 x 1 x 1 (TP, PP, EP)" in capsys.readouterr().err
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astranb.chakra.scaling.parallelism import share
+from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.explore import account
@@ -72,8 +73,8 @@ def test_operations_are_those_of_one_rank_and_end(mode, degrees):
     if mode != "training":
         degrees = {name: value for name, value in degrees.items() if name != "zero"}
     model = _model(ffn=390, kv_heads=3)
-    step = workload(model, Parallelism(**degrees), batch=4, mode=mode, gpu=GPU)
-    alone = workload(model, batch=4, mode=mode, gpu=GPU)
+    step = workload(model, Parallelism(**degrees), batch=4, mode=mode, gpu=GPU, uneven=True)
+    alone = workload(model, batch=4, mode=mode, gpu=GPU, uneven=True)
     assert not step.is_even
     assert step.share_count == len({*shares(model, 4)}) > 1
     assert len(step.stages) == step.share_count * step.parallelism.pipeline
@@ -85,7 +86,7 @@ def test_operations_are_those_of_one_rank_and_end(mode, degrees):
 def test_the_slowest_rank_decides(more):
     """As long as if all had its heads; ranks without a head wait."""
     two, four, six, eight = (
-        _time_ps(workload(_model(heads=heads), Parallelism(tensor=4), gpu=GPU, **more))
+        _time_ps(workload(_model(heads=heads), Parallelism(tensor=4), gpu=GPU, uneven=True, **more))
         for heads in (2, 4, 6, 8)
     )
     assert two == four < six == eight
@@ -94,7 +95,8 @@ def test_the_slowest_rank_decides(more):
 def test_more_heads_never_make_a_step_faster():
     """Where one rank alone is slower, the first steps of rings do not wait for it."""
     times = [
-        _time_ps(workload(_model(heads=heads), Parallelism(tensor=4), gpu=GPU)) for heads in range(1, 10)
+        _time_ps(workload(_model(heads=heads), Parallelism(tensor=4), gpu=GPU, uneven=True))
+        for heads in range(1, 10)
     ]
     assert times == sorted(times)
     assert times[3] < times[4] < times[7] < times[8]
@@ -103,7 +105,7 @@ def test_more_heads_never_make_a_step_faster():
 def test_ranks_that_do_the_same_at_the_same_time_are_simulated_once():
     """160 heads over 128 ranks repeat every four; nodes of eight, so eight classes of 1,024 ranks."""
     model = replace(TRANSFORMERS["transformer-1t"], layers=1)
-    step = workload(model, Parallelism(tensor=128, data=8), gpu="a100-sxm")
+    step = workload(model, Parallelism(tensor=128, data=8), gpu="a100-sxm", uneven=True)
     assert shares(model, 128)[:5] == [0, 1, 1, 1, 0]
     folded = Run(step.on(), congestion=False)
     assert folded.finish_folded()
@@ -113,7 +115,7 @@ def test_ranks_that_do_the_same_at_the_same_time_are_simulated_once():
 
 
 def test_a_folded_run_ends_in_the_state_of_all_ranks():
-    step = workload(_model(heads=12), Parallelism(tensor=8, data=4), gpu=GPU)
+    step = workload(_model(heads=12), Parallelism(tensor=8, data=4), gpu=GPU, uneven=True)
     folded, whole = (Run(step.on(), congestion=False) for _ in range(2))
     assert folded.finish_folded()
     whole.go()
@@ -121,7 +123,7 @@ def test_a_folded_run_ends_in_the_state_of_all_ranks():
 
 
 def test_light_ranks_wait_for_heavy_ones():
-    step = workload(_model(ffn=3840), Parallelism(tensor=4), gpu=GPU, batch=8)
+    step = workload(_model(ffn=3840), Parallelism(tensor=4), gpu=GPU, batch=8, uneven=True)
     sim = Simulation(None, step, fidelity="analytical")
     sim.run()
     compute = [row["compute_ps"] for row in sim.result.per_rank()]
@@ -131,7 +133,7 @@ def test_light_ranks_wait_for_heavy_ones():
 
 
 def test_the_footprint_is_that_of_each_rank():
-    step = workload(_model(), Parallelism(tensor=4, pipeline=2), batch=8, gpu=GPU)
+    step = workload(_model(), Parallelism(tensor=4, pipeline=2), batch=8, gpu=GPU, uneven=True)
     found = step.footprint()
     assert found is not None
     peaks = found.peaks().sum(axis=1)
@@ -142,7 +144,7 @@ def test_the_footprint_is_that_of_each_rank():
 
 
 def test_a_profile_keeps_the_shares(tmp_path):
-    profile = profile_model(_model(), Parallelism(tensor=4), gpu=GPU)
+    profile = profile_model(_model(), Parallelism(tensor=4), gpu=GPU, uneven=True)
     profile.save(tmp_path / "p.json")
     again = Profile.load(tmp_path / "p.json")
     assert again.step.shares == (0, 1, 0, 1)
@@ -159,4 +161,50 @@ def test_a_profile_keeps_the_shares(tmp_path):
 
 def test_more_ranks_than_the_mlp_is_wide_are_refused():
     with pytest.raises(InputError, match="tensor parallelism 3 of an MLP of 2 in small; take at most 2"):
-        workload(_model(ffn=2), Parallelism(tensor=3))
+        workload(_model(ffn=2), Parallelism(tensor=3), uneven=True)
+
+
+@given(
+    st.tuples(*[st.integers(1, 12)] * 2), st.integers(1, 40), st.integers(1, 16),
+    st.sampled_from(["training", "prefill", "decode"]),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_what_does_not_divide_is_refused_with_what_does(groups, ffn, tensor, mode):
+    """Refused exactly where some rank would have another share; each degree in the hint is taken."""
+    kept, each = groups
+    heads, wide = kept * each, 8 * ffn
+    model, plan = _model(heads=heads, kv_heads=kept, ffn=wide), Parallelism(tensor=tensor)
+    even = [one for one in range(1, wide + 1) if not any(width % one for width in (heads, kept, wide))]
+    if tensor in even:
+        assert workload(model, plan, mode=mode).is_even
+    elif tensor <= wide:
+        said = rf"tensor: tensor parallelism {tensor} of \d+ (heads|numbers)"
+        with pytest.raises(InputError, match=said) as found:
+            workload(model, plan, mode=mode)
+        hint = found.value.hint.partition(";")[0].removeprefix("take ")
+        assert [int(one) for one in hint.replace(" or", ",").split(", ")] == even
+        assert not workload(model, plan, mode=mode, uneven=True).is_even
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("run --model llama3-8b --tp 7", "tensor parallelism 7 of 32 heads in llama3-8b; take 1, 2, 4 or 8"),
+        ("run --model llama3-8b --tp 16 --mode decode", "16 of 8 heads of keys and values"),
+        ("run --model llama3-8b --tp 3 --suggest", "tensor parallelism 3 of 32 heads"),
+        ("chakra generate --model llama3-8b --tp 3 --mode prefill -o x", "tensor parallelism 3 of 32 heads"),
+        ("traffic profile --model llama3-8b --tp 3 -o x", "tensor parallelism 3 of 32 heads"),
+        (
+            "serve --model llama3-8b --tp 3 --requests closed:users=1,prompt=9,output=9,count=2",
+            "3 of 32 heads",
+        ),
+        ("run --model mixtral-8x7b --dp 3 --ep 3", "8 experts over 3 ranks; take 1, 2, 4 or 8"),
+        ("run --model mixtral-8x7b --dp 4 --ep 3", "does not divide data parallelism 4; take 1, 2 or 4"),
+        ("run --model llama3-8b --cp 7", "a sequence of 8192 tokens; take 1, 2, 4, 8"),
+        ("run --model llama3-8b --cp 7", "or a multiple of 7 tokens, as 8190"),
+        ("run --model gpt3-125m --pp 13", "take at most 12"),
+    ],
+)
+def test_commands_name_the_degrees_that_fit(words, said, capsys):
+    assert main(words.split()) == 2
+    assert said in capsys.readouterr().err

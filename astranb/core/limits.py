@@ -1,0 +1,10 @@
+"""The largest numbers that are accepted, wherever they are read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["MOST_RANKS"]
+
+MOST_RANKS: Final = 1 << 20
+"""The largest number of ranks of a job, and so of any of its degrees of parallelism."""

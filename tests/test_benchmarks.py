@@ -1,0 +1,98 @@
+"""What the table of `make bench` must not do: print a figure that was not measured, or another process's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import benchmarks.__main__ as table
+from benchmarks import NotMeasured, libraries, measured
+from benchmarks.documents import README, replace_words, table_of
+from benchmarks.resident import most_of_command, most_resident
+
+MEGABYTE = 1 << 20
+
+
+def test_a_part_that_measured_nothing_is_an_error_and_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def empty(row: Any, _bare: float) -> None:
+        row("frames", sum(measured([], "no frames")), "frames/s")
+
+    def infinite(row: Any, _bare: float) -> None:
+        row("rate", float("nan"), "1/s")
+
+    def whole(row: Any, _bare: float) -> None:
+        row("something", 3.0, "s")
+
+    monkeypatch.setattr(table, "events_per_second", lambda: 1.0)
+    monkeypatch.setattr(table, "_PARTS", {"empty": empty, "infinite": infinite, "whole": whole})
+    monkeypatch.setattr(sys, "argv", ["bench", "--no-browser"])
+    assert table.main() == 1
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        "empty: nothing was measured: no frames",
+        "infinite: nothing was measured: rate",
+    ]
+    assert "something" in said.out
+    monkeypatch.setattr(table, "_PARTS", {"whole": whole})
+    assert table.main() == 0
+    with pytest.raises(NotMeasured, match="lines"):
+        measured((), "lines")
+
+
+def test_rows_of_a_browser_bring_it_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(table, "events_per_second", lambda: 1.0)
+    monkeypatch.setattr(
+        "benchmarks.__main__.subprocess.run", lambda command, **_: done.append(" ".join(command))
+    )
+
+    def rows(_row: Any, _shown: list[str]) -> bool:
+        done.append("rows")
+        return True
+
+    monkeypatch.setattr(table, "browser", rows)
+    monkeypatch.setattr(sys, "argv", ["bench", "--only", "clicks"])
+    assert table.main() == 0
+    assert done == ["sh scripts/browser.sh --install", "rows"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/status is Linux's")
+def test_the_memory_of_a_process_is_its_own() -> None:
+    """Resource usage of a child begins with the memory of the process that started it."""
+    held = bytearray(b"\1" * (600 * MEGABYTE))
+    code = "from benchmarks.resident import most_resident; print(most_resident())"
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert 2 * MEGABYTE < int(said) < 100 * MEGABYTE
+    printed, command = most_of_command("collective", "list")
+    assert "ring" in printed
+    assert 2 * MEGABYTE < command < 400 * MEGABYTE < len(held) < most_resident()
+
+
+def test_the_readme_says_of_measurements_what_the_table_says() -> None:
+    text = table_of(libraries.TABLE)
+    begin, end = f"<!-- {libraries.WORDS} -->", "<!-- end -->"
+    words = README.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    assert words == libraries.summary(text)
+    rows = [line.split("|")[1:4] for line in text.splitlines()[2:]]
+    points = {name.strip(" *"): int(count) for name, count, _ in rows if "**" in name}
+    boxes = {row.id: row.boxes if not row.cloud else -1 for row in libraries.rows()}
+    single = [(boxes[name.strip()], int(count)) for name, count, _ in rows if "**" not in name]
+    assert points["one box"] == sum(count for of, count in single if of == 1)
+    assert points["2 to 4 boxes"] == sum(count for of, count in single if of > 1)
+    assert words.startswith(f"[{sum(count for _, count in single)} points]")
+
+
+def test_words_are_replaced_between_comments(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("| a | <!-- it -->old<!-- end --> | b |\n")
+    replace_words("it", "new", page)
+    replace_words("it", "newer", page)
+    assert page.read_text() == "| a | <!-- it -->newer<!-- end --> | b |\n"
+    with pytest.raises(ValueError, match=r"page\.md has no <!-- that -->"):
+        replace_words("that", "new", page)
