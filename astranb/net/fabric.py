@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from .shape import Shape
 
 __all__ = ["Fabric", "compile_fabric"]
 
+_MOST_ASKED: Final = 128  # ranks of an instance
 _HOST_LINKS = "pcie"  # types of links between NICs and hosts
 _ETHERNET = ("eth", "cable", "unknown")
 """Link types with pause frames, ECN marks and rate limits; InfiniBand has credits and its own marks."""
@@ -179,6 +181,14 @@ class Fabric:
         self.remark(routes.links)
         note = "some GPUs reach each other only through other GPUs, which forward their lines"
         return routes, [*self.remarks, *([note] if through else [])]
+
+    def host_remarks(self) -> list[str]:
+        """Return what has to be said about routes within the first instance, and from it to the next one."""
+        each, ranks = self.per_node, len(self.gpus)
+        near = range(min(each, _MOST_ASKED))
+        pairs = {(rank, (rank + each // 2) % each) for rank in near} | {(rank, rank + each) for rank in near}
+        self.routes([(a, b) for a, b in pairs if a != b < ranks], partial=True)
+        return list(self.remarks)
 
     def remark(self, lanes: np.ndarray) -> None:
         """Note that some routes lead from one CPU of a host to the other, if they do."""
