@@ -267,8 +267,8 @@ def _fat_tree(
 
 def _most_servers(ports: int, nics: int, levels: int) -> int:
     """Return how many servers switches of so many ports join."""
-    half = ports // 2
-    return 2 * half ** (levels - 1) * (half // nics)
+    racks: int = 2 * (ports // 2) ** (levels - 1)
+    return racks * (ports // 2 // nics)
 
 
 def _fewest_ports(servers: int, nics: int, levels: int) -> int:

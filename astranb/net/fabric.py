@@ -163,7 +163,7 @@ class Fabric:
             A pair has no route, and not ``partial``; the error names both GPUs.
         """
         asked = sorted(set(pairs))
-        proxies = self.search.proxies(asked)
+        proxies = self.search.proxies(asked) if self.graph.pxn else {}
         found: list[Routes] = []
         through = False
         for target, groups in self.search.searches(legs(asked, proxies), partial=partial):

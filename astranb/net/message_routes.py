@@ -345,7 +345,7 @@ def _found(fabric: Fabric, pairs: Iterable[tuple[int, int]], *, partial: bool) -
     search, ranks = _Search(fabric), len(fabric.gpus)
     asked = np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2)
     asked = np.stack(np.divmod(distinct(asked @ np.array([ranks, 1])), ranks), axis=1)
-    proxies = fabric.search.proxies((a, b) for a, b in asked.tolist())
+    proxies = fabric.search.proxies((a, b) for a, b in asked.tolist()) if fabric.graph.pxn else {}
     if not proxies:
         parts, cost = _parts(search, asked, partial=partial)
         reached = cost >= 0

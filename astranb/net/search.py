@@ -285,15 +285,13 @@ class Search:
         """Find the GPUs whose NICs pairs of ranks in different boxes use (NCCL's PXN).
 
         A GPU of the source's box that NVLink joins with it, and whose NIC is on the switch of the
-        target's, sends for it; none where the source's own NIC is, or the infrastructure has no PXN.
+        target's, sends for it; none where the source's own NIC is.
 
         Returns
         -------
         dict of (int, int) to int
             The rank that sends for each pair that has one.
         """
-        if not self.graph.pxn:
-            return {}
         found, known = {}, dict[tuple[int, frozenset[int]], list[int]]()
         for source, target in pairs:
             start, end = int(self.gpus[source]), int(self.gpus[target])
