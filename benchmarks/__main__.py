@@ -34,6 +34,7 @@ from .hosts import in_node
 from .kernels import kernels
 from .large import large
 from .prototyping import prototyping
+from .routes import routes
 from .suggestions import suggestions
 from .sweeps import sweeps
 from .synthesis import synthesis
@@ -239,12 +240,13 @@ _PARTS: dict[str, Callable[[Any, float], None]] = {
     "prototyping": prototyping,
     "traffic": traffic,
     "large": large,
+    "routes": routes,
     "hosts": in_node,
     "hostile": lambda row, _: hostile(row),
 }
 """The parts of the table that need no browser, by name."""
 
-_LARGE = ("explaining", "kernels", "traffic", "large", "hostile", "prototyping", "sweeps")
+_LARGE = ("explaining", "kernels", "traffic", "large", "routes", "hostile", "prototyping", "sweeps")
 
 
 if __name__ == "__main__":

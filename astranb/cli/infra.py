@@ -77,7 +77,12 @@ def _show(args: argparse.Namespace) -> Report:
 def _check(args: argparse.Namespace) -> Report:
     from astranb.infragraph import resolve
 
-    warnings = resolve(args.file).check()
+    infra = resolve(args.file)
+    warnings = infra.check()
+    if len(infra.expand().gpus):
+        from astranb.net import compile_fabric
+
+        warnings += compile_fabric(infra.expand()).host_remarks()
     return Report({"valid": True, "warnings": warnings}, warnings or ["well formed, no warnings"])
 
 

@@ -76,10 +76,19 @@ def report_of(subject: Subject) -> Report:
             "breakdown": result.breakdown(),
             "state_hash": subject.sim.state_hash(),
         }
-        return Report({**common, **document(subject)})
-    notes = subject.inputs.what.notes if subject.kind == TRACES else ()
+        remarks = _remarks(subject)
+        return Report({**common, **document(subject), **({"remarks": remarks} if remarks else {})})
+    notes = [*(subject.inputs.what.notes if subject.kind == TRACES else ()), *_remarks(subject)]
     choice = subject.inputs.choice.lines() if args.explain and subject.inputs.choice else []
     return Report(None, [*choice, result.explain() if args.explain else text(subject)], notes=notes)
+
+
+def _remarks(subject: Subject) -> list[str]:
+    """Return what has to be said about the routes."""
+    engine: Any = subject.sim.engine
+    network = engine if subject.sim.fidelity == "cacheline" else getattr(engine.run.workload, "network", None)
+    fabric = getattr(network, "fabric", None)
+    return [] if fabric is None else list(fabric.remarks)
 
 
 def _rows(subject: Subject) -> list[dict[str, Any]]:

@@ -6,7 +6,51 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-__all__ = ["distinct", "flat_lists", "numbered", "offsets", "ranges", "reduce_at", "reversed_lists"]
+__all__ = [
+    "connected",
+    "distinct",
+    "flat_lists",
+    "numbered",
+    "offsets",
+    "ranges",
+    "reduce_at",
+    "reversed_lists",
+]
+
+
+def connected(count: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Label the connected components of an undirected graph.
+
+    Parameters
+    ----------
+    count : int
+        Nodes.
+    a, b : ndarray of int
+        Ends of the edges.
+
+    Returns
+    -------
+    ndarray of int64, shape (count,)
+        Components are numbered by their first nodes.
+
+    Examples
+    --------
+    >>> connected(4, np.array([0, 3]), np.array([2, 1]))
+    array([0, 1, 0, 1])
+    """
+    root = np.arange(count, dtype=np.int64)
+    while True:
+        # Union by hooking the larger root to the smaller, then pointer jumping to the root.
+        ra, rb = root[a], root[b]
+        differ = ra != rb
+        if not differ.any():
+            break
+        a, b, ra, rb = a[differ], b[differ], ra[differ], rb[differ]
+        np.minimum.at(root, np.maximum(ra, rb), np.minimum(ra, rb))
+        while not np.array_equal(up := root[root], root):
+            root = up
+    _, label = np.unique(root, return_inverse=True)
+    return label.astype(np.int64)
 
 
 def distinct(values: np.ndarray) -> np.ndarray:

@@ -110,6 +110,13 @@ def _read_down(value: object, where: str) -> int:
     return ALL_LANES if str(value).strip() == "all" else _read_count(value, where, 1)
 
 
+def _read_yes(value: object, where: str) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("yes", "no", "true", "false"):
+        raise InputError(f"{value!r} is neither yes nor no", where=where)
+    return text in ("yes", "true")
+
+
 def _read_text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{value!r} is not text", where=where)
@@ -132,7 +139,7 @@ _READERS: dict[str, dict[str, Callable[[Any, str], Any]]] = {
         "astranb.message_rate": _read_gap_ps,
         "astranb.down": _read_down,
     },
-    "graph": {},
+    "graph": {"astranb.pxn": _read_yes},
 }
 _READERS["link"] = {
     **{key: reader for key, reader in _READERS["edge"].items() if key != "astranb.down"},
@@ -171,6 +178,7 @@ class Annotations:
     edges: list[Note] = field(default_factory=list)
     links: dict[str, Note] = field(default_factory=dict)
     graph: dict[str, Any] = field(default_factory=dict)
+    pxn: bool = False
     source: DocumentSource = field(default_factory=lambda: DocumentSource("annotations"))
 
 
@@ -228,7 +236,8 @@ def read_annotations(
         before.attributes.update(attributes)
         before.read.update(read)
         found.links[entry["name"]] = replace(before, place=place)
-    found.graph = _attributes(document.get("graph"), "graph", source, (*at, "graph"))[0]
+    found.graph, read = _attributes(document.get("graph"), "graph", source, (*at, "graph"))
+    found.pxn = read.get("astranb.pxn", False)
     return found
 
 

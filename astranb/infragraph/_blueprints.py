@@ -203,6 +203,7 @@ def _clos(
 
 def _fat_tree(
     *,
+    servers: int,
     ports: int,
     levels: int,
     server: str,
@@ -212,49 +213,81 @@ def _fat_tree(
     spine_bandwidth: int,
 ) -> Document:
     host = _host(server, factor, bandwidth, network)
+    nics = host.nics
+    if not ports:
+        ports = _FAT_TREE_PORTS if not servers else _fewest_ports(servers, nics, levels)
     half = ports // 2
-    if ports % 2 or half % host.nics:
+    if ports % 2 or not half or half % nics:
         raise InputError(
-            f"half of {ports} ports cannot be shared by servers of {host.nics} NICs",
-            hint=f"choose ports as a multiple of {2 * host.nics}",
+            f"half of {ports} ports cannot be shared by servers of {nics} NICs",
+            hint=f"choose ports as a multiple of {2 * nics}",
         )
-    racks = 2 * half ** (levels - 1)
-    per_rack = half // host.nics
+    per_rack, most = half // nics, _most_servers(ports, nics, levels)
+    servers = servers or most
+    if servers > most:
+        raise InputError(
+            f"{servers} servers, of which {levels} levels of {ports}-port switches join {most}",
+            hint="leave ports out, or use more levels",
+        )
+    racks = -(-servers // per_rack)
     tops = half ** (levels - 1)
-    edges = [
-        _joined(
-            (f"{host.name}[{r * per_rack}:{(r + 1) * per_rack}]", host.nic),
-            (f"tier_0[{r}]", f"port[0:{half}]"),
-            "tier_0_link",
+    edges = []
+    for rack in range(racks):
+        first, last = rack * per_rack, min((rack + 1) * per_rack, servers)
+        down = f"port[0:{(last - first) * nics}]"
+        edges.append(
+            _joined((f"{host.name}[{first}:{last}]", host.nic), (f"tier_0[{rack}]", down), "tier_0_link")
         )
-        for r in range(racks)
-    ]
     tiers = [("tier_0", racks), ("tier_1", tops)]
     if levels == 2:
         edges += [
-            _joined((f"tier_1[{s}]", "port"), ("tier_0", f"port[{half + s}]"), "tier_1_link")
+            _joined((f"tier_1[{s}]", f"port[0:{racks}]"), ("tier_0", f"port[{half + s}]"), "tier_1_link")
             for s in range(tops)
         ]
     else:
-        tiers = [("tier_0", racks), ("tier_1", racks), ("tier_2", tops)]
-        for pod in range(ports):
-            lower = f"tier_0[{pod * half}:{(pod + 1) * half}]"
+        pods = -(-racks // half)
+        tiers = [("tier_0", racks), ("tier_1", pods * half), ("tier_2", tops)]
+        for pod in range(pods):
+            first, last = pod * half, min((pod + 1) * half, racks)
             for s in range(half):
-                upper = f"tier_1[{pod * half + s}]"
-                edges.append(_joined((upper, f"port[0:{half}]"), (lower, f"port[{half + s}]"), "tier_1_link"))
+                upper, lower = f"tier_1[{pod * half + s}]", (f"tier_0[{first}:{last}]", f"port[{half + s}]")
+                edges.append(_joined((upper, f"port[0:{last - first}]"), lower, "tier_1_link"))
                 core = f"tier_2[{s * half}:{(s + 1) * half}]"
                 edges.append(_joined((core, f"port[{pod}]"), (upper, f"port[{half}:{ports}]"), "tier_2_link"))
     rates = [host.gigabits, spine_bandwidth, spine_bandwidth][:levels]
     return _fabric(
         "clos-fat-tree-fabric",
-        f"{racks * per_rack} servers under {levels} levels of {ports}-port switches",
+        f"{servers} servers under {levels} levels of {ports}-port switches",
         [host.device, host.switch(ports)],
         [host.cable(f"tier_{k}_link", "", rate) for k, rate in enumerate(rates)],
-        [(host.name, host.name, racks * per_rack), *((name, "switch", count) for name, count in tiers)],
+        [(host.name, host.name, servers), *((name, "switch", count) for name, count in tiers)],
         edges,
     )
 
 
+def _most_servers(ports: int, nics: int, levels: int) -> int:
+    """Return how many servers switches of so many ports join."""
+    racks: int = 2 * (ports // 2) ** (levels - 1)
+    return racks * (ports // 2 // nics)
+
+
+def _fewest_ports(servers: int, nics: int, levels: int) -> int:
+    """Return how many ports the smallest switches have that join so many servers."""
+    step = 2 * nics
+    found = next(
+        (p for p in range(step, _MOST_PORTS + 1, step) if _most_servers(p, nics, levels) >= servers), 0
+    )
+    if not found:
+        raise InputError(
+            f"{servers} servers, of which {levels} levels of {_MOST_PORTS}-port switches join "
+            f"{_most_servers(_MOST_PORTS // step * step, nics, levels)}",
+            hint="use fewer servers" if levels == _MOST_LEVELS else f"use levels={_MOST_LEVELS}",
+        )
+    return found
+
+
+_FAT_TREE_PORTS = 16
+_MOST_PORTS, _MOST_LEVELS = 128, 3
 _GENERIC_GIGABITS = 400
 _WITH_NICS = (*(name for name, server in SERVERS.items() if server.nic_gigabits), "server")
 _IN_FABRIC: dict[str, _Whole | _OneOf] = {
@@ -302,8 +335,15 @@ _MADE = {
     ),
     "fat-tree": _Made(
         _fat_tree,
-        "servers under a folded Clos of switches with equally many ports",
-        {"ports": _Whole(16, 4, 128), "levels": _Whole(2, 2, 3), **_IN_FABRIC, **_SPINES},
+        "servers under a folded Clos of switches with equally many ports: servers=0 is as many as they join "
+        "(ports=0: 16), ports=0 is as few as join the servers",
+        {
+            "servers": _Whole(0, 0, 16_384),
+            "ports": _Whole(0, 0, _MOST_PORTS),
+            "levels": _Whole(2, 2, _MOST_LEVELS),
+            **_IN_FABRIC,
+            **_SPINES,
+        },
     ),
     "ring": _Made(boxes.ring, "GPUs in a ring", {"gpus": _Whole(8, 2, 4096)}),
     "fully-connected": _Made(boxes.fully_connected, "fully connected GPUs", {"gpus": _Whole(8, 2, 1024)}),

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from astranb.core.arrays import connected
+
 from ._graph import NodeGraph
 from ._plan import NodeKind
 
@@ -191,9 +193,10 @@ def flattened(graph: NodeGraph, *, without: I64 | None = None) -> FlatNetwork:
     >>> from astranb.infragraph import blueprint
     >>> network = flattened(blueprint("single-tier:servers=2").expand())
     >>> network.hosts, network.switches, min(link.bandwidth_Bps for link in network.links)
-    (16, 31, 48000000000)
+    (16, 11, 50000000000)
     """
     kept = np.arange(len(graph.a)) if without is None else np.setdiff1d(np.arange(len(graph.a)), without)
+    kept, through_cpus = _past_cpus(graph, kept)
     edges = _Edges(graph, kept)
     gpus = set(graph.gpus.tolist())
     with_gpu = set(graph.instance[graph.gpus].tolist())
@@ -229,6 +232,7 @@ def flattened(graph: NodeGraph, *, without: I64 | None = None) -> FlatNetwork:
         if removed
         else "",
         f"{differ:,} links have two bandwidths: the smaller one" if differ else "",
+        f"{through_cpus:,} links of hosts' CPUs, which no GPU needs, are left out" if through_cpus else "",
     ]
     return FlatNetwork(
         graph.title,
@@ -238,6 +242,35 @@ def flattened(graph: NodeGraph, *, without: I64 | None = None) -> FlatNetwork:
         tuple(link._replace(a=place[link.a], b=place[link.b]) for link in edges.links.values()),
         tuple(filter(None, remarks)),
     )
+
+
+def _past_cpus(graph: NodeGraph, kept: I64) -> tuple[I64, int]:
+    """Leave out links of hosts' CPUs where GPUs have other ways: packet simulators take the fewest hops.
+
+    All of them, or those between two CPUs, if a part of the network then still has links to all GPUs.
+    """
+    host = (graph.kind == NodeKind.CPU) & np.isin(graph.instance, graph.instance[graph.gpus])
+    ends = host[graph.a[kept]].astype(np.int64) + host[graph.b[kept]]
+    if not ends.any() or not _joins_all(graph, kept):
+        return kept, 0
+    for most in (1, 2):
+        fewer = kept[ends < most]
+        if len(fewer) < len(kept) and _joins_all(graph, fewer):
+            return fewer, len(kept) - len(fewer)
+    return kept, 0
+
+
+def _joins_all(graph: NodeGraph, kept: I64) -> bool:
+    """Whether switches that some links join have links to all GPUs, which forward nothing."""
+    gpu = np.zeros(len(graph), bool)
+    gpu[graph.gpus] = True
+    a, b = graph.a[kept], graph.b[kept]
+    inside = ~(gpu[a] | gpu[b])
+    label = connected(len(graph), a[inside], b[inside])
+    ends = np.concatenate([np.stack([a, b]), np.stack([b, a])], axis=1)
+    ends = ends[:, gpu[ends[0]] & ~gpu[ends[1]]]
+    pairs = np.unique(np.stack([label[ends[1]], ends[0]]), axis=1)
+    return bool((np.bincount(pairs[0], minlength=1) == len(graph.gpus)).any())
 
 
 def fabric_of(graph: NodeGraph) -> FlatNetwork:
@@ -258,26 +291,33 @@ def fabric_of(graph: NodeGraph) -> FlatNetwork:
         near.setdefault(b, []).append((a, number))
     outside = set(graph.a[~inside].tolist()) | set(graph.b[~inside].tolist())
     needed: set[int] = set()
+    taken: dict[int, int] = {}  # how many GPUs have each node with links to the outside
     for gpu in graph.gpus.tolist():
-        needed |= _edges_out(gpu, near, outside)
+        needed |= _edges_out(gpu, near, outside, taken)
     left = np.array([n for n in np.flatnonzero(inside).tolist() if n not in needed], np.int64)
     network = flattened(graph, without=left)
     remark = f"{len(left):,} links inside servers (NVLink, PCIe) are left out: hosts have one link"
     return replace(network, remarks=(*network.remarks, remark))
 
 
-def _edges_out(gpu: int, near: dict[int, list[tuple[int, int]]], outside: set[int]) -> set[int]:
-    """Find the edges from a GPU to the nearest node of its server with links to the outside."""
+def _edges_out(
+    gpu: int, near: dict[int, list[tuple[int, int]]], outside: set[int], taken: dict[int, int]
+) -> set[int]:
+    """Find the edges from a GPU to the nearest node of its server with links to the outside.
+
+    Of several that are equally near, it is one that the fewest GPUs have.
+    """
     before: dict[int, tuple[int, int]] = {gpu: (-1, -1)}
     front = [gpu]
     while front:
-        for node in front:
-            if node in outside:
-                edges, at = set(), node
-                while at != gpu:
-                    at, number = before[at]
-                    edges.add(number)
-                return edges
+        if found := [node for node in front if node in outside]:
+            at = min(found, key=lambda node: taken.get(node, 0))
+            taken[at] = taken.get(at, 0) + 1
+            edges = set()
+            while at != gpu:
+                at, number = before[at]
+                edges.add(number)
+            return edges
         following: list[int] = []
         for node in front:
             for other, number in near.get(node, ()):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from astranb.core.arrays import connected
 from astranb.core.errors import InputError
 
 from ._annotate import Annotations, locate
@@ -253,6 +254,11 @@ class NodeGraph:
                 found.update(note.attributes)
         return found
 
+    @property
+    def pxn(self) -> bool:
+        """Whether a GPU sends by the NIC of another one of its box that is on the target's rail (PXN)."""
+        return self._annotations.pxn
+
     @cached_property
     def _simple(self) -> I64:
         """Rows of the edges that the upstream package's simple graph keeps."""
@@ -289,20 +295,8 @@ class NodeGraph:
     @cached_property
     def component_labels(self) -> I64:
         """Connected component of each node: int64, shape (nodes,), numbered by their first nodes."""
-        root = np.arange(len(self), dtype=np.int64)
         a, b, _ = self.simple_edges()
-        while True:
-            # Union by hooking the larger root to the smaller, then pointer jumping to the root.
-            ra, rb = root[a], root[b]
-            differ = ra != rb
-            if not differ.any():
-                break
-            a, b, ra, rb = a[differ], b[differ], ra[differ], rb[differ]
-            np.minimum.at(root, np.maximum(ra, rb), np.minimum(ra, rb))
-            while not np.array_equal(up := root[root], root):
-                root = up
-        _, label = np.unique(root, return_inverse=True)
-        return label.astype(np.int64)
+        return connected(len(self), a, b)
 
     def kinds(self, kind: NodeKind) -> I64:
         """Nodes of one kind: int64, in document order."""

@@ -158,14 +158,43 @@ class Infra:
         """
         if not paths:
             return self
+        failed = failed_edges(self.expand(), paths)
+        notes = [f"{path} is down" for path in paths]
+        return self._annotate("edges", failed, notes, lambda infra: infra.without(*paths))
+
+    def with_pxn(self) -> Infra:
+        """Give the same infrastructure, in which GPUs send by each other's NICs (NCCL's PXN).
+
+        A message to a GPU that is on another rail goes over NVLink to the GPU of its box that is on this
+        rail, and leaves by its NIC; without PXN it leaves by its own, and crosses the spine.
+
+        Returns
+        -------
+        Infra
+            It is an annotation of the graph (``astranb.pxn``), so that it is saved.
+
+        Examples
+        --------
+        >>> from astranb.infragraph import blueprint
+        >>> blueprint("rails").expand().pxn, blueprint("rails").with_pxn().expand().pxn
+        (False, True)
+        """
+        pxn = {"attribute": "astranb.pxn", "value": "yes"}
+        return self._annotate("graph", [pxn], ["PXN"], lambda infra: infra.with_pxn())
+
+    def _annotate(
+        self, what: str, added: list[Any], notes: list[str], again: Callable[[Infra], Infra]
+    ) -> Infra:
+        """Give the same with more annotations; ``again`` adds them to one that is read again."""
         annotated = copy.deepcopy(self._annotated or {})
-        annotated["edges"] = [*(annotated.get("edges") or []), *failed_edges(self.expand(), paths)]
-        notes = (*self.notes, *(f"{path} is down" for path in paths))
-        made = Infra(copy.deepcopy(self._document), annotated, source=self._source, notes=notes)
+        annotated[what] = [*(annotated.get(what) or []), *added]
+        made = Infra(
+            copy.deepcopy(self._document), annotated, source=self._source, notes=(*self.notes, *notes)
+        )
         made.missing = self.missing
         if self.with_gpu is not None:
             read = self.with_gpu
-            made.with_gpu = lambda gpu: read(gpu).without(*paths)
+            made.with_gpu = lambda gpu: again(read(gpu))
         return made
 
     @property

@@ -2,104 +2,34 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
+from typing import Final
 
 import numpy as np
 
-from astranb.core.errors import InputError, NoRoute
+from astranb.core.arrays import reduce_at
+from astranb.core.errors import InputError
 from astranb.core.jit import Records
-from astranb.core.progress import share
 from astranb.infragraph import NodeGraph, NodeKind, family
 
+from .boxes import BETWEEN_CPUS_PS, THROUGH_GPU_PS, joins_cpus
+from .bundles import Bundles
 from .link import INJECTS, INSIDE, LINK, MARKS, NEVER, PAUSES
-from .nearest import Incoming, Outgoing, costs_to, routes_to
+from .nearest import routes_to
 from .rank_links import RankLinks
+from .routes import Routes, by_proxy, ends, joined, legs
+from .search import Search, some
 from .shape import Shape
 
-__all__ = ["Fabric", "NextHops", "Routes", "compile_fabric"]
+__all__ = ["Fabric", "compile_fabric"]
 
-_PROBE_BYTES = 4096
-"""The cost of a route is the time of one message of this size: among routes of equal length the
-fastest wins (NVLink before PCIe), among equally fast ones the shortest."""
-
-_MOST_NAMED = 4
-
+_MOST_ASKED: Final = 128  # ranks of an instance
 _HOST_LINKS = "pcie"  # types of links between NICs and hosts
 _ETHERNET = ("eth", "cable", "unknown")
 """Link types with pause frames, ECN marks and rate limits; InfiniBand has credits and its own marks."""
-
-_THROUGH_GPU_PS = 10**9
-"""Additional cost of passing through a GPU: used only without another route (rings, tori)."""
-
-
-class NextHops:
-    """The next nodes on routes of least cost to a target, for every node.
-
-    Parameters
-    ----------
-    outgoing : Outgoing
-    cost : ndarray of int64
-        Of each node to the target.
-    target : int
-    toll_ps : int
-        Additional cost of passing through a GPU.
-    """
-
-    def __init__(self, outgoing: Outgoing, cost: np.ndarray, target: int, toll_ps: int) -> None:
-        self.cost: list[int] = cost.tolist()
-        behind = cost[outgoing.target]
-        toll = np.where((outgoing.ranked == 1) & (outgoing.target != target), toll_ps, 0)
-        good = (behind >= 0) & (behind + outgoing.price + toll == cost[outgoing.source])
-        self._after: list[int] = outgoing.target[good].tolist()
-        self._first: list[int] = np.concatenate([[0], np.cumsum(good)])[outgoing.first].tolist()
-
-    def __getitem__(self, node: int) -> list[int]:
-        """Return the next nodes of a node, in the order of the fabric."""
-        return self._after[self._first[node] : self._first[node + 1]]
-
-
-@dataclass(frozen=True)
-class Routes(Mapping[tuple[int, int], list[list[int]]]):
-    """The equal-cost routes of pairs of ranks, each a list of links.
-
-    Attributes
-    ----------
-    pairs : ndarray of int64, shape (pairs, 2)
-        Source and target of each pair.
-    first_route : ndarray of int64, shape (pairs + 1,)
-        First route of each pair.
-    first_link : ndarray of int64, shape (routes + 1,)
-        First place of each route in ``links``.
-    links : ndarray of int32
-        The links of all routes.
-    """
-
-    pairs: np.ndarray
-    first_route: np.ndarray
-    first_link: np.ndarray
-    links: np.ndarray
-
-    @cached_property
-    def _numbers(self) -> dict[tuple[int, int], int]:
-        return {(source, target): number for number, (source, target) in enumerate(self.pairs.tolist())}
-
-    def __getitem__(self, pair: tuple[int, int]) -> list[list[int]]:
-        """Return the routes of a pair."""
-        number = self._numbers[pair]
-        ends = self.first_link[self.first_route[number] : self.first_route[number + 1] + 1].tolist()
-        return [self.links[first:last].tolist() for first, last in pairwise(ends)]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the pairs."""
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.pairs)
 
 
 @dataclass
@@ -120,6 +50,8 @@ class Fabric:
         The edge of the graph that each lane belongs to.
     closed : frozenset of int
         Lanes that routes avoid, because they are down.
+    remarks : list of str
+        What has to be said about the routes that were asked for.
     """
 
     graph: NodeGraph
@@ -129,6 +61,7 @@ class Fabric:
     edge: np.ndarray
     assumed: list[str] = field(default_factory=list)
     closed: frozenset[int] = frozenset()
+    remarks: list[str] = field(default_factory=list)
 
     @cached_property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
@@ -138,7 +71,7 @@ class Fabric:
     def name(self, link: int) -> str:
         """Return a lane's name: ``dgx.0.xpu.0->dgx.0.nvsw.0#1`` (``#k`` if there are several)."""
         source, target = (int(nodes[link]) for nodes in self.ends)
-        several = any(len(lanes) > 1 for to, lanes, _ in self._out[source] if to == target)
+        several = any(len(lanes) > 1 for to, lanes, _ in self.lane_table.links_from(source) if to == target)
         plain = f"{self.graph.name(source)}->{self.graph.name(target)}"
         return f"{plain}#{self.lane[link]}" if several else plain
 
@@ -168,7 +101,7 @@ class Fabric:
             src, dst = self.graph.index(a.strip()), self.graph.index(b.strip())
         except (KeyError, InputError):
             src = dst = -1
-        for to, lanes, _ in self._out.get(src, ()):
+        for to, lanes, _ in self.lane_table.links_from(src):
             if to == dst and not number:
                 return lanes
             if to == dst and number.isdigit() and int(number) < len(lanes):
@@ -189,7 +122,7 @@ class Fabric:
         """How the ranks are joined, as far as algorithms take it into account."""
         per_node, nics = self.per_node, self.graph.kinds(NodeKind.NIC)
         near = self.gpus[:per_node].tolist()
-        meshed = all((a, b) in self.bundles for a in near for b in near if a != b)
+        meshed = all(self.lane_table.lanes_of((a, b)) for a in near for b in near if a != b)
         rdma = False
         if per_node < len(self.gpus) and len(nics):
             far = self.routes([(0, per_node)])[0][0, per_node]
@@ -199,7 +132,9 @@ class Fabric:
     def _joined_with(self, node: int) -> list[int]:
         """Return the nodes to which a link leads from a node that is not down."""
         return [
-            to for to, lanes, _ in self._out.get(node, ()) if any(lane not in self.closed for lane in lanes)
+            to
+            for to, lanes, _ in self.lane_table.links_from(node)
+            if any(lane not in self.closed for lane in lanes)
         ]
 
     def without(self, lanes: Iterable[int]) -> Fabric:
@@ -227,203 +162,77 @@ class Fabric:
         InputError
             A pair has no route, and not ``partial``; the error names both GPUs.
         """
-        found: list[tuple[list[tuple[int, int]], np.ndarray, np.ndarray, np.ndarray]] = []
+        asked = sorted(set(pairs))
+        proxies = self.search.proxies(asked) if self.graph.pxn else {}
+        found: list[Routes] = []
         through = False
-        by_target = self._by_target(pairs)
-        for done, (target, every) in enumerate(by_target.items()):
-            share(done, len(by_target))
-            end, sources, starts = int(self.gpus[target]), every, self.gpus[every]
-            cost = costs_to(self._incoming, end, set(starts.tolist()), _THROUGH_GPU_PS)
-            if partial:
-                sources = [source for source in every if cost[int(self.gpus[source])] >= 0]
-                starts = self.gpus[sources]
-            for source in np.flatnonzero(cost[starts] < 0)[:1].tolist():
-                self._start(sources[source], target, cost)
-            through |= bool((cost[starts] >= _THROUGH_GPU_PS).any())
-            count, hops, links = routes_to(self._outgoing, cost, end, starts, _THROUGH_GPU_PS)
-            found.append(([(source, target) for source in sources], count, hops, links.astype(np.int32)))
+        for target, groups in self.search.searches(legs(asked, proxies), partial=partial):
+            for sources, hops in groups:
+                cost, starts = hops.costs(), self.gpus[sources]
+                through |= bool((cost[starts] % BETWEEN_CPUS_PS >= THROUGH_GPU_PS).any())
+                count, length, links = routes_to(
+                    self.search.outgoing, cost, int(self.gpus[target]), starts, THROUGH_GPU_PS
+                )
+                listed = np.array([(source, target) for source in sources], np.int64)
+                found.append(Routes(listed, ends([count]), ends([length]), links.astype(np.int32)))
+        routes = joined(found)
+        if proxies:
+            routes = by_proxy(routes, asked, proxies)
+        self.remark(routes.links)
         note = "some GPUs reach each other only through other GPUs, which forward their lines"
-        routes = Routes(
-            np.array([pair for listed, *_ in found for pair in listed], np.int64).reshape(-1, 2),
-            _ends([count for _, count, _, _ in found]),
-            _ends([hops for _, _, hops, _ in found]),
-            np.concatenate([np.zeros(0, np.int32), *(links for *_, links in found)]),
-        )
-        return routes, [note] if through else []
+        return routes, [*self.remarks, *([note] if through else [])]
+
+    def host_remarks(self) -> list[str]:
+        """Return what has to be said about routes within the first instance, and from it to the next one."""
+        each, ranks = self.per_node, len(self.gpus)
+        near = range(min(each, _MOST_ASKED))
+        pairs = {(rank, (rank + each // 2) % each) for rank in near} | {(rank, rank + each) for rank in near}
+        self.routes([(a, b) for a, b in pairs if a != b < ranks], partial=True)
+        return list(self.remarks)
+
+    def remark(self, lanes: np.ndarray) -> None:
+        """Note that some routes lead from one CPU of a host to the other, if they do."""
+        used = np.zeros(len(self.links), bool)
+        used[lanes] = True
+        found = np.flatnonzero(used & joins_cpus(self.graph, self.gpus, *self.ends))
+        if len(found) and not self.remarks:
+            names = list(dict.fromkeys(self.name(lane).partition("#")[0] for lane in found.tolist()))
+            self.remarks.append(f"some GPUs have no other way than over links between CPUs: {some(names)}")
+
+    @cached_property
+    def search(self) -> Search:
+        """Where routes go."""
+        b = self.lane_table.table
+        total = reduce_at(np.add, self.links["bandwidth_Bps"][b.numbers], b.first_lane)
+        return Search(self.graph, self.gpus, self.lane_table, total, self.family)
+
+    @cached_property
+    def lane_table(self) -> Bundles:
+        """The lanes that are open."""
+        return Bundles(self.graph, self.gpus, self.links, self.closed)
+
+    @property
+    def bundles(self) -> dict[tuple[int, int], list[int]]:
+        """The lanes from each node to each next one."""
+        open_ = self.lane_table
+        nodes = np.flatnonzero(np.diff(open_.every.first)).tolist()
+        return {(node, to): lanes for node in nodes for to, lanes, _ in open_.links_from(node)}
 
     def routes_from(self, node: int, target: int, seen: frozenset[int] = frozenset()) -> list[list[int]]:
         """Find all equal-cost routes from a node, as a switch, to a rank; none where there is no way."""
         end = int(self.gpus[target])
         if node == end:
             return []
-        cost = costs_to(self._incoming, end, {node}, _THROUGH_GPU_PS)
+        cost = self.search.costs_anywhere(end, {node})
         if cost[node] < 0:  # a node with one link left is a dead end of other routes
-            away = [(to, lanes) for to, lanes, _ in self._out.get(node, ()) if to not in seen]
+            away = [(to, lanes) for to, lanes, _ in self.lane_table.links_from(node) if to not in seen]
             for to, lanes in away[:1]:
                 onward = [[]] if to == end else self.routes_from(to, target, seen | {node})
                 return [[lane, *rest] for lane in lanes for rest in onward]
             return []
-        _, hops, links = routes_to(self._outgoing, cost, end, np.array([node]), _THROUGH_GPU_PS)
+        _, hops, links = routes_to(self.search.outgoing, cost, end, np.array([node]), THROUGH_GPU_PS)
         last = np.cumsum(hops)
         return [links[first:until].tolist() for first, until in pairwise([0, *last.tolist()])]
-
-    def next_hops(
-        self, pairs: Iterable[tuple[int, int]], *, partial: bool = False
-    ) -> Iterator[tuple[tuple[int, int], NextHops]]:
-        """Find the nodes on all equal-cost routes of pairs of ranks.
-
-        Parameters
-        ----------
-        pairs : iterable of (int, int)
-            Source and target ranks.
-        partial : bool
-            Leave out pairs that have none.
-
-        Yields
-        ------
-        pair : (int, int)
-        next_hops : NextHops
-            The same object for all pairs with the same target.
-
-        Raises
-        ------
-        InputError
-            A pair has no route, and not ``partial``; the error names both GPUs.
-        """
-        by_target = self._by_target(pairs)
-        for done, (target, sources) in enumerate(by_target.items()):
-            share(done, len(by_target))
-            end = int(self.gpus[target])
-            starts = {int(self.gpus[source]) for source in sources}
-            # Search through other servers only if there is no other route: this is faster.
-            around = {int(self._incoming.home[node]) for node in (end, *starts)}
-            cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS, around)
-            if any(cost[start] < 0 for start in starts):
-                cost = costs_to(self._incoming, end, starts, _THROUGH_GPU_PS)
-            next_hops = NextHops(self._outgoing, cost, end, _THROUGH_GPU_PS)
-            for source in sources:
-                if partial and cost[int(self.gpus[source])] < 0:
-                    continue
-                self._start(source, target, cost)
-                yield (source, target), next_hops
-
-    @cached_property
-    def _bundles(self) -> Outgoing:
-        """The lanes from one node to the next, in the order of their first lanes, with their costs."""
-        links = self.links
-        open_ = np.setdiff1d(np.arange(len(links)), list(self.closed))
-        ends = links["src"][open_].astype(np.int64) * len(self.graph) + links["dst"][open_]
-        _, first, bundle, lanes = np.unique(ends, return_index=True, return_inverse=True, return_counts=True)
-        order = np.argsort(first)
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        heads, lanes = open_[first[order]], lanes[order].astype(np.int64)
-        wire_ps = (_PROBE_BYTES * 10**12 + links["bandwidth_Bps"][heads] - 1) // links["bandwidth_Bps"][heads]
-        return Outgoing(
-            first=np.zeros(0, np.int64),
-            source=links["src"][heads].astype(np.int64),
-            target=links["dst"][heads].astype(np.int64),
-            price=wire_ps + links["latency_ps"][heads] + links["forward_ps"][heads],
-            ranked=np.zeros(0, np.int64),
-            first_lane=np.cumsum(lanes) - lanes,
-            lanes=lanes,
-            numbers=open_[np.argsort(place[bundle], kind="stable")],
-        )
-
-    @cached_property
-    def _out(self) -> dict[int, list[tuple[int, list[int], int]]]:
-        """The bundles out of each node: the next node, the lanes and the cost."""
-        found: dict[int, list[tuple[int, list[int], int]]] = defaultdict(list)
-        b = self._bundles
-        numbers = b.numbers.tolist()
-        columns = (column.tolist() for column in (b.source, b.target, b.price, b.first_lane, b.lanes))
-        for source, target, price, first, lanes in zip(*columns, strict=True):
-            found[source].append((target, numbers[first : first + lanes], price))
-        return dict(found)
-
-    @cached_property
-    def bundles(self) -> dict[tuple[int, int], list[int]]:
-        """The lanes from one node to the next."""
-        return {(src, dst): lanes for src, found in self._out.items() for dst, lanes, _ in found}
-
-    @staticmethod
-    def _by_target(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-        """Return the sources of each target."""
-        wanted: dict[int, list[int]] = defaultdict(list)
-        for source, target in sorted(set(pairs)):
-            wanted[target].append(source)
-        return wanted
-
-    def _start(self, source: int, target: int, cost: np.ndarray) -> int:
-        """Return the node of a rank, after a check that it has a route to another."""
-        start = int(self.gpus[source])
-        if cost[start] < 0:
-            if cut := self.cut_off():
-                some = _some([f"{rank} ({self.graph.name(int(self.gpus[rank]))})" for rank in cut])
-                down = _some(list(self.graph.failed))
-                raise NoRoute(
-                    f"no route to rank{'s' * (len(cut) > 1)} {some}: down: {down}",
-                    where=f"infrastructure {self.graph.title!r}",
-                    hint="leave these ranks out, or bring one of the links up",
-                )
-            raise NoRoute(
-                f"there is no route from {self.graph.name(start)} (rank {source}) "
-                f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
-                where=f"infrastructure {self.graph.title!r}",
-                hint="add an edge or a switch that joins them",
-            )
-        return start
-
-    def cut_off(self) -> list[int]:
-        """Ranks that failed links have cut off from most of the others."""
-        if not self.graph.failed:
-            return []
-        label = self.graph.component_labels[self.gpus]
-        return np.flatnonzero(label != np.argmax(np.bincount(label))).tolist()
-
-    @cached_property
-    def _ranked(self) -> set[int]:
-        """Nodes that are GPUs."""
-        return set(self.gpus.tolist())
-
-    @cached_property
-    def _outgoing(self) -> Outgoing:
-        """The links out of each node, with their costs."""
-        b = self._bundles
-        order = np.argsort(b.source, kind="stable")
-        source, target, price = b.source[order], b.target[order], b.price[order]
-        first = np.searchsorted(source, np.arange(len(self.graph) + 1))
-        ranked = np.isin(target, self.gpus).astype(np.int64)
-        return Outgoing(first, source, target, price, ranked, b.first_lane[order], b.lanes[order], b.numbers)
-
-    @cached_property
-    def _incoming(self) -> Incoming:
-        """The links into each node, with their costs; dead ends are left out."""
-        neighbours = {src: {dst for dst, _, _ in bundles} for src, bundles in self._out.items()}
-        ends = [node for node, others in neighbours.items() if len(others) < 2 and node not in self._ranked]
-        while ends:
-            node = ends.pop()
-            for other in neighbours.pop(node, ()):  # where one direction is down, a node may be listed twice
-                if other not in neighbours:  # no link leaves it
-                    continue
-                neighbours[other].discard(node)
-                if len(neighbours[other]) == 1 and other not in self._ranked:
-                    ends.append(other)
-        rows = np.array(
-            sorted(
-                (dst, src, price)
-                for src, bundles in self._out.items()
-                for dst, _, price in bundles
-                if src in neighbours and dst in neighbours
-            ),
-            np.int64,
-        ).reshape(-1, 3)
-        nodes = np.arange(len(self.graph))
-        first = np.searchsorted(rows[:, 0], np.arange(len(nodes) + 1))
-        instance = self.graph.instance
-        home = np.where(np.isin(instance, instance[self.gpus]), instance, -1).astype(np.int64)
-        ranked = np.isin(nodes, self.gpus).astype(np.int64)
-        return Incoming(first, np.array(rows[:, 1]), np.array(rows[:, 2]), ranked, home)
 
 
 def compile_fabric(graph: NodeGraph) -> Fabric:
@@ -477,18 +286,6 @@ def compile_fabric(graph: NodeGraph) -> Fabric:
     links["lane"] = lane
     gpus = np.asarray(graph.gpus, np.int64)
     return Fabric(graph, links, lane, gpus, edge, list(graph.assumed))
-
-
-def _some(names: list[str]) -> str:
-    """Write names, the first few of many."""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
-
-
-def _ends(counts: list[np.ndarray]) -> np.ndarray:
-    """Return where each of so many rows begins, and the end of the last."""
-    found: np.ndarray = np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts]))
-    return found
 
 
 def _lanes_of(links: Records, nodes: int) -> np.ndarray:

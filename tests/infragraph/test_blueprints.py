@@ -46,6 +46,10 @@ def test_what_upstream_has_wrong_is_put_right_and_said():
         ("clos:servers=4,server=mi300x", 32, 4 * 4),
         ("single-tier:servers=3,server=server,factor=2", 12, 3 * 3),
         ("fat-tree:ports=8,levels=3,server=server,factor=2", 128, 32 * 3),
+        ("fat-tree", 128, 16 * 7),
+        ("fat-tree:servers=32", 256, 32 * 7),
+        ("fat-tree:servers=3,ports=32", 24, 3 * 7),
+        ("fat-tree:servers=5,levels=3,server=server,factor=1", 10, 5 * 2),
     ],
 )
 def test_fabrics_have_the_size_asked_for(name, gpus, switches):
@@ -144,6 +148,24 @@ def test_a_fat_tree_of_three_levels_uses_its_own_link_for_every_tier():
     assert blueprint("fat-tree:levels=3,server=server").summary()["edges"] == 12672
 
 
+@pytest.mark.parametrize("servers", [1, 2, 5, 16, 33])
+@pytest.mark.parametrize("levels", [2, 3])
+def test_a_fat_tree_of_any_size_has_as_many_links_up_as_down(servers, levels):
+    graph = blueprint(f"fat-tree:servers={servers},levels={levels},server=server,factor=1").expand()
+    assert len(graph.gpus) == 2 * servers
+    assert graph.connected_components() == 1 + int((graph.degree() == 0).sum())
+    a, b, link = graph.simple_edges()
+    names = [graph.links[number].name for number in link]
+    up = {}
+    for x, y, name in zip(a.tolist(), b.tolist(), names, strict=True):
+        for node in (x, y) if name.startswith("tier_") else ():
+            up.setdefault((int(graph.instance[node]), name), []).append(node)
+    for (instance, name), ports in up.items():
+        assert len(set(ports)) == len(ports)  # each port has one cable
+        if name == "tier_0_link" and (instance, "tier_1_link") in up:
+            assert len(up[instance, "tier_1_link"]) >= len(ports)
+
+
 def test_small_ones():
     assert len(blueprint("ring:gpus=2").expand().a) == 1
     assert len(blueprint("torus2d:rows=1,columns=5").expand().a) == 5
@@ -169,6 +191,9 @@ def test_small_ones():
         ("clos:servers=3,per_leaf=2", r"3 servers do not divide by 2"),
         ("clos:server=dgx-h10", r"there is no 'dgx-h10'; did you mean 'dgx-h100'"),
         ("fat-tree:ports=12", r"half of 12 ports cannot be shared by servers of 8 NICs; choose ports as a multiple of 16"),
+        ("fat-tree:servers=17,ports=16", r"17 servers, of which 2 levels of 16-port switches join 16; leave ports out"),
+        ("fat-tree:servers=2000", r"2000 servers, of which 2 levels of 128-port switches join 1024; use levels=3"),
+        ("fat-tree:ports=2", r"half of 2 ports cannot be shared by servers of 8 NICs"),
         ("ring:gpus=1", r"'1' is not a whole number from 2"),
     ],
 )  # fmt: skip

@@ -286,7 +286,7 @@ def test_words_of_ns3_need_no_lines_and_what_is_left_is_said() -> None:
 
 def test_what_htsim_is_not_is_refused() -> None:
     for name, text in [
-        ("dgx-h100", "GPU 0 has links to 5 nodes"),
+        ("dgx-h100", "GPU 0 has links to 4 nodes"),
         ("ring:gpus=4", "GPU 0 has links to 2 nodes"),
         ("dragonfly:groups=3,routers=2,gpus=2,links=1", "switches of one tier have links to each other"),
     ]:
@@ -385,3 +385,20 @@ def test_ports_nics_and_slots_are_part_of_a_link() -> None:
     assert {(link.bandwidth_Bps, link.latency_ps) for link in network.links} == {(50 * 10**9, 950_000)}
     whole = flattened(resolve("single-tier:servers=2").expand())
     assert whole.switches > network.switches == 1
+
+
+@pytest.mark.parametrize("server, gpus", [("dgx-a100", 8), ("dgx-gb200", 4), ("mi300x", 8)])
+def test_hosts_with_one_link_have_a_nic_each(server, gpus):
+    network = fabric_of(resolve(f"single-tier:servers=2,server={server}").expand())
+    switch = next(n for n, name in enumerate(network.names) if name.startswith("switch"))
+    cables = [link for link in network.links if switch in (link.a, link.b)]
+    assert len(cables) == 2 * gpus
+
+
+def test_hosts_cpus_stay_where_gpus_need_them():
+    kept = flattened(resolve("single-tier:servers=2,server=dgx-gb200").expand())
+    assert sum(".cpu." in name for name in kept.names) == 4
+    assert not any(all(".cpu." in kept.names[end] for end in (link.a, link.b)) for link in kept.links)
+    left = flattened(resolve("rails:servers=2").expand())
+    assert not any(".cpu." in name for name in left.names)
+    assert any("links of hosts' CPUs, which no GPU needs, are left out" in remark for remark in left.remarks)

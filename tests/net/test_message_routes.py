@@ -44,6 +44,11 @@ def same(fabric, pairs):
         "single-tier:servers=3",
         "fat-tree:ports=16,factor=1",
         "dragonfly",
+        "rails:servers=2",
+        "rails:servers=2,server=mi300x",
+        "rails:servers=2,server=dgx-gb200",
+        "clos:servers=2,server=a3-high",
+        "single-tier:servers=2,server=dgx-1",
     ],
 )
 def test_ways_are_those_of_a_search_for_each_pair(name):
@@ -102,8 +107,74 @@ def graphs(draw):
     }
 
 
+@st.composite
+def boxes(draw):
+    """Boxes of GPUs with hosts and NICs that are joined at random, and switches between them."""
+    servers, switches = draw(st.integers(2, 3)), draw(st.integers(1, 4))
+    parts = {"gpu": "xpu", "nic": "nic", "cpu": "cpu", "pcie": "switch"}
+    counts = {"gpu": draw(st.integers(1, 3)), "nic": draw(st.integers(1, 3)), "cpu": 2, "pcie": 2}
+    ends = [f"{part}[{k}]" for part, count in counts.items() for k in range(count)]
+    pick = st.tuples(st.sampled_from(ends), st.sampled_from(ends), st.sampled_from(["bus", "wide"]))
+    inside = draw(st.lists(pick, max_size=5))
+    inside += [
+        (f"{part}[{k}]", f"pcie[{draw(st.integers(0, 1))}]", "bus")
+        for part in ("gpu", "nic")
+        for k in range(counts[part])
+    ]
+    inside += [("cpu[0]", "cpu[1]", "bus"), ("pcie[0]", "cpu[0]", "bus"), ("pcie[1]", "cpu[1]", "bus")]
+    nics = st.tuples(st.integers(0, servers - 1), st.integers(0, counts["nic"] - 1))
+    hosts = [(f"server[{s}]", f"nic[{k}]") for s, k in draw(st.lists(nics, min_size=4, max_size=12))]
+    gpus = st.tuples(st.integers(0, servers - 1), st.integers(0, counts["gpu"] - 1))
+    hosts += [
+        (f"server[{s}]", f"gpu[{k}]")
+        for s, k in draw(st.sampled_from([[], [], [], draw(st.lists(gpus, max_size=1))]))
+    ]
+    switch = st.sampled_from([(f"switch[{k}]", "asic") for k in range(switches)])
+    cables = [(host, draw(switch)) for host in hosts]
+    cables += draw(st.lists(st.tuples(switch, switch), max_size=6))
+    rates = {"bus": 200, "wide": 400, "cable": 100, "thick": 200}
+    links = [
+        {"name": name, "physical": {"bandwidth": {"gigabits_per_second": rate}}}
+        for name, rate in rates.items()
+    ]
+    kinds = st.sampled_from(["cable"] * 4 + ["thick"])
+    return {
+        "name": "drawn",
+        "devices": [
+            {
+                "name": "server",
+                "components": [
+                    {"name": part, "count": counts[part], "choice": choice} for part, choice in parts.items()
+                ],
+                "links": links[:2],
+                "edges": [
+                    {"ep1": {"component": a}, "ep2": {"component": b}, "scheme": "one2one", "link": kind}
+                    for a, b, kind in inside
+                    if a != b
+                ],
+            },
+            {"name": "switch", "components": [{"name": "asic", "count": 1, "choice": "switch"}]},
+        ],
+        "links": links[2:],
+        "instances": [
+            {"name": "server", "device": "server", "count": servers},
+            {"name": "switch", "device": "switch", "count": switches},
+        ],
+        "edges": [
+            {
+                "ep1": {"instance": a[0], "component": a[1]},
+                "ep2": {"instance": b[0], "component": b[1]},
+                "scheme": "one2one",
+                "link": draw(kinds),
+            }
+            for a, b in cables
+            if a != b
+        ],
+    }
+
+
 @settings(max_examples=40, deadline=None)
-@given(graphs(), st.data())
+@given(st.one_of(graphs(), boxes()), st.data())
 def test_ways_over_drawn_infrastructures(document, data):
     fabric = compile_fabric(load(document).expand())
     every = list(permutations(range(len(fabric.gpus)), 2))
@@ -116,3 +187,22 @@ def test_ways_over_drawn_infrastructures(document, data):
         return
     assert expected
     same(fabric, pairs)
+
+
+@settings(max_examples=30, deadline=None)
+@given(boxes(), st.data())
+def test_lines_take_the_same_ways(document, data):
+    fabric = compile_fabric(load(document).expand())
+    every = list(permutations(range(len(fabric.gpus)), 2))
+    pair = data.draw(st.sampled_from(every))
+    plain = every_route.Plain(fabric)
+    start, end = (plain.gpus[rank] for rank in pair)
+    steps = plain.steps(start, end, plain.usable(start, end))
+    if not steps.get(start):
+        steps = plain.steps(start, end, list(plain.price))
+    found, _ = fabric.routes([pair], partial=True)
+    src, dst = fabric.ends
+    ways = {tuple((int(src[link]), int(dst[link])) for link in way) for way in found.get(pair, [])}
+    assert ways == (
+        {tuple(way) for way in every_route.walk(steps, start, end)} if steps.get(start) else set()
+    )

@@ -77,6 +77,9 @@ def pair(size: int, ranks: int, source: int, target: int) -> MessageGraph:
         ("dgx-h100", 0, 5, 450 * 10**9, 300_000),
         # A NIC of 50 GB/s; the lane on each rail has one switch of 500 ns, links of 150 ns, PCIe and NICs.
         ("rails:servers=16", 3, 11, 50 * 10**9, 2_400_000),
+        # Other rails are behind the spine, not behind another GPU's NIC: two more switches and cables.
+        ("rails:servers=2", 0, 12, 50 * 10**9, 3_700_000),
+        ("rails:servers=2", 0, 9, 50 * 10**9, 3_700_000),
         ("switch:gpus=4", 1, 2, 50 * 10**9, 1_500_000),
         # Two hops on either side of a ring of four: both ways together.
         ("ring:gpus=4", 0, 2, 100 * 10**9, 1_000_000),

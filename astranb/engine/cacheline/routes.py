@@ -15,9 +15,9 @@ from astranb.core.state import allocate, own
 from astranb.gpu import Preset
 from astranb.gpu import tables as t
 from astranb.net import Fabric
-from astranb.net.fabric import Routes
 from astranb.net.link import INJECTS, LINK
 from astranb.net.rate import FLOW, ONE
+from astranb.net.routes import Routes
 
 __all__ = [
     "RemoteOperands",

@@ -214,8 +214,11 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
         if args.compat is not None:
             what = "ASTRA-sim 2.0 reads no infrastructures"
             raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
-    if args.down is not None and args.infra is None and kind != JOBS and not _is_topology(args.network):
-        what = "--down names links of an infrastructure"
+    given = next((name for name in ("down", "pxn") if getattr(args, name) is not None), None)
+    if given and args.infra is None and kind != JOBS and not _is_topology(args.network):
+        what = {"down": "--down names links of an infrastructure", "pxn": "--pxn needs an infrastructure"}[
+            given
+        ]
         raise InputError(
             what, where="run", hint="give --infra; links of a network's dimensions have no names"
         )
@@ -459,13 +462,13 @@ def _system_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _infra_of(args: argparse.Namespace, default: str | None = None) -> Infra:
-    """Return the infrastructure, without its failed links."""
+    """Return the infrastructure, without its failed links, and with PXN if it is asked for."""
     from astranb.infragraph import Infra, resolve
 
     given = args.infra or default
-    return resolve(given if isinstance(given, Infra) else str(given)).without(
-        *(getattr(args, "down", None) or ())
-    )
+    found = resolve(given if isinstance(given, Infra) else str(given))
+    found = found.without(*(getattr(args, "down", None) or ()))
+    return found.with_pxn() if getattr(args, "pxn", None) else found
 
 
 def _failures(args: argparse.Namespace) -> LinkFailures | None:

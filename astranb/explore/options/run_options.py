@@ -317,6 +317,11 @@ _GROUPS: Final = (
                 action="append",
                 metavar="LINK",
             ),
+            _flag(
+                "--pxn",
+                "send to another rail by the NIC of the GPU that is on it, over NVLink (NCCL's PXN)",
+                {**_for(COLLECTIVE, MODEL, JOBS, TRACES), **_EXCHANGE, LAYERS: _LINES},
+            ),
             *(
                 _option(
                     flag,
