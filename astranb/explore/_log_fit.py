@@ -322,7 +322,7 @@ class _LogFit:
     def _vagueness(self, parameter: _Parameter) -> float:
         """Return the standard error of a number, relative to how far the fit moved it, or could plausibly."""
         moved = abs(self.values[parameter.number] - self.before[parameter.number])
-        return self.errors[parameter.number] / max(parameter.step, moved)
+        return float(self.errors[parameter.number] / max(parameter.step, moved))
 
     def _descend(self, chosen: Sequence[_Parameter]) -> None:
         for _ in range(_ROUNDS):
