@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
@@ -92,6 +93,17 @@ class SweepResult(Displayed):
         last = next(iter(self.fidelities()), "") if fidelity is None else fidelity
         return [number for number in self._all_ended() if self._fidelity(number) == last]
 
+    def comparable(self) -> npt.NDArray[np.bool_]:
+        """Return of each point whether it ran at the fidelity of the last stage that any has reached.
+
+        Without stages all points are: a fidelity is an axis as any other.
+        """
+        last = next(iter(self.fidelities()), "")
+        staged = len(self.spec.stages) > 1
+        return np.array(
+            [not staged or self._fidelity(number) == last for number in range(len(self.rows))], np.bool_
+        )
+
     def best(self, count: int = 1, objective: str | None = None, fidelity: str | None = None) -> list[int]:
         """Return the best points by one objective: their numbers, the best first.
 
@@ -167,7 +179,8 @@ class SweepResult(Displayed):
     def sensitivity(self, objective: str | None = None, *, distance: bool = True) -> list[AxisEffect]:
         """Return how much of an objective's variation each axis explains, the largest first.
 
-        Points that ended count, whether or not they satisfy the constraints. Of few points it is coarse.
+        Points that ended count, whether or not they satisfy the constraints; with stages, those that reached
+        the last one. Of few points it is coarse.
 
         Parameters
         ----------
@@ -180,6 +193,7 @@ class SweepResult(Displayed):
         figure = next(one for one in figure_columns(self.spec, self.rows) if one.name == name)
         axes = axis_columns(self.spec, [point.axes for point in self.points])
         ended = np.array([row["status"] in (DONE, INFEASIBLE) for row in self.rows], np.bool_)
+        ended &= self.comparable()
         effects = axis_effects(axes, figure, ended)
         return with_distances(effects, axes, figure, ended) if distance else effects
 
@@ -233,7 +247,7 @@ class SweepResult(Displayed):
             for point in range(len(self.points))
         ]
         table[x] = [number_of(row.get(across.name)) for row in self.rows]
-        done = table[table["status"] == DONE]
+        done = table[(table["status"] == DONE) & self.comparable()]
         if done.empty:
             raise InputError("no point has ended", where="figure", hint="see the column error of frame()")
         return latency_curve(done, by="of", x=x, dark=dark)

@@ -26,6 +26,8 @@ from astranb.explore import Sweep, SweepResult
 from astranb.explore.sweeps import executor, points, running
 from astranb.explore.sweeps.result import pareto_rows
 from astranb.explore.sweeps.spec import SweepStage, read_spec
+from astranb.widgets.feed import unpack
+from astranb.widgets.study_message import study_message
 
 REPOSITORY = Path(__file__).parents[3]
 RUN = {"infra": "switch:gpus={gpus}", "collective": "all_reduce", "fidelity": "analytical"}
@@ -271,6 +273,20 @@ def test_the_best_are_of_one_fidelity(figures: list[tuple[str, int, int]], stage
         numbers = [int(words[0]) for words in lines if words[0].isdigit() and words[1] != "more"]
         assert len({rows[number]["fidelity"] for number in numbers}) == 1
         assert not staged or set(numbers) <= set(alone)
+
+
+def test_pictures_are_of_one_fidelity() -> None:
+    """The colour of a cell was the best of estimated and simulated times."""
+    stages = [{"fidelity": "estimate"}, {"fidelity": "analytical", "keep": 3}]
+    axes = {"tp": [1, 2, 4], "dp": [1, 2]}
+    found = run(axes, shared=MODEL, objectives={"step_ps": "min"}, stages=stages)
+    simulated = [number for number, row in enumerate(found.rows) if row["fidelity"] == "analytical"]
+    assert [number for number, one in enumerate(found.comparable()) if one] == simulated
+    cells = unpack("study", study_message(found)[1])["cell_point"]
+    assert set(map(int, cells.tolist())) == set(simulated)
+    rows, points_of = ([some[number] for number in simulated] for some in (found.rows, found.points))
+    alone = replace(found, rows=rows, points=points_of)
+    assert found.sensitivity(distance=False) == alone.sensitivity(distance=False)
 
 
 def test_different_points_are_kept() -> None:
