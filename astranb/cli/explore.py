@@ -6,6 +6,8 @@ import argparse
 from typing import Any, Final
 
 from astranb.core.errors import InputError
+from astranb.core.interrupt import stoppable
+from astranb.core.units import time_ps
 from astranb.explore.options.arguments import whole
 
 from .arguments import add_command, add_output
@@ -46,19 +48,29 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="write a page with pictures of all points, without a network",
     )
+    parser.add_argument(
+        "--time-limit", metavar="TIME", help="stop then, as 25s, and tell what has been found"
+    )
     parser.add_argument("--retry", action="store_true", help="with -o, run points again that failed")
 
 
 def _explore(args: argparse.Namespace) -> Report:
     from astranb.explore.sweeps.sweep import Sweep
 
-    found = Sweep.of(args.sweep).run(
-        folder=args.output, workers=args.workers, scheduler=args.scheduler, retry=args.retry
-    )
+    limit_s = None if args.time_limit is None else time_ps(args.time_limit, where="--time-limit") / 1e12
+    sweep = Sweep.of(args.sweep)
+    with stoppable(limit_s):
+        found = sweep.run(
+            folder=args.output, workers=args.workers, scheduler=args.scheduler, retry=args.retry
+        )
     if args.html:
         from astranb.widgets.study_page import write_study
 
         write_study(found, args.html)
-    failed = found.counts().keys() == {"failed"}
-    code = InputError.exit_code if failed else 0
-    return Report(found.document() if args.json else None, [] if args.json else [found.text()], code)
+    code = found.stop_code or (InputError.exit_code if found.failed else 0)
+    notes = []
+    if found.stop_code:
+        notes.append("interrupted")
+    elif found.failed:
+        notes.append("no point of the last stage could be run: the reasons are on standard output")
+    return Report(found.document() if args.json else None, [] if args.json else [found.text()], code, notes)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["add_log_verbs"]
 
 _MOST_ALIKE = 8
+_BASES = {"run": "", "line": "on a line", "links": "at the links' bandwidth", "padded": "as a larger size"}
 
 
 def add_log_verbs(verbs: Any) -> None:
@@ -78,6 +79,7 @@ def _fit(args: argparse.Namespace) -> Report:
         f"wrote {fit.preset.name} to {path}; use it with --gpu {path}{launch}\n",
         *map(_number_line, fit.numbers),
         *_error_lines(fit),
+        *_physics_lines(fit, args.infra),
         *_row_lines(fit),
     ]
     return Report(document, lines)
@@ -111,6 +113,28 @@ def _error_lines(fit: LogFit) -> list[str]:
     return lines
 
 
+def _physics_lines(fit: LogFit, infra: str) -> list[str]:
+    """Return what the bandwidth of the links decides."""
+    lines: list[str] = []
+    rows: list[Any] = fit.rows.to_dict("records")
+    ended = [row for row in rows if row["basis"] == "links"]
+    if ended:
+        half, whole = (format_bytes(size) for size in (fit.up_to_bytes // 2, fit.up_to_bytes))
+        lines.append(
+            f"{len(ended)} rows are at the bandwidth of the links: the runs of {half} and {whole} are too "
+            "small to show less (--up-to)"
+        )
+    beyond = [row for row in rows if row["use"] == "beyond the links"]
+    if beyond:
+        worst = max(beyond, key=lambda row: row["links_us"] / row["measured_us"])
+        lines.append(
+            f"{len(beyond)} rows are faster than the links of {infra} allow, and not used: "
+            f"{worst['collective']} of {format_bytes(worst['size_bytes'])} in {worst['measured_us']:.5g} µs, "
+            f"its bytes alone take {worst['links_us']:.5g}; is --infra as it was measured?"
+        )
+    return [""] * bool(lines) + lines
+
+
 def _row_lines(fit: LogFit) -> list[str]:
     from astranb.core.text_table import aligned
 
@@ -125,7 +149,7 @@ def _row_lines(fit: LogFit) -> list[str]:
             f"{row['measured_us']:.5g}",
             f"{row['simulated_us']:.5g}",
             f"{row['error']:+.1%}",
-            ", ".join([row["use"]] * (row["use"] != "fitted") + ["on a line"] * (not row["exact"])),
+            ", ".join(filter(None, ("" if row["use"] == "fitted" else row["use"], _BASES[row["basis"]]))),
         ]
         for row in rows
     ]

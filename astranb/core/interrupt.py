@@ -14,19 +14,75 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["EXIT_CODE", "MESSAGE", "run_interruptible"]
+__all__ = ["EXIT_CODE", "MESSAGE", "run_interruptible", "stop_code", "stoppable"]
 
 EXIT_CODE = 130
 MESSAGE = "astranb: interrupted\n"
 
 _GRACE_S = 0.1  # the main thread unwinds in this time, where it can
+_FINISH_S = 20.0  # or, where it has results to tell, in this one
+_grace_s = [_GRACE_S]
+_stopped: list[int] = []
 _ending = _thread.allocate_lock()
+
+
+def stop_code() -> int | None:
+    """Return the exit code of a command that was stopped in :func:`stoppable`; None: it was not.
+
+    It is 0 where its time is over, else as of a process that a signal ends.
+    """
+    return next((0 if number == signal.SIGALRM else 128 + number for number in _stopped), None)
+
+
+@contextmanager
+def stoppable(limit_s: float | None = None) -> Iterator[None]:
+    """Let a command tell what it has where it is stopped: by Ctrl-C or SIGTERM, or when its time is over.
+
+    Each raises KeyboardInterrupt in the main thread, and sets :func:`stop_code`, since what is interrupted
+    may replace the error. The next signal ends the process.
+
+    Parameters
+    ----------
+    limit_s : float, optional
+        The time; without it there is no limit.
+    """
+    import threading  # not above: an interrupt of this file's imports would have a traceback
+
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [signal.SIGTERM, signal.SIGALRM]
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        numbers.append(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def restore() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop(number: int, _frame: Any) -> None:
+        restore()
+        _stopped.append(number)
+        raise KeyboardInterrupt
+
+    _grace_s[0] = _FINISH_S
+    _stopped.clear()
+    for number in numbers:
+        signal.signal(number, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, limit_s or 0)
+        yield
+    finally:
+        restore()
+        _grace_s[0] = _GRACE_S
+        _stopped.clear()
 
 
 def run_interruptible(command: Callable[[], int]) -> NoReturn:
@@ -73,7 +129,7 @@ def _watch(reading: int) -> None:
     """Wait for the signal, then for the main thread, then end the process."""
     while os.read(reading, 1) != bytes([signal.SIGINT]):
         pass
-    time.sleep(_GRACE_S)
+    time.sleep(_grace_s[0])
     _end()
 
 

@@ -28,6 +28,8 @@ _SYSTEM: Final[dict[str, Any]] = {
 }
 _QUICK_GBps: Final = 1e6
 _SLOW_NS: Final = 1e6
+_LEAST_OWN: Final = 0.1
+"""Least share of the effect of bandwidth, as a length, that latency cannot have as well."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class JobNetwork:
         How many it is fitted to, of all ranks.
     median_error, worst_error : float
         Of the time of a single transfer, relative to the recorded one.
+    alike : bool
+        Whether bytes and steps of the transfers are so nearly in proportion that latency cannot be told from
+        bandwidth: the latency is 0 then.
     """
 
     ranks: int
@@ -53,13 +58,15 @@ class JobNetwork:
     transfers: int
     median_error: float
     worst_error: float
+    alike: bool = False
 
     def __str__(self) -> str:
         """One line."""
+        unknown = "; transfers so alike do not tell latency from bandwidth: it is taken as 0"
         return (
             f"a switch of {self.bandwidth_GBps:.3g} GB/s and {self.latency_ns / 1000:.3g} µs a link, "
             f"fitted to {self.transfers:,} transfers, a single one of which is off by "
-            f"{self.median_error:.0%} (median), {self.worst_error:.0%} (worst)"
+            f"{self.median_error:.0%} (median), {self.worst_error:.0%} (worst){unknown if self.alike else ''}"
         )
 
     def files(self) -> dict[str, bytes]:
@@ -89,7 +96,8 @@ def job_network(job: LinkedJob) -> JobNetwork | None:
     -------
     JobNetwork or None
         None where no transfer with bytes was recorded. The latency is 0, or the bandwidth 10^6 GB/s, where
-        the recorded times do not grow with steps or bytes.
+        the recorded times do not grow with steps or bytes; also the latency where all transfers are so alike
+        that it cannot be told from bandwidth.
 
     Examples
     --------
@@ -113,10 +121,12 @@ def job_network(job: LinkedJob) -> JobNetwork | None:
     )
     parts = np.array([[_time(one, row) for one in (only_steps, only_bytes)] for row in rows])
     factors, took = parts / [_SLOW_NS, 1.0], np.array([row[-1] for row in rows], float)
-    latency, slowness = _two_factors(factors, took)
+    alike = _alike(factors)
+    latency, slowness = (0.0, _alone(factors[:, 1], took)) if alike else _two_factors(factors, took)
     bandwidth = min(1 / slowness, _QUICK_GBps) if slowness > 0 else _QUICK_GBps
     errors = np.abs(factors @ [latency, 1 / bandwidth] / took - 1)
-    return JobNetwork(ranks, bandwidth, latency, len(rows), float(np.median(errors)), float(errors.max()))
+    median, worst = float(np.median(errors)), float(errors.max())
+    return JobNetwork(ranks, bandwidth, latency, len(rows), median, worst, alike)
 
 
 _Transfer = tuple[str, tuple[int, ...], int, int]
@@ -143,11 +153,21 @@ def _time(times: CollectiveTimes, row: _Transfer) -> int:
     return times.collective_ns(kind, ranks, size)
 
 
+def _alike(factors: np.ndarray) -> bool:
+    """Whether two columns are nearly in proportion: least squares would divide the times at will."""
+    one, other = (column / max(float(np.linalg.norm(column)), 1e-300) for column in factors.T)
+    return bool(np.linalg.norm(other - (one @ other) * one) < _LEAST_OWN)
+
+
+def _alone(factor: np.ndarray, wanted: np.ndarray) -> float:
+    return float(factor @ wanted / max(float(factor @ factor), 1e-300))
+
+
 def _two_factors(factors: np.ndarray, wanted: np.ndarray) -> Sequence[float]:
     """Solve for two numbers that are not negative."""
     both = np.linalg.lstsq(factors, wanted, rcond=None)[0]
     if (both >= 0).all():
         return both.tolist()  # type: ignore[no-any-return]
-    alone = [float(one @ wanted / max(float(one @ one), 1e-300)) for one in factors.T]
+    alone = [_alone(one, wanted) for one in factors.T]
     left = [float(((one * factor - wanted) ** 2).sum()) for one, factor in zip(factors.T, alone, strict=True)]
     return (alone[0], 0.0) if left[0] < left[1] else (0.0, alone[1])

@@ -2,10 +2,13 @@
 
 Three named numbers at most: the time outside the kernel, the header of a packet (so, what share of a
 link's bandwidth is data), and a system-wide fence. A number is fitted only where the rows determine it.
+
+Fitted times keep to physics: they grow with the size, and no size is faster than the links allow.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 
 from astranb.collectives.library.registry import Writer
 from astranb.core.errors import InputError
-from astranb.core.units import size_bytes
+from astranb.core.units import format_bytes, format_time, size_bytes
 from astranb.gpu import Preset
 from astranb.gpu.presets import NUMBERS, checked_name
 from astranb.infragraph import Infra
@@ -37,10 +40,15 @@ _FEWEST: Final = 4
 _ROUNDS: Final = 4
 _BETTER: Final = 0.99  # of the loss: a smaller gain is not worth more runs
 _OUTLIER: Final = 0.1  # beyond this relative error a row counts linearly, not squared
+_LEAST_RUN: Final = 64  # bytes
 _LEAST_EFFECT: Final = 0.005
 """Least relative change of some row by a plausible change of a number."""
 _MOST_VAGUE: Final = 0.5
-"""Largest standard error of a number, as a share of how far the fit moves it."""
+"""Largest standard error of a number, as a share of how far the fit moves it, or of a plausible change."""
+_MOST_ERROR: Final = 0.3
+"""Largest mean relative error of the rows used: a fit that leaves more has failed."""
+_MOST_BEYOND: Final = 0.05
+"""How much faster than the links allow a row may be, relative: bandwidths are nominal."""
 _LEAST_OWN: Final = 0.1
 """Least share of a number's effect, as a length, that no other number can have as well."""
 
@@ -98,15 +106,21 @@ class LogFit:
         The option ``launch`` with which runs include the time outside the kernel.
     numbers : tuple of FittedNumber
     rows : pandas.DataFrame
-        ``collective``, ``size_bytes``, ``root``, ``protocol``, ``use`` (``fitted``, ``kept aside``),
-        ``exact`` (False: on the line through the two largest exact runs), ``measured_us``,
+        ``collective``, ``size_bytes``, ``root``, ``protocol``, ``use`` (``fitted``, ``kept aside``,
+        ``beyond the links``: measured as faster than these allow, and not used), ``basis`` of the simulated
+        time (``run``; ``line`` through the two largest runs; ``links``, whose bandwidth is less than that
+        line's; ``padded``: as a larger size that is faster), ``exact`` (whether that is ``run``),
+        ``measured_us``, ``links_us`` (what the bytes take at the full bandwidth of the links),
         ``before_us``, ``simulated_us`` and ``error`` (relative).
+    up_to_bytes : int
+        The largest size that was run.
     """
 
     preset: Preset
     launch: str
     numbers: tuple[FittedNumber, ...]
     rows: pd.DataFrame
+    up_to_bytes: int
 
     def errors(self, use: str, column: str = "simulated_us") -> tuple[float, float]:
         """Return the mean and the worst absolute relative error of ``fitted`` or ``kept aside`` rows."""
@@ -143,24 +157,49 @@ def fit_log(
         each size.
     up_to : int or str
         Larger sizes are not simulated line by line: their times lie on the line through the exact runs
-        of this size and of half of it. So it must be a size at which bandwidth counts, not latency.
+        of this size and of half of it, or end at the bandwidth of the links where that is less. So it should
+        be a size at which bandwidth counts, not latency.
 
     Raises
     ------
     InputError
-        The log is of another machine, or has too few sizes.
+        The log is of another machine, has too few sizes, is faster than the links allow, or the fit failed:
+        the rows determine no number, or no numbers explain them.
     """
     limit = size_bytes(up_to, where="up_to")
+    if limit < _LEAST_RUN:
+        what = f"runs of {limit} and {limit // 2} B tell nothing of larger sizes"
+        raise InputError(what, where="up_to", hint=f"give {_LEAST_RUN} B or more")
     runs = LogRuns(log, infra, like, algorithm=algorithm, protocol=protocol, channels=channels)
     rows = log.rows
+    links_us = np.array([runs.links_us(row) for row in rows])
+    measured_us = np.array([row.time_us for row in rows])
+    beyond = measured_us < links_us * (1 - _MOST_BEYOND)
     aside = np.array([_place(row, rows) % _ASIDE == 1 for row in rows])
-    if np.sum(~aside) < _FEWEST:
+    used = ~aside & ~beyond
+    if beyond.any() and (np.mean(beyond) > 1 / 2 or np.sum(used) < _FEWEST):
+        raise _beyond_links(log, runs, int(np.argmax(links_us / measured_us)), links_us)
+    if np.sum(used) < _FEWEST:
         hint = f"a fit needs {_FEWEST} sizes besides those kept aside"
         raise InputError(f"only {len(rows)} sizes", where=log.where, hint=hint)
-    fit = _LogFit(runs, limit, rows, np.array([row.time_us for row in rows]), ~aside)
+    fit = _LogFit(runs, limit, rows, measured_us, used, links_us)
     fit.solve()
+    fit.check()
     preset = fit.preset(checked_name(name or f"{runs.gpu.name}-fitted", "--name"))
-    return LogFit(preset, log.launch, tuple(fit.numbers()), fit.table())
+    table = fit.table(np.where(beyond, "beyond the links", np.where(aside, "kept aside", "fitted")))
+    return LogFit(preset, log.launch, tuple(fit.numbers()), table, limit)
+
+
+def _beyond_links(log: CollectiveLog, runs: LogRuns, worst: int, links_us: Array) -> InputError:
+    """Return the error of a log that no numbers of its machine explain."""
+    row = log.rows[worst]
+    least, took = (format_time(round(time_us * _US)) for time_us in (links_us[worst], row.time_us))
+    what = (
+        f"{row.collective} of {format_bytes(row.size)} in {took}: its bytes alone take {least} at the full "
+        f"bandwidth of the links of {runs.infra.name}"
+    )
+    hint = "give --infra as it was measured, or an --algorithm that adds in switches"
+    return InputError(what, where=row.where, hint=hint)
 
 
 def _place(row: LogRow, rows: Sequence[LogRow]) -> int:
@@ -172,10 +211,16 @@ class _LogFit:
     """Gauss-Newton over the numbers that the rows determine; simulated times are exact runs."""
 
     def __init__(
-        self, runs: LogRuns, limit: int, rows: Sequence[LogRow], measured_us: Array, used: NDArray[np.bool_]
+        self,
+        runs: LogRuns,
+        limit: int,
+        rows: Sequence[LogRow],
+        measured_us: Array,
+        used: NDArray[np.bool_],
+        links_us: Array,
     ) -> None:
         self.runs, self.limit, self.rows = runs, limit, rows
-        self.measured, self.used = measured_us, used
+        self.measured, self.used, self.links_us = measured_us, used, links_us
         self.start = runs.gpu
         self.gpu = runs.gpu
         outside = () if runs.log.launch == "none" else (_outside(runs.log.launch),)
@@ -184,39 +229,62 @@ class _LogFit:
         self.values = dict(self.before)
         self.why_not: dict[str, str] = {}
         self.errors: dict[str, float] = {}
-        self.exact = np.array([self._exact(row) for row in rows])
+        # Of each row, by its key: the time that a byte takes at the full bandwidth of the links.
+        self.byte_us = {row.key: least / row.size for row, least in zip(rows, links_us.tolist(), strict=True)}
 
     def _exact(self, row: LogRow) -> bool:
         return row.size <= self.limit
 
-    def kernels(self, gpu: Preset) -> Array:
-        """Return the simulated times of the kernels of all rows, in us."""
-        return np.array([self._kernel(row, gpu) for row in self.rows])
+    def kernels(self, gpu: Preset) -> tuple[Array, list[str]]:
+        """Return the simulated times of the kernels of all rows, in us, and what each is based on.
 
-    def _kernel(self, row: LogRow, gpu: Preset) -> float:
+        A message can be padded: where a run of a larger size is faster, a smaller one takes its time.
+        """
+        found = [self._kernel(row, gpu) for row in self.rows]
+        times_us, bases = [time_us for time_us, _ in found], [basis for _, basis in found]
+        least: dict[tuple[str, int], float] = {}
+        for at in reversed(range(len(found))):  # the rows of a collective ascend
+            row = self.rows[at]
+            larger = least.get((row.collective, row.root), math.inf)
+            if larger < times_us[at]:
+                times_us[at], bases[at] = larger, "padded"
+            least[row.collective, row.root] = times_us[at]
+        return np.array(times_us), bases
+
+    def _kernel(self, row: LogRow, gpu: Preset) -> tuple[float, str]:
         protocol = self._protocol(row)
-        return self.runs.time_us(row, gpu, protocol) if self._exact(row) else self._line(row, gpu, protocol)
+        if self._exact(row):
+            return self.runs.time_us(row, gpu, protocol), "run"
+        return self._line(row, gpu, protocol)
 
-    def _line(self, row: LogRow, gpu: Preset, protocol: str) -> float:
-        """Return the time on the line through the exact runs of the limit and of its half."""
+    def _line(self, row: LogRow, gpu: Preset, protocol: str) -> tuple[float, str]:
+        """Return the time on the line through the exact runs of the limit and of its half.
+
+        Where latency counts at these sizes, that line would lead beyond the bandwidth of the links.
+        """
         whole, half = (replace(row, size=size) for size in (self.limit, self.limit // 2))
         long, short = (self.runs.time_us(one, gpu, protocol) for one in (whole, half))
-        return long + (row.size - whole.size) * (long - short) / (whole.size - half.size)
+        slope, least = (long - short) / (whole.size - half.size), self.byte_us[row.key]
+        return long + (row.size - whole.size) * max(slope, least), "line" if slope >= least else "links"
 
     def _protocol(self, row: LogRow) -> str:
         """Return the protocol that is fastest for a row with the preset that the fit starts from."""
         if self._exact(row):
             return self.runs.protocol(row)
         among = self.runs.protocols(row)
-        return min(among, key=lambda protocol: self._line(row, self.start, protocol))
+        return min(among, key=lambda protocol: self._line(row, self.start, protocol)[0])
 
     def times(self, values: dict[str, int]) -> Array:
         """Return the times of all rows with these numbers, in us."""
+        return self._based(values)[0]
+
+    def _based(self, values: dict[str, int]) -> tuple[Array, list[str]]:
+        """Return the same with what each time is based on."""
         kernel = {name: value for name, value in values.items() if name in (_HEADER.number, _FENCE.number)}
         outside = sum(value for name, value in values.items() if name not in kernel)
         changed = any(value != self.before[name] for name, value in kernel.items())
-        gpu = self.start.but(**kernel) if changed else self.start
-        return self.kernels(gpu) + outside / _US
+        times_us, bases = self.kernels(self.start.but(**kernel) if changed else self.start)
+        return times_us + outside / _US, bases
 
     def solve(self) -> None:
         """Fit what the rows determine; every other number stays as it was."""
@@ -234,10 +302,27 @@ class _LogFit:
             chosen = [p for p in chosen if p is not worst]
             self.values = dict(self.before)
 
+    def check(self) -> None:
+        """Raise where the fit failed: nothing was determined, or it explains the rows badly."""
+        hint = "give rows of more sizes, the --algorithm that was measured, or a larger --up-to"
+        if not self.errors:
+            reasons = "; ".join(f"{p.number}: {self.why_not[p.number]}" for p in self.all)
+            raise InputError(
+                f"these rows determine no number ({reasons})", where=self.runs.log.where, hint=hint
+            )
+        off = np.abs(self._off(self.values))
+        if (mean := float(off.mean())) > _MOST_ERROR:
+            worst = [row for row, used in zip(self.rows, self.used, strict=True) if used][int(off.argmax())]
+            what = (
+                f"the best fit leaves rows {mean:.0%} off, and {worst.collective} of "
+                f"{format_bytes(worst.size)} {off.max():.0%}"
+            )
+            raise InputError(what, where=self.runs.log.where, hint=hint)
+
     def _vagueness(self, parameter: _Parameter) -> float:
-        """Return the standard error of a number, relative to how far the fit moved it."""
+        """Return the standard error of a number, relative to how far the fit moved it, or could plausibly."""
         moved = abs(self.values[parameter.number] - self.before[parameter.number])
-        return self.errors[parameter.number] / max(1.0, float(moved))
+        return float(self.errors[parameter.number] / max(parameter.step, moved))
 
     def _descend(self, chosen: Sequence[_Parameter]) -> None:
         for _ in range(_ROUNDS):
@@ -332,20 +417,22 @@ class _LogFit:
         sources |= dict.fromkeys(fitted, f"fitted to a log ({about}{device})")
         return replace(base.but(**fitted), name=name, sources=sources)
 
-    def table(self) -> pd.DataFrame:
+    def table(self, use: NDArray[np.str_]) -> pd.DataFrame:
         """Return all rows with their times before and after."""
         import pandas as pd
 
-        before, after = self.times(self.before), self.times(self.values)
+        before, (after, bases) = self.times(self.before), self._based(self.values)
         return pd.DataFrame(
             {
                 "collective": [row.collective for row in self.rows],
                 "size_bytes": [row.size for row in self.rows],
                 "root": [row.root for row in self.rows],
                 "protocol": [self._protocol(row) for row in self.rows],
-                "use": np.where(self.used, "fitted", "kept aside"),
-                "exact": self.exact,
+                "use": use,
+                "basis": bases,
+                "exact": [basis == "run" for basis in bases],
                 "measured_us": self.measured,
+                "links_us": self.links_us,
                 "before_us": before,
                 "simulated_us": after,
                 "error": after / self.measured - 1,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from astranb.collectives import Collective, algorithms
 from astranb.collectives.library.registry import Writer
@@ -15,9 +17,12 @@ from astranb.gpu import preset as find_preset
 from astranb.infragraph import Infra, resolve
 from astranb.sim import Simulation
 
+from ._link_bound import LinkBound
 from ._logs import CollectiveLog, LogRow
 
 __all__ = ["LogRuns"]
+
+_SMALL_BYTES: Final = 64 << 10
 
 
 class LogRuns:
@@ -56,7 +61,9 @@ class LogRuns:
         self._protocol = protocol
         self._chosen: dict[tuple[str, int, int], str] = {}
         self._known: dict[tuple[tuple[str, int, int], str, Preset], float] = {}
-        sim = self.simulation(log.rows[0])
+        self._in_switch: dict[str, bool] = {}
+        sim = self._small(log.rows[0])
+        self._bound = LinkBound.of(sim.engine.fabric)
         self.ranks = sim.ranks
         self.gpu: Preset = sim.engine.presets[0]
         self._check(log)
@@ -90,6 +97,18 @@ class LogRuns:
         if key not in self._known:
             self._known[key] = self._run(row, chosen, protocol)
         return self._known[key]
+
+    def _small(self, row: LogRow) -> Simulation:
+        """Return a run like that of a row, which is built in no time."""
+        return self.simulation(replace(row, size=min(row.size, _SMALL_BYTES)))
+
+    def links_us(self, row: LogRow) -> float:
+        """Return what the bytes of a row take at the full bandwidth of the links, in us."""
+        if row.collective not in self._in_switch:
+            ops = self._small(row).engine.program.ops
+            self._in_switch[row.collective] = bool(ops["in_switch"].any())
+        in_switch = self._in_switch[row.collective]
+        return self._bound.least_us(row.collective, row.size, row.root, in_switch=in_switch)
 
     def simulation(
         self, row: LogRow, gpu: Preset | None = None, protocol: str | None = None, launch: str = "none"

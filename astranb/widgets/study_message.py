@@ -52,7 +52,7 @@ def study_message(
     status = np.array([STATUSES.index(row["status"]) for row in result.rows], np.int64)
     shown = _shown(result, most)
     fronts = _fronts(result, figures)
-    cells = _heats(axes, figures, status == STATUSES.index(DONE))
+    cells = _heats(axes, figures, (status == STATUSES.index(DONE)) & result.comparable())
     known: dict[str, int] = {"": 0}
     errors = [known.setdefault(row.get("error", ""), len(known)) for row in result.rows]
     meta = {

@@ -64,5 +64,17 @@ def test_times_that_do_not_grow_with_bytes_are_latency():
     assert found.latency_ns > 0
 
 
+@pytest.mark.parametrize("sizes", [(10**6,), (10**6, 10**6), (10**6, 1_050_000)])
+def test_transfers_that_are_alike_do_not_tell_latency_from_bandwidth(sizes):
+    """Of one size, least squares gave a latency of a few ps or ms, as the numbers fell."""
+    rows = [("all_reduce", [0, 1], size, 1_000_000 + 10_000 * at) for at, size in enumerate(sizes)]
+    found = job_network(recorded(rows, 2))
+    assert found is not None
+    assert (found.alike, found.latency_ns) == (True, 0)
+    assert found.bandwidth_GBps == pytest.approx(1, rel=0.06)  # 10^6 bytes each way in 1 ms
+    assert "latency" in str(found)
+    assert "taken as 0" in str(found)
+
+
 def test_without_transfers_there_is_none():
     assert job_network(recorded([], 2)) is None

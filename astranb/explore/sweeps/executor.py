@@ -36,6 +36,8 @@ _DEATHS: Final = 3
 _KILLED: Final = f"{_DEATHS} workers died while they ran it; is there too little memory?"
 _NO_NOTES: Final = {"runs": "", "deaths": {}}
 """Which point of a batch runs, by its hash, and how many workers have died with each."""
+_BATCH_S: Final = 1
+"""How long a batch should take: what is lost where the sweep is stopped."""
 _FETCH_S: Final = 5
 """How long to wait for a result; until another worker has it, other results are waiting too."""
 _NOTES_S: Final = 10
@@ -62,7 +64,7 @@ class Executor(Protocol):
         tasks : iterable of (str, mapping)
             Hash and words of each; taken as workers become free.
         size : int
-            How many points a worker is given at a time.
+            How many points a worker is given at a time, at most.
 
         Yields
         ------
@@ -109,11 +111,12 @@ class _OnDask:
     def run(self, tasks: Iterable[Task], size: int) -> Iterator[Rows]:
         under_way: list[_Batch] = []
         more = iter(tasks)
+        fitting = 1  # until it is known how long a point takes
 
         def fill() -> None:
             # Single points are a search, whose next point follows from those that have ended.
             ahead = self.at_once if size == 1 else 2 * self.at_once
-            while len(under_way) < ahead and (batch := list(islice(more, size))):
+            while len(under_way) < ahead and (batch := list(islice(more, fitting))):
                 under_way.append(self._begun(batch))
 
         try:
@@ -128,6 +131,9 @@ class _OnDask:
                     if rows is not None:
                         under_way.remove(batch)
                         self._forget(batch)
+                        took_s = sum(row["seconds"] for row in rows)
+                        # Not a number of seconds: a worker died with it.
+                        fitting = max(1, min(size, int(_BATCH_S * len(rows) / took_s))) if took_s > 0 else 1
                         yield rows
                 fill()
         finally:

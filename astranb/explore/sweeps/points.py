@@ -107,6 +107,18 @@ def content_hash(words: Words) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def description(words: Words) -> str:
+    """Return what stands for all that a point simulates: points with other words may agree in it."""
+    if words.get("fidelity") == ESTIMATE:
+        return content_hash(words)
+    try:
+        subject = subject_of(words)
+    except AstranbError:
+        return content_hash(words)
+    made = {name: value for name, value in subject.sim.engine.inputs().items() if name.startswith("network ")}
+    return repr((subject.sim.state_hash(), subject.sim.fidelity, made, subject.failures))
+
+
 def model_words(words: Words) -> str:
     """Return what decides the step of a model: runs that agree in it share the step."""
     return repr([item for item in sorted(words.items()) if item[0].partition(".")[0] not in NETWORK_OPTIONS])

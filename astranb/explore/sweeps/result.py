@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from astranb.core.display import Displayed
 from astranb.core.errors import InputError
 from astranb.core.text_table import aligned
+from astranb.engine.fidelity import FIDELITIES
 
 from .columns import axis_columns, figure_columns, figure_text, unit_of, written_value
 from .expressions import number_of
 from .limits import command_of, shares_of
 from .points import DONE, ESTIMATE, FAILED, SweepPoint, simulation_of_words
+from .sampling import allowed
 from .sensitivity import AxisEffect, axis_effects, with_distances
 from .spec import Objective, SweepSpec
 
@@ -31,6 +34,7 @@ NOT_RUN = "not run"
 """The status of a point that a sweep has not reached."""
 INFEASIBLE = "infeasible"
 """The status of a point that ran, and does not satisfy a constraint."""
+_MOST_REASONS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,20 @@ class SweepResult(Displayed):
     rows : list of dict
         One for each point, at the last fidelity at which it was run.
     stages : list of dict
-        For each fidelity but the first: how far it was from the one before, for the points that were kept.
+        For each fidelity but the first: how far it was from the one before, for the points that were kept,
+        and how many points were left out because a better one describes the same (``alike``).
+    stopped : bool
+        Whether the sweep was stopped before its end.
+    stop_code : int
+        The exit code that the stop asks for.
     """
 
     spec: SweepSpec
     points: list[SweepPoint]
     rows: list[dict[str, Any]]
     stages: list[dict[str, Any]]
+    stopped: bool = False
+    stop_code: int = 0
 
     def frame(self) -> pd.DataFrame:
         """Give a row for each point: its axes, status, figures and objectives; units are in the names."""
@@ -58,7 +69,17 @@ class SweepResult(Displayed):
 
         return pd.DataFrame(self.rows)
 
-    def _ended(self) -> list[int]:
+    def fidelities(self) -> list[str]:
+        """Return the fidelities of the points that may be best, the last stage first."""
+        stages = [stage.fidelity for stage in self.spec.stages]
+        order = stages if len(stages) > 1 else (ESTIMATE, *FIDELITIES)
+        found = {self._fidelity(number) for number in self._all_ended()}
+        return sorted(found, key=lambda one: -order.index(one) if one in order else 1)
+
+    def _fidelity(self, number: int) -> str:
+        return str(self.rows[number].get("fidelity", ""))
+
+    def _all_ended(self) -> list[int]:
         """The points that ended and satisfy all constraints, and have all objectives."""
         return [
             number
@@ -67,7 +88,23 @@ class SweepResult(Displayed):
             and not any(math.isnan(objective.of(row)) for objective in self.spec.objectives)
         ]
 
-    def best(self, count: int = 1, objective: str | None = None) -> list[int]:
+    def _ended(self, fidelity: str | None = None) -> list[int]:
+        """Those at one fidelity, by default the last: figures of two fidelities cannot be compared."""
+        last = next(iter(self.fidelities()), "") if fidelity is None else fidelity
+        return [number for number in self._all_ended() if self._fidelity(number) == last]
+
+    def comparable(self) -> npt.NDArray[np.bool_]:
+        """Return of each point whether it ran at the fidelity of the last stage that any has reached.
+
+        Without stages all points are: a fidelity is an axis as any other.
+        """
+        last = next(iter(self.fidelities()), "")
+        staged = len(self.spec.stages) > 1
+        return np.array(
+            [not staged or self._fidelity(number) == last for number in range(len(self.rows))], np.bool_
+        )
+
+    def best(self, count: int = 1, objective: str | None = None, fidelity: str | None = None) -> list[int]:
         """Return the best points by one objective: their numbers, the best first.
 
         Parameters
@@ -75,9 +112,13 @@ class SweepResult(Displayed):
         count : int
         objective : str, optional
             Default: the first one.
+        fidelity : str, optional
+            The fidelity of the points. Default: the last one of :meth:`fidelities`, of those of the last
+            stage that any point has reached.
         """
         goal = self._objective(objective)
-        return sorted(self._ended(), key=lambda number: goal.sign * goal.of(self.rows[number]))[:count]
+        ended = self._ended(fidelity)
+        return sorted(ended, key=lambda number: goal.sign * goal.of(self.rows[number]))[:count]
 
     def _objective(self, name: str | None) -> Objective:
         known = {one.name: one for one in self.spec.objectives}
@@ -86,7 +127,9 @@ class SweepResult(Displayed):
         return self.spec.objectives[0] if name is None else known[name]
 
     def pareto(self, *objectives: str) -> list[int]:
-        """Return the points that no other one beats in all objectives, by the first objective.
+        """Return the points that no other one of their fidelity beats in all objectives, by the first one.
+
+        As for :meth:`best`, the fidelity is the last one.
 
         Parameters
         ----------
@@ -136,7 +179,8 @@ class SweepResult(Displayed):
     def sensitivity(self, objective: str | None = None, *, distance: bool = True) -> list[AxisEffect]:
         """Return how much of an objective's variation each axis explains, the largest first.
 
-        Points that ended count, whether or not they satisfy the constraints. Of few points it is coarse.
+        Points that ended count, whether or not they satisfy the constraints; with stages, those that reached
+        the last one. Of few points it is coarse.
 
         Parameters
         ----------
@@ -149,6 +193,7 @@ class SweepResult(Displayed):
         figure = next(one for one in figure_columns(self.spec, self.rows) if one.name == name)
         axes = axis_columns(self.spec, [point.axes for point in self.points])
         ended = np.array([row["status"] in (DONE, INFEASIBLE) for row in self.rows], np.bool_)
+        ended &= self.comparable()
         effects = axis_effects(axes, figure, ended)
         return with_distances(effects, axes, figure, ended) if distance else effects
 
@@ -202,7 +247,7 @@ class SweepResult(Displayed):
             for point in range(len(self.points))
         ]
         table[x] = [number_of(row.get(across.name)) for row in self.rows]
-        done = table[table["status"] == DONE]
+        done = table[(table["status"] == DONE) & self.comparable()]
         if done.empty:
             raise InputError("no point has ended", where="figure", hint="see the column error of frame()")
         return latency_curve(done, by="of", x=x, dark=dark)
@@ -220,44 +265,75 @@ class SweepResult(Displayed):
 
     def document(self) -> dict[str, Any]:
         """Give everything by name; what is not a number is left out."""
-        rows = [
-            {
-                name: value
-                for name, value in row.items()
-                if not isinstance(value, float) or math.isfinite(value)
-            }
-            for row in self.rows
-        ]
         return {
             "name": self.spec.name,
             "objectives": {one.name: "min" if one.sign > 0 else "max" for one in self.spec.objectives},
             "counts": self.counts(),
+            "fidelity": next(iter(self.fidelities()), None),
             "best": self.best(10),
             "pareto": self.pareto(),
-            "stages": self.stages,
-            "points": rows,
+            "stages": list(map(_finite, self.stages)),
+            "stopped": self.stopped,
+            "reasons": self.reasons(),
+            "points": list(map(_finite, self.rows)),
         }
+
+    @property
+    def failed(self) -> bool:
+        """Whether points were run, and none of the last stage that was begun ended."""
+        last = self.spec.stages[len(self.stages)].fidelity
+        here = [row for row in self.rows if row["status"] != NOT_RUN]
+        if (
+            self.stages
+        ):  # points that failed there have no fidelity; all others are at least at the one before
+            here = [row for row in here if row.get("fidelity", last) == last]
+        return bool(here) and all(row["status"] == FAILED for row in here)
+
+    def reasons(self) -> list[str]:
+        """Return a line for each distinct reason why points failed, or which constraint they break."""
+        errors: dict[str, list[int]] = {}
+        for number, row in enumerate(self.rows):
+            if row["status"] == FAILED:
+                errors.setdefault(row["error"], []).append(number)
+        lines = []
+        for error, numbers in sorted(errors.items(), key=lambda item: -len(item[1])):
+            more = f" and {len(numbers) - 1:,} more" if len(numbers) > 1 else ""
+            lines.append(f"failed: point {numbers[0]}{more}: {error}")
+        left = [f"failed: {len(lines) - _MOST_REASONS:,} more reasons"] if len(lines) > _MOST_REASONS else []
+        return lines[:_MOST_REASONS] + left + self._not_satisfied()
+
+    def _not_satisfied(self) -> list[str]:
+        """Return how many points do not satisfy each constraint on what a run finds."""
+        rows = [
+            {**point.words, **row}
+            for point, row in zip(self.points, self.rows, strict=True)
+            if row["status"] == INFEASIBLE
+        ]
+        counted = [(sum(not allowed(row, [one]) for row in rows), one.text) for one in self.spec.constraints]
+        return [f"infeasible: {count:,} points do not satisfy {text}" for count, text in counted if count]
 
     def text(self, count: int = 10) -> str:
         """Write the best points, the Pareto front and how many failed."""
         counts = ", ".join(f"{number:,} {status}" for status, number in self.counts().items())
         lines = [f"{self.spec.name}: {len(self.points):,} points: {counts}"]
-        best = self.best(count)
-        if best:
-            lines += ["", f"best by {self.spec.objectives[0].name}:", *self._table(best)]
+        if self.stopped:
+            fidelity, ended, total = self.progress()
+            at = f" at {fidelity}" if fidelity else ""
+            lines.append(f"stopped: {ended:,} of {total:,} points have ended{at}")
+        shown = self.fidelities()
+        staged = len(self.spec.stages) > 1
+        for fidelity in shown[:1] if staged else shown:
+            at = f" at {fidelity}" if len(shown) > 1 else ""
+            best = self.best(count, fidelity=fidelity)
+            lines += ["", f"best by {self.spec.objectives[0].name}{at}:", *self._table(best)]
         front = self.pareto()
         if len(self.spec.objectives) > 1 and front:
             names = " and ".join(one.name for one in self.spec.objectives)
             lines += ["", f"Pareto front of {names}: {len(front)} points", *self._table(front[:count])]
+        if staged:
+            lines += [f"{len(self._ended(one)):,} more points ended at {one} only" for one in shown[1:]]
         lines += [stage_text(one) for one in self.stages]
-        errors: dict[str, list[int]] = {}
-        for number, row in enumerate(self.rows):
-            if row["status"] == FAILED:
-                errors.setdefault(row["error"], []).append(number)
-        for error, numbers in list(errors.items())[:5]:
-            more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
-            lines.append(f"failed: point {numbers[0]}{more}: {error}")
-        return "\n".join(lines)
+        return "\n".join(lines + self.reasons())
 
     def _table(self, numbers: Sequence[int]) -> list[str]:
         names = list(dict.fromkeys(name for axis in self.spec.axes for name in axis.sets))
@@ -279,7 +355,14 @@ def stage_text(stage: Mapping[str, Any]) -> str:
         found.append(f"rank correlation {stage['rank_correlation']:.2f}")
     if stage["points"]:
         found.append(f"at most {stage['worst_ratio']:.2f} times as long")
+    if stage.get("alike"):
+        found.append(f"{stage['alike']:,} left out that describe the same as a better one")
     return ", ".join(found)
+
+
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what JSON can say."""
+    return {name: one for name, one in row.items() if not isinstance(one, float) or math.isfinite(one)}
 
 
 def _written(name: str, value: Any) -> str:

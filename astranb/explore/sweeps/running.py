@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from time import monotonic
 from typing import Any, Final
 
 from astranb.core.errors import InputError, near
+from astranb.core.interrupt import stop_code
 from astranb.core.progress import bar
 
 from .executor import Executor
 from .expressions import Expression
-from .points import DONE, SweepPoint, content_hash, model_words
+from .points import DONE, SweepPoint, content_hash, description, model_words
 from .result import INFEASIBLE, NOT_RUN, SweepResult
 from .sampling import allowed, before_running, sampled
 from .spec import SweepSpec, SweepStage
@@ -25,6 +27,8 @@ Row = dict[str, Any]
 _LARGEST: Final = 16
 """Most points that a worker is given at a time: what is lost with it, or at an interrupt."""
 _SHOWN_S: Final = 0.5
+_OWN: Final = ("hash", "seconds")
+"""What the rows of two points that are the same differ in."""
 
 
 class RunningSweep:
@@ -66,15 +70,18 @@ class RunningSweep:
 
     def confirm(self, before: SweepStage, stage: SweepStage) -> None:
         """Run a further stage on the best points of the one before."""
-        best = self._kept(stage)
+        best, alike = self._kept(stage)
         old = [self.row(number) for number in best]
         self._run(best, stage)
-        self._stages.append(self._agreement(before, stage, old, [self.row(number) for number in best]))
+        new = [self.row(number) for number in best]
+        self._stages.append({**self._agreement(before, stage, old, new), "alike": alike})
 
     def result(self) -> SweepResult:
         """Return what has been found so far."""
         rows = [self.row(number) for number in range(len(self.points))]
-        return SweepResult(self.spec, list(self.points), rows, list(self._stages))
+        return SweepResult(
+            self.spec, list(self.points), rows, list(self._stages), self.stopped, stop_code() or 0
+        )
 
     def row(self, number: int) -> Row:
         """Return the row of a point: its axes, what is known at its last fidelity, and its objectives."""
@@ -131,6 +138,9 @@ class RunningSweep:
 
     def _go_on(self) -> bool:
         """Show what has been found, now and then; return whether to go on."""
+        if stop_code() is not None:  # what was interrupted has answered with an error of its own
+            self.stopped = True
+            return False
         if self._on_result is None or monotonic() - self._shown_s < _SHOWN_S:
             return True
         self.stopped = not self._on_result(self.result())
@@ -167,14 +177,36 @@ class RunningSweep:
                 if not self._go_on():
                     break
 
-    def _kept(self, stage: SweepStage) -> list[int]:
-        """Return the best points: the Pareto front first, then by the first objective."""
+    def _figures(self, number: int) -> str:
+        """Return all figures of a point, as text."""
+        axes = self.points[number].axes
+        return repr(sorted((k, v) for k, v in self.row(number).items() if k not in {*axes, *_OWN}))
+
+    def _kept(self, stage: SweepStage) -> tuple[list[int], int]:
+        """Return the best points, and how many were left out because a better one describes the same.
+
+        The Pareto front comes first, then points by the first objective.
+        """
         at_last = max(map(len, self._hashes))
         found = self.result()
         eligible = {number for number, hashes in enumerate(self._hashes) if len(hashes) == at_last}
         front = found.pareto() if len(self.spec.objectives) > 1 else []
         ordered = dict.fromkeys([*front, *found.best(len(self.points))])
-        return [number for number in ordered if number in eligible][: stage.keep]
+        kept: list[int] = []
+        alike = 0
+        by_figures: dict[str, list[int]] = {}  # only points that agree in them may describe the same
+        describe = cache(lambda number: description(self.points[number].at(stage.fidelity)))
+        for number in ordered:
+            if len(kept) == stage.keep:
+                break
+            if number in eligible:
+                others = by_figures.setdefault(self._figures(number), [])
+                if any(describe(number) == describe(other) for other in others):
+                    alike += 1
+                    continue
+                others.append(number)
+                kept.append(number)
+        return kept, alike
 
     def _agreement(
         self, before: SweepStage, now: SweepStage, old: Sequence[Row], new: Sequence[Row]

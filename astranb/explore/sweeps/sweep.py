@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from astranb.core.interrupt import stop_code
+
 from .executor import executor
 from .points import SweepPoint
 from .result import SweepResult
@@ -92,7 +94,8 @@ class Sweep:
         Returns
         -------
         SweepResult
-            Points that failed are rows of it.
+            Points that failed are rows of it. Stopped in :func:`astranb.core.interrupt.stoppable`, it has
+            what had ended.
 
         Raises
         ------
@@ -105,10 +108,15 @@ class Sweep:
         try:
             with executor(workers, client, scheduler) as run:
                 running = RunningSweep(self.spec, store, run, on_result)
-                running.search(self.spec.stages[0])
-                for before, stage in itertools.pairwise(self.spec.stages):
-                    if not running.stopped:
-                        running.confirm(before, stage)
+                try:
+                    running.search(self.spec.stages[0])
+                    for before, stage in itertools.pairwise(self.spec.stages):
+                        if not running.stopped:
+                            running.confirm(before, stage)
+                except KeyboardInterrupt:
+                    if stop_code() is None:
+                        raise
+                    running.stopped = True
         finally:
             store.compact()
         return running.result()

@@ -35,6 +35,8 @@ _BOUNDS: Final[dict[str, tuple[float, float, tuple[str, ...]]]] = {
     "stream_ns": (50, 1e6, ("launch stream",)),
 }
 """Bounds of each number, and the kernels whose rows decide it; those of ``matrices`` are per precision."""
+_MOST_OFF: Final = math.log(2)
+"""Largest mean of the absolute logarithms of predicted over measured times: a fit beyond has failed."""
 _ROUNDS: Final = 5
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
@@ -76,7 +78,8 @@ def gpu_of_file(path: str | Path, like: Gpu) -> Fit:
     Raises
     ------
     InputError
-        The file cannot be read, or has rows of several other GPUs.
+        The file cannot be read, or has rows of several other GPUs, or no numbers within their bounds explain
+        the rows: times are off by more than a factor of two on average.
     """
     rows, facts = read_timings(path), read_facts(path)
     names = list(dict.fromkeys(row.gpu for row in rows))
@@ -92,6 +95,14 @@ def gpu_of_file(path: str | Path, like: Gpu) -> Fit:
             peaks[name] = facts[same]
     numbers: dict[str, Any] = {name: value for name, value in facts.items() if name not in PRECISIONS}
     found = fit_gpu(rows, replace(like, peaks=peaks, **numbers))
+    off = sum(abs(math.log(1 + error)) for _, error in found.errors) / len(found.errors)
+    if off > _MOST_OFF:
+        row, worst = max(found.errors, key=lambda one: abs(math.log(1 + one[1])))
+        what = (
+            f"no numbers of a GPU like {like.name} explain these times: the best are off by a factor of "
+            f"{math.exp(off):.1f} on average, and a {row.kernel} of {row.ns:,.0f} ns by {1 + worst:.3g}"
+        )
+        raise InputError(what, where=Path(path).name, hint="check the unit of the times, and --gpu")
     fitted = f"fitted to {Path(path).name}: {found.text}"
     return found._replace(gpu=replace(found.gpu, fitted=fitted))
 

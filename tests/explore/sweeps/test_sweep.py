@@ -9,8 +9,10 @@ import resource
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -23,6 +25,9 @@ from astranb.core.errors import InputError
 from astranb.explore import Sweep, SweepResult
 from astranb.explore.sweeps import executor, points, running
 from astranb.explore.sweeps.result import pareto_rows
+from astranb.explore.sweeps.spec import SweepStage, read_spec
+from astranb.widgets.feed import unpack
+from astranb.widgets.study_message import study_message
 
 REPOSITORY = Path(__file__).parents[3]
 RUN = {"infra": "switch:gpus={gpus}", "collective": "all_reduce", "fidelity": "analytical"}
@@ -238,6 +243,113 @@ def test_stages_confirm_the_best(ran: list[str]) -> None:
     assert all(math.isclose(sum(found.shares(number).values()), 1) for number in estimated)
 
 
+_figures = st.tuples(
+    st.sampled_from(["estimate", "analytical", "congestion"]), st.integers(1, 9), st.integers(1, 9)
+)
+
+
+@given(st.lists(_figures, min_size=1, max_size=12), st.booleans())
+def test_the_best_are_of_one_fidelity(figures: list[tuple[str, int, int]], staged: bool) -> None:
+    """Simulated points stood behind estimated ones, as 25 GB/s behind 500."""
+    stages = [SweepStage(one, 9) for one in ("estimate", "analytical", "congestion")]
+    goals = {"time_ps": "min", "ranks": "max"}
+    spec = read_spec({"axes": {"size": list(range(len(figures)))}, "objectives": goals})
+    spec = replace(spec, stages=stages if staged else [SweepStage()])
+    rows = [
+        {"size": number, "status": "done", "fidelity": one, "time_ps": time_ps, "ranks": ranks}
+        for number, (one, time_ps, ranks) in enumerate(figures)
+    ]
+    points_of = [points.SweepPoint({"size": number}, {}) for number in range(len(rows))]
+    found = SweepResult(spec, points_of, rows, [])
+    order = ["congestion", "analytical", "estimate"]
+    highest = next(one for one in order if any(row["fidelity"] == one for row in rows))
+    alone = [number for number, row in enumerate(rows) if row["fidelity"] == highest]
+    assert found.best(99) == sorted(alone, key=lambda number: rows[number]["time_ps"])
+    assert set(found.pareto()) <= set(alone)
+    sections = found.text().split("\n\n")[1:]
+    assert sections
+    for section in sections:
+        lines = [line.split() for line in section.splitlines()[2:]]
+        numbers = [int(words[0]) for words in lines if words[0].isdigit() and words[1] != "more"]
+        assert len({rows[number]["fidelity"] for number in numbers}) == 1
+        assert not staged or set(numbers) <= set(alone)
+
+
+def test_pictures_are_of_one_fidelity() -> None:
+    """The colour of a cell was the best of estimated and simulated times."""
+    stages = [{"fidelity": "estimate"}, {"fidelity": "analytical", "keep": 3}]
+    axes = {"tp": [1, 2, 4], "dp": [1, 2]}
+    found = run(axes, shared=MODEL, objectives={"step_ps": "min"}, stages=stages)
+    simulated = [number for number, row in enumerate(found.rows) if row["fidelity"] == "analytical"]
+    assert [number for number, one in enumerate(found.comparable()) if one] == simulated
+    cells = unpack("study", study_message(found)[1])["cell_point"]
+    assert set(map(int, cells.tolist())) == set(simulated)
+    rows, points_of = ([some[number] for number in simulated] for some in (found.rows, found.points))
+    alone = replace(found, rows=rows, points=points_of)
+    assert found.sensitivity(distance=False) == alone.sensitivity(distance=False)
+
+
+def test_different_points_are_kept() -> None:
+    """Two of six places went to points that were there already, under other words."""
+    plans = [
+        {"tp": 1, "dp": 2}, {"dp": 2}, {"dp": 2, "tp": 1, "pp": 1}, {"tp": 2}, {"tp": 2, "dp": 1},
+        {"dp": 1, "tp": 1}, {"tp": 1},
+    ]  # fmt: skip
+    stages = [{"fidelity": "estimate"}, {"fidelity": "analytical", "keep": 3}]
+    found = run({"plan": plans}, shared=MODEL, objectives={"step_ps": "min"}, stages=stages)
+    best = [found.points[number].axes for number in found.best(9)]
+    assert {(one.get("tp", 1), one.get("dp", 1)) for one in best} == {(1, 2), (2, 1), (1, 1)}
+    assert len(best) == 3
+    assert found.stages[0]["alike"] >= 2
+    assert "left out that describe the same as a better one" in found.text()
+
+
+def test_points_that_only_look_alike_are_kept() -> None:
+    """An estimate does not depend on how messages share links: such points are not the same."""
+    shared = {**MODEL, "dp": 4, "network": str(REPOSITORY / "no"), "fidelity": "analytical"}
+    found = points.description({**shared, "tp": 2})
+    assert found != points.description({**shared, "tp": 4})
+    one = {
+        "infra": "switch:gpus=4",
+        "collective": "all_reduce",
+        "algorithm": "ring",
+        "fidelity": "congestion",
+    }
+    same = [points.description({**one, "size": size}) for size in ("1 MiB", "1024 KiB", "1048576 B")]
+    assert len(set(same)) == 1
+    others = [{"size": "2 MiB"}, {"link[0].bandwidth": "10 GB/s"}, {"fidelity": "cacheline"}]
+    assert len({*same, *(points.description({**one, "size": "1 MiB", **other}) for other in others)}) == 4
+
+
+def test_all_points_failing_say_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_subject: Any) -> Any:
+        raise InputError("no such luck")
+
+    monkeypatch.setattr(points, "figures_of", failing)
+    file = tmp_path / "sweep.json"
+    stages = [{"fidelity": "estimate"}, {"fidelity": "analytical", "keep": 2}]
+    file.write_text(json.dumps({"run": MODEL, "axes": {"dp": [1, 2, 3, 4]}, "stages": stages}))
+    command = ["explore", str(file), "--workers", "0"]
+    assert main(command) == 2  # though three points were estimated
+    out, err = capsys.readouterr()
+    lines = [line for line in out.splitlines() if line.startswith("failed: ")]
+    assert any("and 1 more: no such luck" in line for line in lines)
+    assert any("8 sequences are not 3 replicas" in line for line in lines)
+    assert len(lines) == 2
+    assert err.count("\n") == 1
+    assert main([*command, "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)  # with stages of too few points for a correlation
+    assert document["reasons"] == lines
+
+
+def test_constraints_that_no_point_satisfies_are_named() -> None:
+    found = run({"dp": [1, 2]}, shared=MODEL, constraints=["memory_bytes <= 1 MB", "ranks < 99"])
+    assert "infeasible: 2 points do not satisfy memory_bytes <= 1 MB" in found.text()
+    assert "ranks < 99" not in found.text()
+
+
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
 def test_optuna_repeats_and_finds(sampler: str, ran: list[str], tmp_path: Path) -> None:
     def searched(folder: Path | None = None) -> SweepResult:
@@ -358,11 +470,57 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path: Path, ran: list[str]) -> None:
     pd.testing.assert_frame_equal(without_seconds(resumed.frame()), without_seconds(run().frame()))
 
 
-def test_an_interrupt_of_the_command(tmp_path: Path) -> None:
-    ended = explore(tmp_path, "-c", ENDS, "SIGINT")
-    assert (ended.returncode, ended.stderr, ended.stdout) == (130, "astranb: interrupted\n", "")
+@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGALRM", 0)])
+def test_a_command_that_is_stopped_tells_what_it_has(tmp_path: Path, name: str, code: int) -> None:
+    """By Ctrl-C, by SIGTERM as of ``timeout``, or by the alarm of a time limit."""
+    ended = explore(tmp_path, "-c", ENDS, name)
+    assert (ended.returncode, ended.stderr) == (code, "astranb: interrupted\n" if code else "")
+    first, second, *rest = ended.stdout.splitlines()
+    assert set(first.removeprefix("sweep: 12 points: ").split(", ")) == {"5 done", "7 not run"}
+    assert second == "stopped: 5 of 12 points have ended"
+    assert sum(line.split()[:1] in [[str(number)] for number in range(12)] for line in rest) == 5
     kept = pd.concat(map(pd.read_parquet, (tmp_path / "results").glob("*.parquet")))
     assert kept["hash"].nunique() == 5
+
+
+@pytest.mark.parametrize("seconds, sizes", [(0.01, [1, 16, 16, 6]), (0.2, [1, 5, 5, 5, 5]), (3.0, [1] * 5)])
+def test_a_batch_takes_a_second(seconds: float, sizes: list[int]) -> None:
+    """Thirteen points of two seconds were given to a worker at once: a stop after 25 s kept none."""
+    given: list[int] = []
+
+    class Cluster(executor._OnDask):
+        def __init__(self) -> None:
+            self._woken = cast("Any", SimpleNamespace(wait=lambda _: True, clear=lambda: None))
+            self.at_once = 1
+
+        def _begun(self, tasks: Any) -> Any:
+            given.append(len(tasks))
+            return executor._Batch(tasks, cast("Any", SimpleNamespace(done=lambda: True)), cast("Any", None))
+
+        def _rows(self, batch: Any) -> Any:
+            return [{"hash": digest, "seconds": seconds} for digest, _ in batch.tasks]
+
+        def _forget(self, batch: Any) -> None:
+            pass
+
+    tasks = [(str(number), {}) for number in range(40)]
+    rows = [row for rows in Cluster().run(tasks, 16) for row in rows]
+    assert [row["hash"] for row in rows] == [digest for digest, _ in tasks]
+    ahead = 1  # two are under way before the first has ended
+    assert given[: len(sizes) + ahead] == [1, *sizes][: len(given)]
+
+
+def test_a_time_limit_stops_a_point_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One run of an hour or so, stopped in its second second; nothing is lost, and nothing hangs."""
+    file = tmp_path / "sweep.json"
+    shared = {"infra": "dgx-h100", "collective": "all_reduce", "algorithm": "ring"}
+    file.write_text(json.dumps({"run": shared, "axes": {"size": ["1 KiB", "4 GiB"]}}))
+    assert main(["explore", str(file), "--workers", "0", "--time-limit", "2s", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["stopped"]
+    assert document["counts"]["not run"] >= 1
+    assert main(["explore", str(file), "--time-limit", "2 parsecs"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_done(tmp_path: Path) -> None:

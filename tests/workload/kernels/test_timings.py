@@ -124,6 +124,16 @@ def test_odd_rows_do_not_move_a_fit_far():
     assert found.gpu.matrices == GPUS["h100-sxm"].matrices
 
 
+def test_a_fit_that_failed_is_refused(tmp_path):
+    """Microseconds in a column of nanoseconds gave a GPU at the bounds of its numbers."""
+    rows = [
+        f"mine,{row.kernel},{row.precision},{' '.join(f'{k}={v}' for k, v in row.shape.items())},{row.ns:.3f}"
+        for row in (replace(one, ns=one.ns / 1000) for one in _table(GPUS["h100-sxm"]))
+    ]
+    with pytest.raises(InputError, match=r"mine.csv: no numbers of a GPU like h100-sxm explain these times"):
+        gpu_of_file(_file(tmp_path, HEAD, *rows), GPUS["h100-sxm"])
+
+
 def test_a_file_makes_a_gpu(tmp_path):
     like = GPUS["h100-sxm"]
     facts = ["# sms: 120", "# memory_GBps: 3000", "# bf16_TFLOPs: 800"]
