@@ -14,6 +14,7 @@ from collections.abc import Container, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import astranb
@@ -370,6 +371,70 @@ def test_scripts_fetch_nothing_and_make_no_markup_from_text() -> None:
 def test_what_a_script_may_not_hold_is_found(script: str, fault: str) -> None:
     assert _faults(script) == [fault]
     assert _faults(f'document.createElementNS("{_ALLOWED_ADDRESS}", "svg")') == []
+
+
+READERS_OF_NUMBERS = {"core/number_files.py"}
+"""Files of the package that read files of numbers: all others ask them, so that bounds are kept."""
+
+_BUILDS_PACKAGES = {"browser"}
+_READS_NUMBERS = {
+    "np": {"load", "loadtxt", "genfromtxt", "fromfile", "fromstring", "fromregex", "memmap", "lib"},
+    "numpy": {"load", "loadtxt", "genfromtxt", "fromfile", "fromstring", "fromregex", "memmap", "lib"},
+    "pd": {name for name in dir(pd) if name.startswith("read_")},
+    "pandas": {name for name in dir(pd) if name.startswith("read_")},
+    "csv": {"reader", "DictReader"},
+    "pq": {"read_table", "read_pandas", "ParquetFile", "ParquetDataset", "read_metadata"},
+    "zipfile": {"ZipFile"},
+}
+
+
+def _reads_numbers(source: str) -> list[str]:
+    """List what reads a file of numbers in a source file, also under another name."""
+    tree = ast.parse(source)
+    found, called = [], {name: name for name in _READS_NUMBERS}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                known = next((k for k in _READS_NUMBERS if alias.name == k), None)
+                known = known or {"pyarrow.parquet": "pq"}.get(alias.name)
+                if known:
+                    called[alias.asname or alias.name] = known
+        elif isinstance(node, ast.ImportFrom):
+            known = {"pyarrow.parquet": "pq"}.get(node.module or "", node.module or "")
+            found += [a.name for a in node.names if a.name in _READS_NUMBERS.get(known, ())]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            known = called.get(node.value.id, "")
+            if node.attr in _READS_NUMBERS.get(known, ()):
+                found.append(f"{node.value.id}.{node.attr}")
+    return found
+
+
+def test_files_of_numbers_are_read_in_one_place() -> None:
+    readers = {
+        file.relative_to(PACKAGE).as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if file.relative_to(PACKAGE).parts[0] not in _BUILDS_PACKAGES
+        and _reads_numbers(file.read_text(encoding="utf-8"))
+    }
+    assert readers == READERS_OF_NUMBERS
+
+
+@pytest.mark.parametrize(
+    "source, found",
+    [
+        ("import numpy as np\nnp.load(file)", ["np.load"]),
+        ("import numpy\nnumpy.loadtxt(file)", ["numpy.loadtxt"]),
+        ("def f():\n    import pandas as frames\n    frames.read_csv(file)", ["frames.read_csv"]),
+        ("import pyarrow.parquet as parquet\nparquet.read_table(file)", ["parquet.read_table"]),
+        ("from pyarrow.parquet import ParquetFile", ["ParquetFile"]),
+        ("from csv import reader", ["reader"]),
+        ("from zipfile import ZipFile", ["ZipFile"]),
+        ("import csv, json\ncsv.writer(file); json.load(file)", []),
+    ],
+)
+def test_a_second_reader_of_numbers_is_found(source: str, found: list[str]) -> None:
+    assert _reads_numbers(source) == found
 
 
 def test_the_version_stands_in_one_place() -> None:

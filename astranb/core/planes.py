@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from .errors import InputError
+from .packed import MOST_RATIO
 
 __all__ = ["BEGIN", "pack", "unpack"]
 
@@ -25,6 +26,8 @@ BEGIN: Final = b"astranb planes 1\n"
 
 _MOST: Final = (1 << 31) - 1
 """Bytes of all tables together."""
+_FREE: Final = 1 << 28
+"""What any file may unpack to; a larger one is bounded by its size."""
 _MOST_HEADER: Final = 1 << 24
 _CHECKSUM: Final = 16
 _KIND = re.compile(r"[<|][biuf][1248]")
@@ -63,7 +66,7 @@ def unpack(data: bytes, where: str, what: str, hint: str) -> dict[str, np.ndarra
     begin = len(BEGIN) + _CHECKSUM
     try:
         unpacking = zlib.decompressobj()
-        content = unpacking.decompress(data[begin:], _MOST)
+        content = unpacking.decompress(data[begin:], min(_MOST, max(_FREE, MOST_RATIO * len(data))))
         if not data.startswith(BEGIN) or not unpacking.eof or unpacking.unused_data:
             raise ValueError("cut")  # noqa: TRY301 - one report for all
     except (zlib.error, ValueError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""The state of a simulated machine as named tables of records: allocate, copy, hash, save, load.
+"""The state of a simulated machine as named tables of records: allocate, copy, hash.
 
 A table is a one-dimensional record array without padding; a state is a dictionary of them.
 Nothing here knows what the tables are about.
@@ -7,29 +7,15 @@ Nothing here knows what the tables are about.
 from __future__ import annotations
 
 import hashlib
-import io
-import math
-import zipfile
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .errors import InputError
-from .files import whole_file
 from .jit import Records
 
-__all__ = [
-    "Parts",
-    "allocate",
-    "digest",
-    "free_bytes",
-    "own",
-    "read_tables",
-    "require_bytes",
-    "write_tables",
-]
+__all__ = ["Parts", "allocate", "digest", "free_bytes", "own", "require_bytes"]
 
 _LINE_BYTES = 64
 
@@ -94,100 +80,6 @@ def digest(tables: Iterable[tuple[str, Any]]) -> str:
         for part in parts:
             state.update(np.ascontiguousarray(part).view(np.ndarray).view(np.uint8).data)
     return state.hexdigest()
-
-
-def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
-    """Write named arrays and their checksum to exactly this path, whole or not at all; no pickle.
-
-    Raises
-    ------
-    InputError
-        It cannot be written there.
-    """
-    arrays = {name: np.asarray(table) for name, table in tables.items()}
-    arrays[_CHECKSUM] = np.frombuffer(_checksum(arrays), np.uint8)
-    with whole_file(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
-    """Read what :func:`write_tables` wrote: nothing compressed, nothing larger than the file.
-
-    Parameters
-    ----------
-    path : Path
-    what, hint : str
-        What the file should be, and how one makes such a one: for the error.
-
-    Raises
-    ------
-    InputError
-        There is no such file, it is something else, or it is damaged.
-    """
-    if not path.is_file():
-        raise InputError("it is no file" if path.exists() else "there is no such file", where=str(path))
-    try:
-        found = _members(path)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"not {what}", where=str(path), hint=hint) from error
-    arrays = {name.removesuffix(".npy"): array for name, array in found.items()}
-    checksum = arrays.pop(_CHECKSUM, None)
-    if checksum is None:
-        raise InputError("without a checksum: written by another version", where=str(path), hint=hint)
-    if checksum.tobytes() != _checksum(arrays):
-        raise InputError("damaged: its checksum is another one", where=str(path), hint=hint)
-    return arrays
-
-
-_CHECKSUM = "checksum"
-
-
-def _members(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of a file; raises ValueError where one is compressed or not as large as it says."""
-    found: dict[str, np.ndarray] = {}
-    with path.open("rb") as raw, zipfile.ZipFile(raw) as file:
-        left = path.stat().st_size
-        for member in file.infolist():
-            left -= member.file_size
-            if member.compress_type != zipfile.ZIP_STORED or left < 0 or member.filename in found:
-                raise ValueError("compressed")
-            found[member.filename] = _array(file.read(member))
-    return found
-
-
-def _checksum(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Hash arrays with their names, types and shapes."""
-    state = hashlib.blake2b(digest_size=16)
-    for name, array in arrays.items():
-        state.update(f"{name}:{array.dtype.descr}:{array.shape}:".encode("utf-8", "surrogatepass"))
-        state.update(np.ascontiguousarray(array).data)
-    return state.digest()
-
-
-def _array(data: bytes) -> np.ndarray:
-    """Read an array in NumPy's format, which takes all of the data; it cannot be written to.
-
-    Raises
-    ------
-    ValueError
-        It is something else, or holds Python objects.
-    """
-    file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    if version != (1, 0):
-        raise ValueError("another version of NumPy's format")
-    try:
-        shape, columns_first, dtype = np.lib.format.read_array_header_1_0(file)
-    except (SyntaxError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
-        raise ValueError("no header") from error
-    size = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or columns_first or min(shape, default=0) < 0 or size != len(data) - file.tell():
-        raise ValueError("not as large as it says")
-    if size == 0:
-        if max(shape, default=0) > len(data):
-            raise ValueError("not as large as it says")
-        return np.zeros(shape, dtype)
-    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)
 
 
 def require_bytes(needed: int, *, where: str, hint: str, allowed: int | None = None) -> None:

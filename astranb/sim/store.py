@@ -18,9 +18,9 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
+from astranb.core.number_files import read_tables, write_tables
 from astranb.core.packed import first_bytes
 from astranb.core.planes import BEGIN, pack, unpack
-from astranb.core.state import read_tables, write_tables
 from astranb.engine.breakpoints import Breakpoint, check_point
 from astranb.engine.cacheline import CacheLineEngine
 from astranb.engine.edits import RECORD, Edit, is_rerouted

@@ -20,6 +20,7 @@ from astranb.chakra import Attribute, NodeType, TraceBuilder, write_ranks
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.core.number_files import parquet_table, whole_array
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
     COLLECTIVE_NAMES,
@@ -45,6 +46,11 @@ _COLUMNS: Final = (
     "part", "number", "rank", "kind", "name", "collective", "algorithm", "bytes", "peer", "tag", "group",
     "stream", "template", "phase", "chunk", "duration_ps", "start_ps", "deps",
 )  # fmt: skip
+
+
+_MOST: Final = 1 << 60
+"""The largest number in a column: sums of some stay below 64 bits."""
+_WORDS: Final = ("part", "kind", "name", "collective", "algorithm")
 
 
 def write_pattern(pattern: Pattern, path: str | Path) -> Path:
@@ -76,10 +82,9 @@ def write_pattern(pattern: Pattern, path: str | Path) -> Path:
         for name in _COLUMNS:
             value = part.get(name, -1)
             columns[name] += value if isinstance(value, list) else [value] * size
-    words = ("part", "kind", "name", "collective", "algorithm")
     arrays = {
         name: pa.array(values, pa.string()).dictionary_encode()
-        if name in words
+        if name in _WORDS
         else pa.array(values, pa.list_(pa.int64()) if name == "deps" else pa.int64())
         for name, values in columns.items()
     }
@@ -139,50 +144,44 @@ def read_pattern(path: str | Path) -> Pattern:
     InputError
         The file cannot be read, is no pattern, or is damaged.
     """
-    with needs_extra("a pattern in Parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
     where = str(path)
+    hint = "write one with astranb traffic record"
+    table = parquet_table(path, "a pattern in Parquet", _COLUMNS, _WORDS, lists=["deps"], hint=hint)
+    import pyarrow as pa
+
     try:
-        table = pq.read_table(path)
         document = json.loads((table.schema.metadata or {}).get(b"astranb", b"null"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=where) from None
-    except (pa.ArrowException, ValueError) as error:
-        line = str(error).splitlines()[0]
-        raise InputError(f"no Parquet file: {line}", where=where) from None
+    except (ValueError, RecursionError):
+        document = None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        hint = "write one with astranb traffic record"
         raise InputError(f"not a pattern ({FORMAT})", where=where, hint=hint)
     try:
         return _pattern(table, document)
     except (
         KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException,
     ) as error:  # fmt: skip
+        if isinstance(error, InputError):
+            raise InputError(error.what, where=where, hint=error.hint) from None
         what = f"a damaged pattern: {type(error).__name__} {str(error).splitlines()[:1]}"
         raise InputError(what, where=where, hint="record it again") from None
 
 
 def _pattern(table: Any, document: dict[str, Any]) -> Pattern:
-    missing = [name for name in _COLUMNS if name not in table.column_names]
-    if missing:
-        raise InputError(f"a damaged pattern: no column {missing[0]!r}", hint="record it again")
-    columns = {
-        name: table[name].combine_chunks() for name in _COLUMNS if name not in {"deps", "kind", "part"}
-    }
     words = ("name", "collective", "algorithm")
-    known: dict[str, Any] = {
-        name: column.to_numpy(zero_copy_only=False) for name, column in columns.items() if name not in words
+    known = {
+        name: whole_array(table[name].to_numpy(), f"column {name!r}", "", -1, _MOST)
+        for name in _COLUMNS
+        if name not in (*_WORDS, "deps")
     }
     kinds = np.array([_NUMBERS[word] for word in table["kind"].to_pylist()], np.int64)
     is_class = np.array([word == "class" for word in table["part"].to_pylist()], bool)
     lists = table["deps"].combine_chunks()
     ends, flat = lists.offsets.to_numpy(), lists.values.to_numpy()
+    which = whole_array(document["class"], "class", "", 0, len(document["class"]) - 1)
     classes, templates = [], []
     chosen, starts = [], []
-    for section, count in ((True, max(document["class"], default=-1) + 1), (False, None)):
-        wanted = count if section else len(document["template_ranks"])
-        for number in range(int(wanted or 0)):
+    for section, count in ((True, which.max(initial=-1) + 1), (False, len(document["template_ranks"]))):
+        for number in range(int(count)):
             mine = np.flatnonzero((is_class == section) & (known["number"] == number))
             first, last = (int(mine[0]), int(mine[-1]) + 1) if len(mine) else (0, 0)
             if last - first != len(mine):
@@ -199,7 +198,6 @@ def _pattern(table: Any, document: dict[str, Any]) -> Pattern:
             else:
                 width = int(document["template_ranks"][number])
                 templates.append(_template(kinds[part], fields, texts, start, deps, width))
-    which = np.array(document["class"], np.int64)
     shape = (len(which), -1) if len(which) else (0, 0)
     ranks = RankOperations(
         classes, which, np.array(document["rank_groups"], np.int64).reshape(shape),

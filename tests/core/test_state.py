@@ -13,7 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 from astranb.core.errors import InputError
 from astranb.core.files import whole_file
-from astranb.core.state import allocate, digest, free_bytes, own, read_tables, require_bytes, write_tables
+from astranb.core.number_files import read_tables, write_tables
+from astranb.core.state import allocate, digest, free_bytes, own, require_bytes
 
 ROW = np.dtype([("time_ps", "i8"), ("kind", "i4"), ("spare", "i4")])
 TABLES = st.dictionaries(

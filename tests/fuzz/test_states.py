@@ -24,7 +24,7 @@ import pytest
 import astranb as anb
 from astranb.collectives import gemm_reduce_scatter
 from astranb.core.errors import InputError
-from astranb.core.state import read_tables, write_tables
+from astranb.core.number_files import read_tables, write_tables
 from astranb.engine.cacheline.loop import OWNERS
 from astranb.engine.cacheline.rules import RULES as CACHELINE_RULES
 from astranb.engine.cacheline.workload_rules import DTYPES as WORKLOAD_DTYPES

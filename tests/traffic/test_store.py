@@ -96,16 +96,16 @@ def test_damaged_numbers_are_refused(stored: Path, column: str) -> None:
 def test_what_is_no_pattern_is_said(stored: Path, tmp_path: Path) -> None:
     table = pq.read_table(stored)
     pq.write_table(table.drop_columns(["phase"]), stored)
-    with pytest.raises(InputError, match="no column 'phase'"):
+    with pytest.raises(InputError, match="column 'phase' is missing"):
         read_pattern(stored)
     pq.write_table(table.replace_schema_metadata(None), stored)
     with pytest.raises(InputError, match="not a pattern"):
         read_pattern(stored)
     junk = tmp_path / "junk.parquet"
     junk.write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(InputError, match="no Parquet file"):
+    with pytest.raises(InputError, match="cannot be read: Parquet magic bytes not found"):
         read_pattern(junk)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="No such file"):
         read_pattern(tmp_path / "nowhere.parquet")
     junk.write_text("hello")
     with pytest.raises(InputError, match="no traffic of a known format"):

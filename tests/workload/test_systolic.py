@@ -126,7 +126,7 @@ def test_a_table_of_shapes_becomes_a_workload_file(tmp_path):
         ("Layer,m,n,k\na,1,2,3\nb,1,-2,3\n", "line 3: n is '-2'"),
         ("Layer,m,n,k\na,1,2,x\n", "line 2: k is 'x'"),
         ("Layer,m,n,k\na,1,2,3,DATTA\n", "line 2: unknown policy 'DATTA'; did you mean 'DATA'"),
-        (b"\xff\xfe\x00", "not a text file"),
+        (b"\xff\xfe\x00", "not text in UTF-8"),
     ],
 )
 def test_shapes_that_are_of_no_use(text, message, tmp_path):

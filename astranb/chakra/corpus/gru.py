@@ -12,7 +12,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
-from astranb.core.state import read_tables, write_tables
+from astranb.core.number_files import read_tables, write_tables
 
 from .sizes import SizeModel
 from .tokens import NodeToken, Repetition, Vocabulary

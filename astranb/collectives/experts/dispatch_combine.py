@@ -6,9 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from astranb.collectives.language.program import Program
 from astranb.collectives.library.registry import Collective
@@ -20,6 +18,9 @@ from .low_latency import combine_low_latency, dispatch_low_latency
 from .normal import combine_normal, dispatch_normal
 from .routing import Routing, draw_routing, read_routing
 from .tokens import Tokens
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["EXCHANGES", "Exchange", "combine", "dispatch"]
 
@@ -227,7 +228,7 @@ def _exchange(
         if isinstance(routing, str | Path):
             routing = read_routing(routing, options["experts"])
         elif not isinstance(routing, Routing):
-            routing = Routing(np.asarray(routing, np.int64), options["experts"])
+            routing = Routing(routing, options["experts"])
         tokens, options["topk"] = routing.tokens, int(routing.chosen.shape[2])
     elif tokens is None:
         raise InputError("the number of tokens is needed", where="tokens", hint="for example 4096")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from zipfile import BadZipFile
 
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.core.number_files import exact_sum, read_arrays, text_of, whole_array, whole_table
 from astranb.core.state import require_bytes
 
 __all__ = ["NO_EXPERT", "Routing", "draw_routing", "read_routing"]
@@ -17,6 +17,8 @@ __all__ = ["NO_EXPERT", "Routing", "draw_routing", "read_routing"]
 NO_EXPERT: Final = -1
 _MOST_TOKENS: Final = 2**24
 """Tokens of all ranks: chunks are numbered by them."""
+_HINT: Final = "give a .npz or .csv file of a routing"
+_CHOSEN_SHAPE, _COUNTS_SHAPE = "ranks x tokens x topk", "ranks x experts"
 _FEWER: Final = "use fewer tokens, experts or ranks"
 
 
@@ -43,7 +45,11 @@ class Routing:
 
     def __post_init__(self) -> None:
         """Refuse what no gate can have chosen."""
-        ranks, tokens, topk = self.chosen.shape
+        chosen = whole_array(self.chosen, "chosen", "routing")
+        if chosen.ndim != 3 or not chosen.size:
+            raise _bad_shape(chosen, _CHOSEN_SHAPE, "routing")
+        object.__setattr__(self, "chosen", chosen)
+        ranks, tokens, topk = chosen.shape
         if self.experts < 1 or self.experts % ranks:
             raise InputError(
                 f"{self.experts} experts do not divide among {ranks} ranks",
@@ -56,10 +62,7 @@ class Routing:
                 where="topk",
                 hint=f"from 1 to {self.experts}",
             )
-        if not 1 <= ranks * tokens <= _MOST_TOKENS:
-            raise InputError(
-                f"{ranks * tokens:,} tokens", where="tokens", hint=f"from 1 to {_MOST_TOKENS:,} of all ranks"
-            )
+        _check_tokens(ranks, tokens, "tokens")
         if self.chosen.min() < NO_EXPERT or self.chosen.max() >= self.experts:
             wrong = self.chosen.min() if self.chosen.min() < NO_EXPERT else self.chosen.max()
             raise InputError(
@@ -144,10 +147,7 @@ def draw_routing(
         raise InputError(f"skew must be from 0 to 10, got {skew:g}", where="skew")
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}", where="seed")
-    if ranks * tokens > _MOST_TOKENS:
-        raise InputError(
-            f"{ranks * tokens:,} tokens", where="tokens", hint=f"at most {_MOST_TOKENS:,} of all ranks"
-        )
+    _check_tokens(ranks, tokens, "tokens")
     _check_groups(groups, groups_of, topk, experts)
     require_bytes(24 * tokens * (experts + ranks * topk), where="tokens", hint=_FEWER)
     random = np.random.default_rng(seed)
@@ -165,6 +165,12 @@ def draw_routing(
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
         chosen[rank] = np.take_along_axis(best, order, axis=1)
     return Routing(chosen, experts)
+
+
+def _check_tokens(ranks: int, tokens: int, where: str) -> None:
+    if not 1 <= ranks * tokens <= _MOST_TOKENS:
+        hint = f"from 1 to {_MOST_TOKENS:,} of all ranks"
+        raise InputError(f"{ranks * tokens:,} tokens", where=where, hint=hint)
 
 
 def _check_groups(groups: int | None, groups_of: int, topk: int, experts: int) -> None:
@@ -198,51 +204,57 @@ def read_routing(path: str | Path, experts: int) -> Routing:
         It cannot be read, or is of other experts.
     """
     where = str(path)
-    try:
-        if where.lower().endswith(".npz"):
-            with np.load(path, allow_pickle=False) as file:
-                name = next((name for name in ("chosen", "counts") if name in file.files), None)
-                if name is None:
-                    raise InputError("neither an array 'chosen' nor 'counts'", where=where)
-                data, counted = np.asarray(file[name]), name == "counts"
-            if data.dtype.kind not in "iu":
-                raise InputError(f"{name} must be whole numbers", where=where)
-            data = data.astype(np.int64)
-        else:
-            data, counted = _read_csv(Path(path))
-    except (OSError, ValueError, BadZipFile) as error:
-        what = getattr(error, "strerror", None) or str(error)
-        raise InputError(what[:200], where=where, hint="give a .npz or .csv file of a routing") from error
+    if where.lower().endswith(".npz"):
+        arrays = read_arrays(path, _HINT)
+        name = next((name for name in ("chosen", "counts") if name in arrays), None)
+        if name is None:
+            raise InputError("neither an array 'chosen' nor 'counts'", where=where, hint=_HINT)
+        data, counted = arrays[name], name == "counts"
+    else:
+        data, counted = _read_csv(text_of(path), where)
     if data.ndim != (2 if counted else 3) or not data.size:
-        shape = "ranks x experts" if counted else "ranks x tokens x topk"
-        raise InputError(f"its shape is {'x'.join(map(str, data.shape))}", where=where, hint=f"give {shape}")
+        raise _bad_shape(data, _COUNTS_SHAPE if counted else _CHOSEN_SHAPE, where)
     if counted and data.shape[1] != experts:
         raise InputError(
             f"it has counts of {data.shape[1]} experts, there are {experts}",
             where=where,
             hint="give --experts",
         )
-    return Routing(_of_counts(data, where) if counted else data, experts)
+    if counted:
+        return Routing(_of_counts(whole_array(data, "counts", where, 0, _MOST_TOKENS), where), experts)
+    return Routing(whole_array(data, "chosen", where), experts)
 
 
-def _read_csv(path: Path) -> tuple[np.ndarray, bool]:
-    text = path.read_text(encoding="utf-8")
-    if not text.startswith("rank"):
-        return np.loadtxt(text.splitlines(), np.int64, delimiter=",", ndmin=2), True
-    rows = np.loadtxt(text.splitlines()[1:], np.int64, delimiter=",", ndmin=2)
-    of_rank = np.bincount(rows[:, 0]) if rows.size and rows[:, 0].min() >= 0 else np.zeros(0)
+def _bad_shape(array: np.ndarray, wanted: str, where: str) -> InputError:
+    shape = "x".join(map(str, array.shape))
+    return InputError(f"its shape is {shape}", where=where, hint=f"give {wanted}")
+
+
+def _read_csv(text: str, where: str) -> tuple[np.ndarray, bool]:
+    head, _, rest = text.partition("\n")
+    if not head.startswith("rank"):
+        return whole_table(text, where), True
+    rows = whole_table(rest, where, first=2)
+    if rows.shape[1] < 2:
+        raise InputError("no token has an expert", where=where, hint="give lines of rank,EXPERT,…")
+    ranks = rows[:, 0]
+    # Of equally many tokens from rank 0 on, so that no rank has the number of rows or more.
+    of_rank = np.bincount(ranks) if 0 <= ranks.min() <= ranks.max() < len(rows) else np.arange(2)
     if len(set(of_rank.tolist())) != 1:
-        raise ValueError("ranks must have equally many tokens, from rank 0 on")
-    ordered = rows[np.argsort(rows[:, 0], kind="stable"), 1:]
+        hint = "give a line for each token, ranks 0, 1, …"
+        raise InputError("ranks must have equally many tokens, from rank 0 on", where=where, hint=hint)
+    ordered = rows[np.argsort(ranks, kind="stable"), 1:]
     return ordered.reshape(len(of_rank), int(of_rank[0]), -1), False
 
 
 def _of_counts(counts: np.ndarray, where: str) -> np.ndarray:
     """Make tokens of counts: as few as the most popular expert of a rank needs."""
-    if counts.min() < 0 or not counts.any():
+    if not counts.any():
         raise InputError("counts must be positive", where=where)
     tokens = int(counts.max())
-    topk = int(-(-counts.sum(axis=1).max() // tokens))
+    _check_tokens(len(counts), tokens, where)
+    topk = -(-max(map(exact_sum, counts)) // tokens)
+    require_bytes(16 * len(counts) * tokens * topk, where=where, hint=_FEWER)
     chosen = np.full((len(counts), tokens * topk), NO_EXPERT, np.int64)
     for rank, row in enumerate(counts):
         listed = np.repeat(np.arange(len(row)), row)

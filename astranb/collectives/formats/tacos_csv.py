@@ -15,6 +15,7 @@ from typing import Final
 from astranb.collectives.language.program import Chunk, Origin
 from astranb.core.document import contents
 from astranb.core.errors import InputError
+from astranb.core.number_files import whole
 from astranb.core.units import format_time
 
 from .plan import MOST_CHUNKS, Flag, Plan, PlanBlock, PlanStep
@@ -77,10 +78,7 @@ class _TacosReader:
         return self._number(number, row[1] if len(row) > 1 else "", name, 1, MOST_CHUNKS)
 
     def _number(self, line: int, text: str, what: str, low: int, high: int) -> int:
-        value = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
-        if not low <= value <= high:
-            raise self.error(line, f"{what} is {text[:40]!r}", f"give a whole number from {low} to {high}")
-        return value
+        return whole(text, low, high, what=what, where=f"{self.path}, line {line}")
 
     def _read_links(self, first: int) -> dict[tuple[int, int], list[_Send]]:
         """Read the links, each with its chunks in the order in which it carries them."""

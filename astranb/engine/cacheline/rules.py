@@ -158,7 +158,7 @@ RULES: Final[Rules] = {
     "requests": {
         **each(TIME, "issued_ps", "arrives_ps"),
         **each(COUNT, "line", "bytes"),
-        "warp": row("warps"), "job": maybe("jobs"), "op": row("ops"), "operand": row("operands"),
+        "warp": row("warps"), "job": maybe("jobs"), "op": until("ops"), "operand": until("operands"),
         "route": maybe("routes"), "hop": until("route_links"), "link": maybe("links"),
         "next_free": until("requests"), "gpu": row("gpus"), "target": row("gpus"),
         "kind": between(0, len(t.REQUEST_KINDS) - 1), "live": FLAG, "returning": between(0, 2), "leg": FLAG,
@@ -586,6 +586,8 @@ class _MachineInUse:
         require(self.blocks["sm"][block] >= 0, "requests.warp")
         require(one["gpu"] == self.blocks["gpu"][block], "requests.gpu")
         op, kind, operand = one["op"], one["kind"], one["operand"].astype(np.int64)
+        require((op >= 0) & (op < len(ops)), "requests.op")
+        require((operand >= 0) & (operand < len(operands)), "requests.operand")
         require(ops["block"][op] == block, "requests.op")
         of = np.array([t.MOVE, t.MOVE, t.NOTIFY, t.WAIT])[kind]
         fetched = (ops["kind"][op] == t.TILE) & (kind == t.LOAD)

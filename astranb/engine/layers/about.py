@@ -71,5 +71,6 @@ def about_of(run: LayerRun) -> tuple[About, ProgramRows]:
         first,
         parents,
         len(at),
+        1,
     )
     return about, ProgramRows(at, of, slot)

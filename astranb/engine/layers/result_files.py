@@ -7,7 +7,9 @@ import io
 from pathlib import Path
 from typing import Final
 
+from astranb.core.errors import InputError
 from astranb.core.files import made_folder, whole_files
+from astranb.core.number_files import text_of, text_rows
 
 from .result import LayerResult
 
@@ -97,9 +99,8 @@ def result_tables(result: LayerResult, run_name: str, *, row: int = 0, rows: int
 def _lines(file: Path) -> list[list[str]]:
     """Read the lines that other runs have written."""
     try:
-        with file.open(newline="", encoding="utf-8") as lines:
-            return list(csv.reader(lines))
-    except (OSError, ValueError, csv.Error):
+        return [row for _, row in text_rows(text_of(file), str(file))]
+    except InputError:
         return []
 
 

@@ -26,7 +26,7 @@ from .build import margins
 from .critical_path import critical_path
 from .edits import apply_edit, check_links, parameters, read_edit, set_up, value_of
 from .instances import pairs
-from .link_ends import reverse_link
+from .link_ends import link_count, reverse_link
 from .paths import FIELDS, RunPart, field_of, resolve
 from .readers import READERS, RECORDED_WORDS
 from .reroute import RoutedLinks, closed_lanes, renamed, rerouted
@@ -126,8 +126,7 @@ class MessageEngine(MessageState):
 
     def others(self) -> Iterable[str]:
         """Paths of links, which only runs with congestion have."""
-        links = len(self.machine.links) if self.machine.config[0].congestion else 0
-        return (f"link[{link}]" for link in range(links))
+        return (f"link[{link}]" for link in range(link_count(self.about, self.machine)))
 
     def resolve(self, path: str) -> RunPart:
         """Find what a path names."""
@@ -332,6 +331,7 @@ class MessageEngine(MessageState):
             about = About(
                 **{name: data[f"about/{name}"] for name in ABOUT},
                 names=inputs["names"], topology=inputs["topology"], own=inputs["own"],
+                ranks=len(machine.npus),
                 name_links=partial(list, inputs["links"]), infra=inputs["infra"],
             )  # fmt: skip
             check_about(about, data["base_ns"], machine)

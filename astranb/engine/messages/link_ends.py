@@ -9,7 +9,18 @@ from astranb.net.astrasim2 import FULLY_CONNECTED, ROUTED, SWITCH
 
 from . import tables as t
 
-__all__ = ["dimension_of", "ends_of", "reverse_link", "waiting_for"]
+__all__ = ["dimension_of", "ends_of", "link_count", "reverse_link", "waiting_for"]
+
+
+def link_count(about: About, machine: t.MessageMachine) -> int:
+    """How many links there are: none where they are not simulated, or where no message takes one.
+
+    Their table has a row then, too.
+    """
+    if not machine.config[0].congestion:
+        return 0
+    empty = machine.config[0].routed and len(machine.links) == 1
+    return len(about.links) if empty else len(machine.links)
 
 
 def dimension_of(machine: t.MessageMachine, link: int) -> int:

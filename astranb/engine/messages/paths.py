@@ -10,6 +10,7 @@ from astranb.core.errors import InputError, near
 from astranb.engine.operations.about import About
 
 from . import tables as t
+from .link_ends import link_count
 
 __all__ = ["FIELDS", "RunPart", "field_of", "number_of", "operation_row", "resolve"]
 
@@ -72,9 +73,11 @@ def resolve(path: str, about: About, machine: t.MessageMachine) -> RunPart:
         dim = number_of(found[0][1], dims, "dimension", path)
         return RunPart("dim", f"dim[{dim}]", (dim,), dim=dim)
     if kinds == ("link",):
-        links = len(machine.links) if machine.config[0].congestion else 0
+        links = link_count(about, machine)
         if not links:
+            simulated = machine.config[0].congestion
             hint = "links are simulated with congestion (--fidelity congestion)"
+            hint = "no message takes one" if simulated else hint
             raise InputError("this run has no links", where=path, hint=hint)
         link = number_of(found[0][1], links, "link", path)
         return RunPart("link", f"link[{link}]", (link,))

@@ -243,7 +243,7 @@ def _about_of(m: t.MessageMachine, workload: Workload, ranks: np.ndarray) -> Abo
     name_links = partial(_link_names, network, m) if isinstance(network, InfraNetwork) else list
     about = About(
         np.array(rows.npu), kind, np.array(rows.collective), np.array(rows.bytes), name, list(names),
-        list(network.link_topology), first, parents, int((rows.owner < 0).sum()), name_links,
+        list(network.link_topology), first, parents, int((rows.owner < 0).sum()), len(m.npus), name_links,
         network.infra.name if isinstance(network, InfraNetwork) else "",
     )  # fmt: skip
     about.footprint, about.jobs = workload.footprint, workload.jobs

@@ -56,6 +56,8 @@ class About:
         What each operation waits for: ``parents[first[row]:first[row + 1]]``.
     own : int
         How many operations are the ranks'; those of custom collectives come behind them.
+    ranks : int
+        How many ranks there are, also those without operations.
     name_links : callable
         Gives the names of the links of an infrastructure, which take a while to find.
     infra : str
@@ -79,6 +81,7 @@ class About:
     first: np.ndarray
     parents: np.ndarray
     own: int
+    ranks: int
     name_links: Callable[[], list[str]] = list
     infra: str = ""
     footprint: Footprint | None = field(default=None, init=False)
@@ -99,7 +102,7 @@ class About:
     def start(self) -> np.ndarray:
         """The first operation of each rank, and behind them all the number of them."""
         own = self.npu[: self.own]
-        return np.searchsorted(own, np.arange(int(self.npu.max(initial=-1)) + 2))
+        return np.searchsorted(own, np.arange(self.ranks + 1))
 
     @cached_property
     def _part_start(self) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import locked, made_folder, whole_file
+from astranb.core.number_files import parquet_table
 
 from .points import FAILED
 
@@ -108,14 +109,8 @@ def _alike(column: list[Any]) -> list[Any]:
 
 def _rows_of(file: Path) -> list[dict[str, Any]]:
     """Read the rows of a file; values that are not there are left out."""
-    with needs_extra("the results of a sweep"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    try:
-        rows = pq.read_table(file).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        what = f"cannot be read: {' '.join(str(error).split())[:200]}"
-        raise InputError(what, where=str(file), hint="remove it: its points are run again") from None
+    hint = "remove it: its points are run again"
+    rows = parquet_table(file, "the results of a sweep", hint=hint).to_pylist()
     if rows and "hash" not in rows[0]:
         raise InputError("these are no results of a sweep", where=str(file), hint="name another folder")
     return [{name: value for name, value in row.items() if value is not None} for row in rows]

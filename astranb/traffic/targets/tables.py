@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from astranb.core.document import contents
 from astranb.core.errors import InputError
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_files
+from astranb.core.number_files import column_table, parquet_table
 from astranb.core.text_lines import text_lines
 from astranb.infragraph import Infra
 from astranb.traffic._graph import NODE, Label, MessageGraph
@@ -56,7 +55,6 @@ _COLUMNS: Final = {
 }
 """The tables and their columns; -1 where a start, phase or chunk is not known."""
 
-_MOST_BYTES: Final = 16 << 30
 _MOST_RANKS: Final = 1 << 24
 
 
@@ -264,58 +262,22 @@ def read_tables(path: str | Path) -> MessageGraph:
     title, assumptions = base.stem, {}
     frames = {}
     for name, place in _places(base).items():
-        frames[name], about = (_csv if base.suffix == ".csv" else _parquet)(place, _COLUMNS[name])
+        frames[name], about = _read(place, _COLUMNS[name])
         if name == "messages" and about:
             title, assumptions = about.get("title", title), about.get("assumptions", {})
     return _graph(frames, str(path), title, assumptions)
 
 
-def _csv(place: Path, columns: tuple[str, ...]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    import pandas as pd
-
-    data = contents(place, _MOST_BYTES)
-    types = {name: str if name in _LABEL else np.int64 for name in columns}
-    options: dict[str, Any] = {"keep_default_na": False, "encoding_errors": "replace"}
+def _read(place: Path, columns: tuple[str, ...]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Read a table, and what it says about all of them."""
+    if place.suffix == ".csv":
+        return column_table(place, columns, _LABEL), {}
+    table = parquet_table(place, "Parquet", columns, _LABEL)
     try:
-        names = pd.read_csv(io.BytesIO(data), nrows=0, **options).columns
-        _check_columns(place, columns, names.tolist())
-        with np.errstate(all="raise"):  # a number with an exponent is cast
-            frame = pd.read_csv(io.BytesIO(data), dtype=types, usecols=list(columns), **options)
-    except (ValueError, ArithmeticError) as error:
-        if isinstance(error, InputError):
-            raise
-        hint = "is it a table of whole numbers?"
-        raise InputError(f"cannot be read: {error}", where=str(place), hint=hint) from None
-    return frame, {}
-
-
-def _parquet(place: Path, columns: tuple[str, ...]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    with needs_extra("Parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    data = contents(place, _MOST_BYTES)
-    try:
-        file = pq.ParquetFile(io.BytesIO(data))
-        _check_columns(place, columns, file.schema_arrow.names)
-        table = file.read(columns=list(columns))
         about = json.loads((table.schema.metadata or {}).get(b"astranb", b"{}"))
-        for name in columns:
-            kind = table.schema.field(name).type
-            if name not in _LABEL and (not pa.types.is_integer(kind) or table.column(name).null_count):
-                raise InputError(f"column {name!r} is not of whole numbers", where=str(place))
-        return table.to_pandas(), about if isinstance(about, dict) else {}
-    except (pa.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"cannot be read: {error}", where=str(place), hint="is it a Parquet file?") from None
-
-
-def _check_columns(place: Path, columns: tuple[str, ...], found: list[str]) -> None:
-    for name in columns:
-        if name not in found:
-            raise InputError(
-                f"column {name!r} is missing", where=str(place), hint=f"it has {', '.join(found[:20])}"
-            )
+    except (ValueError, RecursionError):
+        about = {}
+    return table.to_pandas(), about if isinstance(about, dict) else {}
 
 
 def _graph(

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from astranb.core.document import contents
 from astranb.core.errors import InputError, near
+from astranb.core.number_files import real, text_of, whole
 
 from .gpus import PRECISIONS
 from .times import KernelTimes
@@ -60,6 +60,7 @@ precision) that it replaces, its unit, and its bounds. A data sheet has the peak
 USES: Final = ("choose", "seen", "blind")
 _MOST_ROWS: Final = 100_000
 _MOST: Final = 1 << 50
+_TIMES_NS: Final = (1e-3, 1e15)
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def read_timings(path: str | Path) -> list[KernelTiming]:
     ...     [(one.kernel, one.ns) for one in read_timings(file)]
     [('gemm', 4000.0)]
     """
-    name, lines = Path(path).name, _lines(path)
+    name, lines = Path(path).name, text_of(path).splitlines()
     about = {"source": name, "use": "choose"} | _notes(lines)
     if about["use"] not in USES:
         raise InputError(f"no use {about['use'][:40]!r}", where=name, hint=near(about["use"], USES))
@@ -185,25 +186,12 @@ def read_facts(path: str | Path) -> dict[str, int]:
         The file cannot be read, or a number is out of bounds.
     """
     name, found = Path(path).name, {}
-    for key, text in _notes(_lines(path)).items():
+    for key, text in _notes(text_of(path).splitlines()).items():
         if key not in FACTS:
             continue
         number, unit, low, high = FACTS[key]
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not low <= value <= high:
-            raise InputError(f"{key} is {text[:40]!r}", where=name, hint=f"give {low:g} to {high:g}")
-        found[number] = round(value * unit)
+        found[number] = round(real(text, low, high, what=key, where=name) * unit)
     return found
-
-
-def _lines(path: str | Path) -> list[str]:
-    try:
-        return contents(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError("this is not text", where=str(path), hint="give a CSV file in UTF-8") from None
 
 
 def _notes(lines: list[str]) -> dict[str, str]:
@@ -230,16 +218,9 @@ def _row(row: list[str], where: str, source: str, use: str) -> KernelTiming:
             what = f"{key[:40]!r} is no number of {kernel}"
             raise InputError(what, where=where, hint=f"give {' '.join(needed)}")
         least = 0 if key in ("causal", "gated") else 1
-        if not (value.isascii() and value.isdigit() and len(value) < 20 and least <= int(value) < _MOST):
-            raise InputError(f"{one[:40]!r} is no size", where=where, hint="give a whole number above 0")
-        shape[key] = int(value)
+        shape[key] = whole(value, least, _MOST, what=key, where=where)
     missing = [key for key in needed if key not in shape]
     if missing:
         raise InputError(f"{missing[0]} is missing", where=where, hint=f"give {' '.join(needed)}")
-    try:
-        ns = float(took)
-    except ValueError:
-        ns = 0.0
-    if not 0 < ns < 1e15:
-        raise InputError(f"{took[:40]!r} is no time", where=where, hint="give nanoseconds, above 0")
+    ns = real(took, *_TIMES_NS, what="ns", where=where)
     return KernelTiming(gpu, kernel, precision, shape, ns, source, use)

@@ -12,8 +12,6 @@ has standard deviation SIGMA). Each value is drawn by inversion from Python's Me
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import random
 import re
@@ -24,8 +22,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
-from astranb.core.document import contents
 from astranb.core.errors import InputError, near
+from astranb.core.number_files import real, text_of, text_rows, whole
 
 __all__ = ["ARRIVALS", "Request", "RequestTrace", "read_requests", "requests_of"]
 
@@ -229,38 +227,30 @@ def read_requests(path: str | Path) -> RequestTrace:
     [Request(arrival_ns=500000000, prompt=100, output=20)]
     """
     where = str(path)
-    try:
-        text = contents(path, _MOST_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("it is not text in UTF-8", where=where, hint="give a CSV file") from None
-    lines = csv.reader(io.StringIO(text, newline=""))
-    try:
-        head = [name.strip().lower() for name in next(lines, [])]
-        columns = [_column(head, names, where) for names in _COLUMNS.values()]
-        dated = head[columns[0]] == "timestamp"
-        found: list[Request] = []
-        first: float | None = None
-        for row in lines:
-            if not any(cell.strip() for cell in row):
-                continue
-            here = f"{where}, line {lines.line_num}"
-            if len(row) <= max(columns):
-                raise InputError(f"{len(row)} columns of {len(head)}", where=here, hint="give all of them")
-            if len(found) == _MOST_COUNT:
-                raise InputError("too many requests", where=here, hint=f"take at most {_MOST_COUNT:,}")
-            arrival, prompt, output = (row[at].strip() for at in columns)
-            seconds = _seconds(arrival, here, dated=dated)
-            if dated:
-                first = seconds if first is None else first
-                seconds -= first
-            one = Request(round(seconds * 1e9), _tokens(prompt, here), _tokens(output, here))
-            if one.arrival_ns < (found[-1].arrival_ns if found else 0):
-                what = f"arrival {arrival[:40]} is before that of the line before"
-                raise InputError(what, where=here, hint="order the lines by arrival")
-            found.append(one)
-    except csv.Error as error:
-        here = f"{where}, line {lines.line_num}"
-        raise InputError(str(error)[:80], where=here, hint="give a CSV file") from None
+    rows = text_rows(text_of(path, _MOST_BYTES), where)
+    head = [name.strip().lower() for name in next(rows, ("", []))[1]]
+    columns = [_column(head, names, where) for names in _COLUMNS.values()]
+    dated = head[columns[0]] == "timestamp"
+    found: list[Request] = []
+    first: float | None = None
+    for here, row in rows:
+        if not any(cell.strip() for cell in row):
+            continue
+        if len(row) <= max(columns):
+            raise InputError(f"{len(row)} columns of {len(head)}", where=here, hint="give all of them")
+        if len(found) == _MOST_COUNT:
+            raise InputError("too many requests", where=here, hint=f"take at most {_MOST_COUNT:,}")
+        arrival, *tokens = (row[at].strip() for at in columns)
+        seconds = _seconds(arrival, here, dated=dated)
+        if dated:
+            first = seconds if first is None else first
+            seconds -= first
+        prompt, output = (whole(one, 1, _MOST_TOKENS, what="tokens", where=here) for one in tokens)
+        one = Request(round(seconds * 1e9), prompt, output)
+        if one.arrival_ns < (found[-1].arrival_ns if found else 0):
+            what = f"arrival {arrival[:40]} is before that of the line before"
+            raise InputError(what, where=here, hint="order the lines by arrival")
+        found.append(one)
     return RequestTrace(found, text=where)
 
 
@@ -273,24 +263,12 @@ def _column(head: list[str], names: tuple[str, ...], where: str) -> int:
 
 
 def _seconds(text: str, where: str, *, dated: bool) -> float:
+    if not dated:
+        return real(text, 0, _MOST_SECONDS, what="arrival", where=where)
     try:
-        if dated:
-            # Fractions of a second may have seven digits.
-            when = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text))
-            value = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-        else:
-            value = float(text)
+        # Fractions of a second may have seven digits.
+        when = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError, OSError):
-        value = math.nan
-    if not (dated and math.isfinite(value)) and not 0 <= value <= _MOST_SECONDS:
-        what = f"arrival {text[:40]!r}"
-        raise InputError(what, where=where, hint=f"take seconds, 0 to {_MOST_SECONDS:,}, ascending")
-    return value
-
-
-def _tokens(text: str, where: str) -> int:
-    value = int(text) if re.fullmatch(r"\d{1,12}", text) else 0
-    if not 1 <= value <= _MOST_TOKENS:
-        what = f"{text[:40]!r} tokens"
-        raise InputError(what, where=where, hint=f"take a whole number, 1 to {_MOST_TOKENS:,}")
-    return value
+        hint = "give a date and a time, as 2024-05-10 00:00:00"
+        raise InputError(f"arrival is {text[:40]!r}", where=where, hint=hint) from None

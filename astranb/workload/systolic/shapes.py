@@ -5,13 +5,12 @@ The rules are those of ASTRA-sim 1.0's workload generator.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from astranb.core.document import contents
 from astranb.core.errors import InputError, near
+from astranb.core.number_files import text_of, text_rows, whole
 from astranb.workload.astrasim1 import Layer, LayerTable, Part
 
 from .array import GOOGLE_TPU, Array, Gemm
@@ -19,6 +18,7 @@ from .array import GOOGLE_TPU, Array, Gemm
 __all__ = ["POLICIES", "MatrixProduct", "layer_table", "read_shapes"]
 
 _MOST_BYTES: Final = 16 << 20
+_MOST_SIZE: Final = 1 << 40
 
 
 class MatrixProduct(NamedTuple):
@@ -150,27 +150,20 @@ def read_shapes(path: str | Path) -> list[MatrixProduct]:
     InputError
         The file cannot be read, or a line is invalid; the error names the line.
     """
-    try:
-        text = contents(path, _MOST_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("not a text file", where=str(path), hint="give a CSV file") from None
     shapes = []
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+    for number, (where, row) in enumerate(text_rows(text_of(path, _MOST_BYTES), str(path)), 1):
         cells = [cell.strip() for cell in row]
         if number == 1 or not any(cells):
             continue
-        where = f"{path}: line {number}"
         if len(cells) not in (4, 5):
             raise InputError(f"{len(cells)} columns", where=where, hint="write Layer,m,n,k[,policy]")
-        sizes = []
-        for name, cell in zip("mnk", cells[1:4], strict=True):
-            if not (cell.isascii() and cell.isdecimal() and int(cell[:18]) > 0 and len(cell) < 18):
-                raise InputError(f"{name} is {cell[:40]!r}", where=where, hint="use a whole number above 0")
-            sizes.append(int(cell))
+        m, n, k = (
+            whole(cell, 1, _MOST_SIZE, what=name, where=where)
+            for name, cell in zip("mnk", cells[1:4], strict=True)
+        )
         policy = cells[4] if len(cells) == 5 and cells[4] else None
         if policy is not None and policy not in POLICIES:
             raise InputError(f"unknown policy {policy[:40]!r}", where=where, hint=near(policy[:40], POLICIES))
-        m, n, k = sizes
         shapes.append(MatrixProduct(cells[0], Gemm(m, k, n), policy))
     if not shapes:
         raise InputError(

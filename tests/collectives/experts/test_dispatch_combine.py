@@ -185,16 +185,50 @@ def test_files_of_a_routing(tmp_path):
         ("rank,a,b\n0,1,1\n1,0,2\n", "token 0 of rank 0 has an expert twice"),
         ("rank,a\n0,1\n0,1\n1,0\n", "ranks must have equally many tokens"),
         ("1,2,3\n1,2,3\n", "it has counts of 3 experts, there are 4"),
-        ("1,2,3,x\n", "could not convert|invalid|x"),
+        ("1,2,3,x\n", "bad.csv, line 1: number 4 is 'x'; give a whole number of 64 bits"),
         ("0,0,0,0\n0,0,0,0\n", "counts must be positive"),
-        ("", "its shape is|no data|empty"),
+        ("1,2,3,1.5\n", "bad.csv, line 1: number 4 is '1.5'; give a whole number of 64 bits"),
+        ("1,2,3,4\n1,2,3\n", "bad.csv, line 2: 3 numbers, the first row has 4; give rows of equal length"),
+        ("1,2,3,-4\n", "bad.csv: counts has -4; give 0 or more"),
+        (f"{1 << 62},1,1,1\n" * 4, "bad.csv: counts has 4,611,686,018,427,387,904; give at most 16,777,216"),
+        ("2147483647,0,1,1\n", "bad.csv: counts has 2,147,483,647; give at most 16,777,216"),
+        ("16777216,0,1,1\n" * 2, "bad.csv: 33,554,432 tokens; from 1 to 16,777,216 of all ranks"),
+        ("rank,a\n2147483647,0\n", "ranks must have equally many tokens, from rank 0 on"),
+        ("rank,a\n-1,0\n", "ranks must have equally many tokens, from rank 0 on"),
+        ("rank,a\n0\n", "no token has an expert; give lines of rank,EXPERT,…"),
+        ("rank,a\n", "there are no numbers"),
+        ("", "there are no numbers"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:loadtxt")
 def test_a_bad_file_of_a_routing_is_refused(text, says, tmp_path):
     (tmp_path / "bad.csv").write_text(text)
     with pytest.raises(InputError, match=says):
         read_routing(tmp_path / "bad.csv", 4)
+
+
+@pytest.mark.parametrize(
+    "arrays,says",
+    [
+        ({"counts": np.full((4, 4), 1 << 62)}, "counts has 4,611,686,018,427,387,904"),
+        ({"counts": np.full((4, 4), 1 << 63, np.uint64)}, "counts has 9,223,372,036,854,775,808"),
+        ({"counts": np.full((4, 4), 1.5)}, "counts must be whole numbers"),
+        ({"counts": np.zeros((4, 1 << 24), np.int8)}, "unpacks to"),
+        ({"chosen": np.full((1, 1, 1), 1 << 63, np.uint64)}, "chosen has 9,223,372,036,854,775,808"),
+        ({"chosen": np.zeros((4, 4), np.int64)}, "its shape is 4x4; give ranks x tokens x topk"),
+        ({"chosen": np.zeros((1, 0, 1), np.int64)}, "its shape is 1x0x1"),
+        ({"other": np.zeros(1)}, "neither an array 'chosen' nor 'counts'"),
+    ],
+)
+def test_bad_arrays_of_a_routing_are_refused(arrays, says, tmp_path):
+    np.savez_compressed(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(InputError, match=says):
+        read_routing(tmp_path / "bad.npz", 4)
+
+
+@pytest.mark.parametrize("chosen", [[[[1.5]]], [[[1 << 70]]], [[0, 1]], [[[0], [1, 2]]], [[[[0]]]]])
+def test_a_bad_routing_in_memory_is_refused(chosen):
+    with pytest.raises(InputError, match="routing: "):
+        dispatch(routing=chosen, experts=4)
 
 
 @pytest.mark.parametrize(

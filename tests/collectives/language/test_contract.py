@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import astranb as anb
 from astranb.collectives import Collective, Contract, Program, lower, prove, verify
 from astranb.core.errors import InputError, WrongResult
-from astranb.core.state import read_tables, write_tables
+from astranb.core.number_files import read_tables, write_tables
 from tests.collectives.judge.contracts import direct, random_contract
 
 COUNTS = [[0, 3000, 128, 77], [4096, 1, 9000, 0], [5, 5, 5, 5], [1000, 20_000, 300, 4]]

@@ -8,7 +8,7 @@ import pytest
 import astranb as anb
 from astranb.collectives import Joined
 from astranb.core.errors import InputError
-from astranb.core.state import read_tables, write_tables
+from astranb.core.number_files import read_tables, write_tables
 from astranb.engine.cacheline.workload import Graph
 from astranb.workload.astrasim2 import (
     COLLECTIVE,
