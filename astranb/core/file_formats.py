@@ -58,7 +58,14 @@ _FORMATS: Final = (
         "ns-3 topology",
         "a topology of ASTRA-sim's ns-3 (nodes, switches, links)",
         "give it as --infra",
-        rb"\A\d+(?:[ \t]+\d+){2}[ \t]*\r?\n[^\n]*\n\s*\d+[ \t]+\d+[ \t]+[\d.]+[KMGT]?bps\s",
+        rb"\A\d+(?:[ \t]+\d+){2,5}[ \t]*\r?\n[\d \t\r\n]*?"
+        rb"(?<!\d)\d+[ \t]+\d+[ \t]+[\d.]+(?:[KMGT]?bps\s|[A-Za-z/]*[ \t]+[\d.]+[a-z]?s[ \t])",
+    ),
+    _format(
+        "ns-3 flows",
+        "a list of flows for HPCC's ns-3",
+        "describe the job as a collective, a model or Chakra traces: flows are written, not read",
+        rb"\A\d+[ \t]*\r?\n(?:\d+[ \t]+){5}[\d.e+-]+[ \t]*\r?(?:\n|\Z)",
     ),
     _format(
         "SimAI topology", "a topology of SimAI", _DRAW, rb"\A\d+(?:[ \t]+\d+){4}[ \t]+[A-Za-z]\w*[ \t]*\r?\n"

@@ -20,6 +20,7 @@ from astranb.core.file_formats import _outlines, format_of, names_format
 
 SAMPLES: dict[str, str | bytes] = {
     "ns-3 topology": "3 1 2\n2\n0 2 200Gbps 0.0005ms 0\n1 2 200Gbps 0.0005ms 0\n",
+    "ns-3 flows": "2\n0 1 3 100 5000 2.0\n1 0 3 100 5000 2000e-9\n",
     "SimAI topology": "10 4 1 2 14 H100\n4 8\n0 4 900Gbps 0.000025ms 0\n",
     "HTSim topology": "# two racks\nNodes 4\nTiers 2\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 100\n",
     "BookSim network": "router 0 node 0 router 1 15\nrouter 1 node 1\n",
