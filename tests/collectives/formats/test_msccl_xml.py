@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -429,6 +430,6 @@ def test_a_send_and_its_receive_have_one_count(counts: tuple[int, int], tmp_path
         assert read_algorithm(file).outputs == 6
         return
     with pytest.raises(
-        InputError, match="sends rank . 1 chunks with its send 0 on channel 0, which receives 2"
+        InputError, match=r"sends rank . 1 chunks with its send 0 on channel 0, which receives 2"
     ):
         read_algorithm(file)
