@@ -108,6 +108,8 @@ def machine(
     ['Switch', 'Switch']
     """
     ranks, assumed = step.ranks, []
+    if step.plan is not None and step.plan[0].left_out:
+        assumed.append(f"{step.plan[0].name}: {step.plan[0].left_out}")
     times = step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
     described: DimensionNetwork | InfraNetwork
     if network is None:
