@@ -1,4 +1,4 @@
-"""Formats that people have, recognized by a file's first bytes, which may be compressed with gzip.
+"""Formats that people have, recognized by a file's first bytes, which gzip or zstd may have packed.
 
 An error names the format that was given; ``astranb chakra`` chooses a reader by it.
 """
@@ -217,7 +217,14 @@ _FORMATS: Final = (
         _TASK_GRAPH,
         rb"\A\s*\{\s*\"?(?:ngpupernode|nnode)\"?\s*:\s*\d",
     ),
+    _format(
+        "NDJSON",
+        "a list of JSON values, one a line (NDJSON)",
+        "give a file with one value",
+        rb"\A\s*\{[^\n]*\}[ \t]*\r?\n\s*\{",
+    ),
     _format("gzip", "a file that gzip packed", _UNPACK, rb"\A\x1f\x8b"),
+    _format("zstd", "a file that zstd packed", _UNPACK, rb"\A\x28\xb5\x2f\xfd"),
     _format(
         "zip", "a ZIP archive or a saved simulation", "load a saved simulation in Python", rb"\APK\x03\x04"
     ),
@@ -249,8 +256,8 @@ def format_of(path: str | Path) -> FileFormat | None:
     'a topology of HTSim'
     """
     data = first_bytes(path, _HEAD)
-    plain = head(data, _HEAD)
-    return _matching(plain) or _of_json(path, plain) or (None if plain is data else _matching(data))
+    plain = head(path, _HEAD)
+    return _matching(plain) or _of_json(path, plain) or _matching(data)
 
 
 def _matching(data: bytes) -> FileFormat | None:
@@ -283,6 +290,10 @@ def _outlines(parts: Iterable[bytes]) -> Iterator[bytes]:
             at = token.end()
             if token[1]:
                 depth += 1 if token[1] in b"{[" else -1
+                if depth == 0:  # lines of such values, where another one follows
+                    if text[at:].lstrip()[:1] == b"{":
+                        yield b"{}\n{"
+                    return
             elif depth == 1 and token[2]:
                 outline += value[: before + token.start() - begun] + token[0]
                 value, begun = text[at : at + _VALUE], before + at
