@@ -37,6 +37,7 @@ _REPLAY = (
 )
 _TASK_GRAPH = "give it as --workload or convert it ('astranb chakra convert'); its cluster: --infra"
 _UNPACK = "unpack it first"
+_LINES: Final = rb"\A\s*\{[^\n]*\}[ \t]*\r?\n(?=\s*\{)"
 _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 
 
@@ -221,7 +222,7 @@ _FORMATS: Final = (
         "NDJSON",
         "a list of JSON values, one a line (NDJSON)",
         "give a file with one value",
-        rb"\A\s*\{[^\n]*\}[ \t]*\r?\n\s*\{",
+        _LINES,
     ),
     _format("gzip", "a file that gzip packed", _UNPACK, rb"\A\x1f\x8b"),
     _format("zstd", "a file that zstd packed", _UNPACK, rb"\A\x28\xb5\x2f\xfd"),
@@ -263,7 +264,14 @@ def format_of(path: str | Path) -> FileFormat | None:
 def _matching(data: bytes) -> FileFormat | None:
     plain = data.removeprefix(_MARK)
     begins = dict.fromkeys((plain, plain.lstrip()))  # a byte of a binary format may look like white space
-    return next((one for begin in begins for one in _FORMATS if one.start.search(begin)), None)
+    return next((one for begin in begins for one in _FORMATS if _is(one, begin)), None)
+
+
+def _is(one: FileFormat, begin: bytes) -> bool:
+    """Whether a file that begins so is of a format; of lines of values, the first one has its members."""
+    if not one.start.pattern.startswith((rb"\A", rb"(?i)\A")) and (lines := re.match(_LINES, begin)):
+        begin = lines[0]
+    return one.start.search(begin) is not None
 
 
 def _of_json(path: str | Path, begin: bytes) -> FileFormat | None:

@@ -27,6 +27,8 @@ a decompression bomb 1,000."""
 
 _FREE: Final = 1 << 20
 _STEP: Final = 1 << 22
+_PIECE: Final = 1 << 16
+"""Bytes of zstd at a time: what comes before the end of a truncated file is kept but for such a piece."""
 
 
 def unpacked(data: bytes, where: str, most: int) -> bytes:
@@ -236,7 +238,7 @@ def _unzstd(raw: Iterable[bytes], where: str, most: int) -> Iterator[bytes]:
     with _zstd_stream(parts, where) as stream:
         while True:
             try:
-                some = stream.read(_STEP)
+                some = stream.read(_PIECE)
             except (EOFError, OSError, ValueError) as error:
                 if isinstance(error, EOFError) or "runcated" in str(error):
                     what = f"the zstd file ends at byte {parts.size}, in the middle"

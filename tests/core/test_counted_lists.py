@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astranb import collectives
-from astranb.collectives.formats import read_algorithm, write_msccl_xml
+from astranb.collectives.formats import read_algorithm
+from astranb.collectives.formats.msccl_xml import write_msccl_xml
 from astranb.core.errors import InputError
 from astranb.infragraph import load
 from astranb.traffic.targets import read_traffic

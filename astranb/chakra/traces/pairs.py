@@ -49,7 +49,7 @@ def message_pairs(traces: Mapping[int, Trace]) -> np.ndarray:
     """
     sent, received = _messages(traces, NodeType.COMM_SEND), _messages(traces, NodeType.COMM_RECV)
     every = np.concatenate([sent, received], 1)
-    order = row_order(every[:3])
+    order = row_order(list(every[:3]))
     keys = every[:3, order]
     begins = np.ones(len(order), bool)
     begins[1:] = (keys[:, 1:] != keys[:, :-1]).any(0)
@@ -78,7 +78,8 @@ def message_pairs(traces: Mapping[int, Trace]) -> np.ndarray:
     first = differ[np.diff(own[differ], prepend=-1) > 0]
     for name, sizes in zip(("sent_bytes", "received_bytes"), in_turn, strict=True):
         found[name][own[first]] = sizes[first]
-    return found[~balanced | (found["differ"] > 0)]
+    wrong: np.ndarray = found[~balanced | (found["differ"] > 0)]
+    return wrong
 
 
 def _messages(traces: Mapping[int, Trace], kind: NodeType) -> np.ndarray:

@@ -265,9 +265,9 @@ class _JsonReader:
         elif name == "barrier":
             flag = Flag(rank, ("barrier", op.get("barrier_id").number(0, MOST_CHUNKS)))
             blocks = op.get("num_threadblocks").number(1, MOST_CHUNKS)
-            first, having = self.barriers.setdefault(flag, (op.get("num_threadblocks"), set()))
-            if first.value != blocks:
-                what = f"the barrier is of {blocks} thread blocks here, and of {first.brief} in another one"
+            other, having = self.barriers.setdefault(flag, (op.get("num_threadblocks"), set()))
+            if other.value != blocks:
+                what = f"the barrier is of {blocks} thread blocks here, and of {other.brief} in another one"
                 raise op.get("num_threadblocks").error(what, "give it one number")
             having.add(len(self.plan.blocks))
             steps += [PlanStep("signal", flags=(flag,)), PlanStep("wait", flags=(flag,), value=blocks)]

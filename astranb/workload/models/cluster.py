@@ -65,6 +65,9 @@ class _Placed(Protocol):
     @property
     def moved_bytes(self) -> int: ...
 
+    @property
+    def left_out(self) -> str: ...
+
 
 def machine(
     step: _Placed,
@@ -108,8 +111,8 @@ def machine(
     ['Switch', 'Switch']
     """
     ranks, assumed = step.ranks, []
-    if step.plan is not None and step.plan[0].left_out:
-        assumed.append(f"{step.plan[0].name}: {step.plan[0].left_out}")
+    if step.left_out:
+        assumed.append(f"the model: {step.left_out}")
     times = step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
     described: DimensionNetwork | InfraNetwork
     if network is None:
