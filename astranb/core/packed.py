@@ -210,12 +210,12 @@ class _Parts(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, into: memoryview) -> int:  # type: ignore[override] - the buffer that it is given
+    def read(self, size: int = -1) -> bytes:
         self._rest = self._rest or next(self._parts, b"")
-        some, self._rest = self._rest[: len(into)], self._rest[len(into) :]
-        into[: len(some)] = some
+        size = len(self._rest) if size < 0 else size
+        some, self._rest = self._rest[:size], self._rest[size:]
         self.size += len(some)
-        return len(some)
+        return some
 
 
 def _zstd_stream(parts: _Parts, where: str) -> BinaryIO:

@@ -179,6 +179,14 @@ def test_no_content_makes_it_slow(tmp_path, filler):
     assert perf_counter() - start < 0.5
 
 
+def zstd(data: bytes) -> bytes:
+    """Pack as the command does: in frames, the second one empty."""
+    codec = pa.Codec("zstd")
+    return b"".join(codec.compress(some, asbytes=True) for some in (data, b""))
+
+
+PACKED: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, zstd]
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(), inside, max_size=3),
@@ -196,7 +204,7 @@ def test_an_object_is_recognized_by_its_members_wherever_they_are(data: st.DataO
     )  # which gzip packs as it does traces
     members = data.draw(st.permutations([*members, ("traceEvents", [{"ph": "X", "name": "a"}])]))
     text = json.dumps(dict(members), indent=data.draw(st.sampled_from([None, 1])))
-    packed = data.draw(st.sampled_from([bytes, gzip.compress, zstd]))
+    packed = data.draw(st.sampled_from(PACKED))
     begin = data.draw(st.sampled_from([b"", b"\xef\xbb\xbf", b" \n\t"]))
     lines = data.draw(st.sampled_from([0, 0, 1, 2]))  # of values before it, one a line
     first = json.dumps(dict(members) | {"traceEvents": 0, "other": size}).replace("traceEvents", "events")
@@ -208,19 +216,13 @@ def test_an_object_is_recognized_by_its_members_wherever_they_are(data: st.DataO
     assert found.key == ("NDJSON" if lines else "Kineto trace")
 
 
-def zstd(data: bytes) -> bytes:
-    """Pack as the command does: in frames, the second one empty."""
-    codec = pa.Codec("zstd")
-    return b"".join(codec.compress(some, asbytes=True) for some in (data, b""))
-
-
 @pytest.mark.parametrize("name", ["job.json", "job.json.gz", "job.json.zst"])
 def test_packed_recordings_are_read(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = {"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 0, "tid": 0, "cat": "kernel"}
     text = json.dumps({"notes": random.Random(0).randbytes(1 << 19).hex(), "traceEvents": [event]}).encode()
-    pack = {".json": bytes, ".gz": gzip.compress, ".zst": zstd}[Path(name).suffix]
+    pack = PACKED[[".json", ".gz", ".zst"].index(Path(name).suffix)]
     file = tmp_path / name
     file.write_bytes(pack(text))
     assert main(["chakra", "info", str(file)]) == 0
