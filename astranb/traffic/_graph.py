@@ -302,7 +302,9 @@ def require_ranks(
     return network
 
 
-def matched(nodes: np.ndarray, where: str = "traffic", *, wide_receives: bool = False) -> np.ndarray:
+def matched(
+    nodes: np.ndarray, where: str = "traffic", *, wide_receives: bool = False, by_size: bool = False
+) -> np.ndarray:
     """Match sends with receives: of each source, target and tag the first with the first, and so on.
 
     Parameters
@@ -313,6 +315,8 @@ def matched(nodes: np.ndarray, where: str = "traffic", *, wide_receives: bool = 
         What errors name.
     wide_receives : bool
         Whether a receive may have room for more than is sent, as in MPI; it gets the bytes that are sent.
+    by_size : bool
+        Whether the first of one size are matched, as runs of Chakra traces do.
 
     Raises
     ------
@@ -322,13 +326,17 @@ def matched(nodes: np.ndarray, where: str = "traffic", *, wide_receives: bool = 
     sends, receives = (np.flatnonzero(nodes["kind"] == kind) for kind in (SEND, RECV))
     sent = [nodes[name][sends] for name in ("rank", "peer", "tag")]
     received = [nodes[name][receives] for name in ("peer", "rank", "tag")]
-    first, second = row_order(sent), row_order(received)
+    sizes = [nodes["bytes"]] if by_size else []
+    first, second = (
+        row_order([*keys, *(one[rows] for one in sizes)])
+        for keys, rows in ((sent, sends), (received, receives))
+    )
     if len(sends) == len(receives) and all(
         (a[first] == b[second]).all() for a, b in zip(sent, received, strict=True)
     ):
         if wide_receives:
-            sizes = nodes["bytes"][sends[first]], nodes["bytes"][receives[second]]
-            nodes["bytes"][receives[second]] = np.minimum(*sizes)
+            least = np.minimum(nodes["bytes"][sends[first]], nodes["bytes"][receives[second]])
+            nodes["bytes"][receives[second]] = least
         _check_sizes(nodes, sends[first], receives[second], where)
         nodes["match"] = -1
         nodes["match"][sends[first]] = receives[second]

@@ -73,7 +73,7 @@ _PLAIN: Final = (
 )  # fmt: skip
 _KNOWN: Final = (*_PLAIN, "qwen3", "qwen3_moe", *_DEFAULTS, *_TRAITS)
 _TEXT_OF: Final = {"gemma3": "gemma3_text", "llama4": "llama4_text", "mistral3": "mistral"}
-"""Kinds whose card nests that of their text, which may leave out its own kind."""
+"""Kinds whose card nests that of their text, or is one, which may leave out its own kind."""
 _NO_DECODERS: Final = (
     "albert", "bart", "bert", "clip", "deberta-v2", "distilbert", "electra", "modernbert", "roberta",
     "siglip", "t5", "vit", "whisper", "xlm-roberta",
@@ -141,7 +141,8 @@ class _Card:
         self.document = document
         outer = document.get("model_type", "").text()
         self.text = document.get("text_config") if document.has("text_config") else document
-        self.kind = self.text.get("model_type", _TEXT_OF.get(outer, outer)).text()
+        kind = self.text.get("model_type", outer).text()
+        self.kind = _TEXT_OF.get(kind, kind)
         self.defaults: Mapping[str, Any] = _DEFAULTS.get(self.kind, {})
         if self.kind in _NO_DECODERS or self.field("is_encoder_decoder", default=False).truth():
             raise document.get("model_type", outer).error(
