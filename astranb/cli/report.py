@@ -77,7 +77,7 @@ def report_of(subject: Subject) -> Report:
             "state_hash": subject.sim.state_hash(),
         }
         return Report({**common, **document(subject)})
-    notes = subject.inputs.what.notes if subject.kind == TRACES else ()
+    notes = subject.inputs.what.notes if subject.kind in (TRACES, JOBS) else ()
     choice = subject.inputs.choice.lines() if args.explain and subject.inputs.choice else []
     return Report(None, [*choice, result.explain() if args.explain else text(subject)], notes=notes)
 
