@@ -33,7 +33,7 @@ from .scaling.scaled_rank import ScaledRank
 from .traces.cases import CASES, TraceCase, case
 from .traces.check import check, topological_order
 from .traces.columns import Distinct, Lists
-from .traces.faults import TraceFault, faults, rank_faults
+from .traces.faults import NOT_SENT, OTHER_SIZE, TraceFault, faults, message_faults, rank_faults
 from .traces.feeder import Feeder, IssuePlace, IssueQueue, issue_order, issue_places
 from .traces.group_file import read_groups
 from .traces.merged_trace import is_merged, merge, merged_groups, split
@@ -58,6 +58,8 @@ __all__ = [
     "ACTIVITIES",
     "CASES",
     "NODE_KINDS",
+    "NOT_SENT",
+    "OTHER_SIZE",
     "Attribute",
     "CollectiveType",
     "Distinct",
@@ -116,6 +118,7 @@ __all__ = [
     "meetings",
     "merge",
     "merged_groups",
+    "message_faults",
     "nothing_takes_time",
     "present_ranks",
     "pytorch_document",

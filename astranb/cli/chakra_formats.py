@@ -12,7 +12,7 @@ import numpy as np
 
 from astranb.core.errors import InputError
 from astranb.core.file_formats import TASK_GRAPHS, format_of
-from astranb.core.packed import first_bytes, head
+from astranb.core.packed import head
 
 from .printing import Report
 
@@ -108,7 +108,7 @@ def _begins_with_a_word(name: str) -> bool:
 
 
 def _head(name: str) -> bytes:
-    return head(first_bytes(name, _HEAD), _HEAD)
+    return head(name, _HEAD)
 
 
 def _has_ranks(name: str) -> bool:

@@ -78,7 +78,7 @@ def report_of(subject: Subject) -> Report:
         }
         remarks = _remarks(subject)
         return Report({**common, **document(subject), **({"remarks": remarks} if remarks else {})})
-    notes = [*(subject.inputs.what.notes if subject.kind == TRACES else ()), *_remarks(subject)]
+    notes = [*(subject.inputs.what.notes if subject.kind in (TRACES, JOBS) else ()), *_remarks(subject)]
     choice = subject.inputs.choice.lines() if args.explain and subject.inputs.choice else []
     return Report(None, [*choice, result.explain() if args.explain else text(subject)], notes=notes)
 

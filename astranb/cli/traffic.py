@@ -271,4 +271,5 @@ def _replay(args: argparse.Namespace) -> Report:
     shown = document | {"time_ps": format_time(sim.now_ps)}
     if recorded:
         shown |= {"recorded_ps": format_time(recorded), "ratio": f"{sim.now_ps / recorded:.6f}"}
-    return Report(document, summary_lines(shown))
+    notes = _assumed({"assumptions": what.assumptions}) if isinstance(what, MessageGraph) else []
+    return Report(document, summary_lines(shown), notes=notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = [
     "ranges",
     "reduce_at",
     "reversed_lists",
+    "row_order",
 ]
 
 
@@ -174,3 +176,28 @@ def reduce_at(function: np.ufunc, values: np.ndarray, starts: np.ndarray, axis: 
     array([6, 4])
     """
     return function.reduceat(values, starts.astype(np.intp, copy=False), axis)
+
+
+def row_order(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Order rows by several columns of integers, the first one first; equal rows stay as they are.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of int64, shape (rows,)
+
+    Returns
+    -------
+    ndarray of int64, shape (rows,)
+
+    Examples
+    --------
+    >>> row_order([np.array([1, 0, 1]), np.array([5, 9, 2])])
+    array([1, 2, 0])
+    """
+    widths = [int(column.max(initial=0)) - int(column.min(initial=0)) + 1 for column in columns]
+    if math.prod(widths) >= 1 << 62:
+        return np.lexsort(columns[::-1])
+    mixed = np.zeros(len(columns[0]), np.int64)
+    for column, width in zip(columns, widths, strict=True):
+        mixed = mixed * width + (column - column.min(initial=0))
+    return np.argsort(mixed, kind="stable")

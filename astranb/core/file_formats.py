@@ -1,4 +1,4 @@
-"""Formats that people have, recognized by a file's first bytes, which may be compressed with gzip.
+"""Formats that people have, recognized by a file's first bytes, which gzip or zstd may have packed.
 
 An error names the format that was given; ``astranb chakra`` chooses a reader by it.
 """
@@ -37,6 +37,7 @@ _REPLAY = (
 )
 _TASK_GRAPH = "give it as --workload or convert it ('astranb chakra convert'); its cluster: --infra"
 _UNPACK = "unpack it first"
+_LINES: Final = rb"\A\s*\{[^\n]*\}[ \t]*\r?\n(?=\s*\{)"
 _XML = rb"\A\s*(?:<\?[^>]*>\s*|<!--(?:(?!-->).)*-->\s*)*"
 
 
@@ -58,7 +59,14 @@ _FORMATS: Final = (
         "ns-3 topology",
         "a topology of ASTRA-sim's ns-3 (nodes, switches, links)",
         "give it as --infra",
-        rb"\A\d+(?:[ \t]+\d+){2}[ \t]*\r?\n[^\n]*\n\s*\d+[ \t]+\d+[ \t]+[\d.]+[KMGT]?bps\s",
+        rb"\A\d+(?:[ \t]+\d+){2,5}[ \t]*\r?\n[\d \t\r\n]*?"
+        rb"(?<!\d)\d+[ \t]+\d+[ \t]+[\d.]+(?:[KMGT]?bps\s|[A-Za-z/]*[ \t]+[\d.]+[a-z]?s[ \t])",
+    ),
+    _format(
+        "ns-3 flows",
+        "a list of flows for HPCC's ns-3",
+        "describe the job as a collective, a model or Chakra traces: flows are written, not read",
+        rb"\A\d+[ \t]*\r?\n(?:\d+[ \t]+){5}[\d.e+-]+[ \t]*\r?(?:\n|\Z)",
     ),
     _format(
         "SimAI topology", "a topology of SimAI", _DRAW, rb"\A\d+(?:[ \t]+\d+){4}[ \t]+[A-Za-z]\w*[ \t]*\r?\n"
@@ -210,7 +218,14 @@ _FORMATS: Final = (
         _TASK_GRAPH,
         rb"\A\s*\{\s*\"?(?:ngpupernode|nnode)\"?\s*:\s*\d",
     ),
+    _format(
+        "NDJSON",
+        "a list of JSON values, one a line (NDJSON)",
+        "give a file with one value",
+        _LINES,
+    ),
     _format("gzip", "a file that gzip packed", _UNPACK, rb"\A\x1f\x8b"),
+    _format("zstd", "a file that zstd packed", _UNPACK, rb"\A\x28\xb5\x2f\xfd"),
     _format(
         "zip", "a ZIP archive or a saved simulation", "load a saved simulation in Python", rb"\APK\x03\x04"
     ),
@@ -242,14 +257,21 @@ def format_of(path: str | Path) -> FileFormat | None:
     'a topology of HTSim'
     """
     data = first_bytes(path, _HEAD)
-    plain = head(data, _HEAD)
-    return _matching(plain) or _of_json(path, plain) or (None if plain is data else _matching(data))
+    plain = head(path, _HEAD)
+    return _matching(plain) or _of_json(path, plain) or _matching(data)
 
 
 def _matching(data: bytes) -> FileFormat | None:
     plain = data.removeprefix(_MARK)
     begins = dict.fromkeys((plain, plain.lstrip()))  # a byte of a binary format may look like white space
-    return next((one for begin in begins for one in _FORMATS if one.start.search(begin)), None)
+    return next((one for begin in begins for one in _FORMATS if _is(one, begin)), None)
+
+
+def _is(one: FileFormat, begin: bytes) -> bool:
+    """Whether a file that begins so is of a format; of lines of values, the first one has its members."""
+    if not one.start.pattern.startswith((rb"\A", rb"(?i)\A")) and (lines := re.match(_LINES, begin)):
+        begin = lines[0]
+    return one.start.search(begin) is not None
 
 
 def _of_json(path: str | Path, begin: bytes) -> FileFormat | None:
@@ -276,6 +298,10 @@ def _outlines(parts: Iterable[bytes]) -> Iterator[bytes]:
             at = token.end()
             if token[1]:
                 depth += 1 if token[1] in b"{[" else -1
+                if depth == 0:  # lines of such values, where another one follows
+                    if text[at:].lstrip()[:1] == b"{":
+                        yield b"{}\n{"
+                    return
             elif depth == 1 and token[2]:
                 outline += value[: before + token.start() - begun] + token[0]
                 value, begun = text[at : at + _VALUE], before + at

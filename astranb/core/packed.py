@@ -1,4 +1,4 @@
-"""Files that may be compressed with gzip: recognized by their contents, and unpacked within bounds.
+"""Files that may be compressed with gzip or zstd: recognized by their contents, unpacked within bounds.
 
 A file of a few kilobytes can unpack to gigabytes (a decompression bomb), so what a file may unpack to
 depends on its size.
@@ -6,28 +6,33 @@ depends on its size.
 
 from __future__ import annotations
 
+import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 from .errors import InputError, TruncatedFile
 
 __all__ = ["GZIP", "MOST_RATIO", "blocks", "first_bytes", "head", "readable", "unpacked", "unpacked_part"]
 
 GZIP: Final = b"\x1f\x8b"
-"""The first bytes of a packed file."""
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+"""The first bytes of packed files."""
 MOST_RATIO: Final = 250
 """The largest compression ratio beyond the first MiB: a trace that repeats one node reaches about 30,
 a decompression bomb 1,000."""
 
 _FREE: Final = 1 << 20
 _STEP: Final = 1 << 22
+_PIECE: Final = 1 << 16
+"""Bytes of zstd at a time: what comes before the end of a truncated file is kept but for such a piece."""
 
 
 def unpacked(data: bytes, where: str, most: int) -> bytes:
-    """Return the bytes of a file: unpacked if gzip packed them, else as they are.
+    """Return the bytes of a file: unpacked if gzip or zstd packed them, else as they are.
 
     Parameters
     ----------
@@ -41,7 +46,7 @@ def unpacked(data: bytes, where: str, most: int) -> bytes:
     Raises
     ------
     InputError
-        It is damaged or truncated, or it unpacks to more than is allowed.
+        It is damaged or truncated, it unpacks to more than is allowed, or zstd has no reader here.
 
     Examples
     --------
@@ -49,14 +54,15 @@ def unpacked(data: bytes, where: str, most: int) -> bytes:
     >>> unpacked(gzip.compress(b"a trace"), "a file", 100), unpacked(b"a trace", "a file", 100)
     (b'a trace', b'a trace')
     """
-    return b"".join(_inflated([data], where, most)) if data[:2] == GZIP else data
+    unpack = _reader_of(data)
+    return b"".join(unpack([data], where, most)) if unpack else data
 
 
 def unpacked_part(data: bytes, where: str, most: int) -> bytes:
     """Return the bytes of a file as :func:`unpacked`, but of a truncated one those before its end."""
-    out = []
+    out, unpack = [], _reader_of(data)
     with suppress(TruncatedFile):
-        for some in _inflated([data], where, most) if data[:2] == GZIP else [data]:
+        for some in unpack([data], where, most) if unpack else [data]:
             out.append(some)  # noqa: PERF402 - those before the end stay
     return b"".join(out)
 
@@ -79,7 +85,7 @@ def blocks(path: str | Path, most: int) -> Iterator[bytes]:
     with readable(path) as file, file.open("rb") as opened:
         first = opened.read(_STEP)
         raw = _chain(first, iter(lambda: opened.read(_STEP), b""))
-        yield from _inflated(raw, where, most) if first[:2] == GZIP else _bounded(raw, where, most)
+        yield from (_reader_of(first) or _bounded)(raw, where, most)
 
 
 @contextmanager
@@ -118,12 +124,23 @@ def first_bytes(path: str | Path, most: int) -> bytes:
         return b""
 
 
-def head(data: bytes, most: int) -> bytes:
-    """Unpack the first bytes of a file, as far as they can be; what is not packed stays as it is."""
-    if data[:2] == GZIP:
+def head(path: str | Path, most: int) -> bytes:
+    """Read the first bytes of a file, unpacked as far as they can be; what is not packed is as it is."""
+    data = first_bytes(path, most)
+    if _reader_of(data) is _inflated:
         with suppress(zlib.error):
             return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data, most)
+    elif _reader_of(data):  # the first block of zstd may be longer than these bytes
+        with suppress(InputError):
+            return next(blocks(path, 2 * _STEP), b"")[:most]
     return data
+
+
+def _reader_of(data: bytes) -> Callable[[Iterable[bytes], str, int], Iterator[bytes]] | None:
+    """Find what unpacks a file that begins with some bytes; None: it is not packed."""
+    if data[:2] == GZIP:
+        return _inflated
+    return _unzstd if data[: len(_ZSTD)] == _ZSTD else None
 
 
 def _chain(first: bytes, others: Iterable[bytes]) -> Iterator[bytes]:
@@ -149,7 +166,7 @@ def _inflated(raw: Iterable[bytes], where: str, most: int) -> Iterator[bytes]:
     try:
         for rest in raw:
             read += len(rest)
-            bound = min(most, max(_FREE, MOST_RATIO * read))
+            bound = _bound(read, most)
             while rest:
                 ended = ended or (not begun and rest[:2] not in (GZIP, GZIP[:1]))
                 if ended:
@@ -160,8 +177,7 @@ def _inflated(raw: Iterable[bytes], where: str, most: int) -> Iterator[bytes]:
                 rest = part.unconsumed_tail  # noqa: PLW2901 - what this block still holds
                 out += len(some)
                 if out > bound:
-                    what = f"unpacks to more than {bound:,} bytes from {read:,}"
-                    raise InputError(what, where=where, hint="if it is a trace, unpack it with gunzip")
+                    raise _too_large(bound, read, where)
                 yield some
                 if part.eof:
                     rest, begun = part.unused_data, False  # noqa: PLW2901
@@ -173,3 +189,65 @@ def _inflated(raw: Iterable[bytes], where: str, most: int) -> Iterator[bytes]:
         raise TruncatedFile(what, where=where, at=out)
     if behind:
         raise InputError(f"{behind} bytes follow the gzip file", where=where, hint="copy or make it again")
+
+
+def _bound(read: int, most: int) -> int:
+    return min(most, max(_FREE, MOST_RATIO * read))
+
+
+def _too_large(bound: int, read: int, where: str) -> InputError:
+    what = f"unpacks to more than {bound:,} bytes from {read:,}"
+    return InputError(what, where=where, hint="if it is a trace, unpack it (gunzip, unzstd)")
+
+
+class _Parts(io.RawIOBase):
+    """A file of parts that come one after the other."""
+
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self._parts, self._rest = iter(parts), b""
+        self.size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        self._rest = self._rest or next(self._parts, b"")
+        size = len(self._rest) if size < 0 else size
+        some, self._rest = self._rest[:size], self._rest[size:]
+        self.size += len(some)
+        return some
+
+
+def _zstd_stream(parts: _Parts, where: str) -> BinaryIO:
+    """Open a stream of zstd with Python's own reader (3.14), or pyarrow's."""
+    with suppress(ImportError):
+        return cast("BinaryIO", import_module("compression.zstd").ZstdFile(parts))
+    try:
+        arrow = import_module("pyarrow")
+    except ImportError:
+        hint = "unpack it (unzstd FILE), or run pip install 'astranb[traffic]', whose pyarrow reads it"
+        raise InputError(
+            "zstd packed this file, and no reader of it is here", where=where, hint=hint
+        ) from None
+    return cast("BinaryIO", arrow.CompressedInputStream(arrow.PythonFile(parts, mode="r"), "zstd"))
+
+
+def _unzstd(raw: Iterable[bytes], where: str, most: int) -> Iterator[bytes]:
+    """Unpack what zstd packed, frame by frame."""
+    parts, out = _Parts(raw), 0
+    with _zstd_stream(parts, where) as stream:
+        while True:
+            try:
+                some = stream.read(_PIECE)
+            except (EOFError, OSError, ValueError) as error:
+                if isinstance(error, EOFError) or "runcated" in str(error):
+                    what = f"the zstd file ends at byte {parts.size}, in the middle"
+                    raise TruncatedFile(what, where=where, at=out) from None
+                hint = "copy or make it again"
+                raise InputError(f"not a zstd file: {str(error)[:80]}", where=where, hint=hint) from None
+            if not some:
+                return
+            out += len(some)
+            if out > (bound := _bound(parts.size, most)):
+                raise _too_large(bound, parts.size, where)
+            yield some

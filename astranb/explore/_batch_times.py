@@ -95,27 +95,23 @@ class BatchTimes:
     ) -> None:
         (self._units,) = units(model, job.parallelism, stage)
         self._layers = [unit for unit in self._units if unit >= 0]
+        self._windows = Counter(model.window * model.is_windowed(unit) for unit in self._layers)
         self._model, self._times, self._network, self._host_ns = model, times, network, host_ns
         self._job = replace(job, mode="decode", sequence=1, batch=1, microbatches=1, tokens=1)
         self._ranks = range(job.parallelism.tensor)
         self._fixed: dict[int, _Fixed] = {}
         self._heads: dict[int, IterationTime] = {}
         self._decoding: dict[int, Costs] = {}
-        self._chunks: dict[tuple[int, int, int], Cost] = {}
+        self._chunks: dict[tuple[int, int, int, bool], Cost] = {}
 
     def time(self, batch: Batch) -> IterationTime:
         """Give the time of an iteration."""
         fixed = self._of_tokens(batch.tokens)
-        around = self._computed(fixed.half.plus(self._attention(batch)), rest="attention")
-        layers = len(self._layers)
-        head = self._head(batch.outputs)
-        return IterationTime(
-            fixed.outside.matrices + layers * around.matrices + head.matrices,
-            fixed.outside.attention + layers * around.attention + head.attention,
-            fixed.outside.elementwise + layers * around.elementwise + head.elementwise,
-            fixed.outside.tensor + head.tensor,
-            self._host_ns,
-        )
+        whole = _added(fixed.outside, self._head(batch.outputs), 1)
+        for window, layers in self._windows.items():
+            around = self._computed(fixed.half.plus(self._attention(batch, window)), rest="attention")
+            whole = _added(whole, around, layers)
+        return whole._replace(host=self._host_ns)
 
     def sent_bytes(self, batch: Batch) -> int:
         """Give the bytes that each rank sends to the next stage."""
@@ -124,19 +120,22 @@ class BatchTimes:
     def _costs(self, tokens: int) -> Costs:
         return Costs(self._model, replace(self._job, batch=tokens))
 
-    def _attention(self, batch: Batch) -> Cost:
-        """Give the cost of a layer's attention."""
+    def _attention(self, batch: Batch, window: int) -> Cost:
+        """Give the cost of attention in a layer with a window, or without one (0)."""
         found = Cost(0, 0)
         if batch.decodes:
             costs = self._decoding.get(batch.decodes)
             if costs is None:
                 costs = self._decoding[batch.decodes] = self._costs(batch.decodes)
-            found = costs.attention(-(-batch.seen // batch.decodes))
-        for (queries, keys), count in Counter(batch.chunks).items():
-            key = queries, keys, count
+            seen = -(-batch.seen // batch.decodes)
+            found = costs.attention(min(seen, window or seen))
+        for (queries, all_keys), count in Counter(batch.chunks).items():
+            keys = min(all_keys, window or all_keys)
+            full = keys < all_keys - queries  # all see a whole window
+            key = queries, keys, count, full
             if key not in self._chunks:
                 prompt = replace(self._job, mode="prefill", sequence=queries, batch=count)
-                self._chunks[key] = Costs(self._model, prompt).attention(keys)
+                self._chunks[key] = Costs(self._model, prompt).attention(keys, causal=not full)
             found = found.plus(self._chunks[key])
         return found
 

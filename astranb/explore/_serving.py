@@ -45,6 +45,7 @@ class _ServerGpus:
     spans_all: bool = False
     host_updates: bool = False
     moved_bytes: int = 0
+    left_out: str = ""
 
 
 def serve(
@@ -118,13 +119,13 @@ def serve(
         raise InputError(what, where="pipeline", hint="leave one of them out")
     ranks = policy.copies * tensor * pipeline
     kind = "ring" if tensor == 1 or tensor & (tensor - 1) else "halvingDoubling"
-    gpus = _ServerGpus(ranks, times, times.precision)
+    gpus = _ServerGpus(ranks, times, times.precision, left_out=known.left_out)
     cluster = machine(gpus, system, network, all_reduce="ring" if network is None else kind)
     between = CollectiveTimes(cluster.network, cluster.system)
     inside = between
     if network is None:
         # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
-        gpus = _ServerGpus(tensor, times, times.precision)
+        gpus = _ServerGpus(tensor, times, times.precision, left_out=known.left_out)
         few, large = (
             machine(gpus, system, all_reduce=kind, message_bytes=size) for size in (0, _LARGE_BYTES)
         )

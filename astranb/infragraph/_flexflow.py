@@ -41,6 +41,12 @@ def flexflow_network(graph: TaskGraph) -> FlatNetwork:
         if a != b and count:
             key = min(a, b), max(a, b)
             pairs[key] = max(pairs.get(key, 0), count)
+    named = max(map(max, pairs), default=-1) + 1
+    if pairs and named < graph.nodes + graph.switches:
+        what = (
+            f"nnode {graph.nodes} and nswitch {graph.switches}, but connections (conn) name {named} of them"
+        )
+        raise InputError(what, where=graph.where, hint="correct the numbers, or add the missing connections")
     several = graph.gpus_per_node > 1
     for what, missing in (
         ("connections between nodes (conn)", not pairs and graph.nodes > 1),

@@ -61,6 +61,9 @@ def read_htsim(text: str, file: str) -> FlatNetwork:
     count = header["tiers"]
     if count not in (2, 3):
         raise InputError(f"{count} tiers", where=file, hint="htsim has two or three")
+    if len(given) > count:
+        what = f"Tiers is {count}, but there is a Tier {max(given)}"
+        raise InputError(what, where=f"{file}:{at[max(given)]}", hint="correct Tiers, or leave it out")
     tiers = []
     for tier in range(count):
         where = f"{file}:{at[tier]}" if tier in at else file
@@ -133,6 +136,9 @@ def _built(tiers: Sequence[_Tier], nodes: int, podsize: int, file: str) -> FlatN
         return whole // part
 
     pods = fits(nodes, podsize, f"{nodes:,} nodes are no multiple of the pod size {podsize:,}")
+    if core is None and pods > 1:
+        what = f"Podsize {podsize:,} of {nodes:,} nodes, but two tiers are one pod"
+        raise InputError(what, where=file, hint=f"write Podsize {nodes}")
     if tor.bundle != 1:
         raise InputError(f"Bundle {tor.bundle} of tier 0", where=file, hint="hosts have one link each")
     tors = fits(podsize, tor.down, f"a pod of {podsize:,} is no multiple of Radix_Down {tor.down} of tier 0")

@@ -2,6 +2,9 @@
 
 The first line has the numbers of nodes, switches and links; then come the numbers of the switches, and of
 each link its ends, rate, delay and error rate (``scratch/third.cc``, which reads words and knows no lines).
+PowerTCP's fork has four or six numbers in the first line: behind the switches those of them that hosts are
+connected to, and at the end the rates of the links of hosts and of those between switches, which each link
+has, too (github.com/inet-tub/ns3-datacenter, ``examples/PowerTCP`` and ``examples/Reverie``).
 """
 
 from __future__ import annotations
@@ -26,9 +29,12 @@ _RATES: Final = {
     f"{prefix}{unit}": Decimal(scale) / bits
     for unit, bits in (("bps", 8), ("b/s", 8), ("Bps", 1), ("B/s", 1))
     for prefix, scale in (_PREFIXES | _BINARY).items()
-}
-"""Bytes a second by unit of ns-3's DataRate."""
-_QUANTITY: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([A-Za-z/]+)\Z")
+} | {"": Decimal(1) / 8}
+"""Bytes a second by unit of ns-3's DataRate; without one it is bits a second."""
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([A-Za-z/]*)\Z")
+_LINK: Final = re.compile(r"(?<!\S)\d+\s+\d+\s+[\d.]+[A-Za-z/]*\s+[\d.]+[a-z]?s\s+[\d.]+(?!\S)")
+_POWER_TCP: Final = (4, 6)
+"""Numbers in the first line of PowerTCP's files."""
 
 
 def write_ns3(network: FlatNetwork) -> tuple[str, list[str]]:
@@ -73,9 +79,14 @@ class _Words:
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
-        self._words = [(word, n) for n, line in enumerate(text.splitlines(), 1) for word in line.split()]
+        lines = [line.split() for line in text.splitlines()]
+        self._words = [(word, n) for n, line in enumerate(lines, 1) for word in line]
         self._at = 0
         self.line = 1
+        self.header = len(lines[0]) if lines else 0
+        # HPCC's reader knows no lines, so that numbers of switches or a link may follow its three numbers.
+        second = lines[1] if len(lines) > 1 else []
+        self.is_power_tcp = self.header in _POWER_TCP and all(map(str.isdecimal, second))
 
     def next(self, what: str) -> str:
         if self._at == len(self._words):
@@ -99,12 +110,7 @@ class _Words:
     @property
     def links_left(self) -> int:
         """The number of links that follow: files may end with a text that explains them."""
-        rest, found = [word for word, _ in self._words[self._at :]], 0
-        for at in range(0, len(rest) - 4, 5):
-            if not (rest[at].isdecimal() and rest[at + 1].isdecimal() and _QUANTITY.match(rest[at + 2])):
-                break
-            found += 1
-        return found
+        return len(_LINK.findall(" ".join(word for word, _ in self._words[self._at :])))
 
     def error(self, what: str, hint: str = "") -> InputError:
         return InputError(what, where=f"{self.file}:{self.line}", hint=hint)
@@ -127,7 +133,10 @@ def read_ns3(text: str, file: str) -> FlatNetwork:
     words = _Words(text, file)
     nodes = words.count("the number of nodes", _MOST_NODES)
     switches = words.count("the number of switches", _MOST_NODES)
+    edge = words.count("the number of switches with hosts", switches) if words.is_power_tcp else None
     count = words.count("the number of links", _MOST_LINKS)
+    if words.is_power_tcp and words.header > _POWER_TCP[0]:
+        words.next("the rate of links to hosts"), words.next("the rate of links between switches")
     if switches >= nodes:
         raise words.error(f"{switches:,} of {nodes:,} nodes are switches", "a network needs hosts")
     place = dict.fromkeys(range(nodes), -1)
@@ -140,8 +149,10 @@ def read_ns3(text: str, file: str) -> FlatNetwork:
     hosts = list(place)
     place = {node: number for number, node in enumerate((*hosts, *ids))}
     links, faulty = [], 0
+    named = max(ids, default=0)
     for _ in range(count):
         a, b = (words.count("a node of a link", nodes - 1) for _ in range(2))
+        named = max(named, a, b)
         if a == b:
             raise words.error(f"a link leads from node {a} to itself", "name two nodes")
         rate = _read_rate(words)
@@ -157,15 +168,30 @@ def read_ns3(text: str, file: str) -> FlatNetwork:
         remarks.append(f"{faulty:,} links have an error rate, which is left out")
     further = words.links_left
     if further:
+        which = "third" if edge is None else "fourth"
         raise InputError(
             f"{count:,} links are announced, and {count + further:,} follow",
             where=f"{file}:1",
-            hint=f"write {count + further} as the third number, or remove lines",
+            hint=f"write {count + further} as the {which} number, or remove lines",
         )
+    _check_nodes(links, nodes, named, len(hosts), edge, file)
     if words.rest:
         remarks.append(f"from line {words.rest} on nothing is read: the file has {count:,} links")
     names = tuple(str(node) for node in (*hosts, *ids))
     return FlatNetwork(Path(file).stem, names, len(hosts), (0,) * nodes, tuple(links), tuple(remarks))
+
+
+def _check_nodes(
+    links: list[FlatLink], nodes: int, named: int, hosts: int, edge: int | None, file: str
+) -> None:
+    """Compare the numbers of nodes, and of switches with hosts where the file has it, with the links."""
+    if links and named < nodes - 1:
+        what = f"{nodes:,} nodes are announced, and nodes {named + 1:,} and above have no link"
+        raise InputError(what, where=f"{file}:1", hint=f"write {named + 1} as the first number, or add links")
+    found = {max(link.a, link.b) for link in links if min(link.a, link.b) < hosts <= max(link.a, link.b)}
+    if edge not in (None, len(found)):
+        what = f"{edge} switches with hosts are announced, and links have {len(found)}"
+        raise InputError(what, where=f"{file}:1", hint=f"write {len(found)} as the third number")
 
 
 def _read_rate(words: _Words) -> int:

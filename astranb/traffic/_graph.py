@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from astranb.core.arrays import flat_lists, offsets, reduce_at
+from astranb.core.arrays import flat_lists, offsets, reduce_at, row_order
 from astranb.core.errors import InputError
 from astranb.engine.messages import Run
 from astranb.workload.astrasim2 import (
@@ -303,7 +302,9 @@ def require_ranks(
     return network
 
 
-def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:
+def matched(
+    nodes: np.ndarray, where: str = "traffic", *, wide_receives: bool = False, by_size: bool = False
+) -> np.ndarray:
     """Match sends with receives: of each source, target and tag the first with the first, and so on.
 
     Parameters
@@ -312,19 +313,31 @@ def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:
         Ordered by rank; ``match`` is written.
     where : str
         What errors name.
+    wide_receives : bool
+        Whether a receive may have room for more than is sent, as in MPI; it gets the bytes that are sent.
+    by_size : bool
+        Whether the first of one size are matched, as runs of Chakra traces do.
 
     Raises
     ------
     InputError
-        A message is sent and not received, or the reverse.
+        A message is sent and not received, or the reverse, or its receive expects another size.
     """
     sends, receives = (np.flatnonzero(nodes["kind"] == kind) for kind in (SEND, RECV))
     sent = [nodes[name][sends] for name in ("rank", "peer", "tag")]
     received = [nodes[name][receives] for name in ("peer", "rank", "tag")]
-    first, second = _order(sent), _order(received)
+    sizes = [nodes["bytes"]] if by_size else []
+    first, second = (
+        row_order([*keys, *(one[rows] for one in sizes)])
+        for keys, rows in ((sent, sends), (received, receives))
+    )
     if len(sends) == len(receives) and all(
         (a[first] == b[second]).all() for a, b in zip(sent, received, strict=True)
     ):
+        if wide_receives:
+            least = np.minimum(nodes["bytes"][sends[first]], nodes["bytes"][receives[second]])
+            nodes["bytes"][receives[second]] = least
+        _check_sizes(nodes, sends[first], receives[second], where)
         nodes["match"] = -1
         nodes["match"][sends[first]] = receives[second]
         nodes["match"][receives[second]] = sends[first]
@@ -339,12 +352,14 @@ def matched(nodes: np.ndarray, where: str = "traffic") -> np.ndarray:
     raise InputError(f"{what} with tag {tag}, {other}", where=where, hint="match sends and receives")
 
 
-def _order(keys: list[np.ndarray]) -> np.ndarray:
-    """Give the order of rows by several columns, equal ones as they are."""
-    widths = [int(column.max(initial=0)) - int(column.min(initial=0)) + 1 for column in keys]
-    if math.prod(widths) >= 1 << 62:
-        return np.lexsort(keys[::-1])
-    mixed = np.zeros(len(keys[0]), np.int64)
-    for column, width in zip(keys, widths, strict=True):
-        mixed = mixed * width + (column - column.min(initial=0))
-    return np.argsort(mixed, kind="stable")
+def _check_sizes(nodes: np.ndarray, sends: np.ndarray, receives: np.ndarray, where: str) -> None:
+    """Refuse a message of another size than its receive's: libraries would hang or truncate it."""
+    wrong = np.flatnonzero(nodes["bytes"][sends] != nodes["bytes"][receives])
+    if len(wrong):
+        one, other = nodes[sends[wrong[0]]], nodes[receives[wrong[0]]]
+        what = f"rank {one['rank']} sends {one['peer']} {one['bytes']:,} bytes with tag {one['tag']}, and"
+        raise InputError(
+            f"{what} the receive expects {other['bytes']:,}",
+            where=where,
+            hint="give both one size, or messages tags of their own",
+        )

@@ -238,9 +238,10 @@ class _Unfolding:
         nodes = np.concatenate(every) if every else np.zeros(0, NODE)
         start = np.concatenate([[0], np.cumsum(np.concatenate(counts) if counts else [])]).astype(np.int64)
         flat = np.concatenate(deps) if deps else np.zeros(0, np.int64)
+        nodes = matched(nodes, pattern.title, by_size=True)
         return MessageGraph(
-            pattern.ranks, matched(nodes, pattern.title), start, flat, tuple(self.labels) or (Label(),),
-            pattern.title, pattern.assumptions,
+            pattern.ranks, nodes, start, flat, tuple(self.labels) or (Label(),), pattern.title,
+            pattern.assumptions,
         )  # fmt: skip
 
     def _nodes(self, rank: int, number: int) -> _ClassNodes:

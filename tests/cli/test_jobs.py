@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 import astranb as anb
+from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.workload.jobs import read_jobs
@@ -156,3 +158,25 @@ def test_traces_are_jobs(tmp_path: Path) -> None:
     assert [rank for rank, row in enumerate(sim.result.per_rank()) if row["end_ps"]] == [2, 5]
     with pytest.raises(InputError, match="No such file"):
         read_jobs(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("more", ["", VARIATION])
+def test_messages_of_traces_that_do_not_fit_are_named_by_job(
+    more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sender, receiver = TraceBuilder(), TraceBuilder()
+    for one, other in ((1000, 2000), (2000, 1000)):
+        sender.send(one, 1, rank=0)
+        receiver.recv(other, 0, rank=1)
+    for rank, step in enumerate((sender, receiver)):
+        write(tmp_path / f"step.{rank}.et", step.build())
+    (tmp_path / "system.json").write_text('{"all-reduce-implementation": ["ring"]}')
+    network = "topology: [Ring]\nnpus_count: [2]\nbandwidth: [50]\nlatency: [500]\n"
+    (tmp_path / "network.yml").write_text(network)
+    files = "workload: step, system: system.json, network: network.yml"
+    path = tmp_path / "jobs.yaml"
+    path.write_text(f"infra: dgx-h100\njobs: [{{name: mine, {files}, ranks: [5, 2]}}]\n{more}")
+    with chdir(tmp_path):
+        assert main(["run", "--jobs", str(path)]) == 0
+    said = capsys.readouterr().err
+    assert "mine: 2 messages received in another order of sizes than sent: rank 0 to 1, tag 0: 1,000" in said

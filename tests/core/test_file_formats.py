@@ -6,9 +6,12 @@ import gzip
 import json
 import random
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +20,11 @@ from astranb.chakra import TraceBuilder, write
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.core.file_formats import _outlines, format_of, names_format
+from astranb.core.packed import MOST_RATIO, unpacked
 
 SAMPLES: dict[str, str | bytes] = {
     "ns-3 topology": "3 1 2\n2\n0 2 200Gbps 0.0005ms 0\n1 2 200Gbps 0.0005ms 0\n",
+    "ns-3 flows": "2\n0 1 3 100 5000 2.0\n1 0 3 100 5000 2000e-9\n",
     "SimAI topology": "10 4 1 2 14 H100\n4 8\n0 4 900Gbps 0.000025ms 0\n",
     "HTSim topology": "# two racks\nNodes 4\nTiers 2\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 100\n",
     "BookSim network": "router 0 node 0 router 1 15\nrouter 1 node 1\n",
@@ -46,7 +51,9 @@ SAMPLES: dict[str, str | bytes] = {
     "lstopo": '<?xml version="1.0"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0"/>',
     "FlexFlow task graph": b"\x20\0\0\0\x1c\0\x30\0\x2c\0\x28\0" + bytes(60),
     "FlexFlow task graph, JSON": "{\n  ngpupernode: 1,\n  nnode: 2\n}\n",
+    "NDJSON": '{"a": 1}\n{"b": {"traceEvents": 2}}\n',
     "gzip": gzip.compress(b"x"),
+    "zstd": b"\x28\xb5\x2f\xfd\x24\x01\x09\x00\x00\x78\x00\x00\x00\x00",
     "zip": b"PK\x03\x04" + bytes(30),
     "SQLite": b"SQLite format 3\x00" + bytes(30),
     "PDF": b"%PDF-1.7\n%\xe2",
@@ -58,7 +65,7 @@ TRACES = ["run", "--workload", "no/such", "--system", "no/such.json", "--network
 LAYERS = ["run", "--workload", "{layers}", "--system", "{system}", "--network"]
 TASK_GRAPHS = {"FlexFlow task graph", "FlexFlow task graph, JSON"}
 SIMULATORS = {"ns-3 topology", "HTSim topology", "BookSim network", *TASK_GRAPHS}
-BINARY = {"gzip", "zip", "SQLite"}  # as --workload no text, so a prefix of traces
+BINARY = {"gzip", "zip", "zstd", "SQLite"}  # as --workload no text, so a prefix of traces
 READERS = [
     (INFRA, {"InfraGraph", *SIMULATORS}),
     (["infra", "convert"], {"NCCL topology", "lstopo", *SIMULATORS}),
@@ -72,7 +79,7 @@ READERS = [
     (["collective", "import"], {"plan", "MSCCL", "TACOS"}),
     (
         ["chakra", "info"],
-        {"gzip", "layer table", "SimAI workload", "Kineto trace", "execution trace", *TASK_GRAPHS},
+        {"gzip", "zstd", "layer table", "SimAI workload", "Kineto trace", "execution trace", *TASK_GRAPHS},
     ),
     (["traffic", "show"], {"HTSim traffic", "GOAL"}),
 ]
@@ -172,6 +179,14 @@ def test_no_content_makes_it_slow(tmp_path, filler):
     assert perf_counter() - start < 0.5
 
 
+def zstd(data: bytes) -> bytes:
+    """Pack as the command does: in frames, the second one empty."""
+    codec = pa.Codec("zstd")
+    return b"".join(codec.compress(some, asbytes=True) for some in (data, b""))
+
+
+PACKED: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, zstd]
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(), inside, max_size=3),
@@ -189,14 +204,57 @@ def test_an_object_is_recognized_by_its_members_wherever_they_are(data: st.DataO
     )  # which gzip packs as it does traces
     members = data.draw(st.permutations([*members, ("traceEvents", [{"ph": "X", "name": "a"}])]))
     text = json.dumps(dict(members), indent=data.draw(st.sampled_from([None, 1])))
-    packed = gzip.compress if data.draw(st.booleans()) else bytes
+    packed = data.draw(st.sampled_from(PACKED))
     begin = data.draw(st.sampled_from([b"", b"\xef\xbb\xbf", b" \n\t"]))
+    lines = data.draw(st.sampled_from([0, 0, 1, 2]))  # of values before it, one a line
+    first = json.dumps(dict(members) | {"traceEvents": 0, "other": size}).replace("traceEvents", "events")
     with TemporaryDirectory() as folder:
         file = Path(folder, "trace.json")
-        file.write_bytes(packed(begin + text.encode()))
+        file.write_bytes(packed(begin + (lines * (first + "\n") + text).encode()))
         found = format_of(file)
     assert found is not None
-    assert found.key == "Kineto trace"
+    assert found.key == ("NDJSON" if lines else "Kineto trace")
+
+
+@pytest.mark.parametrize("name", ["job.json", "job.json.gz", "job.json.zst"])
+def test_packed_recordings_are_read(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = {"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 0, "tid": 0, "cat": "kernel"}
+    text = json.dumps({"notes": random.Random(0).randbytes(1 << 19).hex(), "traceEvents": [event]}).encode()
+    pack = PACKED[[".json", ".gz", ".zst"].index(Path(name).suffix)]
+    file = tmp_path / name
+    file.write_bytes(pack(text))
+    assert main(["chakra", "info", str(file)]) == 0
+    assert "format: Kineto trace\nevents: 1\n" in capsys.readouterr().out
+    if name != "job.json":
+        file.write_bytes(pack(text)[:-9000])
+        for verb in ("info", "check", "statistics"):
+            assert main(["chakra", verb, str(file)]) == 2
+            assert re.search("the (gzip|zstd) file ends at byte|packed; unpack it", capsys.readouterr().err)
+    if name.endswith(".zst"):
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        assert main(["chakra", "info", str(file)]) == 2
+        error = capsys.readouterr().err
+        assert f"{file}: " in error
+        assert "unpack it" in error
+        assert error.count("\n") == 1
+
+
+@given(
+    st.binary(max_size=3000), st.sampled_from([0, 1 << 10, 1 << 22]), st.sampled_from([gzip.compress, zstd])
+)
+def test_what_is_packed_is_unpacked_within_bounds(
+    some: bytes, more: int, pack: Callable[[bytes], bytes]
+) -> None:
+    """Bytes that repeat unpack to thousands of times their size: those are refused."""
+    whole = some + bytes(more)
+    packed = pack(whole)
+    if len(whole) > max(1 << 20, MOST_RATIO * len(packed)):
+        with pytest.raises(InputError, match="unpacks to more than"):
+            unpacked(packed, "a file", 1 << 30)
+    else:
+        assert unpacked(packed, "a file", 1 << 30) == whole
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 64])

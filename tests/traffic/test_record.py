@@ -305,3 +305,18 @@ def test_patterns_of_equal_ranks_share_their_operations() -> None:
     many = record(workload("gpt3-125m", Parallelism(data=64), batch=64).on())
     assert isinstance(many, Pattern)
     assert (len(many.operations.patterns), many.ranks) == (1, 64)
+
+
+@given(st.permutations([1000, 2000, 2000, 3000]))
+def test_messages_in_another_order_of_sizes_are_matched_as_in_the_run(expected: list[int]) -> None:
+    """A run matches them by size, and so does what was recorded of it."""
+    sent = [1000, 2000, 2000, 3000]
+    ranks = [
+        Operations.of([{"kind": kind, "peer": peer, "bytes": size} for size in sizes])
+        for kind, peer, sizes in ((SEND, 1, sent), (RECV, 0, expected))
+    ]
+    network = DimensionNetwork(["Switch"], [2], [50], [500])
+    nodes = record(Workload(ranks, network, _system("all-reduce", "ring", 1))).unfold().nodes
+    sends = np.flatnonzero(nodes["kind"] == SEND)
+    assert nodes["bytes"][sends].tolist() == sent
+    assert nodes["bytes"][nodes["match"][sends]].tolist() == sent

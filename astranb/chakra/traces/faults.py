@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -10,14 +9,18 @@ from typing import Final
 import numpy as np
 
 from .check import cyclic_rows, malformed
+from .pairs import message_pairs
 from .rank_trace import Trace
 from .schema import CollectiveType, NodeType
 from .summary import untimed
 from .wire import Ints
 
-__all__ = ["TraceFault", "faults", "rank_faults"]
+__all__ = ["NOT_SENT", "OTHER_SIZE", "TraceFault", "faults", "message_faults", "rank_faults"]
 
 _SHOWN: Final = 3
+NOT_SENT: Final = "receives without a send"
+OTHER_SIZE: Final = "messages of another size than their receive's"
+"""Faults between ranks by which a run would never end."""
 
 
 @dataclass(frozen=True)
@@ -120,33 +123,61 @@ def rank_faults(traces: Mapping[int, Trace]) -> list[TraceFault]:
     >>> _ = first.send("1 MB", 1), second.recv("1 MB", 0, tag=7)
     >>> for one in rank_faults({0: first.build(), 1: second.build()}):
     ...     print(one)
-    1 sends without a receive: rank 0 to 1, tag 0: 1 sends, 0 receives (the ranks would wait forever)
+    1 sends without a receive: rank 0 to 1, tag 0: 1 sends, 0 receives (a run sends it, NCCL would wait)
     1 receives without a send: rank 0 to 1, tag 7: 0 sends, 1 receives (the ranks would wait forever)
     """
-    return [*_unmatched(traces), *_disagreeing(traces)]
+    return [*message_faults(traces), *_disagreeing(traces)]
 
 
-def _unmatched(traces: Mapping[int, Trace]) -> Iterator[TraceFault]:
-    sent: Counter[tuple[int, int, int]] = Counter()
-    received: Counter[tuple[int, int, int]] = Counter()
-    for rank, trace in traces.items():
-        for kind, counted, peers in (
-            (NodeType.COMM_SEND, sent, trace.comm_dst),
-            (NodeType.COMM_RECV, received, trace.comm_src),
-        ):
-            rows = np.flatnonzero((trace.type == kind) & (peers >= 0))
-            for peer, tag in zip(peers[rows].tolist(), trace.comm_tag[rows].tolist(), strict=True):
-                counted[(rank, peer, tag) if kind == NodeType.COMM_SEND else (peer, rank, tag)] += 1
-    for what, rest in (
-        ("sends without a receive", sent - received),
-        ("receives without a send", received - sent),
+def message_faults(traces: Mapping[int, Trace]) -> Iterator[TraceFault]:
+    """List what is wrong with the messages between the traces of a job.
+
+    Parameters
+    ----------
+    traces : mapping of int to Trace
+        By rank.
+
+    Examples
+    --------
+    >>> from astranb.chakra import TraceBuilder
+    >>> first, second = TraceBuilder(), TraceBuilder()
+    >>> _ = first.send("1 MB", 1), second.recv("2 MB", 0)
+    >>> [one.what == OTHER_SIZE for one in message_faults({0: first.build(), 1: second.build()})]
+    [True]
+    """
+    pairs = message_pairs(traces)
+    forever = "the ranks would wait forever"
+    for what, rows, hint in (
+        (
+            "sends without a receive",
+            pairs[pairs["sent"] > pairs["received"]],
+            "a run sends it, NCCL would wait",
+        ),
+        (NOT_SENT, pairs[pairs["sent"] < pairs["received"]], forever),
     ):
-        if rest:
-            said = (
-                f"rank {a} to {b}, tag {tag}: {sent[a, b, tag]} sends, {received[a, b, tag]} receives"
-                for a, b, tag in sorted(rest)[:_SHOWN]
-            )
-            yield TraceFault(what, rest.total(), tuple(said), "the ranks would wait forever")
+        if len(rows):
+            said = (f"{_key(row)}: {row['sent']} sends, {row['received']} receives" for row in rows[:_SHOWN])
+            yield TraceFault(what, int(abs(rows["sent"] - rows["received"]).sum()), tuple(said), hint)
+    for what, agrees, hint in (
+        (OTHER_SIZE, False, f"{forever}; give both one comm_size"),
+        (
+            "messages received in another order of sizes than sent",
+            True,
+            "a run matches them by size, NCCL and MPI by order; give them tags of their own",
+        ),
+    ):
+        rows = pairs[(pairs["differ"] > 0) & (pairs["same_sizes"] == agrees)]
+        if len(rows):
+            said = (_sizes(row) for row in rows[:_SHOWN])
+            yield TraceFault(what, int(rows["differ"].sum()), tuple(said), hint, runs=agrees)
+
+
+def _key(row: np.void) -> str:
+    return f"rank {row['source']} to {row['target']}, tag {row['tag']}"
+
+
+def _sizes(row: np.void) -> str:
+    return f"{_key(row)}: {row['sent_bytes']:,} bytes sent, {row['received_bytes']:,} expected"
 
 
 def _disagreeing(traces: Mapping[int, Trace]) -> Iterator[TraceFault]:

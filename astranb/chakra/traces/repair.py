@@ -19,14 +19,14 @@ from .check import cyclic_rows, ordered
 from .columns import Lists
 from .message import encode_node, framed
 from .rank_trace import Trace
-from .trace_file import MOST_BYTES, read
+from .trace_file import MOST_BYTES, begins_as_text, read
 
 __all__ = ["read_part", "repaired"]
 
 _SHOWN: Final = 4
 
 
-@names_format("Chakra", "gzip")
+@names_format("Chakra", "gzip", "zstd")
 def read_part(path: str | Path) -> tuple[Trace, str]:
     """Read a trace, or of a truncated file the whole nodes before its end.
 
@@ -44,8 +44,11 @@ def read_part(path: str | Path) -> tuple[Trace, str]:
     try:
         return read(path), ""
     except TruncatedFile as error:
-        said = str(error).removeprefix(f"{where}: ")
+        cut = error
+    said = str(cut).removeprefix(f"{where}: ")
     data = unpacked_part(contents(path, MOST_BYTES), where, MOST_BYTES)
+    if not data or begins_as_text(data):
+        raise cut
     try:
         trace = Trace(data, where)
     except TruncatedFile as error:

@@ -38,7 +38,7 @@ _BEGUN: Final = 4096
 _BLANK: Final = 0x20
 
 
-@names_format("Chakra", "gzip")
+@names_format("Chakra", "gzip", "zstd")
 def read(path: str | Path) -> Trace:
     """Read the trace of one rank.
 
@@ -66,22 +66,25 @@ def _data(path: str | Path) -> bytes:
 
 
 def _trace(data: bytes, where: str) -> Trace:
-    _refuse_text(data[:_BEGUN], where)
+    if begins_as_text(data):
+        form = "JSON" if data[:_BEGUN].removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[") else "text"
+        hint = "give a Chakra trace, a PyTorch execution trace, a Kineto trace or a graph of NetworkX"
+        raise InputError(f"{form}, but no trace of a known format", where=where, hint=hint)
     try:
         return Trace(data, where)
     except MemoryError:
         raise InputError("the trace does not fit in memory", where=where) from None
 
 
-def _refuse_text(begin: bytes, where: str) -> None:
-    """Check that it is no text: a trace has bytes near its beginning that no text has."""
+def begins_as_text(data: bytes) -> bool:
+    """Whether it is text, and so no trace: a trace has bytes near its beginning that no text has."""
+    begin = data[:_BEGUN]
     if not begin or any(byte < _BLANK and byte not in b"\t\n\r" for byte in begin):
-        return
+        return False
     with suppress(UnicodeDecodeError):
         codecs.getincrementaldecoder("utf-8")().decode(begin)  # its last letter may be cut
-        form = "JSON" if begin.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[") else "text"
-        hint = "give a Chakra trace, a PyTorch execution trace, a Kineto trace or a graph of NetworkX"
-        raise InputError(f"{form}, but no trace of a known format", where=where, hint=hint)
+        return True
+    return False
 
 
 def write(path: str | Path, trace: Trace) -> None:

@@ -97,6 +97,7 @@ class _XmlReader:
         self.root = root
         self.sent: dict[_Connection, int] = {}
         self.received: dict[_Connection, int] = {}
+        self.sizes: tuple[dict[_Connection, list[int]], ...] = {}, {}
         self.moves = 0
 
     def read(self) -> Plan:
@@ -130,6 +131,7 @@ class _XmlReader:
             self.plan.notes.append(unknown_collective(word))
         self.plan.scratch = max(gpu.number("s_chunks", 0, MOST_CHUNKS) for gpu in gpus)
         blocks = [block for rank, gpu in enumerate(gpus) for block in self._blocks(rank, gpu)]
+        self._count_channels(blocks)
         self._connections(blocks)
         self._dependences(blocks)
         for block in blocks:
@@ -137,17 +139,23 @@ class _XmlReader:
                 first = len(block.planned.steps)
                 self._step(block, step)
                 block.planned.name_steps(first, Origin(block.number, number, step.text("type")))
-        for wire, count in self.sent.items():
-            got = self.received.get(wire, 0)
-            if count != got:
-                raise root.error(
-                    f"rank {wire.source} sends rank {wire.target} {count} chunks on channel {wire.channel}, "
-                    f"which receives {got}",
-                    "give every s its r",
-                )
+        self._compare_messages()
         self.plan.blocks = [block.planned for block in blocks]
         self.plan.settle()
         return self.plan
+
+    def _compare_messages(self) -> None:
+        """Compare the chunks of each send with those of its receive, connection by connection."""
+        for wire, sent in self.sizes[1].items():
+            got = self.sizes[0].get(wire, [])
+            said = f"rank {wire.source} sends rank {wire.target}", f"on channel {wire.channel}"
+            if sum(sent) != sum(got):
+                what = f"{said[0]} {sum(sent)} chunks {said[1]}, which receives {sum(got)}"
+                raise self.root.error(what, "give every s its r")
+            at = next((n for n, both in enumerate(zip(sent, got, strict=False)) if both[0] != both[1]), None)
+            if at is not None:
+                what = f"{said[0]} {sent[at]} chunks with its send {at} {said[1]}, which receives {got[at]}"
+                raise self.root.error(what, "give an s and its r one cnt")
 
     def _chunks(self, collective: str | None, gpus: list[Tag]) -> tuple[int, int]:
         whole = self.root.number("nchunksperloop", 1, MOST_CHUNKS)
@@ -183,6 +191,16 @@ class _XmlReader:
                 block.steps.append(step)
             blocks.append(block)
         return blocks
+
+    def _count_channels(self, blocks: list[_XmlBlock]) -> None:
+        """Compare the number of channels with those of the thread blocks."""
+        used = max((block.channel for block in blocks), default=-1) + 1
+        if used and self.root.element.get("nchannels") is not None:
+            given = self.root.number("nchannels", 0, MOST_CHUNKS)
+            if given != used:
+                raise self.root.error(
+                    f"nchannels={given}, but the thread blocks have {used}", f"write nchannels={used}"
+                )
 
     def _connections(self, blocks: list[_XmlBlock]) -> None:
         """Number the connections; only one block may use each end of one."""
@@ -263,9 +281,12 @@ class _XmlReader:
             into = _Connection(block.receive, rank, block.channel)
         if "s" in does:
             out = _Connection(rank, block.send, block.channel)
-        for wire, name in ((into, "recv"), (out, "send")):
-            if wire is not None and min(wire.source, wire.target) < 0:
+        for wire, name, sizes in ((into, "recv", self.sizes[0]), (out, "send", self.sizes[1])):
+            if wire is None:
+                continue
+            if min(wire.source, wire.target) < 0:
                 raise tag.error(f"the thread block has no {name} peer", f"give it {name}=")
+            sizes.setdefault(wire, []).append(count)
         loads = does in ("s", "ld", "lad") or "a" in does
         source = self._places(rank, tag, "src", count) if loads else []
         target = self._places(rank, tag, "dst", count) if "d" in does else []

@@ -128,6 +128,7 @@ class _JsonReader:
         self.root = root
         self.steps = 0
         self.notes: dict[str, None] = {}  # in order, once each
+        self.barriers: dict[Flag, tuple[DocumentNode, set[int]]] = {}  # and the blocks that have each
 
     def read(self) -> Plan:
         root = self.root
@@ -169,6 +170,10 @@ class _JsonReader:
             for number, node in enumerate(gpu.node.get("threadblocks").items()):
                 node.get("id").number(number, number)  # they are listed in order
                 self._block(gpu, node, number)
+        for node, having in self.barriers.values():
+            if len(having) != node.value:
+                what = f"the barrier is of {node.brief} thread blocks, but {len(having)} have it"
+                raise node.error(what, f"write {len(having)}, or add it to the others")
         self._note_shared()
         gather_waits(self.plan.blocks)
         self.plan.notes.extend(self.notes)
@@ -260,6 +265,11 @@ class _JsonReader:
         elif name == "barrier":
             flag = Flag(rank, ("barrier", op.get("barrier_id").number(0, MOST_CHUNKS)))
             blocks = op.get("num_threadblocks").number(1, MOST_CHUNKS)
+            other, having = self.barriers.setdefault(flag, (op.get("num_threadblocks"), set()))
+            if other.value != blocks:
+                what = f"the barrier is of {blocks} thread blocks here, and of {other.brief} in another one"
+                raise op.get("num_threadblocks").error(what, "give it one number")
+            having.add(len(self.plan.blocks))
             steps += [PlanStep("signal", flags=(flag,)), PlanStep("wait", flags=(flag,), value=blocks)]
         elif name in _SYNC:
             self._synchronize(block, op, name)

@@ -279,6 +279,8 @@ def _model_assumptions(model: Transformer, job: Job) -> dict[str, str]:
         found["optimizer"] = f"Adam, {job.optimizer_bytes} bytes of state for each parameter"
     else:
         found["mode"] = job.mode
+    if model.left_out:
+        found["left out"] = model.left_out
     if model.experts:
         found["experts"] = (
             f"each takes {job.expert_capacity:g} times the mean of tokens, padded or cut"

@@ -277,10 +277,14 @@ def _graph(schedule: _Schedule, where: str, time_unit: str) -> MessageGraph:
     nodes["bytes"][computes] = 0
     start, deps = flat_lists(schedule.deps)
     said = {what: f"{count:,} in the file; {_SAID[what]}" for what, count in schedule.counts.items()}
+    sizes = nodes["bytes"].copy()
+    nodes = matched(nodes, where, wide_receives=True)
+    if wider := int((nodes["bytes"] < sizes).sum()):
+        said["receives"] = f"{wider:,} have room for more than is sent, as MPI's: what is sent counts"
     title = schedule.header.get("traffic", "") or Path(where).stem
     return MessageGraph(
         schedule.ranks,
-        matched(nodes, where),
+        nodes,
         start,
         deps,
         title=title,

@@ -533,9 +533,9 @@ def _graph_of(reader: _Reader, ranks: int) -> MessageGraph:
 
     tags: dict[tuple[int, int], int] = {}
 
-    def message(source: int, target: int, size: int, after: list[int]) -> tuple[int, int]:
+    def message(source: int, target: int, size: int, after: list[int], start_ps: int = -1) -> tuple[int, int]:
         tag = tags[source, target] = tags.get((source, target), -1) + 1
-        sent = add(after, rank=source, kind=SEND, peer=target, bytes=size, tag=tag)
+        sent = add(after, rank=source, kind=SEND, peer=target, bytes=size, tag=tag, start_ps=start_ps)
         return sent, add([], rank=target, kind=RECV, peer=source, bytes=size, tag=tag)
 
     ends: list[tuple[int, int]] = []
@@ -543,7 +543,7 @@ def _graph_of(reader: _Reader, ranks: int) -> MessageGraph:
         after = []
         if flow.start_ps > 0:
             after = [add([], rank=flow.source, kind=COMPUTE, duration_ps=flow.start_ps)]
-        ends.append(message(flow.source, flow.target, flow.size, after))
+        ends.append(message(flow.source, flow.target, flow.size, after, flow.start_ps))
     joined = 0
     for trigger in reader.triggers.values():
         for place in trigger.begins:

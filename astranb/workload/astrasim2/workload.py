@@ -10,9 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from astranb.chakra import (
+    NOT_SENT,
+    OTHER_SIZE,
     Trace,
     beside,
     durations_note,
+    message_faults,
     read_groups,
     read_ranks,
     read_task_graph,
@@ -155,11 +158,13 @@ def load(
     traces, members, remarks = _traces(workload, groups, npus)
     if is_task_graph(workload):
         settings = replace(settings, roofline=False)  # its computations have durations and no operations
+    for rank, trace in enumerate(traces):
+        check_peers(trace, rank, npus)
+    remarks += _message_remarks(traces, str(workload), replay=settings.replay)
     custom = read_custom_collectives(document, root)
     known: dict[bytes, Operations] = {}
     operations = []
     for rank, trace in enumerate(traces):
-        check_peers(trace, rank, npus)
         if trace.data not in known:
             known[trace.data] = operations_of(
                 trace, members, replay=settings.replay, roofline=settings.roofline, compat=compat
@@ -176,6 +181,21 @@ def load(
         Path(workload).name,
         remarks=(*from_files, *remarks),
     )
+
+
+def _message_remarks(traces: Sequence[Trace], where: str, *, replay: bool) -> tuple[str, ...]:
+    """Name messages that do not fit together, and refuse those of another size than their receive's.
+
+    A receive that is not sent is left to the run, which follows the ranks that wait for it.
+    """
+    remarks = []
+    for one in message_faults(dict(enumerate(traces))):
+        if one.what == OTHER_SIZE and not replay:
+            what = f"{one.count:,} {one.what}: {'; '.join(one.examples)}"
+            raise InputError(what, where=where, hint=one.hint)
+        if one.what != NOT_SENT:
+            remarks.append(str(one))
+    return tuple(remarks)
 
 
 def _described(

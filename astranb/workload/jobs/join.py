@@ -104,6 +104,12 @@ class Jobs:
             title = f"{len(names)} jobs: {', '.join(names)}" if len(names) > 1 else names[0]
             object.__setattr__(self, "title", title)
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the result should know of how traces were read."""
+        read = ((one.name, one.what.remarks) for one in self.jobs if isinstance(one.what, Workload))
+        return [f"{name}: {remark}" for name, remarks in read for remark in remarks]
+
     def only(self, name: str) -> Jobs:
         """Give the same jobs on the same GPUs, of which only one runs."""
         return replace(self, alone=name)

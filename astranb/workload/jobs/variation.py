@@ -311,6 +311,11 @@ class Varied:
             hint = "give a step of a model, jobs or a Workload"
             raise InputError(f"{type(self.what).__name__} cannot vary", where="variation", hint=hint)
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the result should know of how traces were read."""
+        return list(getattr(self.what, "notes", ()))
+
     def only(self, name: str) -> Varied:
         """Give the same with only one of its jobs."""
         return replace(self, alone=name)

@@ -90,7 +90,7 @@ class Attention:
     ----------
     sequences : int
     queries, keys : int
-        New tokens of each sequence, and the tokens that they attend to.
+        New tokens of each sequence, and the tokens that they attend to: all, or a window's.
     heads, kept_heads : int
         Heads of queries, and of keys and values.
     key_size, value_size : int
@@ -130,8 +130,9 @@ class Attention:
         """Pairs of a query and a key that it attends to."""
         pairs = self.sequences * self.heads * self.queries * self.keys
         if self.causal and self.queries > 1:
-            # Each query sees the keys before it: all of them but half of the queries' square.
-            pairs -= self.sequences * self.heads * self.queries * self.queries // 2
+            # Each query sees the keys before it: all of them but half of the queries' square; or, of a
+            # window, the last ones: all but half of the window's square.
+            pairs -= self.sequences * self.heads * min(self.queries, self.keys) ** 2 // 2
         return pairs
 
     @property
@@ -144,7 +145,7 @@ class Attention:
     def kept_numbers(self) -> int:
         """Numbers of keys and values."""
         each = self.kept_size or self.key_size + self.value_size
-        return self.sequences * self.keys * self.kept_heads * each
+        return self.sequences * max(self.keys, self.queries) * self.kept_heads * each
 
     @property
     def numbers(self) -> int:

@@ -65,6 +65,9 @@ class _Placed(Protocol):
     @property
     def moved_bytes(self) -> int: ...
 
+    @property
+    def left_out(self) -> str: ...
+
 
 def machine(
     step: _Placed,
@@ -108,6 +111,7 @@ def machine(
     ['Switch', 'Switch']
     """
     ranks, assumed = step.ranks, []
+    last = [f"the model: {step.left_out}"] if step.left_out else []
     times = step.times or KernelTimes(gpu_named(DEFAULT_GPU), step.precision)
     described: DimensionNetwork | InfraNetwork
     if network is None:
@@ -130,7 +134,7 @@ def machine(
     if system is not None:
         settings = read_system(system, **options)
         peak = settings.peak_flops if settings.roofline else 0.0
-        return Cluster(described, settings, peak or times.peak_flops, assumed, outside)
+        return Cluster(described, settings, peak or times.peak_flops, [*assumed, *last], outside)
     settings = assumed_system(step, described, all_reduce, **options)
     if step.host_updates or (step.moved_bytes and memory is None and times.expanded is None):
         host = HOSTS[times.gpu.name]
@@ -138,7 +142,7 @@ def machine(
     split = f"{settings.splits} chunk{'s' if settings.splits > 1 else ''} per collective"
     names = "ring algorithms" if all_reduce == "ring" else "all-reduces of few steps"
     assumed.append(f"{times.text}; {names}, {split}; replace with --system FILE")
-    return Cluster(described, settings, times.peak_flops, assumed, outside)
+    return Cluster(described, settings, times.peak_flops, [*assumed, *last], outside)
 
 
 def assumed_system(

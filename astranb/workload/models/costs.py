@@ -165,20 +165,22 @@ class Costs:
         Libraries of inference do both in one kernel, which reads two numbers and writes two, and casts to
         fp8, with scales that are known before (vLLM's fused_add_rms_norm, TensorRT-LLM's rmsnorm plugin).
         """
+        each = max(1, self.model.norms // 2)  # norms of a half; those of outputs are a pass of their own
         if self.job.mode != "training":
-            size = self._between * _INFERENCE_BYTES * self.job.bytes_each // 2
+            size = self._between * _INFERENCE_BYTES * (each + 1) * self.job.bytes_each // 4
             return Cost(0, 0, kernels=() if self.job.elementwise else (Stream(size),))
         mask = self._between if self.job.dropout and not self.job.elementwise else 0
         extra = (Stream(mask),) if mask else ()
-        kernels = self._fused(self._between, self.model.norm) + self._fused(self._between, "residual")
+        kernels = each * self._fused(self._between, self.model.norm) + self._fused(self._between, "residual")
         return Cost(0, 0, kernels=kernels + extra)
 
     def queries(self) -> Cost:
         """The projections of queries, keys and values, and the rotation of positions."""
         m, heads = self.model, self.heads
         if m.is_latent:
+            latent = [(m.hidden, m.q_rank)] if m.q_rank else []
             return self._products(
-                (m.hidden, m.q_rank), (m.hidden, m.kv_rank + m.rope_size), (m.q_rank, heads * m.key_size),
+                *latent, (m.hidden, m.kv_rank + m.rope_size), (m.q_rank or m.hidden, heads * m.key_size),
                 (m.kv_rank, heads * (m.head_size + m.v_size)),
                 then=self._fused(self.tokens * heads * m.key_size, "positions"),
             )  # fmt: skip
@@ -194,17 +196,17 @@ class Costs:
         m = self.model
         return self._products((self.heads * m.value_size, m.hidden)) if self.heads else Cost(0, 0)
 
-    def attention(self, seen: int) -> Cost:
-        """Attention of a microbatch's tokens to ``seen`` tokens of each sequence."""
+    def attention(self, seen: int, *, causal: bool = True) -> Cost:
+        """Attention of a microbatch's tokens to ``seen`` tokens of each sequence, or each to as many."""
         m, heads = self.model, self.heads
         if not heads:
             return Cost(0, 0)
         flops = 2 * self.tokens * seen * heads * (m.key_size + m.value_size)
         size = self.tokens * heads * (m.key_size + m.value_size) * self.job.bytes_each
-        size += self.job.micro * seen * self._cached * self.job.cache_bytes
-        return Cost(flops, size, kernels=self._attention(seen, heads))
+        size += max(self.job.micro * seen, self.tokens) * self._cached * self.job.cache_bytes
+        return Cost(flops, size, kernels=self._attention(seen, heads, causal=causal))
 
-    def _attention(self, seen: int, heads: int) -> tuple[Kernel, ...]:
+    def _attention(self, seen: int, heads: int, *, causal: bool) -> tuple[Kernel, ...]:
         """The kernels of attention."""
         m, sequences = self.model, self.job.micro
         each, version = self.tokens // sequences, 2 if self.job.library == "pytorch" else 0
@@ -218,12 +220,12 @@ class Costs:
                 return (
                     Attention(
                         sequences, each, seen, heads, kept, m.key_size, m.value_size, kept_size=wide,
-                        version=version,
+                        version=version, causal=causal,
                     ),
                 )  # fmt: skip
             if each > 1:
                 sizes = heads, heads, m.key_size, m.value_size
-                return (Attention(sequences, each, seen, *sizes, version=version),)
+                return (Attention(sequences, each, seen, *sizes, version=version, causal=causal),)
             # Latent vectors are read once for all heads, as keys and as values.
             wide = m.kv_rank + m.rope_size
             return (Attention(sequences, 1, seen, heads, 1, wide, m.kv_rank, kept_size=wide // halves),)

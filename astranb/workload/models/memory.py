@@ -223,14 +223,14 @@ class StageMemory:
     # States
 
     def _of(self, key: int) -> Held:
-        """Give the parameters of a unit; layers are of two kinds."""
+        """Give the parameters of a unit; layers are of few kinds."""
         kind = self._kind(key)
         if kind not in self._known:
             self._known[kind] = of_unit(self.model, self.degrees, key, self.part)
         return self._known[kind]
 
     def _kind(self, key: int) -> int:
-        return key if key < 0 else int(self.model.has_experts(key))
+        return key if key < 0 else self.model.has_experts(key) + 2 * self.model.is_windowed(key)
 
     def _sum(self, keys: Iterable[int]) -> Held:
         found = Held()
@@ -286,8 +286,8 @@ class StageMemory:
         job = self.job
         if job.mode != "decode":
             return 0
-        layers = sum(key >= 0 for keys in self._keys for key in keys)
-        return layers * job.microbatches * self._cache_of(job.micro * job.sequence)
+        tokens = sum(self.model.seen(key, job.sequence) for keys in self._keys for key in keys if key >= 0)
+        return job.microbatches * self._cache_of(job.micro * tokens)
 
     def _cache_of(self, tokens: int) -> int:
         """Bytes of a layer's keys and values of some tokens."""
@@ -310,7 +310,11 @@ class StageMemory:
         if self.job.offloads("activations"):
             # Those of this layer, and of the one whose activations come or go meanwhile.
             return UnitMemory(0, 0, whole + kept)
-        return UnitMemory(kept, 0 if training else self._cache_of(tokens), whole - kept)
+        if training:
+            return UnitMemory(kept, 0, whole - kept)
+        more = m.seen(key, job.sequence + 1) - m.seen(key, job.sequence) if job.mode == "decode" else 1
+        added = min(tokens, job.micro * m.window) if m.is_windowed(key) else tokens
+        return UnitMemory(0, self._cache_of(added * more), whole)
 
     @property
     def around(self) -> int:

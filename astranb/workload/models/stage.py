@@ -85,7 +85,7 @@ class Stage(PassWriter):
             return p.collect("all_gather", "tensor", size, f"logits {micro}", [done])
         name = f"L{key} {again_text} {micro}"
         x = self._elementwise(f"{name} attn norm", c.norm(), ready, again=again)
-        x = self._attention(name, x, seen, again=again)
+        x = self._attention(name, x, self.model.seen(key, seen), again=again)
         x = self._elementwise(f"{name} attn residual", c.residual(), x, again=again)
         x = self._elementwise(f"{name} mlp norm", c.norm(), x, again=again)
         if self.model.has_experts(key):
@@ -116,7 +116,7 @@ class Stage(PassWriter):
             g = self._half_back(f"{name} mlp", g, *c.mlp())
         g = self._elementwise(f"{name} mlp norm", c.norm().times(2), g)
         g = self._elementwise(f"{name} attn residual", c.residual().times(2), g)
-        g = self._attention_back(name, g)
+        g = self._attention_back(name, g, self.model.seen(key, self.job.sequence))
         return self._elementwise(f"{name} attn norm", c.norm().times(2), g)
 
     def _half(
@@ -201,15 +201,14 @@ class Stage(PassWriter):
             return self._half(f"{name} attn", x, c.queries(), c.attention(seen), c.output(), again=again)
         x = self._open(f"{name} attn", x)
         have: tuple[int, ...] = (p.compute(f"{name} qkv", c.around().plus(c.queries()), x, again=again),)
-        done = self._ring_of(name, have, c.attention(seen // parts), 1, again=again)
+        done = self._ring_of(name, have, c.attention(max(1, seen // parts)), 1, again=again)
         done = self._elementwise(f"{name} softmax", c.softmax(seen), done, again=again)
         return self._join(f"{name} attn", p.compute(f"{name} attn out", c.output(), done, again=again))
 
-    def _attention_back(self, name: str, g: tuple[int, ...]) -> tuple[int, ...]:
+    def _attention_back(self, name: str, g: tuple[int, ...], seen: int) -> tuple[int, ...]:
         """Add the backward pass of attention."""
         p, c, parts = self.program, self.costs, self.degrees.context
-        seen = self.job.sequence
-        core = c.attention(seen // parts)
+        core = c.attention(max(1, seen // parts))
         if self.job.recompute == "selective":
             p.compute(f"{name} core again", core.times(parts), g, again=True)
             self._elementwise(f"{name} softmax again", c.softmax(seen), g, again=True)

@@ -239,6 +239,11 @@ class ModelStep:
         ]
         return [one for one in each for _ in range(self.share_count)]
 
+    @property
+    def left_out(self) -> str:
+        """What the model's description has and the model has not."""
+        return "" if self.plan is None else self.plan[0].left_out
+
     @cached_property
     def moved_bytes(self) -> int:
         """Bytes that all ranks load from and store to the memory outside the GPUs."""

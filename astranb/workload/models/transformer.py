@@ -10,6 +10,7 @@ __all__ = ["ParameterBlock", "Transformer"]
 
 _NORMS = ("layer", "rms")
 _MOST = 1 << 24
+_POSITIVE = ("layers", "hidden", "heads", "ffn", "sequence", "norms", "expert_step")
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,33 @@ class Transformer:
         Learned embeddings of positions; 0: none.
     tied : bool
         Whether the head is the embedding.
+    qkv_biases, output_bias, expert_biases, head_bias : bool
+        Whether only these matrices have biases: queries, keys and values; attention's output; experts and
+        their router; the head.
+    norms : int
+        Norms of a layer: 2, 1 where attention and the MLP share one, 4 where their outputs have one, too.
+    qk_norm : int
+        Parameters of the norms of queries and keys in a layer; 0: none.
+    sinks : bool
+        Whether each head has a learned score of attending to nothing.
+    window, full_every : int
+        Tokens that a token attends to in layers with a window, the last ones; 0: all. Every ``full_every``-th
+        layer has none; 0: all layers have it.
     experts, top_k, shared_experts, expert_ffn : int
         Experts of a layer, experts per token, shared experts, and the inner width of an expert
         (0: ``ffn``). No experts: dense.
-    dense_layers : int
-        The number of first layers that are dense in a model with experts.
+    shared_gate : bool
+        Whether a gate weights the shared experts.
+    dense_layers, expert_step : int
+        The number of first layers that are dense in a model with experts; behind them, every so many-th
+        layer has experts.
     q_rank, kv_rank, rope_size, v_size : int
         Latent attention (DeepSeek): widths of the latent queries, of the latent keys and values, of the
-        rotary part of a head, and of a head of values. ``kv_rank`` 0: none.
+        rotary part of a head, and of a head of values. ``kv_rank`` 0: none; ``q_rank`` 0: queries have none.
     source : str
         The publication of the numbers.
+    left_out : str
+        What a described model has and this one has not.
 
     Raises
     ------
@@ -109,6 +127,18 @@ class Transformer:
     rope_size: int = 0
     v_size: int = 0
     source: str = ""
+    qkv_biases: bool = False
+    output_bias: bool = False
+    expert_biases: bool = False
+    head_bias: bool = False
+    norms: int = 2
+    qk_norm: int = 0
+    sinks: bool = False
+    window: int = 0
+    full_every: int = 0
+    shared_gate: bool = False
+    expert_step: int = 1
+    left_out: str = ""
 
     def __post_init__(self) -> None:
         """Check the values, and set the defaults that follow from others."""
@@ -116,7 +146,7 @@ class Transformer:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type == "int":
-                low = 1 if field.name in ("layers", "hidden", "heads", "ffn", "sequence") else 0
+                low = int(field.name in _POSITIVE)
                 if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= _MOST:
                     what = f"{field.name} is {value!r:.40}"
                     raise InputError(what, where=where, hint=f"take a whole number, {low} to {_MOST}")
@@ -136,10 +166,8 @@ class Transformer:
         if bool(self.experts) != bool(self.top_k) or self.top_k > self.experts:
             what = f"top_k is {self.top_k} of {self.experts} experts"
             raise InputError(what, where=where, hint="give both, top_k the smaller")
-        if self.kv_rank and not (self.rope_size and self.v_size and self.q_rank):
-            raise InputError(
-                "kv_rank without q_rank, rope_size and v_size", where=where, hint="give all four"
-            )
+        if self.kv_rank and not (self.rope_size and self.v_size):
+            raise InputError("kv_rank without rope_size and v_size", where=where, hint="give all three")
         if self.experts and self.biases:
             raise InputError("experts with biases", where=where, hint="leave one of them out")
 
@@ -198,42 +226,57 @@ class Transformer:
         """Numbers per token in a layer's key-value cache."""
         return self.kv_rank + self.rope_size if self.is_latent else 2 * self.kv_heads * self.head_size
 
+    def seen(self, layer: int, tokens: int) -> int:
+        """Count the tokens that a token attends to in a layer, of so many."""
+        return min(tokens, self.window) if self.is_windowed(layer) else tokens
+
+    def is_windowed(self, layer: int) -> bool:
+        """Whether a layer's tokens attend to the last ones only."""
+        return self.window > 0 and (self.full_every == 0 or (layer + 1) % self.full_every > 0)
+
     @property
     def _norm(self) -> int:
         return self.hidden * (2 if self.norm == "layer" else 1)
 
     def has_experts(self, layer: int) -> bool:
         """Say whether a layer has experts."""
-        return self.experts > 0 and layer >= self.dense_layers
+        return self.experts > 0 and layer >= self.dense_layers and (layer + 1) % self.expert_step == 0
 
     @property
     def attention(self) -> ParameterBlock:
         """Attention of a layer, its norm included."""
         h, n = self.hidden, self.heads
         out = n * self.value_size * h
+        small = (self.norms + 1) // 2 * self._norm + self.qk_norm + (n if self.sinks else 0)
+        small += h if self.biases or self.output_bias else 0
         if self.is_latent:
-            split = self.q_rank * n * self.key_size + self.kv_rank * n * (self.head_size + self.v_size) + out
+            queries = self.q_rank or h  # from a latent vector, or from the layer's input
+            split = queries * n * self.key_size + self.kv_rank * n * (self.head_size + self.v_size) + out
             whole = h * self.q_rank + h * (self.kv_rank + self.rope_size)
-            return ParameterBlock(split, whole, self._norm + self.q_rank + self.kv_rank)
+            return ParameterBlock(split, whole, small + self.q_rank + self.kv_rank)
         wide = (n + 2 * self.kv_heads) * self.head_size
-        return ParameterBlock(h * wide + out, 0, self._norm + (wide + h if self.biases else 0))
+        return ParameterBlock(h * wide + out, 0, small + (wide if self.biases or self.qkv_biases else 0))
 
     @property
     def mlp(self) -> ParameterBlock:
         """A dense MLP, its norm included."""
         matrices = 3 if self.gated else 2
         biases = (self.ffn * (matrices - 1) + self.hidden) if self.biases else 0
-        return ParameterBlock(matrices * self.hidden * self.ffn, 0, self._norm + biases)
+        return ParameterBlock(matrices * self.hidden * self.ffn, 0, self.norms // 2 * self._norm + biases)
 
     @property
     def expert(self) -> int:
         """Parameters of one expert."""
-        return (3 if self.gated else 2) * self.hidden * self.expert_ffn
+        matrices = 3 if self.gated else 2
+        biases = ((matrices - 1) * self.expert_ffn + self.hidden) if self.expert_biases else 0
+        return matrices * self.hidden * self.expert_ffn + biases
 
     @property
     def around_experts(self) -> ParameterBlock:
         """Router, shared experts and norm of a layer with experts."""
-        return ParameterBlock(self.shared_experts * self.expert, self.hidden * self.experts, self._norm)
+        small = self.norms // 2 * self._norm + (self.experts if self.expert_biases else 0)
+        small += self.hidden if self.shared_gate else 0
+        return ParameterBlock(self.shared_experts * self.expert, self.hidden * self.experts, small)
 
     def layer(self, layer: int) -> int:
         """Parameters of a layer."""
@@ -249,7 +292,10 @@ class Transformer:
     @property
     def head(self) -> int:
         """Parameters after the last layer: the last norm, and the head unless it is tied."""
-        return (self._norm + (0 if self.tied else self.vocab * self.hidden)) if self.vocab else 0
+        if not self.vocab:
+            return 0
+        words = self.vocab * ((0 if self.tied else self.hidden) + int(self.head_bias))
+        return self._norm + words
 
     @property
     def parameters(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -288,6 +289,10 @@ BROKEN = [
     ),
     (('depid="-1" deps="-1"', 'depid="0" deps="2"'), "which has hasdep=0; set hasdep=1 there"),
     (('type="s"', 'type="nop"'), "rank 0 sends rank 1 5 chunks on channel 0, which receives 6; give every s"),
+    (
+        ('nchannels="1"', 'nchannels="2"'),
+        "algo: nchannels=2, but the thread blocks have 1; write nchannels=1",
+    ),
     (("<step ", "<stepp "), r"tb\[0\]: an element <stepp>; <step> is expected here"),
     (("<algo ", "<algorithm "), "line 1[0-9]*|not XML"),
     (("</algo>", ""), "not XML: no element found"),
@@ -396,3 +401,35 @@ def test_the_command_line(tmp_path, capsys, written):
         assert "all_reduce/all_reduce_tree" in capsys.readouterr().out
     assert main([*command, str(tmp_path / "tree.txt")]) == 2
     assert "unknown file extension '.txt'; use FILE.json or FILE.xml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("counts", [(1, 2), (2, 1)])
+def test_a_send_and_its_receive_have_one_count(counts: tuple[int, int], tmp_path: Path) -> None:
+    """Three chunks each way, in two messages: MSCCL would take the parts of one for those of another."""
+
+    def block(peer: int, sent: tuple[int, int], received: tuple[int, int]) -> str:
+        steps, at = [], 0
+        for kind, sizes in (("s", sent), ("r", received)):
+            offset = 0
+            for size in sizes:
+                into = f'srcbuf="i" srcoff="{offset}" dstbuf="o" dstoff="{offset + 3 * peer}" cnt="{size}"'
+                steps.append(f'<step s="{at}" type="{kind}" {into}/>')
+                at, offset = at + 1, offset + size
+        return f'<tb id="0" send="{peer}" recv="{peer}" chan="0">{"".join(steps)}</tb>'
+
+    gpus = "".join(
+        f'<gpu id="{rank}" i_chunks="3" o_chunks="6" s_chunks="0">{block(1 - rank, (1, 2), counts)}</gpu>'
+        for rank in range(2)
+    )
+    file = tmp_path / "algo.xml"
+    head = (
+        'name="swap" proto="Simple" nchannels="1" nchunksperloop="6" ngpus="2" coll="allgather" inplace="0"'
+    )
+    file.write_text(f"<algo {head}>{gpus}</algo>")
+    if counts == (1, 2):
+        assert read_algorithm(file).outputs == 6
+        return
+    with pytest.raises(
+        InputError, match=r"sends rank . 1 chunks with its send 0 on channel 0, which receives 2"
+    ):
+        read_algorithm(file)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.traffic import Label, MessageGraph
 from astranb.traffic.targets import translate
@@ -232,3 +233,20 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_unknown_targets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--to: unknown target 'gaol'; did you mean 'goal'"):
         translate(ring(2, 8), "gaol", tmp_path / "a")
+
+
+@pytest.mark.parametrize("sent", [1 << 20, (1 << 20) + 1, (2 << 20) + 1])
+def test_a_receive_of_another_size_is_named(
+    sent: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One with room to spare takes what is sent, as MPI's; one that is too small is refused."""
+    file = tmp_path / "pair.goal"
+    file.write_text(f"num_ranks 2\nrank 0 {{\nsend {sent}b to 1\n}}\nrank 1 {{\nrecv 2097152b from 0\n}}\n")
+    fits = sent <= 2 << 20
+    assert main(["traffic", "replay", str(file), "--infra", "switch:gpus=2"]) == (0 if fits else 2)
+    said = (
+        "assumed receives: 1 have room for more" if fits else f"rank 0 sends 1 {sent:,} bytes with tag 0, and"
+    )
+    assert said in capsys.readouterr().err
+    if fits:
+        assert read_goal(file).nodes["bytes"].tolist() == [sent, sent]

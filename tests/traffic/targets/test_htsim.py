@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.infragraph import blueprint, htsim_topology, load, resolve
 from astranb.traffic import Label, MessageGraph
@@ -457,3 +458,17 @@ def test_multishot_triggers_of_one_flow_are_read(tmp_path: Path) -> None:
     file = tmp_path / "a.cm"
     file.write_text(GOOD.replace("oneshot", "multishot"))
     assert read_htsim(file).deps.tolist() == [1]
+
+
+def test_starts_of_a_matrix_are_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "starts.cm"
+    file.write_text("Nodes 4\nConnections 2\n0->1 id 1 start 0 size 2000\n2->1 id 2 start 5000 size 100\n")
+    assert [node["start_ps"] for node in read_htsim(file).nodes if node["kind"] == SEND] == [0, 5000]
+    assert main(["traffic", "show", str(file)]) == 0
+    assert "bins of 50 ps, 98% of them idle" in capsys.readouterr().out
+    file.write_text(
+        "Nodes 4\nConnections 2\nTriggers 1\n0->1 id 1 start 0 size 2000 send_done_trigger 1\n"
+        "1->2 id 2 trigger 1 size 100\ntrigger id 1 oneshot\n"
+    )
+    assert main(["traffic", "show", str(file)]) == 2
+    assert "1 of 2 messages have no start; replay" in capsys.readouterr().err

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.workload.models import TRANSFORMERS, read_model
+from astranb.workload.kernels import Attention
+from astranb.workload.models import TRANSFORMERS, Job, Parallelism, read_model
+from astranb.workload.models.costs import Costs
+from astranb.workload.models.memory import StageMemory
+
+DATA: Final = Path(__file__).parents[2] / "data"
 
 # Sizes of the public config.json files that the library cites.
 CARDS: dict[str, dict[str, Any]] = {
@@ -76,16 +85,134 @@ def test_a_card_has_a_name_and_no_longer_sequences_than_8192(tmp_path: Path) -> 
     [
         ({"model_type": "bert"}, "config.json.*model_type: unknown 'bert'; take llama, mistral"),
         ({"hidden_size": "wide"}, "hidden_size: a whole number is expected"),
-        ({"attention_bias": True}, "attention_bias: biases of some matrices are not modelled"),
+        ({"mlp_bias": True}, "mlp_bias: a part of layers that is not modelled"),
+        ({"is_encoder_decoder": True}, "unknown 'llama'; take llama, mistral, qwen3 or another decoder"),
+        ({"mamba_d_state": 128}, "mamba_d_state: a part of layers that is not modelled"),
+        ({"model_type": "new"}, "'rms_norm_eps' is missing"),
+        ({"num_experts": 8}, "'num_experts_per_tok' is missing"),
+        ({"head_dim": 0}, "head_dim: 0 is out of range"),
+        ({"num_key_value_heads": 5}, "32 heads of queries and 5 of keys"),
+        ({"sliding_window": 64, "layer_types": ["full_attention"]}, "layer_types: 1 layers, but num_hidden"),
+        (
+            {"sliding_window": 64, "layer_types": ["sliding_attention"] * 31 + ["linear_attention"]},
+            "layer_types.31.: unknown 'linear_attention'",
+        ),
+        (
+            {"sliding_window": 64, "layer_types": ["sliding_attention", *["full_attention"] * 31]},
+            "layer_types: layers with and without a window do not alternate regularly",
+        ),
         ({"num_hidden_layers": None}, "num_hidden_layers: a whole number is expected"),
     ],
 )
 def test_what_a_card_cannot_be_is_refused(change: dict[str, Any], text: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=text):
+    with pytest.raises(InputError, match=text) as error:
         read_model(card(tmp_path, CARDS["llama3-8b"] | change))
+    assert str(tmp_path / "config.json") in error.value.where
+    assert "give the sizes as MODEL.yaml" in error.value.hint
 
 
-def test_a_size_that_is_missing_is_named(tmp_path: Path) -> None:
-    without = {key: value for key, value in CARDS["llama3-8b"].items() if key != "vocab_size"}
-    with pytest.raises(InputError, match="'vocab_size' is missing"):
-        read_model(card(tmp_path, without))
+NEEDED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+
+
+@pytest.mark.parametrize("key", NEEDED)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_size_that_is_missing_is_named(key: str, nested: bool, tmp_path: Path) -> None:
+    without = {name: value for name, value in CARDS["llama3-8b"].items() if name != key}
+    given = {"model_type": "of images", "text_config": without} if nested else without
+    with pytest.raises(InputError, match=f"'{key}' is missing; give it, or give the sizes as MODEL.yaml"):
+        read_model(card(tmp_path, given))
+
+
+PUBLISHED: dict[str, dict[str, Any]] = json.loads((DATA / "model_cards.json").read_text())["models"]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameters_are_those_of_the_checkpoint(name: str, tmp_path: Path) -> None:
+    """To the last one; what a checkpoint has besides is listed with its arithmetic."""
+    one = PUBLISHED[name]
+    found = read_model(card(tmp_path, one["card"]))
+    assert found.parameters + sum(one.get("left out", {}).values()) == one["parameters"], one["source"]
+    for key, text in (
+        ("quantization_config", "quantization_config ("),
+        ("vision_config", "vision_config left out"),
+    ):
+        assert (key in one["card"]) == (text in found.left_out)
+
+
+def test_active_parameters_are_as_published(tmp_path: Path) -> None:
+    """In billions, as the models' papers and pages say: gpt-oss without, the others with the embedding."""
+    published = {
+        "qwen3-30b-a3b": 3.3,
+        "qwen3-235b-a22b": 22,
+        "kimi-k2": 32,
+        "llama-4-scout": 17,
+        "llama-4-maverick": 17,
+        "mixtral-8x7b": 12.9,
+    }
+    for name, billions in published.items():
+        found = read_model(card(tmp_path, PUBLISHED[name]["card"])).active_parameters
+        assert found / 1e9 == pytest.approx(billions, rel=0.08), name
+    large = read_model(card(tmp_path, PUBLISHED["gpt-oss-120b"]["card"]))
+    assert (large.active_parameters - large.embedding) / 1e9 == pytest.approx(5.1, abs=0.1)
+
+
+def test_every_card_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Over tensor, expert and pipeline parallelism, whatever its layers have."""
+    for name, degrees in {"gpt-oss-20b": ["--dp", "4", "--ep", "4"], "gemma-3-1b": ["--pp", "2"],
+                          "phi-2": ["--tp", "4"], "deepseek-v2-lite": ["--tp", "2", "--dp", "2", "--ep", "2"],
+                          "llama-4-maverick": ["--tp", "8", "--dp", "2", "--ep", "2"]}.items():  # fmt: skip
+        for mode in ("training", "prefill", "decode"):
+            small = dict(PUBLISHED[name]["card"])
+            inner = small.get("text_config", small)
+            inner["num_hidden_layers"] = 4
+            inner.pop("layer_types", None)
+            path = card(tmp_path, small)
+            words = ["--mode", mode, "--seq", "256", "--batch", "4", "--microbatches", "1", "--json"]
+            assert main(["run", "--model", str(path), *degrees, *words, "--memory-limit", "none"]) == 0, name
+            assumed = json.loads(capsys.readouterr().out)["assumed"]
+            assert any("left out" in one for one in assumed) == (name in ("gpt-oss-20b", "llama-4-maverick"))
+
+
+@given(
+    layers=st.integers(1, 13), every=st.integers(0, 6), window=st.integers(1, 300), tokens=st.integers(1, 300)
+)
+def test_windows_are_those_of_the_listed_layers(layers: int, every: int, window: int, tokens: int) -> None:
+    """Whether a card lists its layers or gives their period, and whatever the rule is that we keep."""
+    kinds = [
+        "full_attention" if every and number % every == 0 else "sliding_attention"
+        for number in range(1, layers + 1)
+    ]
+    base = CARDS["llama3-8b"] | {"num_hidden_layers": layers, "sliding_window": window}
+    listed = base | {"layer_types": kinds}
+    with TemporaryDirectory() as folder:
+        found = [
+            read_model(card(Path(folder), one)) for one in (listed, base | {"sliding_window_pattern": every})
+        ]
+    for model in found:
+        seen = [min(window, tokens) if kind == "sliding_attention" else tokens for kind in kinds]
+        assert [model.seen(layer, tokens) for layer in range(layers)] == seen
+
+
+def test_a_window_bounds_the_cache_and_the_time(tmp_path: Path) -> None:
+    """Gemma 3: five of six layers keep 512 tokens."""
+    shape = PUBLISHED["gemma-3-1b"]["card"] | {"num_hidden_layers": 12}
+    windowed = read_model(card(tmp_path, shape))
+    whole = replace(windowed, window=0)
+    job = Job(Parallelism(), 8192, 2, 1, mode="decode")
+    each = 2 * 1 * 256 * 2  # keys and values of one head of 256, in bytes
+    for model, tokens in ((windowed, 2 * 8192 + 10 * 512), (whole, 12 * 8192)):
+        assert StageMemory(model, job, 0).cached == 2 * tokens * each
+    costs = Costs(whole, replace(job, mode="prefill"))
+    assert [costs.attention(windowed.seen(layer, 8192)).flops for layer in (4, 5)] == [
+        2 * 2 * 8192 * seen * 4 * 512 for seen in (512, 8192)
+    ]
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 60))
+def test_pairs_of_a_window_are_counted(queries: int, window: int, more: int) -> None:
+    """As a list says: of a whole sequence but for half a pair of each query, behind a window to the last."""
+    exact = sum(min(window, number) for number in range(1, queries + 1))
+    found = Attention(1, queries, min(queries, window), 1, 1, 8, 8).pairs
+    assert queries == 1 or 0 <= exact - found <= (queries + 1) // 2
+    behind = Attention(1, queries, window, 1, 1, 8, 8, causal=False)
+    assert behind.pairs == sum(min(window, window + more + number) for number in range(queries))
