@@ -85,31 +85,31 @@ class Piece:
         return self.event is None
 
 
-def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, ended: float) -> list[Piece]:
+def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float) -> list[Piece]:
     """Give the pieces of one thread from its operations and its calls that wait, in their order.
 
     Parameters
     ----------
     events : iterable of Event
-        They contain each other or do not overlap; one that does both ends with the one around it.
+        They contain each other or do not overlap; one that does both ends where the next one begins.
     cuts : iterable of float
         When something was started that goes on beside the thread: a piece ends there. So does the last one.
-    begun, ended : float
-        When the recording begins and ends.
+    begun : float
+        When the recording begins.
     """
     pieces: list[Piece] = []
     first: dict[Event, Piece] = {}
-    open_: list[tuple[Event, float]] = []
+    open_: list[Event] = []
     at = begun
 
     def account(until: float) -> None:
         """Give the time until then to the operation that runs."""
         nonlocal at
-        event = open_[-1][0] if open_ else None
+        event = open_[-1] if open_ else None
         rest = until - at
         if event is not None and event not in first:
             first[event] = Piece(event.name, at, until, event)
-            first[event].caller = first[open_[-2][0]] if len(open_) > 1 else None
+            first[event].caller = first[open_[-2]] if len(open_) > 1 else None
             pieces.append(first[event])
         elif rest > 0:
             pieces.append(Piece(OUTSIDE if event is None else f"{OUTSIDE}: {event.name}", at, until))
@@ -119,14 +119,15 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, en
     marks: list[tuple[float, float, Event | None]] = [(one.start, -one.duration, one) for one in events]
     marks += [(cut, -math.inf, None) for cut in cuts]  # before what begins then
     for start, _, event in sorted(marks, key=lambda mark: mark[:2]):
-        while open_ and open_[-1][1] <= start:
-            account(open_[-1][1])
+        until = start if event is None else event.end
+        while open_ and (open_[-1].end <= start or open_[-1].end < until):
+            account(min(open_[-1].end, start))
             open_.pop()
         account(start)
         if event is not None:
-            open_.append((event, min(event.end, open_[-1][1] if open_ else ended)))
+            open_.append(event)
     while open_:
-        account(open_[-1][1])
+        account(open_[-1].end)
         open_.pop()
     for before, after in pairwise(pieces):
         after.after.append(before)

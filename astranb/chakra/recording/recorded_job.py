@@ -328,13 +328,13 @@ class _Recording:
         longest = max(threads, key=lambda name: len(threads[name]), default="")
         main = self.steps[0].thread if self.steps else longest
         pieces = {
-            name: host_pieces(threads[name], cuts.get(name, ()), self.start, self.end)
+            name: host_pieces(threads[name], cuts.get(name, ()), self.start)
             for name in sorted(threads, key=lambda name: name != main)
         }
         reached = max((some[-1].end for some in pieces.values() if some), default=self.start)
         ended = max((one.end for one in self.events if one.category in _HOST or one.is_call), default=reached)
         if main in threads and ended > reached:  # by calls of threads without operations
-            pieces[main] = host_pieces(threads[main], [*cuts.get(main, ()), ended], self.start, self.end)
+            pieces[main] = host_pieces(threads[main], [*cuts.get(main, ()), ended], self.start)
         self.threads = [some for some in pieces.values() if some]
         for number, some in enumerate(self.threads, 1):
             for piece in some:
@@ -420,7 +420,7 @@ class _Recording:
         start.thread = 1
         every = [start, *(one for some in self.threads for one in some), *self.devices, *self.pauses]
         every += [one for one in self.messages if one.event is not None and not one.event.is_device]
-        every[1:] = sorted(every[1:], key=lambda one: (one.end, one.start))
+        every[1:] = sorted(every[1:], key=_in_time)
         for number, piece in enumerate(every):
             piece.number = number
         nodes = [self._node(piece, rank, found, start) for piece in every]
@@ -437,7 +437,7 @@ class _Recording:
             document = device_operation(op.value, event) if on_device else op.value
             made = RecordedOp(Value(document, op.source, op.place)).node({}, [], 0.0)
         declared: dict[str, Any] = {} if made is None else dict(made.attributes)
-        for name in ("comm_type", "comm_size", "pg_name"):
+        for name in ("comm_type", "comm_size", "pg_name", "keeps_duration"):
             declared.pop(name, None)
         kind, took = NodeType.COMP, piece.took
         if message is not None:
@@ -455,10 +455,13 @@ class _Recording:
         if piece is start or (piece.event is None and piece.name == IDLE):
             declared["is_idle"] = Attribute(value=True, kind="bool_val")
         declared["duration_ns"] = Attribute(round(took * 1000), "int64_val")
-        after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])
+        # What ended later was not awaited, whatever clocks that disagree make of launches and streams.
+        after = sorted({one.number for one in piece.after if one.number < piece.number})
+        after = after or ([] if piece is start else [start.number])
         texts = ((), ()) if made is None else (made.inputs, made.outputs)
         begun = max(round(piece.start - start.start), 0)
-        called = () if piece.caller is None else (piece.caller.number,)  # done before: it adds no wait
+        caller = piece.caller  # done before: it adds no wait
+        called = (caller.number,) if caller is not None and caller.number < piece.number else ()
         return Node(
             piece.number, piece.name, kind, tuple(after), called, begun, round(took), declared, *texts
         )
@@ -487,6 +490,12 @@ def _described(message: Message, rank: int, found: Matched) -> dict[str, Attribu
         ends = {"comm_src": source, "comm_dst": to, "comm_tag": message.tag}
         known |= {name: Attribute(value, "int32_val") for name, value in ends.items()}
     return known
+
+
+def _in_time(piece: Piece) -> tuple[int, bool, int]:
+    """Order pieces by their ends, to the ns: a host resumes after the work and the message that it awaits."""
+    on_host = piece.thread > 0 and piece.message is None
+    return round(piece.end * 1000), on_host, round(piece.start * 1000)
 
 
 def _aligned(events: Sequence[Event], ops: Sequence[Value]) -> dict[Event, Value]:

@@ -29,6 +29,8 @@ from astranb.chakra import (
 from astranb.chakra.recording.kineto import is_communication
 from astranb.cli import main
 
+from .test_syncs import ROOT, op
+
 DATA = Path(__file__).resolve().parents[2] / "data" / "recorded"
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 HOST = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver")
@@ -380,3 +382,33 @@ def test_the_length_of_a_recording_is_what_its_summary_says(tmp_path):
     assert len(read_kineto(file.device).events) == len(recorded["traceEvents"])
     code, out = called("chakra", "info", str(file.device), "--json")
     assert (code, json.loads(out)["span_us"]) == (0, length_ns(recorded) // 1000)
+
+
+def test_a_host_trace_joined_with_its_device_keeps_durations_too(tmp_path):
+    """The join of mlcommons/chakra has whole microseconds: nanoseconds are beside them."""
+    nodes = [op(1, "[pytorch|profiler|execution_trace|process]", 0, 0), op(2, ROOT, 1, 900)]
+    nodes += [op(10 + number, f"aten::op{number}", 2, number) for number in range(1, 4)]
+    (tmp_path / "host.json").write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes}))
+    names, took = (COMPUTATION[0], COMMUNICATION[0], COMMUNICATION[1]), (6600, 12_345, 700)
+    events = []
+    for number, (name, length) in enumerate(zip(names, took, strict=True), 1):
+        at, ids = 100_000 * number, {"External_id": number, "correlation": number}
+        events += [
+            event("cpu_op", f"aten::op{number}", at, 8000, Record_function_id=number, **ids)
+            | {"args": {"External id": number, "Record function id": number}},
+            event("cuda_runtime", "cudaLaunchKernel", at + 2000, 1000, **ids),
+            event("kernel", name, at + 50_250, length, 7, stream=7, **ids),
+        ]
+    recorded = document(events)
+    (tmp_path / "device.json").write_text(json.dumps(recorded))
+    files = [str(tmp_path / name) for name in ("host.json", "device.json", "joined.json", "one.0.et")]
+    assert called("chakra", "link", *files[:2], "--output", files[2])[0] == 0
+    assert called("chakra", "convert", files[2], "--output", files[3])[0] == 0
+    (trace,) = read_ranks(tmp_path / "one")
+    made = durations_ns(trace)[device_rows(trace)]
+    assert sorted(made.tolist()) == sorted(took)
+    (row,) = statistics([trace]).by_rank
+    assert (row["compute_ns"], row["communication_ns"]) == (took[0], took[1] + took[2])
+    (tmp_path / "system.json").write_text('{"replay-only": 1}')
+    code, out = called("run", "--workload", str(tmp_path / "one"), "--system", str(tmp_path / "system.json"))
+    assert code == 0, out
