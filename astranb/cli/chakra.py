@@ -6,7 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from astranb.core.errors import InputError
 from astranb.explore.options.model import add_model_options, workload_of
@@ -189,15 +189,19 @@ def _link_rank(args: argparse.Namespace) -> Report:
     return Report(counts | {"steps_us": job.steps_us[0], "notes": job.notes}, lines, notes=notes)
 
 
+_REPLAYED: Final[dict[str, bytes | None]] = {"network.yml": None, "system.json": b'{"replay-only": 1}\n'}
+"""What a job of which no network is known is simulated on, by the ends of names."""
+
+
 def _link_job(args: argparse.Namespace) -> Report:
     """Join the recordings of all ranks of a job."""
-    from astranb.chakra import link_job, recorded_files, write_job
+    from astranb.chakra import NodeType, link_job, recorded_files, write_job
     from astranb.explore import job_network
 
     job = link_job(recorded_files(args.host))
     prefix = args.output or args.host
     network = job_network(job)
-    files = list(map(str, write_job(prefix, job, network.files() if network else {})))
+    files = list(map(str, write_job(prefix, job, network.files() if network else _REPLAYED)))
     rows = [
         {"rank": rank, "nodes": len(trace), "steps_us": steps, "begun_us": begun}
         for rank, (trace, steps, begun) in enumerate(zip(job.traces, job.steps_us, job.begun_us, strict=True))
@@ -214,7 +218,11 @@ def _link_job(args: argparse.Namespace) -> Report:
         *(_recorded_line(row) for row in rows),
         *([f"{prefix}.network.yml: {network}"] if network else []),
     ]
-    return Report(document | {"ranks": rows, "files": files, "notes": job.notes}, lines, notes=job.notes)
+    notes = [*job.notes]
+    if network is None and any((trace.type >= NodeType.COMM_SEND).any() for trace in job.traces):
+        what = "the recorded transfers do not say what the bandwidth is: communication keeps its durations"
+        notes.append(f"{what} ({prefix}.system.json), unless --system and --network are given")
+    return Report(document | {"ranks": rows, "files": files, "notes": notes}, lines, notes=notes)
 
 
 def _recorded_line(row: dict[str, Any]) -> str:

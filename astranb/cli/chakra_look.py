@@ -283,7 +283,7 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
             [*first, "collective", "count", "bytes", "transfer", "waiting"],
             [
                 [str(row["groups"]) if many else _group(row), row["dimension"], row["collective"],
-                 f"{row['count']:,}", format_bytes(row["bytes"]), _ms(row["transfer_ns"]),
+                 f"{row['count']:,}", _bytes(row), _ms(row["transfer_ns"]),
                  _ms(row["waiting_ns"])]
                 for row in sums[:most]
             ],
@@ -302,6 +302,12 @@ def _statistics_lines(found: TraceStatistics, most: int) -> Iterator[str]:
             ],
         )  # fmt: skip
         yield from _left(found.skew, most)
+
+
+def _bytes(row: dict[str, Any]) -> str:
+    if row["unsized"] == row["count"]:
+        return "unknown"
+    return format_bytes(row["bytes"]) + (" + unknown" if row["unsized"] else "")
 
 
 def _group(row: dict[str, Any]) -> str:

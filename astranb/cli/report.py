@@ -177,11 +177,11 @@ def _traces_document(subject: Subject) -> dict[str, Any]:
 
 
 def _ranks_text(subject: Subject) -> str:
-    """Write ASTRA-sim 2.0's lines."""
+    """Write ASTRA-sim 2.0's lines; with its own figure where its results are reproduced."""
     return "\n".join(
         f"sys[{row['rank']}] finished, {row['end_ps'] // 1000} cycles, "
-        f"exposed communication {row['astrasim_exposed_comm_ps'] // 1000} cycles."
-        for row in subject.per_rank
+        f"exposed communication {row['exposed_comm_ps'] // 1000} cycles."
+        for row in _rows(subject)
     )
 
 

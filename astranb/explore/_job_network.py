@@ -27,9 +27,12 @@ _SYSTEM: Final[dict[str, Any]] = {
     "all-to-all-implementation": ["direct"],
 }
 _QUICK_GBps: Final = 1e6
+_SLOW_GBps: Final = 1e-3  # ASTRA-sim's files take no less
 _SLOW_NS: Final = 1e6
-_LEAST_OWN: Final = 0.1
-"""Least share of the effect of bandwidth, as a length, that latency cannot have as well."""
+_LEAST_PART: Final = 0.1
+"""Bytes are at least this part of some transfer's time, where that says what the bandwidth is."""
+_LATENCY_NS: Final = 5000.0
+"""What a message may cost besides its bytes: transfers of one size that take no more say no bandwidth."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,6 @@ class JobNetwork:
         How many it is fitted to, of all ranks.
     median_error, worst_error : float
         Of the time of a single transfer, relative to the recorded one.
-    alike : bool
-        Whether bytes and steps of the transfers are so nearly in proportion that latency cannot be told from
-        bandwidth: the latency is 0 then.
     """
 
     ranks: int
@@ -58,15 +58,14 @@ class JobNetwork:
     transfers: int
     median_error: float
     worst_error: float
-    alike: bool = False
 
     def __str__(self) -> str:
         """One line."""
-        unknown = "; transfers so alike do not tell latency from bandwidth: it is taken as 0"
+        latency = f"{self.latency_ns / 1000:.3g} µs" if self.latency_ns else "no known latency"
         return (
-            f"a switch of {self.bandwidth_GBps:.3g} GB/s and {self.latency_ns / 1000:.3g} µs a link, "
+            f"a switch of {self.bandwidth_GBps:.3g} GB/s and {latency} a link, "
             f"fitted to {self.transfers:,} transfers, a single one of which is off by "
-            f"{self.median_error:.0%} (median), {self.worst_error:.0%} (worst){unknown if self.alike else ''}"
+            f"{self.median_error:.0%} (median), {self.worst_error:.0%} (worst)"
         )
 
     def files(self) -> dict[str, bytes]:
@@ -86,7 +85,8 @@ def job_network(job: LinkedJob) -> JobNetwork | None:
     """Fit a switch to the transfers of a recorded job: two numbers, by least squares of times.
 
     A transfer is a collective or message without the waits for other ranks. On a switch with rings its time
-    is steps times latency and bytes over bandwidth, whose factors the simulator gives.
+    is steps times latency and bytes over bandwidth, whose factors the simulator gives. Of transfers that all
+    have about one size the latency is not known, and taken as 0.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def job_network(job: LinkedJob) -> JobNetwork | None:
     Returns
     -------
     JobNetwork or None
-        None where no transfer with bytes was recorded. The latency is 0, or the bandwidth 10^6 GB/s, where
-        the recorded times do not grow with steps or bytes; also the latency where all transfers are so alike
-        that it cannot be told from bandwidth.
+        None where the transfers do not say what the bandwidth is: where none is of known size, where times do
+        not grow with bytes, where all are of about one size and may be nothing but latency, or where no
+        network has what results.
 
     Examples
     --------
@@ -121,12 +121,14 @@ def job_network(job: LinkedJob) -> JobNetwork | None:
     )
     parts = np.array([[_time(one, row) for one in (only_steps, only_bytes)] for row in rows])
     factors, took = parts / [_SLOW_NS, 1.0], np.array([row[-1] for row in rows], float)
-    alike = _alike(factors)
-    latency, slowness = (0.0, _alone(factors[:, 1], took)) if alike else _two_factors(factors, took)
-    bandwidth = min(1 / slowness, _QUICK_GBps) if slowness > 0 else _QUICK_GBps
+    latency, slowness = _two_factors(factors, took)
+    if not 1 / _QUICK_GBps <= slowness <= 1 / _SLOW_GBps:
+        return None
+    if (factors[:, 1] * slowness / took).max() < _LEAST_PART:
+        return None
+    bandwidth = 1 / slowness
     errors = np.abs(factors @ [latency, 1 / bandwidth] / took - 1)
-    median, worst = float(np.median(errors)), float(errors.max())
-    return JobNetwork(ranks, bandwidth, latency, len(rows), median, worst, alike)
+    return JobNetwork(ranks, bandwidth, latency, len(rows), float(np.median(errors)), float(errors.max()))
 
 
 _Transfer = tuple[str, tuple[int, ...], int, int]
@@ -136,7 +138,7 @@ _Transfer = tuple[str, tuple[int, ...], int, int]
 def _transfers(job: LinkedJob, rank: int) -> Iterator[_Transfer]:
     trace = job.traces[rank]
     took, size = durations_ns(trace), trace.comm_size
-    for row in np.flatnonzero((took > 0) & (size > 0)).tolist():
+    for row in np.flatnonzero((took > 0) & (size > 0) & ~trace.keeps_duration).tolist():
         if trace.type[row] == NodeType.COMM_COLL:
             kind = CollectiveType(int(trace.comm_type[row])).name.lower()
             members = tuple(job.groups.get(trace.pg_name[row] or "", range(len(job.traces))))
@@ -153,21 +155,15 @@ def _time(times: CollectiveTimes, row: _Transfer) -> int:
     return times.collective_ns(kind, ranks, size)
 
 
-def _alike(factors: np.ndarray) -> bool:
-    """Whether two columns are nearly in proportion: least squares would divide the times at will."""
-    one, other = (column / max(float(np.linalg.norm(column)), 1e-300) for column in factors.T)
-    return bool(np.linalg.norm(other - (one @ other) * one) < _LEAST_OWN)
-
-
-def _alone(factor: np.ndarray, wanted: np.ndarray) -> float:
-    return float(factor @ wanted / max(float(factor @ factor), 1e-300))
-
-
 def _two_factors(factors: np.ndarray, wanted: np.ndarray) -> Sequence[float]:
-    """Solve for two numbers that are not negative."""
+    """Solve for latency and slowness, which are not negative; a slowness of 0 is not known."""
+    steps, sizes = factors.T
+    if (sizes / steps).max() < 2 * (sizes / steps).min():  # too much alike to tell the two apart
+        known = np.median(wanted / steps) >= 2 * _LATENCY_NS
+        return (0.0, float(sizes @ wanted / (sizes @ sizes)) if known else 0.0)
     both = np.linalg.lstsq(factors, wanted, rcond=None)[0]
     if (both >= 0).all():
         return both.tolist()  # type: ignore[no-any-return]
-    alone = [_alone(one, wanted) for one in factors.T]
+    alone = [float(one @ wanted / max(float(one @ one), 1e-300)) for one in factors.T]
     left = [float(((one * factor - wanted) ** 2).sum()) for one, factor in zip(factors.T, alone, strict=True)]
     return (alone[0], 0.0) if left[0] < left[1] else (0.0, alone[1])

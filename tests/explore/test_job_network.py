@@ -57,11 +57,23 @@ def test_a_network_is_found_again(tmp_path_factory, bandwidth, latency, data):
     assert read_network(file).npus == ranks
 
 
-def test_times_that_do_not_grow_with_bytes_are_latency():
-    found = job_network(recorded([("all_reduce", [0, 1], size, 9000) for size in (8, 8000)], 2))
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 4000), min_size=1, max_size=4), st.integers(1000, 20_000))
+def test_of_times_that_may_be_nothing_but_latency_no_bandwidth_is_known(sizes, took):
+    """At most 4 KB within 20 µs, and all alike: whatever they are, it is not 0.0002 GB/s."""
+    assert job_network(recorded([("all_reduce", [0, 1], size, took) for size in sizes], 2)) is None
+
+
+def test_of_transfers_of_one_size_the_latency_is_not_known():
+    """An all-reduce of two ranks moves its bytes once in each direction: 20 MB in 1 ms are 20 GB/s."""
+    found = job_network(recorded([("all_reduce", [0, 1], 20_000_000, 1_000_000)] * 3, 2))
     assert found is not None
-    assert (found.bandwidth_GBps, found.transfers) == (1e6, 4)
-    assert found.latency_ns > 0
+    assert found.latency_ns == 0
+    assert found.bandwidth_GBps == pytest.approx(20, rel=0.001)
+
+
+def test_a_bandwidth_that_no_network_has_is_not_written():
+    assert job_network(recorded([("all_reduce", [0, 1], 100, 10**9)], 2)) is None
 
 
 @pytest.mark.parametrize("sizes", [(10**6,), (10**6, 10**6), (10**6, 1_050_000)])

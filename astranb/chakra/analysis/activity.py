@@ -21,7 +21,7 @@ ACTIVITIES: Final = ("compute", "communication", "memory", "waiting", "host")
 """Of several at a moment the first one counts: communication beside a computation is not exposed."""
 
 COMPUTE, COMMUNICATION, MEMORY, WAITING, HOST = range(5)
-NOTHING, BEGINS = -1, -2  # metadata; that a rank begins later than others
+NOTHING, BEGINS = -1, -2  # metadata, and a pause; that a rank begins later than others
 _COPIES: Final = re.compile("mem(cpy|set)", re.IGNORECASE)
 _OUTSIDE: Final = re.compile(rf"{OUTSIDE}(: ProfilerStep.*)?")
 _BEGINS: Final = re.compile(r"rank \d+ begins")
@@ -72,15 +72,17 @@ def activities(trace: Trace) -> Ints:
         np.array([*[bool(test(one or "")) for one in values], False])[trace.names.index]
         for test in (_COPIES.match, _OUTSIDE.fullmatch, _BEGINS.fullmatch)
     )
+    idle = trace.is_idle
     messages = (kinds >= NodeType.COMM_SEND) & (kinds <= NodeType.COMM_COLL)
     loads = (kinds == NodeType.MEM_LOAD) | (kinds == NodeType.MEM_STORE)
     computes = kinds == NodeType.COMP
     on_device = computes & ~trace.is_cpu_op
     of_host = computes & trace.is_cpu_op
-    host = of_host if on_device.any() else of_host & outside
+    has_device = on_device.any() or (messages & trace.has("stream")).any()
+    host = of_host if has_device else of_host & outside
     found = np.select(
-        [messages, loads | (on_device & copies), begins & of_host, host, computes],
-        [COMMUNICATION, MEMORY, BEGINS, HOST, COMPUTE],
+        [messages, loads | (on_device & copies), begins & of_host, idle, host, computes],
+        [COMMUNICATION, MEMORY, BEGINS, NOTHING, HOST, COMPUTE],
         NOTHING,
     )
     return found.astype(np.int64)

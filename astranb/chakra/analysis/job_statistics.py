@@ -45,7 +45,8 @@ class TraceStatistics:
         counts instead, ``shown_ns``, of all ranks; ``share`` of the time.
     communication : list of dict
         By group and collective: ``ranks``, ``dimension``, ``count``, ``bytes`` (of a rank's contributions),
-        ``transfer_ns``, ``waiting_ns`` (of a rank, on average), ``skew_ns`` (the longest wait, on average).
+        ``unsized`` (how many of them are of unknown size), ``transfer_ns``, ``waiting_ns`` (of a rank, on
+        average), ``skew_ns`` (the longest wait, on average).
     dimensions : list of dict
         The same by ``dimension`` of the job and collective, the mean of its ``groups``.
     by_rank : list of dict
@@ -203,7 +204,8 @@ def _communication(
         rows.append(
             {"group": group, "collective": kind, "ranks": 2 if message else len(members),
              "dimension": "messages" if message else dimension_of(members, ranks),
-             "count": len(numbers), "bytes": int(met.bytes[numbers].sum()),
+             "count": len(numbers), "bytes": int(np.maximum(met.bytes[numbers], 0).sum()),
+             "unsized": int((met.bytes[numbers] < 0).sum()),
              "transfer_ns": int(took[numbers].sum()),
              "waiting_ns": int(met.wait_ns[mine].sum()) // max(len(seen), 1),
              "skew_ns": int(longest[numbers].sum()) // len(numbers)}
@@ -230,7 +232,7 @@ def _dimensions(communication: Sequence[Row]) -> list[Row]:
     found: dict[tuple[str, str], list[Row]] = {}
     for row in communication:
         found.setdefault((row["dimension"], row["collective"]), []).append(row)
-    names = ("count", "bytes", "transfer_ns", "waiting_ns")
+    names = ("count", "bytes", "unsized", "transfer_ns", "waiting_ns")
     return [
         {"dimension": dimension, "collective": kind, "groups": len(rows)}
         | {name: sum(row[name] for row in rows) // len(rows) for name in names}

@@ -37,7 +37,7 @@ class Meetings(NamedTuple):
     group, kind : list of str
         Of each number: the process group ("" for all ranks and for messages), and the collective.
     bytes : array of int64
-        Of each number: the size of a rank's contribution, the largest one.
+        Of each number: the size of a rank's contribution, the largest one; -1 where that is not known.
     """
 
     number: Ints
@@ -65,7 +65,7 @@ def meetings(traces: Sequence[Trace], times: Sequence[Times]) -> Meetings:
     """Find which collectives and messages of all ranks belong together.
 
     Collectives of a group, of a kind and a size keep their order, and so do messages of two ranks with a tag.
-    A rank whose peers are not there waited as long as its trace says.
+    A rank whose peers are not there, or not known, waited as long as its trace says.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def meetings(traces: Sequence[Trace], times: Sequence[Times]) -> Meetings:
             if number == is_new:
                 group.append(name)
                 kind.append(str(key[0]))
-                size.append(0)
+                size.append(-1)
             size[number] = max(size[number], given)
             rows.append((number, rank, row))
     number_, rank_, row_ = np.array(rows, np.int64).reshape(-1, 3).T
@@ -118,15 +118,20 @@ def meetings(traces: Sequence[Trace], times: Sequence[Times]) -> Meetings:
 
 def _keys(trace: Trace, some: Ints, names: Sequence[str], rank: int) -> Iterator[tuple[object, ...]]:
     """What nodes that meet have in common, besides their order."""
-    columns = (trace.type, trace.comm_type, trace.comm_src, trace.comm_dst, trace.comm_tag, trace.comm_size)
+    columns = (
+        *(trace.type, trace.comm_type, trace.comm_src, trace.comm_dst, trace.comm_tag, trace.comm_size),
+        trace.keeps_duration,
+    )
     every = zip(names, *(column[some].tolist() for column in columns), strict=True)
-    for group, kind, which, source, to, tag, size in every:
+    for group, kind, which, source, to, tag, size, kept in every:
         if kind == NodeType.COMM_COLL:
             known = 0 <= which < len(_NAMES)
-            yield _NAMES[which] if known else f"collective {which}", group, -1 if which in _UNEVEN else size
+            word = _NAMES[which] if known else "unknown" if which < 0 else f"collective {which}"
+            yield (word, group, -1 if which in _UNEVEN else size, rank if kept else -1)
         else:  # a node need not give its own rank
             receives = kind == NodeType.COMM_RECV
-            yield "message", source if receives else rank, rank if receives else to, tag
+            ends = source if receives else rank, rank if receives else to
+            yield ("message", *ends, tag, (rank, kind) if kept else -1)
 
 
 def times_with_waits(times: Sequence[Times], found: Meetings) -> list[Times]:

@@ -181,10 +181,8 @@ def recorded_times(trace: Trace, *, since_us: int | None = None) -> Times:
             raise _too_late(trace, int(row))
         start = np.where(starts, np.maximum(begun * 1000 + np.where(known, exact_ns % 1000, 0), 0), -1)
         ready = start + np.clip(trace.integers("wait_ns"), 0, _MOST_US * 1000)
-        end = _until_next(trace, start, np.where(starts, ready + took, -1))
-        return Times(
-            start, end, "recorded starts and durations", np.where(starts, np.minimum(ready, end), -1)
-        )
+        end = np.where(starts, ready + took, -1)
+        return Times(start, end, "recorded starts and durations", np.where(starts, ready, -1))
     parents = trace.present_parents
     offset, flat = parents.offset.tolist(), parents.flat.tolist()
     track, took = kinds(trace).tolist(), durations_ns(trace).tolist()
@@ -205,18 +203,6 @@ def recorded_times(trace: Trace, *, since_us: int | None = None) -> Times:
     if cycle:
         how += f"; {len(circular):,} nodes wait for a cycle: these in the file's order"
     return Times(np.array(begins, np.int64), np.array(ends, np.int64), how)
-
-
-def _until_next(trace: Trace, start: Ints, end: Ints) -> Ints:
-    """End what a thread does when it begins something else: linked traces add brief rests to an operation."""
-    rows = np.flatnonzero(trace.is_cpu_op & trace.has("start_ns") & trace.has("tid"))
-    thread = trace.integers("tid")[rows]
-    order = np.lexsort((rows, start[rows], thread))
-    rows, thread = rows[order], thread[order]
-    same = thread[1:] == thread[:-1]
-    found = end.copy()
-    found[rows[:-1][same]] = np.minimum(end[rows[:-1]], start[rows[1:]])[same]
-    return found
 
 
 def job_times(traces: Sequence[Trace]) -> list[Times]:

@@ -87,7 +87,7 @@ def matched(
         own = {name: ranks for name, ranks in groups[rank].items() if rank in ranks}
         for one in some:
             one.group = own.get(one.named, ())
-        unknown.append([one for one in some if one.is_collective and not one.group])
+        unknown.append([one for one in some if one.is_collective and not one.group and not one.alone])
     several = sorted(
         {ranks for own in groups for ranks in own.values()} | {world}, key=lambda r: (-len(r), r)
     )
@@ -120,7 +120,7 @@ def alone(messages: Sequence[Message], groups: Mapping[str, _Ranks], world: int)
     if unnamed and len(groups) > 1:
         what = f"{unnamed:,} collectives name no group: taken as of all ranks"
         found.notes.append(f"{what}; link the recordings of all ranks to find them")
-    sides = sum(not one.is_collective for one in messages)
+    sides = sum(one.kind in ("send", "recv") for one in messages)
     if sides:
         found.notes.append(
             f"{sides:,} sends and receives keep their durations: link the recordings of all ranks"
@@ -159,10 +159,10 @@ def _infer(unknown: Sequence[list[Message]], several: Sequence[_Ranks], found: M
         for rank, some in option:
             for one in (one for name in some for one in threads[rank][name]):
                 one.group = ranks
-    left = sum(not one.group for some in unknown for one in some)
-    found.notes.append(f"groups of {total - left:,} collectives inferred from their order on all ranks")
-    if left:
-        found.notes.append(f"{left:,} collectives fit no group: taken as of all ranks")
+    left = [one for some in unknown for one in some if not one.group]
+    found.notes.append(f"groups of {total - len(left):,} collectives inferred from their order on all ranks")
+    for one in left:
+        one.alone = True
 
 
 def _by_thread(messages: Iterable[Message]) -> dict[str, list[Message]]:
@@ -215,7 +215,10 @@ def _called(messages: Iterable[Message]) -> Iterator[object]:
 
 def _together(ranks: _Ranks, messages: Sequence[list[Message]], where: Sequence[str], found: Matched) -> None:
     """Join the collectives of a group, which all of its ranks call in one order."""
-    calls = [[one for one in messages[rank] if one.is_collective and one.group == ranks] for rank in ranks]
+    calls = [
+        [one for one in messages[rank] if one.is_collective and one.group == ranks and not one.alone]
+        for rank in ranks
+    ]
     for number, each in enumerate(zip(*calls, strict=False)):
         for rank, one in zip(ranks, each, strict=True):
             if one.kind != each[0].kind:
@@ -243,7 +246,11 @@ def _pairs(messages: Sequence[list[Message]], several: Sequence[_Ranks], found: 
     alone = 0
     for rank, some in enumerate(messages):
         for one in some:
-            if one.kind == "send" and (pair := _receipt(rank, one, messages, several)) is not None:
+            if (
+                one.kind == "send"
+                and not one.alone
+                and (pair := _receipt(rank, one, messages, several)) is not None
+            ):
                 ranks, other = pair
                 one.group = other.group = ranks
                 one.partner, other.partner = other, one
@@ -263,7 +270,7 @@ def _receipt(
             continue
         own = ranks.index(rank)
         for one in messages[ranks[sent.peer]]:
-            same = (one.kind, one.tag, one.size) == ("recv", sent.tag, sent.size)
+            same = (one.kind, one.tag, one.size, one.alone) == ("recv", sent.tag, sent.size, False)
             if same and one.partner is None and one.peer in (own, -1):
                 return ranks, one
     return None

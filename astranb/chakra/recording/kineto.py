@@ -19,7 +19,16 @@ from astranb.core.file_formats import names_format
 from astranb.core.json_stream import JsonStream
 from astranb.core.packed import blocks
 
-__all__ = ["LAUNCH", "Event", "KinetoTrace", "kineto_events", "kineto_summary", "read_kineto"]
+__all__ = [
+    "LAUNCH",
+    "Event",
+    "KinetoTrace",
+    "is_communication",
+    "kineto_events",
+    "kineto_summary",
+    "read_kineto",
+    "symbol",
+]
 
 MOST_BYTES: Final = 8 << 30
 _MOST_EVENTS: Final = 50_000_000
@@ -47,9 +56,34 @@ LAUNCH: Final = {
 """Attributes of an operation of a device that say how it was launched, and Kineto's words for them."""
 
 
-_COLLECTIVE: Final = re.compile(r"(?:nccl(?:Dev)?Kernel|rccl\w*Kernel)_[A-Za-z]+|(?:gloo|mpi|nccl|ucc):\w+")
-"""Kernels of NCCL and RCCL, and the host's operations of c10d's backends."""
+_KERNEL: Final = re.compile(
+    r"nccl|rccl|msccl|nvshmem|deep_ep|cross_device_reduce|quickreduce|symmetric_memory|multimem_(?:all|one_)"
+    r"|(?:one|two)_?shot_all_?reduce|all_?reduce_(?:fusion|prototype)",
+    re.IGNORECASE,
+)
+"""Kernels of NCCL, RCCL, MSCCL and MSCCL++, NVSHMEM and DeepEP, and all-reduces of PyTorch and of engines
+that serve models (vLLM, SGLang, TensorRT-LLM, FlashInfer, AITER)."""
+_SYMBOL: Final = re.compile(r"[(<]")
+_BACKEND_CALL: Final = re.compile(r"(?:gloo|mpi|nccl|ucc):\w+")
+_KIND_OF_KERNEL: Final = re.compile(r"\w*?Kernel_[A-Za-z]+")
+"""The part of the name of a kernel of NCCL or RCCL that says what it does."""
 _NOTHING: Final[dict[str, Any]] = {}
+
+
+def is_communication(kernel: str) -> bool:
+    """Whether a kernel communicates with other ranks, by its name.
+
+    Examples
+    --------
+    >>> [is_communication(name) for name in ("ncclDevKernel_Generic_4(ncclDevComm*)", "reduce_kernel<512>")]
+    [True, False]
+    """
+    return _KERNEL.search(symbol(kernel)) is not None
+
+
+def symbol(kernel: str) -> str:
+    """The name of a kernel without its parameters."""
+    return _SYMBOL.split(kernel.replace("(anonymous namespace)", ""), maxsplit=1)[0]
 
 
 class Event:
@@ -146,6 +180,12 @@ class KinetoTrace(NamedTuple):
     counts: Counter[str]
     truncated: str = ""
 
+    @property
+    def span(self) -> tuple[float, float]:
+        """From the first start to the last end of what a host or a device did; both 0 without any."""
+        some = [one for one in self.events if one.category != "cuda_sync"]  # which only describes a call
+        return min((one.start for one in some), default=0.0), max((one.end for one in some), default=0.0)
+
 
 def kineto_summary(trace: KinetoTrace) -> dict[str, Any]:
     """Count what a Kineto trace holds.
@@ -162,20 +202,22 @@ def kineto_summary(trace: KinetoTrace) -> dict[str, Any]:
     device = [one for one in events if one.is_device]
     names: Counter[str] = Counter()
     for one in events:
-        found = _COLLECTIVE.match(one.name)
-        if found and (one.is_device or one.is_host):
-            names[found[0]] += 1
+        if one.is_host and (call := _BACKEND_CALL.match(one.name)):
+            names[call[0]] += 1
+        elif one.is_device and is_communication(one.name):
+            kernel = symbol(one.name)
+            names[found[0] if (found := _KIND_OF_KERNEL.match(kernel)) else kernel] += 1
     said = trace.members.get("distributedInfo")
     said = said if isinstance(said, dict) else {}
     gpus = trace.members.get("deviceProperties")
     gpus = [one for one in gpus if isinstance(one, dict)] if isinstance(gpus, list) else []
-    begun = min((one.start for one in events), default=0.0)
+    begun, ended = trace.span
     return {
         "events": trace.counts.total(),
         "categories": dict(trace.counts.most_common()),
         "threads": len({one.thread for one in events if one.is_host}),
         "streams": len({str(one.stream) for one in device}),
-        "span_us": round(max((one.end for one in events), default=0.0) - begun),
+        "span_us": round(ended - begun),
         "device_us": round(sum(one.duration for one in device)),
         "steps": sum(one.name.startswith("ProfilerStep") for one in events if one.category in _HOST),
         "collectives": dict(names.most_common()),

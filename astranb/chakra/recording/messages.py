@@ -1,7 +1,8 @@
 """Messages and collectives that a process recorded: kind, bytes, group and peer.
 
-Those of NCCL and RCCL are kernels; those of gloo, MPI and UCC are operations that a thread of the backend
-executes (``gloo:all_reduce``), for a call of another thread (``c10d::allreduce_``).
+Those of NCCL and its like are kernels; those of gloo, MPI and UCC are operations that a thread of the backend
+executes (``gloo:all_reduce``), for a call of another thread (``c10d::allreduce_``). What a recording does not
+say of one stays unknown: it then keeps its recorded duration.
 """
 
 from __future__ import annotations
@@ -13,11 +14,23 @@ from typing import Any, Final
 from astranb.chakra.traces.schema import CollectiveType
 from astranb.core.document import DocumentNode as Value
 
-from .kineto import Event
+from .kineto import Event, is_communication, symbol
 
-__all__ = ["Message", "groups_of", "is_backend", "message_of", "tensor_bytes"]
+__all__ = [
+    "UNKNOWN",
+    "Message",
+    "collective_named",
+    "groups_of",
+    "is_backend",
+    "message_of",
+    "tensor_bytes",
+]
+
+UNKNOWN: Final = "communication"
+"""The kind of what communicates in a way that its recording does not say."""
 
 _KINDS: Final = {
+    "crossdevicereduce": CollectiveType.ALL_REDUCE,  # vLLM, SGLang and AITER
     "allreduce": CollectiveType.ALL_REDUCE,
     "alltoall": CollectiveType.ALL_TO_ALL,
     "allgather": CollectiveType.ALL_GATHER,
@@ -27,9 +40,11 @@ _KINDS: Final = {
     "reduce": CollectiveType.REDUCE,
     "gather": CollectiveType.GATHER,
     "scatter": CollectiveType.SCATTER,
+    "sendrecv": CollectiveType.ALL_TO_ALL,
+    "dispatch": CollectiveType.ALL_TO_ALL,  # DeepEP, and the next
+    "combine": CollectiveType.ALL_TO_ALL,
 }
 _BACKEND: Final = re.compile(r"(?:gloo|mpi|ucc):[a-z_]+")
-_KERNEL: Final = re.compile(r"(?:nccl|rccl)(?:Dev)?Kernel", re.IGNORECASE)
 _ELEMENT_BYTES: Final = {
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
     **dict.fromkeys(("Short", "Half", "BFloat16"), 2),
@@ -44,9 +59,11 @@ class Message:
     Attributes
     ----------
     kind : CollectiveType or str
-        A collective, or ``"send"`` or ``"recv"``.
+        A collective, ``"send"``, ``"recv"`` or :data:`UNKNOWN`.
     size : int
         Bytes of this rank's input; -1 if not recorded.
+    alone : bool
+        Whether it has no counterpart in the recordings of other ranks.
     group : tuple of int
         The ranks, once known.
     named : str
@@ -67,7 +84,7 @@ class Message:
 
     __slots__ = (
         *("kind", "size", "group", "named", "peer", "tag", "root", "thread", "start", "end"),
-        *("took_us", "partner"),
+        *("took_us", "partner", "alone"),
     )
 
     def __init__(self, kind: CollectiveType | str, size: int, event: Event) -> None:
@@ -79,6 +96,18 @@ class Message:
         self.start, self.end = event.start, event.end
         self.took_us = event.duration
         self.partner: Message | None = None
+        self.alone = False
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether its bytes are known: a barrier has none."""
+        return self.size > 0 or self.kind == CollectiveType.BARRIER
+
+    @property
+    def keeps_duration(self) -> bool:
+        """Whether it can take nothing but its recorded duration: its peers or its bytes are not known."""
+        has_peers = self.is_collective or self.partner is not None
+        return self.alone or not has_peers or not self.is_sized
 
     @property
     def is_collective(self) -> bool:
@@ -108,11 +137,9 @@ def message_of(event: Event, op: Value | None, call: Value | None) -> Message | 
     call : Value, optional
         The operation of ``c10d`` that asked for it: it has peer, tag and root.
     """
-    if not (is_backend(event) or (event.is_device and _KERNEL.match(event.name))):
+    if not (is_backend(event) or (event.is_device and (event.comm or is_communication(event.name)))):
         return None
     kind = _kind(event, call)
-    if kind is None:
-        return None
     size = -1 if op is None else tensor_bytes(op)
     said = event.comm
     if said:
@@ -137,18 +164,33 @@ def message_of(event: Event, op: Value | None, call: Value | None) -> Message | 
     return message
 
 
-def _kind(event: Event, call: Value | None) -> CollectiveType | str | None:
-    texts = [str(event.comm.get("Collective name", "")), event.name.split("(")[0]]
+def collective_named(name: str) -> CollectiveType | None:
+    """Find the collective in the name of a call or a kernel; None where it has none.
+
+    Examples
+    --------
+    >>> collective_named("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevComm*)").name
+    'REDUCE_SCATTER'
+    """
+    plain = _letters(name)
+    return next((kind for word, kind in _KINDS.items() if word in plain), None)
+
+
+def _letters(name: str) -> str:
+    return re.sub("[^a-z]", "", symbol(name).lower().rsplit(":", 1)[-1])
+
+
+def _kind(event: Event, call: Value | None) -> CollectiveType | str:
+    texts = [str(event.comm.get("Collective name", "")), event.name]
     if "SendRecv" in event.name and call is not None:
         texts.insert(0, call.get("name").text())
     for text in texts:
-        plain = re.sub("[^a-z]", "", text.lower().rsplit(":", 1)[-1])
-        if plain == "send" or plain == "recv" or plain == "recvanysource":
+        plain = _letters(text)
+        if plain in ("send", "recv", "recvanysource"):
             return plain[:4]
-        for word, kind in _KINDS.items():
-            if word in plain:
-                return kind
-    return CollectiveType.ALL_TO_ALL if "SendRecv" in event.name else None
+        if (kind := collective_named(text)) is not None:
+            return kind
+    return UNKNOWN
 
 
 def _integers(op: Value) -> list[int]:

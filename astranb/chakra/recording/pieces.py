@@ -20,13 +20,14 @@ from typing import Final
 from .kineto import Event
 from .messages import Message
 
-__all__ = ["OUTSIDE", "Piece", "explain_pauses", "host_pieces", "let_threads_wait"]
+__all__ = ["IDLE", "OUTSIDE", "Piece", "explain_pauses", "host_pieces", "let_threads_wait"]
 
 OUTSIDE: Final = "host"
 """What a piece is called in which no operation runs."""
 
-_BRIEF_US: Final = 10.0
-"""A shorter rest of an operation is added to its first piece."""
+IDLE: Final = "idle"
+"""What a piece is called in which a device does nothing, though all that its work waits for has ended."""
+
 _PAUSE_US: Final = 20.0
 """A longer time without an operation may be a wait for another thread."""
 _LONG_PAUSE_US: Final = 1000.0
@@ -53,11 +54,16 @@ class Piece:
         What it communicates.
     thread : int
         The thread of the host, from 1; 0 for what a device does.
+    stream : int or None
+        The stream of the device, where it is recorded.
     caller : Piece or None
         The first piece of the operation that called it, or that it is a later piece of.
     """
 
-    __slots__ = ("after", "caller", "end", "event", "message", "name", "number", "start", "thread", "took")
+    __slots__ = (
+        *("after", "caller", "end", "event", "message", "name", "number", "start", "stream", "thread"),
+        "took",
+    )
 
     def __init__(self, name: str, start: float, end: float, event: Event | None = None) -> None:
         self.name, self.start, self.end, self.event = name, start, end, event
@@ -66,6 +72,7 @@ class Piece:
         self.message: Message | None = None
         self.caller: Piece | None = None
         self.number, self.thread = -1, 0
+        self.stream = None if event is None else event.stream
 
     def wait_for(self, other: Piece) -> None:
         """Wait for another piece that ended meanwhile, and do the rest after it."""
@@ -78,34 +85,32 @@ class Piece:
         return self.event is None
 
 
-def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, ended: float) -> list[Piece]:
+def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float) -> list[Piece]:
     """Give the pieces of one thread from its operations and its calls that wait, in their order.
 
     Parameters
     ----------
     events : iterable of Event
-        They contain each other or do not overlap; one that does both ends with the one around it.
+        They contain each other or do not overlap; one that does both ends where the next one begins.
     cuts : iterable of float
-        When something was started that goes on beside the thread: a piece ends there.
-    begun, ended : float
-        What is outside is left out.
+        When something was started that goes on beside the thread: a piece ends there. So does the last one.
+    begun : float
+        When the recording begins.
     """
     pieces: list[Piece] = []
     first: dict[Event, Piece] = {}
-    open_: list[tuple[Event, float]] = []
+    open_: list[Event] = []
     at = begun
 
     def account(until: float) -> None:
         """Give the time until then to the operation that runs."""
         nonlocal at
-        event = open_[-1][0] if open_ else None
+        event = open_[-1] if open_ else None
         rest = until - at
         if event is not None and event not in first:
             first[event] = Piece(event.name, at, until, event)
-            first[event].caller = first[open_[-2][0]] if len(open_) > 1 else None
+            first[event].caller = first[open_[-2]] if len(open_) > 1 else None
             pieces.append(first[event])
-        elif event is not None and event.category == "cpu_op" and rest < _BRIEF_US:
-            first[event].took += max(rest, 0.0)
         elif rest > 0:
             pieces.append(Piece(OUTSIDE if event is None else f"{OUTSIDE}: {event.name}", at, until))
             pieces[-1].caller = None if event is None else first[event]
@@ -114,16 +119,15 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float, en
     marks: list[tuple[float, float, Event | None]] = [(one.start, -one.duration, one) for one in events]
     marks += [(cut, -math.inf, None) for cut in cuts]  # before what begins then
     for start, _, event in sorted(marks, key=lambda mark: mark[:2]):
-        if not begun <= start < ended:
-            continue
-        while open_ and open_[-1][1] <= start:
-            account(open_[-1][1])
+        until = start if event is None else event.end
+        while open_ and (open_[-1].end <= start or open_[-1].end < until):
+            account(min(open_[-1].end, start))
             open_.pop()
         account(start)
         if event is not None:
-            open_.append((event, min(event.end, open_[-1][1] if open_ else ended)))
+            open_.append(event)
     while open_:
-        account(open_[-1][1])
+        account(open_[-1].end)
         open_.pop()
     for before, after in pairwise(pieces):
         after.after.append(before)
@@ -178,12 +182,17 @@ def _at(thread: list[Piece], when: float) -> int:
     return bisect.bisect_right(thread, when, key=lambda one: one.end)
 
 
-def explain_pauses(devices: Sequence[Piece], unlaunched: Iterable[Piece], begun: float) -> None:
-    """Keep the time for which work of the device did not begin, though all that it waits for had ended.
+def explain_pauses(devices: Sequence[Piece], unlaunched: Iterable[Piece], begun: float) -> list[Piece]:
+    """Find the time for which work of the device did not begin, though all that it waits for had ended.
 
     It waited for what is not recorded: then work of another stream that ended meanwhile is taken for it, and
-    the time in which the device did nothing is added to its own. Where a launch is recorded, only long pauses
+    for the time in which the device did nothing it waits, too. Where a launch is recorded, only long pauses
     count: launches take some time themselves.
+
+    Returns
+    -------
+    list of Piece
+        Such times, each awaited by the work that began after it. They occupy nothing.
     """
     by_end = sorted(devices, key=lambda one: one.end)
     ends = [one.end for one in by_end]
@@ -191,6 +200,7 @@ def explain_pauses(devices: Sequence[Piece], unlaunched: Iterable[Piece], begun:
     starts = [one.start for one in by_start]
     last = list(accumulate((one.end for one in by_start), max))
     brief = set(unlaunched)
+    found: list[Piece] = []
     for piece in devices:
         ready = max((one.end for one in piece.after), default=begun)
         if piece.start - ready < (_PAUSE_US if piece in brief else _LONG_PAUSE_US):
@@ -201,4 +211,9 @@ def explain_pauses(devices: Sequence[Piece], unlaunched: Iterable[Piece], begun:
             ready = ends[at]
         before = bisect.bisect_left(starts, piece.start) - 1
         idle = max(last[before], ready) if before >= 0 else ready
-        piece.took += max(piece.start - idle, 0.0)
+        if idle < piece.start:
+            pause = Piece(IDLE, idle, piece.start)
+            pause.after, pause.stream = list(piece.after), piece.stream
+            piece.after.append(pause)
+            found.append(pause)
+    return found

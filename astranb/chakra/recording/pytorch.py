@@ -15,15 +15,15 @@ from typing import Any, Final
 
 from astranb.chakra.traces.check import check
 from astranb.chakra.traces.rank_trace import Trace
-from astranb.chakra.traces.schema import Attribute, CollectiveType, Node, NodeType
+from astranb.chakra.traces.schema import Attribute, Node, NodeType
 from astranb.core.document import DocumentNode, contents, parse_document
 from astranb.core.document import DocumentNode as Value
 from astranb.core.errors import InputError, InputWarning, near
 from astranb.core.file_formats import names_format
 from astranb.core.packed import unpacked
 
-from .kineto import LAUNCH, Event
-from .messages import tensor_bytes
+from .kineto import LAUNCH, Event, is_communication
+from .messages import collective_named, tensor_bytes
 from .pytorch_older import OLDER, renewed_document
 
 __all__ = [
@@ -39,17 +39,6 @@ __all__ = [
 MOST_BYTES: Final = 1 << 30
 SCHEMAS: Final = ("1.0.2-chakra.0.0.4", "1.0.3-chakra.0.0.4", "1.1.0-chakra.0.0.4", "1.1.1-chakra.0.0.4")
 ROOTS: Final = ("[pytorch|profiler|execution_graph|thread]", "[pytorch|profiler|execution_trace|thread]")
-_KINDS: Final = {
-    "allreduce": CollectiveType.ALL_REDUCE,
-    "alltoall": CollectiveType.ALL_TO_ALL,
-    "allgather": CollectiveType.ALL_GATHER,
-    "reducescatter": CollectiveType.REDUCE_SCATTER,
-    "broadcast": CollectiveType.BROADCAST,
-    "reduce": CollectiveType.REDUCE,
-    "gather": CollectiveType.GATHER,
-    "scatter": CollectiveType.SCATTER,
-    "sendrecv": CollectiveType.ALL_TO_ALL,
-}
 _INTEGERS: Final = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
 _BIG: Final = 1 << 62
 
@@ -215,17 +204,21 @@ class RecordedOp:
             for word, kind in (("send", NodeType.COMM_SEND), ("recv", NodeType.COMM_RECV)):
                 if word in caller.name:
                     return kind
-        if self.is_gpu and ("ncclKernel" in self.name or "ncclDevKernel" in self.name):
+        if self.is_gpu and is_communication(self.name):
             return NodeType.COMM_COLL
         return NodeType.COMP
 
     def node(self, ops: dict[int, RecordedOp], deps: list[int], begun: float) -> Node:
         """Make the node of a trace."""
         kind = self.kind(ops)
-        duration = 0
-        if self.item.has("exclusive_dur") and "Optimizer.step" not in self.name:
-            duration = int(self.item.get("exclusive_dur").real(0, 1e15))
         declared: dict[str, Any] = {"is_cpu_op": Attribute(not self.is_gpu, "bool_val")}
+        duration = 0.0
+        if self.item.has("exclusive_dur") and "Optimizer.step" not in self.name:
+            duration = self.item.get("exclusive_dur").real(0, 1e15)
+            declared["duration_ns"] = Attribute(round(duration * 1000), "int64_val")
+        start = max(self.start - begun, 0.0) if self.start else 0.0
+        if self.start:
+            declared["start_ns"] = Attribute(round(start * 1000), "int64_val")
         for name in _INTEGERS:
             value = self.declared.get(name)
             if isinstance(value, int) and not isinstance(value, bool) and -_BIG < value < _BIG:
@@ -238,25 +231,25 @@ class RecordedOp:
             if self.is_gpu and self.item.has(name):
                 declared[name] = Attribute(self.item.get(name).number(0, 1 << 40), "int64_val")
         if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
-            declared["comm_size"] = Attribute(tensor_bytes(self.item), "int64_val")
+            size = tensor_bytes(self.item)
+            if size > 0:
+                declared["comm_size"] = Attribute(size, "int64_val")
+            if size <= 0 or kind != NodeType.COMM_COLL:  # or its peer is not known
+                declared["keeps_duration"] = Attribute(value=True, kind="bool_val")
             caller = ops.get(self.parent, self)
             group = self.item.get("pg_name", "").value or caller.declared.get("pg_name", "")
             if isinstance(group, str) and group:
                 declared["pg_name"] = Attribute(group, "string_val")
         if kind == NodeType.COMM_COLL:
-            declared["comm_type"] = Attribute(int(self._collective()), "int64_val")
-        start = int(self.start - begun) if self.start else 0
+            which = collective_named(self.name)
+            if which is not None:
+                declared["comm_type"] = Attribute(int(which), "int64_val")
+            else:
+                declared["keeps_duration"] = Attribute(value=True, kind="bool_val")
         return Node(
-            self.id, self.name, kind, tuple(deps), (self.parent,), start, duration, declared,
+            self.id, self.name, kind, tuple(deps), (self.parent,), int(start), int(duration), declared,
             self._texts("inputs"), self._texts("outputs"),
         )  # fmt: skip
-
-    def _collective(self) -> CollectiveType:
-        plain = self.name.replace("_", "").replace("-", "").lower()
-        for word, kind in _KINDS.items():
-            if word in plain:
-                return kind
-        raise self.item.error(f"{self.name[:80]!r} is not a known collective", f"as {', '.join(_KINDS)}")
 
     def _texts(self, side: str) -> tuple[str, str, str]:
         value = self.item.get(side)

@@ -19,8 +19,8 @@ from astranb.core.errors import InputError
 from .groups import Matched, alone, matched
 from .kineto import Event, read_kineto
 from .link import record_number, synchronisations
-from .messages import Message, groups_of, is_backend, message_of
-from .pieces import Piece, explain_pauses, host_pieces, let_threads_wait
+from .messages import UNKNOWN, Message, groups_of, is_backend, message_of
+from .pieces import IDLE, Piece, explain_pauses, host_pieces, let_threads_wait
 from .pytorch import RecordedOp, device_operation, pytorch_document
 
 __all__ = ["LinkedJob", "RankFiles", "link_job", "recorded_files", "write_job"]
@@ -53,11 +53,13 @@ class LinkedJob(NamedTuple):
     steps_us : list of list of float
         How long each recorded step took, for each rank; where no steps are marked, all of the recording.
     begun_us : list of float
-        How much later each rank began its first step than the first rank did.
+        How much later the recording of each rank began than that of the first one.
     collectives, messages : int
         Of all ranks together: a collective of a group counts once.
     notes : list of str
         What was inferred, and what is not known.
+    lengths_us : sequence of float
+        From the first start to the last end of what each rank recorded.
     """
 
     traces: list[Trace]
@@ -67,6 +69,7 @@ class LinkedJob(NamedTuple):
     collectives: int
     messages: int
     notes: list[str]
+    lengths_us: Sequence[float] = ()
 
 
 def recorded_files(prefix: str | Path) -> list[RankFiles]:
@@ -104,8 +107,10 @@ def recorded_files(prefix: str | Path) -> list[RankFiles]:
 def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> LinkedJob:
     """Make traces of what all ranks of a job recorded.
 
-    Order and durations on each thread and stream are as recorded; waits are dependencies, not durations: for
-    other threads, for the device, for messages, and in a collective for the last rank.
+    All that a host or a device did is there. Order and durations on each thread and stream are as recorded;
+    waits are dependencies, not durations: for other threads, for the device, for messages, and in a
+    collective for the last rank. Communication whose peers or bytes are not recorded keeps its duration, and
+    so does that outside the recorded steps, which other ranks need not have recorded.
 
     Parameters
     ----------
@@ -135,15 +140,18 @@ def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> Link
     for together in found.together:
         took = min(message.took_us for message in together)
         size = max(message.size for message in together)
-        found.uneven += len({message.size for message in together}) > 1
+        found.uneven += len({message.size for message in together} - {-1}) > 1
         for message in together:
-            message.took_us, message.size = took, size
+            message.size = size
+            if not message.keeps_duration:
+                message.took_us = took
     first = min(one.begun for one in ranks)
     traces = [one.trace(rank, found, first) for rank, one in enumerate(ranks)]
     notes = [*dict.fromkeys(note for one in ranks for note in one.notes), *found.notes]
     if found.uneven:
         notes.append(f"{found.uneven:,} collectives are uneven: as the largest input of a rank")
-    if not found.together:
+    notes += _unknown([one for some in messages for one in some])
+    if not any(messages):
         notes.append("NO COMMUNICATION: no rank recorded a collective or a message")
     collectives = sum(together[0].is_collective for together in found.together)
     return LinkedJob(
@@ -154,14 +162,33 @@ def link_job(recordings: Sequence[RankFiles], *, one_rank: bool = False) -> Link
         collectives,
         len(found.together) - collectives,
         notes,
+        [one.end - one.start for one in ranks],
     )
 
 
-def write_job(prefix: str | Path, job: LinkedJob, more: Mapping[str, bytes] | None = None) -> list[Path]:
-    """Write ``PREFIX.RANK.et`` for each rank, ``PREFIX.groups.json`` and ``PREFIX.`` more: all or none."""
-    files = {"groups.json": json.dumps(job.groups).encode(), **(more or {})}
+def write_job(
+    prefix: str | Path, job: LinkedJob, more: Mapping[str, bytes | None] | None = None
+) -> list[Path]:
+    """Write ``PREFIX.RANK.et`` for each rank, ``PREFIX.groups.json`` and ``PREFIX.`` more: all or none.
+
+    What is None of more is removed, if an older job has left it.
+    """
+    files: dict[str, bytes | None] = {"groups.json": json.dumps(job.groups).encode(), **(more or {})}
     others = {Path(f"{prefix}.{ending}"): data for ending, data in files.items()}
     return write_ranks(prefix, len(job.traces), lambda rank: job.traces[rank].data, others)
+
+
+def _unknown(messages: Sequence[Message]) -> list[str]:
+    """Say which facts about communication are not recorded."""
+    collectives = [one for one in messages if one.is_collective]
+    counts = {
+        "collectives are of unknown size": sum(not one.is_sized for one in collectives),
+        "operations of unknown kind communicate": sum(one.kind == UNKNOWN for one in messages),
+        "collectives have no counterpart on other ranks": sum(
+            one.is_sized and one.alone for one in collectives
+        ),
+    }
+    return [f"{count:,} {what}: they keep their durations" for what, count in counts.items() if count]
 
 
 def _one_job(ranks: Sequence[_Recording]) -> None:
@@ -217,26 +244,33 @@ class _Recording:
             what = "no operation of the host is in the device's trace"
             raise InputError(what, where=str(files.host), hint="give the two traces of one run and rank")
         self.steps = [one for one in self.events if one.category in _HOST and one.name.startswith(_STEP)]
-        spans = self.steps or [one for one in self.events if one.is_host]
-        if not spans:
-            what, hint = "no operation of the host is recorded", "record activities of the CPU, too"
+        if all(one.category == "cuda_sync" for one in self.events):
+            what, hint = (
+                "no work of a host or a device is recorded",
+                "record activities of the CPU and the GPU",
+            )
             raise InputError(what, where=str(files.device), hint=hint)
-        self.start = min(one.start for one in spans)
-        self.end = max(one.end for one in spans)
+        self.start, self.end = kineto.span
         self.notes: list[str] = []
         self.threads: list[list[Piece]] = []
         self.devices: list[Piece] = []
+        self.pauses: list[Piece] = []
         self.messages: list[Piece] = []
 
     @property
     def begun(self) -> float:
-        """When the first step began, by the clock of the host."""
+        """When the recording began, by the clock of the host."""
         return self.base_us + self.start
 
     @property
     def ended(self) -> float:
-        """When the last step ended."""
+        """When it ended."""
         return self.base_us + self.end
+
+    def _is_in_steps(self, one: Event) -> bool:
+        """Whether something began in the recorded steps: what did not, other ranks may not have recorded."""
+        steps = self.steps
+        return not steps or min(s.start for s in steps) <= one.start < max(s.end for s in steps)
 
     def _matched_operations(self) -> dict[Event, Value]:
         """Find the operation of the host trace that each event is: by its record, or by name and order."""
@@ -271,7 +305,6 @@ class _Recording:
         """Divide what happened into pieces, and find what waits for what."""
         calls = {one.correlation: one for one in self.events if one.is_call and one.correlation >= 0}
         devices = [one for one in self.events if one.is_device or one.category == "gpu_memset"]
-        devices = [one for one in devices if self._is_inside(one, calls)]
         waits = _blocking(self.events, devices, calls)
         backend = [one for one in self.events if is_backend(one)]
         spans: dict[str, list[Event]] = {}
@@ -291,11 +324,17 @@ class _Recording:
             )
             if (is_op and not _inside(one, spans)) or one in waits:
                 threads.setdefault(one.thread, []).append(one)
-        main = self.steps[0].thread if self.steps else max(threads, key=lambda name: len(threads[name]))
+        threads = threads or {one.thread: [] for one in self.events if one.is_call}
+        longest = max(threads, key=lambda name: len(threads[name]), default="")
+        main = self.steps[0].thread if self.steps else longest
         pieces = {
-            name: host_pieces(threads[name], cuts.get(name, ()), self.start, self.end)
+            name: host_pieces(threads[name], cuts.get(name, ()), self.start)
             for name in sorted(threads, key=lambda name: name != main)
         }
+        reached = max((some[-1].end for some in pieces.values() if some), default=self.start)
+        ended = max((one.end for one in self.events if one.category in _HOST or one.is_call), default=reached)
+        if main in threads and ended > reached:  # by calls of threads without operations
+            pieces[main] = host_pieces(threads[main], [*cuts.get(main, ()), ended], self.start)
         self.threads = [some for some in pieces.values() if some]
         for number, some in enumerate(self.threads, 1):
             for piece in some:
@@ -309,11 +348,10 @@ class _Recording:
                     by_event[event].wait_for(by_event[other])
         for event in backend:
             by = asked.get(event)
-            if not self.start <= event.start < self.end:
-                continue
             op = self.op_of.get(event)
             message = message_of(event, op, None if by is None else self.op_of.get(by))
             if message is not None:
+                message.alone = not self._is_in_steps(event)
                 piece = Piece(event.name, event.start, event.end, event)
                 piece.message = message
                 piece.thread = callers.setdefault(event.thread, len(self.threads) + len(callers) + 1)
@@ -335,10 +373,6 @@ class _Recording:
             one.start, one.end = one.start + self.base_us, one.end + self.base_us
         return sorted(messages, key=lambda one: one.start)
 
-    def _is_inside(self, device: Event, calls: dict[int, Event]) -> bool:
-        """Whether work of the device was launched in the recorded steps; else, if it began there."""
-        return self.start <= calls.get(device.correlation, device).start < self.end
-
     def _device_pieces(
         self,
         devices: list[Event],
@@ -355,6 +389,7 @@ class _Recording:
                 callers.setdefault(one.thread, []).append(one)
         for event in devices:
             piece = Piece(event.name, event.start, event.end, event)
+            piece.took = event.duration  # exactly: times since 1970 are not
             launch = calls.get(event.correlation)
             before = None if launch is None else _before(pieces.get(launch.thread, []), launch.start)
             piece.after += [one for one in (before, last.get(event.stream)) if one is not None]
@@ -372,19 +407,20 @@ class _Recording:
             asked = next((op for op in ops if op.get("name").text().startswith("c10d::")), None)
             piece.message = message_of(event, sized, asked)
             if piece.message is not None:
+                piece.message.alone = not self._is_in_steps(event if launch is None else launch)
                 piece.message.thread = str(event.stream)
                 self.messages.append(piece)
         for later, earlier in _between_streams(self.events, devices, calls):
             by_event[later].after.append(by_event[earlier])
-        explain_pauses(self.devices, unlaunched, self.start)
+        self.pauses = explain_pauses(self.devices, unlaunched, self.start)
 
     def trace(self, rank: int, found: Matched, first: float) -> Trace:
-        """Write the nodes of this rank, whose first step began so much later than that of the first rank."""
+        """Write the nodes of this rank, whose recording began so much later than that of the first rank."""
         start = Piece(f"rank {rank} begins", self.start - (self.begun - first), self.start)
         start.thread = 1
-        every = [start, *(one for some in self.threads for one in some), *self.devices]
+        every = [start, *(one for some in self.threads for one in some), *self.devices, *self.pauses]
         every += [one for one in self.messages if one.event is not None and not one.event.is_device]
-        every[1:] = sorted(every[1:], key=lambda one: (one.end, one.start))
+        every[1:] = sorted(every[1:], key=_in_time)
         for number, piece in enumerate(every):
             piece.number = number
         nodes = [self._node(piece, rank, found, start) for piece in every]
@@ -401,28 +437,12 @@ class _Recording:
             document = device_operation(op.value, event) if on_device else op.value
             made = RecordedOp(Value(document, op.source, op.place)).node({}, [], 0.0)
         declared: dict[str, Any] = {} if made is None else dict(made.attributes)
-        for name in ("comm_type", "comm_size", "pg_name"):
+        for name in ("comm_type", "comm_size", "pg_name", "keeps_duration"):
             declared.pop(name, None)
         kind, took = NodeType.COMP, piece.took
-        if message is not None and (message.is_collective or message.partner is not None):
+        if message is not None:
             kind, took = _KIND.get(str(message.kind), NodeType.COMM_COLL), message.took_us
-            declared["comm_size"] = Attribute(max(message.size, 1), "int64_val")
-            if isinstance(message.kind, CollectiveType):
-                declared["comm_type"] = Attribute(int(message.kind), "int64_val")
-                name = found.names.get(message) or found.groups[message.group]
-                declared["pg_name"] = Attribute(name, "string_val")
-                if 0 <= message.root < len(message.group):
-                    word = (
-                        "comm_dst"
-                        if message.kind in (CollectiveType.REDUCE, CollectiveType.GATHER)
-                        else "comm_src"
-                    )
-                    declared[word] = Attribute(message.group[message.root], "int32_val")
-            else:
-                peer = message.group[message.peer]
-                source, to = (rank, peer) if message.kind == "send" else (peer, rank)
-                ends = {"comm_src": source, "comm_dst": to, "comm_tag": message.tag}
-                declared |= {name: Attribute(value, "int32_val") for name, value in ends.items()}
+            declared |= _described(message, rank, found)
         declared["is_cpu_op"] = Attribute(not on_device and kind == NodeType.COMP, "bool_val")
         waited_ns = round(max(piece.end - piece.start - took, 0.0) * 1000)
         if waited_ns or kind != NodeType.COMP:
@@ -430,20 +450,52 @@ class _Recording:
         declared["start_ns"] = Attribute(max(round((piece.start - start.start) * 1000), 0), "int64_val")
         if piece.thread:
             declared["tid"] = Attribute(piece.thread, "int64_val")
-        elif event is not None and type(event.stream) is int and -(1 << 62) < event.stream < 1 << 62:
-            declared["stream"] = Attribute(event.stream, "int64_val")
-        if took > 0 or kind == NodeType.COMP:
-            declared["duration_ns"] = Attribute(max(round(took * 1000), 1), "int64_val")
-        after = sorted({one.number for one in piece.after}) or ([] if piece is start else [start.number])
+        elif type(piece.stream) is int and -(1 << 62) < piece.stream < 1 << 62:
+            declared["stream"] = Attribute(piece.stream, "int64_val")
+        if piece is start or (piece.event is None and piece.name == IDLE):
+            declared["is_idle"] = Attribute(value=True, kind="bool_val")
+        declared["duration_ns"] = Attribute(round(took * 1000), "int64_val")
+        # What ended later was not awaited, whatever clocks that disagree make of launches and streams.
+        after = sorted({one.number for one in piece.after if one.number < piece.number})
+        after = after or ([] if piece is start else [start.number])
         texts = ((), ()) if made is None else (made.inputs, made.outputs)
         begun = max(round(piece.start - start.start), 0)
-        called = () if piece.caller is None else (piece.caller.number,)  # done before: it adds no wait
+        caller = piece.caller  # done before: it adds no wait
+        called = (caller.number,) if caller is not None and caller.number < piece.number else ()
         return Node(
             piece.number, piece.name, kind, tuple(after), called, begun, round(took), declared, *texts
         )
 
 
 _KIND: Final = {"send": NodeType.COMM_SEND, "recv": NodeType.COMM_RECV}
+
+
+def _described(message: Message, rank: int, found: Matched) -> dict[str, Attribute]:
+    """Write what is known of a message as attributes of its node."""
+    known: dict[str, Attribute] = {}
+    if message.keeps_duration:
+        known["keeps_duration"] = Attribute(value=True, kind="bool_val")
+    if message.is_sized:
+        known["comm_size"] = Attribute(max(message.size, 1), "int64_val")
+    if isinstance(message.kind, CollectiveType):
+        known["comm_type"] = Attribute(int(message.kind), "int64_val")
+        known["pg_name"] = Attribute(found.names.get(message) or found.groups[message.group], "string_val")
+        if 0 <= message.root < len(message.group):
+            inward = message.kind in (CollectiveType.REDUCE, CollectiveType.GATHER)
+            root = Attribute(message.group[message.root], "int32_val")
+            known["comm_dst" if inward else "comm_src"] = root
+    elif message.partner is not None:
+        peer = message.group[message.peer]
+        source, to = (rank, peer) if message.kind == "send" else (peer, rank)
+        ends = {"comm_src": source, "comm_dst": to, "comm_tag": message.tag}
+        known |= {name: Attribute(value, "int32_val") for name, value in ends.items()}
+    return known
+
+
+def _in_time(piece: Piece) -> tuple[int, bool, int]:
+    """Order pieces by their ends, to the ns: a host resumes after the work and the message that it awaits."""
+    on_host = piece.thread > 0 and piece.message is None
+    return round(piece.end * 1000), on_host, round(piece.start * 1000)
 
 
 def _aligned(events: Sequence[Event], ops: Sequence[Value]) -> dict[Event, Value]:

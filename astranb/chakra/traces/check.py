@@ -129,9 +129,9 @@ def malformed(trace: Trace) -> Iterator[Malformed]:
     known = ", ".join(f"{kind.value} {kind.name}" for kind in CollectiveType)
     collective = trace.type == NodeType.COMM_COLL
     unknown = collective & ((trace.comm_type < 0) | (trace.comm_type >= len(CollectiveType)))
-    declared = trace.has("comm_type")
+    declared, kept = trace.has("comm_type"), trace.keeps_duration
     for what, some in (
-        ("collectives without comm_type", np.flatnonzero(unknown & ~declared)),
+        ("collectives without comm_type", np.flatnonzero(unknown & ~declared & ~kept)),
         ("unknown collectives", np.flatnonzero(unknown & declared)),
     ):
         if len(some):
@@ -145,7 +145,7 @@ def malformed(trace: Trace) -> Iterator[Malformed]:
             yield Malformed(f"negative {name}", wrong, f"{name} is {column[wrong[0]]}", "use 0 or more")
     messages = (trace.type >= NodeType.COMM_SEND) & (trace.type <= NodeType.COMM_COLL)
     barrier = collective & (trace.comm_type == CollectiveType.BARRIER)
-    wrong = np.flatnonzero(messages & ~barrier & ~trace.has("comm_size"))
+    wrong = np.flatnonzero(messages & ~barrier & ~kept & ~trace.has("comm_size"))
     if len(wrong):
         said = f"{NodeType(int(trace.type[wrong[0]])).name} without comm_size"
         yield Malformed("communication without comm_size", wrong, said, "give the number of bytes")

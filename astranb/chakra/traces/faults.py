@@ -96,7 +96,7 @@ def _faults(trace: Trace) -> Iterator[TraceFault]:
         hint = one.hint if len(one.hint) < 60 else f"{one.hint[:50].rpartition(',')[0]}, …"
         yield TraceFault(one.what, len(one.rows), _names(trace, one.rows), hint)
     for kind, peer in ((NodeType.COMM_SEND, "comm_dst"), (NodeType.COMM_RECV, "comm_src")):
-        rows = np.flatnonzero((trace.type == kind) & ~trace.has(peer))
+        rows = np.flatnonzero((trace.type == kind) & ~trace.has(peer) & ~trace.keeps_duration)
         if len(rows):
             yield TraceFault(
                 f"{kind.name} without {peer}", len(rows), _names(trace, rows), "give the peer's rank"
@@ -197,7 +197,7 @@ def _disagreeing(traces: Mapping[int, Trace]) -> Iterator[TraceFault]:
 
 
 def _by_group(trace: Trace) -> Iterable[tuple[str, list[int]]]:
-    rows = np.flatnonzero(trace.type == NodeType.COMM_COLL)
+    rows = np.flatnonzero((trace.type == NodeType.COMM_COLL) & ~trace.keeps_duration)
     index = trace.pg_name.index[rows]
     for number in np.unique(index).tolist():
         name = trace.pg_name.values[number] if number >= 0 else ""

@@ -212,7 +212,8 @@ class Feeder:
         places = None
         if one_at_a_time:
             background = trace.integers("comm_stream") > 0
-            places = issue_places(trace.type, trace.is_cpu_op, background)[rows]
+            types = np.where(trace.is_idle, NodeType.METADATA, trace.type)
+            places = issue_places(types, trace.is_cpu_op & ~trace.is_idle, background)[rows]
         self._queue = IssueQueue(parents, places)
         self._rows: list[int] = rows.tolist()
         self._ids: list[int] = trace.id[rows].tolist()

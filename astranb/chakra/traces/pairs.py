@@ -89,7 +89,8 @@ def _messages(traces: Mapping[int, Trace], kind: NodeType) -> np.ndarray:
     for rank, trace in traces.items():
         peers = trace.comm_dst if kind == NodeType.COMM_SEND else trace.comm_src
         if id(trace) not in known:
-            known[id(trace)] = np.flatnonzero((trace.type == kind) & (peers >= 0))
+            moved = (trace.type == kind) & (peers >= 0) & ~trace.keeps_duration
+            known[id(trace)] = np.flatnonzero(moved)
         rows = known[id(trace)]
         if len(rows):
             own = np.full(len(rows), rank)

@@ -15,7 +15,7 @@ from astranb.core.errors import InputError
 from .columns import Distinct, Lists
 from .message import decode_node, encode_metadata, encode_node, framed
 from .parse import TraceReader
-from .schema import VERSION, Attribute, Node, Value
+from .schema import VERSION, Attribute, Node, NodeType, Value
 from .wire import Ints
 
 if TYPE_CHECKING:
@@ -253,6 +253,17 @@ class Trace:
     def is_cpu_op(self) -> NDArray[np.bool_]:
         """Whether the host executes it (no)."""
         return self.integers("is_cpu_op").astype(bool)
+
+    @cached_property
+    def is_idle(self) -> NDArray[np.bool_]:
+        """Whether a node only lets time pass, and occupies nothing: a pause that was recorded (no)."""
+        return np.asarray((self.integers("is_idle") != 0) & (self.type == NodeType.COMP))
+
+    @cached_property
+    def keeps_duration(self) -> NDArray[np.bool_]:
+        """Whether a communication takes what was recorded, as its peers or its bytes are not known (no)."""
+        communicates = (self.type >= NodeType.COMM_SEND) & (self.type <= NodeType.COMM_COLL)
+        return np.asarray((self.integers("keeps_duration") != 0) & communicates)
 
     @cached_property
     def pg_name(self) -> Distinct[str]:

@@ -42,7 +42,7 @@ def durations_note(missing: int, computations: int, first: str) -> list[str]:
 
 def untimed(trace: Trace) -> NDArray[np.bool_]:
     """Whether each node is a computation without a recorded duration, in microseconds or nanoseconds."""
-    timed = (trace.duration_us > 0) | (trace.integers("duration_ns") > 0)
+    timed = (trace.duration_us > 0) | trace.has("duration_ns")
     return np.asarray((trace.type == NodeType.COMP) & ~timed)
 
 
@@ -77,6 +77,8 @@ def summary(trace: Trace) -> dict[str, Any]:
         of = collective & (trace.comm_type == kind)
         if of.any():
             collectives[kind.name.lower()] = {"count": int(of.sum()), "bytes": _sum(size[of])}
+    if (of := collective & (trace.comm_type < 0)).any():
+        collectives["of unknown kind"] = {"count": int(of.sum()), "bytes": _sum(size[of])}
     return {
         "source": trace.source,
         "version": trace.version,

@@ -121,7 +121,10 @@ def write(path: str | Path, trace: Trace) -> None:
 
 
 def write_ranks(
-    prefix: str | Path, ranks: int, data: Callable[[int], bytes], others: Mapping[Path, bytes] | None = None
+    prefix: str | Path,
+    ranks: int,
+    data: Callable[[int], bytes],
+    others: Mapping[Path, bytes | None] | None = None,
 ) -> list[Path]:
     """Write ``PREFIX.RANK.et`` for each rank: all of them or none.
 
@@ -134,8 +137,8 @@ def write_ranks(
         How many.
     data : callable
         Gives the contents of a rank's trace.
-    others : mapping of Path to bytes, optional
-        Further files of the set.
+    others : mapping of Path to bytes or None, optional
+        Further files of the set; None for one of an older set, which is removed.
 
     Returns
     -------
@@ -151,15 +154,16 @@ def write_ranks(
     stale: list[Path] = []
     with suppress(OSError):  # writing says why
         stale = [file for file in _rank_files(Path(prefix)) if file not in set(files)]
-    others = others or {}
+    stale += [file for file, content in (others or {}).items() if content is None]
+    more = {file: content for file, content in (others or {}).items() if content is not None}
     with whole_files(stale=stale) as add:
         for rank, file in enumerate(files):
             with add(file) as out:
                 out.write(data(rank))
-        for file, content in others.items():
+        for file, content in more.items():
             with add(file) as out:
                 out.write(content)
-    return [*files, *others]
+    return [*files, *more]
 
 
 def _rank_files(base: Path) -> dict[Path, int]:

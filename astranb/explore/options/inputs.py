@@ -191,10 +191,15 @@ def _require(args: argparse.Namespace, kind: str) -> None:
     if kind in (MODEL, JOBS):
         return
     from astranb.chakra import beside
+    from astranb.workload.astrasim2 import read_system
 
     for name, ending in (("system", "system.json"), ("network", "network.yml")):
         if getattr(args, name) is not None or (kind == TRACES and beside(args.workload, ending)):
             continue
+        if name == "network" and kind == TRACES:
+            system = args.system or beside(args.workload, "system.json")
+            if system is not None and read_system(system).replay:
+                continue
         if kind == LAYERS or name == "system" or args.infra is None:
             hint = f"give --{name} FILE (or --{name}-configuration=FILE)"
             hint += ", or --infra" if name == "network" and kind == TRACES else ""

@@ -288,7 +288,9 @@ function createCommunication({ communication, dimensions, ranks }) {
   const head = [many ? "groups" : "group", "dimension", "collective", "count", "bytes of a rank", "transfer", "waiting, of a rank"];
   const rows = (many ? dimensions : communication).map((row) => {
     const first = "groups" in row ? formatCount(row.groups) : row.group || (row.collective === "message" ? "–" : `all ${ranks}`);
-    return makeRow(first, row.dimension, row.collective, formatCount(row.count), formatBytes(row.bytes), time(row.transfer_ns), time(row.waiting_ns));
+    const known = row.unsized === row.count ? [] : [formatBytes(row.bytes)];
+    const size = [...known, ...(row.unsized ? ["unknown"] : [])].join(" + ");
+    return makeRow(first, row.dimension, row.collective, formatCount(row.count), size, time(row.transfer_ns), time(row.waiting_ns));
   });
   const titles = make("tr", {}, ...head.map((text) => make("th", { scope: "col", text })));
   const table = make("table", { class: "anb-counted-table" }, make("thead", {}, titles), make("tbody", {}, ...rows));

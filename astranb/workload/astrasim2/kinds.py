@@ -10,8 +10,8 @@ COLLECTIVE: Final = 1
 SEND: Final = 2
 RECV: Final = 3
 MEMORY: Final = 4
-REPLAY: Final = 5  # takes its duration: ASTRA-sim 2.0's broadcasts, and everything under ``replay-only``
-DELAY: Final = 6  # occupies nothing for its duration: before a job begins, between messages
+REPLAY: Final = 5  # takes its duration: ASTRA-sim 2.0's broadcasts, what a recording knows too little about
+DELAY: Final = 6  # occupies nothing for its duration: before a job begins, between messages, a recorded pause
 
 # Collectives.
 ALL_REDUCE: Final = 0

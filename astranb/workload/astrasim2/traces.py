@@ -15,6 +15,7 @@ from .kinds import (
     BROADCAST,
     COLLECTIVE,
     COMPUTE,
+    DELAY,
     GATHER,
     MEMORY,
     RECV,
@@ -130,7 +131,8 @@ def check_peers(trace: Trace, rank: int, npus: int) -> None:
         (NodeType.COMM_SEND, "comm_dst", trace.comm_dst),
         (NodeType.COMM_RECV, "comm_src", trace.comm_src),
     ):
-        row = _first((trace.type == kind) & ((peer < 0) | (peer >= npus) | (peer == rank)))
+        wrong = (peer < 0) | (peer >= npus) | (peer == rank)
+        row = _first((trace.type == kind) & wrong & ~trace.keeps_duration)
         if row >= 0:
             what = f"{name} is {peer[row]}" if trace.has(name)[row] else f"{name} is missing"
             hint = f"take another rank than {rank}, from 0 to {npus - 1}"
@@ -154,17 +156,19 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     else:
         known = {kind: number for kind, number in known.items() if number <= BROADCAST}
     collective[list(known)] = list(known.values())
+    kept = trace.keeps_duration
     is_collective = trace.type == NodeType.COMM_COLL
     copies = np.isin(trace.type, (NodeType.MEM_LOAD, NodeType.MEM_STORE)) & (not compat)
     # The collective of a node that is not one is ignored.
-    named = np.where(is_collective, trace.comm_type, 0)
+    named = np.where(is_collective, np.maximum(trace.comm_type, 0), 0)
     which = np.where(is_collective, collective[named], 0)
-    recorded = is_collective & (((named == CollectiveType.BROADCAST) & compat) | replay)
+    recorded = kept | (is_collective & (((named == CollectiveType.BROADCAST) & compat) | replay))
     if (row := _first(is_collective & (which < 0) & ~recorded)) >= 0:
         what = f"there is no {CollectiveType(int(named[row])).name}{' in ASTRA-sim 2.0' if compat else ''}"
         names = ", ".join(kind.name for kind in known)
         raise InputError(what, where=trace.place(row), hint=f"take one of {names}")
     kinds[recorded] = REPLAY
+    kinds[trace.is_idle] = DELAY
     barrier = is_collective & (named == CollectiveType.BARRIER)
     if (row := _first((kinds == COLLECTIVE) & (trace.comm_size == 0) & ~barrier)) >= 0:
         raise InputError("comm_size is 0", where=trace.place(row), hint="give the number of bytes")
@@ -177,15 +181,15 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
     inward = is_collective & np.isin(which, (REDUCE, GATHER)) & (trace.comm_dst >= 0)
     return {
         "kind": kinds,
-        "on_cpu": trace.is_cpu_op,
-        "duration_ns": _durations_ns(trace),
+        "on_cpu": trace.is_cpu_op & ~trace.is_idle,
+        "duration_ns": _durations_ns(trace) + (_waits_ns(trace) * moves if replay and not compat else 0),
         "flops": np.maximum(trace.num_ops, 0),
         "bytes": np.maximum(size, 0),
         # The root is the rank that a collective starts from, or the one that it ends at.
         "peer": np.where(sends | inward, trace.comm_dst, trace.comm_src),
         "tag": trace.comm_tag,
         "collective": np.maximum(which, 0),
-        "group": np.where(is_collective, _groups(trace, groups), -1),
+        "group": _groups(trace, groups, kinds == COLLECTIVE),
         "involved": _involved(trace),
         "priority": trace.comm_priority,
         "stream": np.clip(trace.integers("comm_stream"), 0, 1) * (is_collective | copies),
@@ -198,20 +202,27 @@ def _durations_ns(trace: Trace) -> Any:
     return np.where((exact > 0) & (exact <= _MOST), exact, np.minimum(trace.duration_us, _MOST) * 1000)
 
 
-def _groups(trace: Trace, groups: Collection[int]) -> Any:
-    """Give the number of each node's group; -1 for all ranks, whose name is "" or "0"."""
+def _waits_ns(trace: Trace) -> Any:
+    """Give how long nodes waited for other ranks, which their durations are without."""
+    return np.clip(trace.integers("wait_ns"), 0, _MOST)
+
+
+def _groups(trace: Trace, groups: Collection[int], meet: Any) -> Any:
+    """Give the number of the group of each node that meets others; -1 for all, whose name is "" or "0"."""
     names = trace.pg_name
     numbers = []
     for at, name in enumerate(names.values):
         number = int(name) if name.isascii() and name.isdecimal() and len(name) < 12 else -1
         if name not in ("", "0") and number not in groups:
-            row = int(np.flatnonzero(names.index == at)[0])
+            if (row := _first(meet & (names.index == at))) < 0:
+                numbers.append(-1)
+                continue
             where = trace.place(row)
             known = list(map(str, groups))
             hint = near(name, known) if known else "describe the groups (--comm-group)"
             raise InputError(f"there is no group {name[:40]!r} (pg_name)", where=where, hint=hint)
         numbers.append(number if name not in ("", "0") else -1)
-    return np.array([*numbers, -1], np.int64)[names.index]
+    return np.where(meet, np.array([*numbers, -1], np.int64)[names.index], -1)
 
 
 def _involved(trace: Trace) -> Any:

@@ -124,7 +124,7 @@ def load(
         ``system.json``; by default ``PREFIX.system.json``.
     network : str, Path or InfraNetwork, optional
         ``network.yml``, the physical topology of ASTRA-sim's ns-3, or an infrastructure; by default
-        ``PREFIX.network.yml``.
+        ``PREFIX.network.yml``. A system that only replays needs none.
     memory, groups : str or Path, optional
         The remote memory and the communicator groups, JSON.
     logical : str or Path, optional
@@ -150,11 +150,16 @@ def load(
     InputError
         A file cannot be read or used; the text names it, the place and a hint.
     """
-    system, network, from_files = _described(workload, system, network)
-    described = network if isinstance(network, InfraNetwork) else read_network(network, logical)
-    npus = described.npus
-    document = read_json(system)
+    near = _Beside(workload)
+    document = read_json(near.file("system.json") if system is None else system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
+    if isinstance(network, InfraNetwork):
+        described: DimensionNetwork | InfraNetwork = network
+    elif network is not None:
+        described = read_network(network, logical)
+    else:
+        described = near.network(logical, needed=not settings.replay)
+    npus = described.npus
     traces, members, remarks = _traces(workload, groups, npus)
     if is_task_graph(workload):
         settings = replace(settings, roofline=False)  # its computations have durations and no operations
@@ -179,7 +184,7 @@ def load(
         members,
         compat,
         Path(workload).name,
-        remarks=(*from_files, *remarks),
+        remarks=(*near.remarks(), *remarks),
     )
 
 
@@ -198,24 +203,36 @@ def _message_remarks(traces: Sequence[Trace], where: str, *, replay: bool) -> tu
     return tuple(remarks)
 
 
-def _described(
-    workload: str | Path, system: str | Path | None, network: str | Path | InfraNetwork | None
-) -> tuple[str | Path, str | Path | InfraNetwork, tuple[str, ...]]:
-    """Take what is not given from beside the traces, and say so."""
-    found: list[str] = []
+class _Beside:
+    """What is not given, from beside the traces."""
 
-    def near(ending: str) -> Path:
-        file = beside(workload, ending)
+    def __init__(self, workload: str | Path) -> None:
+        self._workload = workload
+        self._found: list[str] = []
+        self._replayed = False
+
+    def file(self, ending: str) -> Path:
+        """Find a file that has to be there."""
+        file = beside(self._workload, ending)
         if file is None:
-            hint = f"give one, or write {workload}.{ending}"
-            raise InputError(f"no {ending.partition('.')[0]}", where=str(workload), hint=hint)
-        found.append(str(file))
+            hint = f"give one, or write {self._workload}.{ending}"
+            raise InputError(f"no {ending.partition('.')[0]}", where=str(self._workload), hint=hint)
+        self._found.append(str(file))
         return file
 
-    system = near("system.json") if system is None else system
-    network = near("network.yml") if network is None else network
-    remarks = (f"described by {' and '.join(found)}, beside the traces",) if found else ()
-    return system, network, remarks
+    def network(self, logical: str | Path | None, *, needed: bool) -> DimensionNetwork | InfraNetwork:
+        """Read the network; where none is needed and none is there, make one that nothing uses."""
+        if needed or beside(self._workload, "network.yml") is not None:
+            return read_network(self.file("network.yml"), logical)
+        self._replayed = True
+        ranks = len(read_ranks(self._workload))
+        return DimensionNetwork(["Switch"], [ranks], [1.0], [0.0])
+
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of results should know of it."""
+        files = f"described by {' and '.join(self._found)}, beside the traces"
+        replayed = "no network is described: everything takes its recorded duration (replay-only)"
+        return (*([files] if self._found else []), *([replayed] if self._replayed else []))
 
 
 def _traces(

@@ -77,7 +77,7 @@ def replayed_us(job: LinkedJob) -> float:
 
 
 def measured_us(job: LinkedJob) -> np.ndarray:
-    return np.array([sum(steps) for steps in job.steps_us])
+    return np.array(job.lengths_us)
 
 
 @pytest.fixture(scope="module")
@@ -318,8 +318,12 @@ def test_work_of_the_device_without_a_launch_is_kept_with_the_time_before_it(tmp
     job = link_job([RankFiles(None, files.device)], one_rank=True)
     trace = job.traces[0]
     rows = {name: row for row in range(len(trace)) if (name := trace.names[row])}
-    assert trace.duration_us[rows["b"]] == 220 + 200  # idle from 180 on
-    assert trace.parents.of(rows["c"]).tolist() == [rows["b"]]
+    assert trace.duration_us[rows["b"]] == 200
+    (pause,) = np.flatnonzero(trace.integers("duration_ns") == 220_000)  # idle from 180 on
+    assert trace.is_idle[pause]
+    assert pause in trace.parents.of(rows["b"])
+    before, short = trace.parents.of(rows["c"]).tolist()
+    assert (before, trace.is_idle[short], trace.duration_us[short]) == (rows["b"], True, 5)
     assert rows["c"] in trace.parents.of(rows["cudaStreamSynchronize"])
     assert abs(replayed_us(job) - 1000) < 60
 
@@ -334,9 +338,9 @@ def test_threads_that_waited_for_a_third_do_not_wait_for_each_other(tmp_path):
     assert sum(name == "aten::b" for name in map(trace.names.__getitem__, range(len(trace)))) == 4
     alone = on_gpu(tmp_path, 1, [], []).device
     document = json.loads(alone.read_text())
-    kernel = event("a", "kernel", 1, 5, correlation=1, stream=7)
-    alone.write_text(json.dumps(document | {"traceEvents": [kernel]}))
-    with pytest.raises(InputError, match="no operation of the host is recorded; record activities"):
+    sync = event("Stream Sync", "cuda_sync", 1, 5, correlation=1, stream=7)
+    alone.write_text(json.dumps(document | {"traceEvents": [sync]}))
+    with pytest.raises(InputError, match="no work of a host or a device is recorded; record activities"):
         link_job([RankFiles(None, alone)], one_rank=True)
 
 
@@ -417,7 +421,7 @@ def test_single_ranks_of_public_jobs_are_given_back(name, world, rank):
     assert (info["world_size"], info["rank"]) == (world, rank)
     job = link_job([RankFiles(None, file)], one_rank=True)
     assert job.collectives >= 60
-    error = replayed_us(job) / sum(job.steps_us[0]) - 1
+    error = replayed_us(job) / job.lengths_us[0] - 1
     assert abs(error) < 0.1, error
 
 
