@@ -48,7 +48,7 @@ def test_nodes_and_ranks_that_are_cut_off() -> None:
     assert late.failed.tolist() == ["box.0.sw.0"]
     assert "is down since" in late.reason[0]
     nics = survive(
-        "clos:servers=2", RING, ["host.0.cx7.0"], fidelity="congestion", at="40 us", detection="1 us"
+        "clos:servers=2", RING, ["host.0.cx7.0"], fidelity="congestion", at="10 us", detection="1 us"
     )
     assert nics.slower[0] > 1
 
