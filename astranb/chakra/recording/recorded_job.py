@@ -454,7 +454,8 @@ class _Recording:
             declared["stream"] = Attribute(piece.stream, "int64_val")
         if piece is start or (piece.event is None and piece.name == IDLE):
             declared["is_idle"] = Attribute(value=True, kind="bool_val")
-        declared["duration_ns"] = Attribute(round(took * 1000), "int64_val")
+        least = 1 if piece.thread and kind == NodeType.COMP else 0  # an operation that only calls others
+        declared["duration_ns"] = Attribute(max(round(took * 1000), least), "int64_val")
         # What ended later was not awaited, whatever clocks that disagree make of launches and streams.
         after = sorted({one.number for one in piece.after if one.number < piece.number})
         after = after or ([] if piece is start else [start.number])

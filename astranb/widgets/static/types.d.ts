@@ -983,8 +983,8 @@ export interface Counted {
   activities: string[];
   by_rank: (CountedTimes & { rank: number })[];
   operators: { kind: string; name: string; count: number; time_ns: number; share: number; shown_ns: number }[];
-  communication: { group: string; collective: string; dimension: string; count: number; bytes: number; transfer_ns: number; waiting_ns: number }[];
-  dimensions: { groups: number; collective: string; dimension: string; count: number; bytes: number; transfer_ns: number; waiting_ns: number }[];
+  communication: { group: string; collective: string; dimension: string; count: number; bytes: number; unsized: number; transfer_ns: number; waiting_ns: number }[];
+  dimensions: { groups: number; collective: string; dimension: string; count: number; bytes: number; unsized: number; transfer_ns: number; waiting_ns: number }[];
   skew: { group: string; rank: number; count: number; late_ns: number; waiting_ns: number; last: number }[];
   critical_path: { nodes: number; [part: string]: number };
   points: { flops: number[]; bytes: number[]; duration_ns: number[]; rank: number[]; name: number[]; names: string[]; all: number };
