@@ -107,12 +107,16 @@ _sizes = st.lists(st.sampled_from([1 << power for power in range(10, 51)]), min_
 
 @st.composite
 def _times(draw: st.DrawFn) -> dict[int, float]:
-    """Times that are affine, noisy, falling, constant, anything, or of few sizes."""
+    """Times that a machine could have, or that are affine, noisy, falling, constant, anything, or few."""
     sizes = sorted(set(draw(_sizes)))
-    kind = draw(st.sampled_from(["affine", "noisy", "falling", "constant", "any"]))
+    kind = draw(st.sampled_from(["usual", "usual", "affine", "noisy", "falling", "constant", "any"]))
     start_us, rate = draw(st.floats(0.1, 1e3)), draw(st.floats(1e2, 1e6))
     noise = draw(st.lists(st.floats(0.3, 3), min_size=len(sizes), max_size=len(sizes)))
+    usual = 25 + start_us / 20, draw(st.sampled_from([*BYTES_PER_US.values()])) * draw(st.floats(0.5, 1))
     times = {
+        "usual": [
+            (usual[0] + size / usual[1]) * factor**0.1 for size, factor in zip(sizes, noise, strict=True)
+        ],
         "affine": [start_us + size / rate for size in sizes],
         "noisy": [(start_us + size / rate) * factor for size, factor in zip(sizes, noise, strict=True)],
         "falling": [start_us + 1e6 / (1 + at) for at in range(len(sizes))],
