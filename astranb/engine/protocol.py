@@ -354,6 +354,11 @@ class Explainable(Protocol):
         ...
 
     @property
+    def unchecked_text(self) -> str:
+        """Why the result of the only collective is compared with nothing; empty where it is compared."""
+        ...
+
+    @property
     def roundings(self) -> tuple[int, str] | None:
         """How often results have been rounded at most, also in words; None: the numbers are not known."""
         ...

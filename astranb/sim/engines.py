@@ -46,6 +46,7 @@ def open_engine(
     record: bool = True,
     memory_bytes: int | None = None,
     start: Start | None = None,
+    unchecked: bool = False,
 ) -> Engine:
     """Return the engine that runs something at a fidelity; the parameters are those of ``Simulation``.
 
@@ -58,6 +59,11 @@ def open_engine(
     if subject not in _SUBJECTS:
         hint = "make one with astranb.collectives.all_reduce(size) or a sibling"
         raise InputError(f"neither a collective nor a workload: {what!r}", hint=hint)
+    if unchecked:
+        if subject != "collective" or fidelity_of(fidelity, collective=True) != "cacheline":
+            hint = "leave it out: only the result of a collective by cache lines is checked"
+            raise InputError("does not apply", where="unchecked", hint=hint)
+        what = dataclasses.replace(what, unchecked=True)
     chosen = fidelity_of(fidelity, collective=subject in ("collective", "graph"))
     if subject in _PLACED:
         from astranb.gpu.chosen import chosen_preset

@@ -189,8 +189,8 @@ class Result(Displayed):
         elif algbw is not None:
             bus = "" if busbw is None else f"   busbw {busbw / 1e9:.2f} GB/s"
             lines.append(f"algbw   {algbw / 1e9:.2f} GB/s{bus}   (GB = 10^9 bytes)")
-        if self._engine.collective is not None and self._engine.collective[0] == "custom":
-            lines.append("checks  none: astranb does not know the result that a custom collective must have")
+        if self._engine.unchecked_text:
+            lines.append(f"checks  none: {self._engine.unchecked_text}")
         if (rounded := self._engine.roundings) is not None:
             lines.append(f"numbers {rounded[1]}")
         parts = self.breakdown().items()

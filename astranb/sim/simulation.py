@@ -86,6 +86,8 @@ class Simulation(Displayed):
     start : mapping or sequence, optional
         How late ranks start: ``{3: "20 us"}``, or a time for every rank. Explanations call what passes
         until then ``started late``.
+    unchecked : bool
+        Whether a collective whose result is wrong ends with its time: by default that is an error.
     record : bool
         Whether what views show is recorded. What is simulated does not depend on it.
     checkpoint_bytes : int
@@ -122,6 +124,7 @@ class Simulation(Displayed):
         network: Network | None = None,
         launch: str = "none",
         start: Start | None = None,
+        unchecked: bool = False,
         record: bool = True,
         checkpoint_bytes: int = CHECKPOINT_BYTES,
         memory_bytes: int | None = None,
@@ -133,7 +136,8 @@ class Simulation(Displayed):
 
             what = Jobs(jobs)
         options: dict[str, Any] = {
-            "gpu": gpu, "network": network, "launch": launch, "start": start, "memory_bytes": memory_bytes,
+            "gpu": gpu, "network": network, "launch": launch, "start": start, "unchecked": unchecked,
+            "memory_bytes": memory_bytes,
         }  # fmt: skip
         engine = open_engine(infra, what, fidelity, record=record, **options)
 

@@ -119,7 +119,7 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
                 "a contract has the sizes of its chunks", where="size", hint="change the contract"
             )
         return dataclasses.replace(present, **{**given, "channels": None if channels == "auto" else channels})
-    return Collective.of(
+    made = Collective.of(
         present.name,
         given.get("size", present.size),
         algorithm,
@@ -130,6 +130,7 @@ def _collective(present: Collective | Graph, changes: dict[str, Any]) -> Collect
         chunks=present.chunks if own else None,
         params={**(present.params if own else {}), **given.get("params", {})},
     )
+    return dataclasses.replace(made, unchecked=present.unchecked)
 
 
 def _network(present: Network, given: Network | Mapping[str, Any] | None) -> Network:

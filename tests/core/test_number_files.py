@@ -6,6 +6,7 @@ import io
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -132,7 +133,11 @@ def header(count: int) -> bytes:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_arrays_are_read_as_they_were_written(packed: bool, tmp_path: Path) -> None:
-    given = {"a": np.arange(6).reshape(2, 3), "b": np.zeros((0, 4)), "c": np.array([1.5], np.float32)}
+    given: dict[str, Any] = {
+        "a": np.arange(6).reshape(2, 3),
+        "b": np.zeros((0, 4)),
+        "c": np.array([1.5], np.float32),
+    }
     (np.savez_compressed if packed else np.savez)(tmp_path / "a.npz", **given)
     found = read_arrays(tmp_path / "a.npz", "save one")
     assert {name: (one.dtype, one.tolist()) for name, one in found.items()} == {

@@ -168,6 +168,8 @@ class Collective:
         (:meth:`Program.chunks`), else one for each rank, or 8 of a broadcast or reduction.
     params : dict of str to bool, int, float or str
         Values of the algorithm's parameters, which are those of its function behind the program.
+    unchecked : bool
+        Whether its run ends with a time even where the result is wrong.
     contract : Contract, optional
         What a collective of one's own promises; ``size`` is 0 until the number of ranks is known.
     """
@@ -185,6 +187,7 @@ class Collective:
     contract: Contract | ChunkLayout | None = None
     chunks: int | None = None
     params: dict[str, ParameterValue] = field(default_factory=dict, hash=False)
+    unchecked: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no collective can be; a saved simulation may hold anything."""
@@ -207,6 +210,8 @@ class Collective:
             raise InputError(f"chunk_bytes must be at least 1, got {chunk!r:.80}", where="chunk_bytes")
         if self.chunks is not None:
             collective_kind(self.name).chunk_counts(1, self.chunks)
+        if not isinstance(self.unchecked, bool):
+            raise InputError(f"true or false is expected, not {self.unchecked!r:.80}", where="unchecked")
         check_values(self.params)
 
     @classmethod
@@ -362,8 +367,8 @@ class Collective:
 
     @property
     def checked(self) -> bool:
-        """Whether it is known what its outputs must hold."""
-        return self.contract is not None or not COLLECTIVES[self.name].silent
+        """Whether its outputs are compared with what they must hold, which is not known of a custom one."""
+        return not self.unchecked and (self.contract is not None or not COLLECTIVES[self.name].silent)
 
     @property
     def title(self) -> str:

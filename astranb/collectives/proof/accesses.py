@@ -150,18 +150,29 @@ class Accesses:
             if data is not None and self._covered(number, data, end, None):
                 continue
 
-            relaxed = end.read[b] > i
-            kind = "fence" if relaxed else "completion"
+            kind = "fence" if end.read[b] > i else "completion"
             what = f"writes {chunk}, and rank {chunk.rank} may end before the write is visible"
-            if relaxed:
-                what = f"missing fence: {{}} {what}; signal without relaxed, or fence"
-            else:
-                what = f"{{}} {what}; let a block of rank {chunk.rank} wait for it"
 
             def describe(kind: str = kind, what: str = what, block: Block = block, i: int = i) -> Flaw:
-                return self.namer.flaw(kind, what.format(self.namer.text(block, i)), (block, i))
+                if kind == "fence":
+                    return self._fence(what, (block, i))
+                fix = f"let a block of rank {chunk.rank} wait for it"
+                return self.namer.flaw(kind, f"{self.namer.text(block, i)} {what}; {fix}", (block, i))
 
             add(kind, describe)
+
+    def _fence(self, what: str, write: tuple[Block, int], *others: tuple[Block, int]) -> Flaw:
+        """Report a write that others may not see yet: with the signal that does not wait for it."""
+        block, i = write
+        relaxed = (n for n, op in enumerate(block.operations) if n > i and op.kind == "signal" and op.relaxed)
+        signal = next(relaxed, None)
+        fix, operations = "signal without relaxed, or fence", [write, *others]
+        if signal is not None:
+            text = self.namer.text(block, signal)
+            fix = f"{text} is relaxed and does not wait for it: signal without relaxed, or fence before it"
+            operations.insert(1, (block, signal))
+        text = f"missing fence: {self.namer.text(block, i)} {what}; {fix}"
+        return self.namer.flaw("fence", text, *operations)
 
     def _report(self, number: int, one: tuple[Place, bool], two: tuple[Place, bool], add: Add) -> None:
         """Report two accesses without an order."""
@@ -173,10 +184,9 @@ class Accesses:
         if early is not None:
 
             def describe() -> Flaw:
-                first, then = (self.namer.text(*operation) for operation in early)
-                text = f"{first} writes {chunk}, and {then} may run before the write is visible"
-                fix = "signal without relaxed, or fence"
-                return self.namer.flaw("fence", f"missing fence: {text}; {fix}", *operations)
+                write, then = early
+                what = f"writes {chunk}, and {self.namer.text(*then)} may run before the write is visible"
+                return self._fence(what, write, then)
 
             add("fence", describe)
             return

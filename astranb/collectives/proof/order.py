@@ -384,7 +384,9 @@ class Order:
         return max(visible, self.fenced[b][then[1]]) > i or (post is not None and posted > post)
 
 
-def order_of(run: Execution, void: Collection[tuple[int, int]] = (), *, in_step: bool = False) -> Order:
+def order_of(
+    run: Execution, void: Collection[tuple[int, int]] = (), *, in_step: bool = False, fenced: bool = False
+) -> Order:
     """Derive the order of a program from one execution, up to a fixpoint.
 
     Parameters
@@ -395,8 +397,10 @@ def order_of(run: Execution, void: Collection[tuple[int, int]] = (), *, in_step:
         Blocks and numbers of semaphores: the waits of these blocks for these semaphores order nothing.
     in_step : bool
         Whether the warps of a block execute each move together, so that no two moves are one loop.
+    fenced : bool
+        Whether relaxed signals wait for the stores before them, as others do.
     """
-    return _Ordering(run, void, in_step=in_step).order
+    return _Ordering(run, void, in_step=in_step, fenced=fenced).order
 
 
 class _Ordering:
@@ -406,10 +410,14 @@ class _Ordering:
     has happened before it in every execution. So clocks begin with everything and fall until nothing changes.
     """
 
-    def __init__(self, run: Execution, void: Collection[tuple[int, int]], *, in_step: bool) -> None:
+    def __init__(
+        self, run: Execution, void: Collection[tuple[int, int]], *, in_step: bool, fenced: bool
+    ) -> None:
         self.run, self.void = run, void
         self.loops = [
-            _loops(block, *(list(map(run.memory.called, side)) for side in sides), in_step=in_step)
+            _loops(
+                block, *(list(map(run.memory.called, side)) for side in sides), in_step=in_step, fenced=fenced
+            )
             for block, *sides in zip(run.blocks, run.sources, run.targets, strict=True)
         ]
         self.signals = _signals(run)
@@ -578,8 +586,8 @@ class _Loops:
     posts: dict[int, int] = field(default_factory=dict)  # the first of them behind each move
 
 
-def _loops(block: Block, sources: _Numbers, targets: _Numbers, *, in_step: bool) -> _Loops:
-    loops, fenced = _Loops(), 0
+def _loops(block: Block, sources: _Numbers, targets: _Numbers, *, in_step: bool, fenced: bool) -> _Loops:
+    loops, cover = _Loops(), 0
     moves: list[int] = []
     for i, (op, pace) in enumerate(zip(block.operations, paces(block, sources, targets), strict=True)):
         if op.kind == "move":
@@ -588,17 +596,17 @@ def _loops(block: Block, sources: _Numbers, targets: _Numbers, *, in_step: bool)
             loops.posted.add(i)
             for move in moves[-op.behind :]:
                 loops.posts.setdefault(move, i)
-        waits = op.kind == "signal" and not (op.relaxed or op.behind)
+        waits = op.kind == "signal" and not op.behind and (fenced or not op.relaxed)
         if pace.fence & ACKNOWLEDGED or op.kind == "fence" or waits:
-            fenced = i
-        fenced = max(fenced, pace.clean)
+            cover = i
+        cover = max(cover, pace.clean)
         if pace.ahead and not in_step:
             loops.last[-1] = i
         else:
             loops.first.append(i)
             loops.last.append(i)
         loops.number.append(len(loops.first) - 1)
-        loops.fenced.append(fenced)
+        loops.fenced.append(cover)
     return loops
 
 

@@ -44,6 +44,8 @@ from .order import Execution, Order, Place, ProgramMemory, Slots, execute, order
 __all__ = ["Flaw", "Proof", "prove", "verify"]
 
 _LINE_BYTES = 128
+_READING = "it is right where every relaxed signal waits for the stores before it, as others do"
+"""What is proved of a program with missing fences, if it is: how its author may read it."""
 
 
 def verify(
@@ -132,6 +134,12 @@ def prove(
         proof = _Proof(program, kind, root, held_at_once, most)
         proof.check()
     flaws, reduction = proof.faults.listed(), proof.reduction
+    unfenced = next((flaw for flaw in flaws if flaw.kind == "fence"), None)
+    if unfenced is not None:
+        fenced = _Proof(program, kind, root, held_at_once, 1, fenced=True)
+        fenced.check()
+        if not fenced.faults:
+            flaws.append(replace(unfenced, message=f"{program.name}: {_READING}", severity="warning"))
     if not reduction.rounds or any(flaw.severity == "error" for flaw in flaws):
         return Proof(flaws)
     return Proof(flaws, proof.roundings, reduction.text(proof.roundings))
@@ -165,8 +173,11 @@ class _Proof:
         slots: Slots | None,
         most: int,
         alike: Collection[int] = (),
+        *,
+        fenced: bool = False,
     ) -> None:
         self.program, self.kind, self.root, self.slots, self.alike = program, kind, root, slots, alike
+        self.fenced = fenced
         self.namer = Namer(program)
         self.faults = Faults(self.namer, most)
         self.empty: set[Chunk] = set()
@@ -209,7 +220,7 @@ class _Proof:
             self._semaphores(part)
             if part.stuck:
                 continue
-            order = order_of(part)
+            order = order_of(part, fenced=self.fenced)
             Accesses(part, order, stored, self.brought, self.namer).check(self.faults.add)
             self._next_launch(part, order, stored)
         if not run.stuck:
@@ -401,7 +412,9 @@ class _Proof:
         if before:
             return  # the first launch has such faults already
         again = Faults(self.namer, 1)
-        Accesses(run, order_of(run, void), stored, self.brought, self.namer).check(again.add)
+        Accesses(run, order_of(run, void, fenced=self.fenced), stored, self.brought, self.namer).check(
+            again.add
+        )
         found = again.listed()
         if not found:
             return

@@ -133,7 +133,15 @@ class CacheLineEngine(CacheLineState):
     @property
     def roundings(self) -> tuple[int, str] | None:
         """How often results have been rounded at most, also in words, when the run has ended."""
-        return roundings(self) if self.finished else None
+        return roundings(self) if self.finished and not self.work.unchecked else None
+
+    @property
+    def unchecked_text(self) -> str:
+        """Why the result of the only collective is compared with nothing; empty where it is compared."""
+        if self.work.unchecked:
+            return "timed unchecked: the result may be wrong"
+        custom = isinstance(self.work, Collective) and self.work.name == "custom"
+        return "astranb does not know the result that a custom collective must have" if custom else ""
 
     @property
     def jobs(self) -> Sequence[PlacedJob]:

@@ -7,8 +7,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from astranb.collectives import Collective, Joined, Lowered, check
-from astranb.core.errors import AstranbError, Deadlock
+from astranb.collectives import Collective, Joined, Lowered, check, verify
+from astranb.core.deadline import OutOfTime, within
+from astranb.core.errors import AstranbError, Deadlock, InputError, WrongResult
 from astranb.core.progress import building
 from astranb.core.units import format_bytes
 from astranb.engine.edits import Edit
@@ -45,6 +46,10 @@ _SEARCH = 2**14
 anything can still happen: it must not depend on how the run is divided into steps."""
 
 _FOREVER = 2**62
+
+_PROOF_S = 10.0
+"""How long the fault of a program is looked for, whose result is wrong."""
+_UNCHECKED = "--unchecked (in Python unchecked=True) times it as it is"
 
 
 class CacheLineState:
@@ -266,8 +271,26 @@ class CacheLineState:
             tables = (self.machine.ops, self.machine.operands, self.machine.slices)
             if isinstance(self.program, Joined):
                 self.program.check(*tables)
-            else:
-                check(self.program, self.work.name, self.work.root, *tables)
+            elif isinstance(self.work, Collective) and not self.work.unchecked:
+                try:
+                    check(self.program, self.work.name, self.work.root, *tables)
+                except WrongResult as error:
+                    raise WrongResult(f"{error}{self._fault()}; {_UNCHECKED}") from None
+
+    def _fault(self) -> str:
+        """Name the first fault of the program, and the reading under which it is right, if there is one."""
+        try:
+            program = self.work.program(len(self.chosen), self.fabric.shape)  # type: ignore[union-attr]
+            flaws = within(
+                _PROOF_S,
+                lambda: verify(program, self.work.name, root=self.work.root, most=1),
+            )
+        except (InputError, OutOfTime):  # the function of a saved run is not saved
+            return ""
+        # The first fault, and how it may be read; that the result is wrong is said already.
+        told = [flaw for flaw in flaws if flaw.kind not in ("result", "more")]
+        told = [flaw for flaw in told if flaw.kind == told[0].kind]
+        return "".join(f"; {flaw.message.removeprefix(f'{program.name}: ')}" for flaw in told)
 
     def _down_since(self) -> dict[int, int]:
         """Since when each link is down, in ps."""

@@ -41,7 +41,17 @@ from .workload_rules import check_tables, check_workload, grids_of, kernels_of
 
 __all__ = ["graph_of", "graph_tables", "loaded", "saved"]
 
-_COLLECTIVE: Final = ("name", "size", "channels", "root", "protocol", "chunk_bytes", "chunks", "params")
+_COLLECTIVE: Final = (
+    "name",
+    "size",
+    "channels",
+    "root",
+    "protocol",
+    "chunk_bytes",
+    "chunks",
+    "params",
+    "unchecked",
+)
 _CONTRACT: Final = ("inputs", "outputs", "first", "held", "places")
 _PROGRAM: Final = (
     "blocks",

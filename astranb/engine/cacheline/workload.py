@@ -98,6 +98,7 @@ class Graph:
     """
 
     subject: ClassVar = "graph"
+    unchecked: ClassVar = False
 
     operations: Sequence[Operations]
     system: System

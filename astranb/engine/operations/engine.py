@@ -63,6 +63,7 @@ class OperationEngine(OperationRun):
     counted_bytes: ClassVar[Mapping[str, int]] = {}
     collective: tuple[str, int, int] | None
     roundings = None
+    unchecked_text = ""
     losses: ClassVar[Mapping[str, str]] = LOSSES
     lost_per: ClassVar[Sequence[str]] = ("rank",)
     part_kinds: ClassVar[Collection[str]] = ("op", "dim")

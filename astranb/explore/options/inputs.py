@@ -138,7 +138,7 @@ def simulation_of(args: argparse.Namespace, *, record: bool, inspected: bool) ->
         record=record if by_lines else inspected,
         checkpoint_bytes=0,
         start=_starts(args),
-        **((given(args, "gpu", "launch") if by_lines else {}) | inputs.options),
+        **((given(args, "gpu", "launch", "unchecked") if by_lines else {}) | inputs.options),
     )
     if failures is not None:
         failures.check(sim)

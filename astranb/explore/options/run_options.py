@@ -156,6 +156,11 @@ _GROUPS: Final = (
                 metavar="NAME=VALUE",
                 action="append",
             ),
+            _flag(
+                "--unchecked",
+                "time an algorithm or plan even where its result is wrong, and say so",
+                _BY_LINES,
+            ),
             _option(
                 "--root",
                 "root rank of a broadcast, reduce, gather or scatter (default: 0); "

@@ -390,6 +390,117 @@ def test_a_plan_of_a_known_collective_may_run_unchecked(written, capsys):
     assert json.loads(capsys.readouterr().out)["checked"] is True
 
 
+def hasty(n, how="rlxsignal"):
+    """Everyone puts its chunk into the others' scratch, and signals without waiting for the stores."""
+    gpus = []
+    for me in range(n):
+        others = [peer for peer in range(n) if peer != me]
+        ops = [
+            op("copy", [local("i", 0)], [local("o", me)]),
+            *(op("put", [local("i", 0)], [remote(me, peer, "s", me)]) for peer in others),
+            signal(range(n - 1), how),
+            wait(range(n - 1)),
+            *(op("copy", [local("s", peer)], [local("o", peer)]) for peer in others),
+        ]
+        gpus.append(gpu(me, n, [ops], (1, n), scratch=n))
+    return plan(gpus, "allgather")
+
+
+def multimem(how="rlxsignal"):
+    """As MSCCL++'s all-gather over NVLS: the switch hands out, then a signal."""
+    gpus = []
+    for me in range(2):
+        multi = {"switch_channel_id": 0, "index": me, "size": 1}
+        ops = [op("gstore", [local("i", 0)], [multi], "switch"), signal([0], how), wait([0])]
+        one = gpu(me, 2, [ops], (1, 2))
+        group = [{"size": 2, "ranks": [0, 1]}]
+        one["channels"].append({"channel_type": "switch", "buffer_type": "o", "rank_groups": group})
+        one["threadblocks"][0]["channels"].append({"channel_type": "switch", "channel_ids": [0]})
+        gpus.append(one)
+    return plan(gpus, "allgather")
+
+
+VERIFY = ["collective", "verify", "all_gather", "--algorithm"]
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_missing_fence_names_both_operations_and_the_reading_under_which_it_is_right(written, capsys, n):
+    assert main([*VERIFY, str(written(hasty(n)))]) == 4
+    found = capsys.readouterr().out
+    assert (
+        f"rank 0 block 0 operation 1 [put] writes rank 1 scratch[0], and rank 1 block 0 operation {n + 2} "
+        "[copy] may run before the write is visible; "
+        f"rank 0 block 0 operation {n} [rlxsignal] is relaxed and does not wait for it"
+    ) in found
+    assert "it is right where every relaxed signal waits for the stores before it" in found
+    assert main([*VERIFY, str(written(hasty(n, "signal")))]) == 0
+
+
+def test_a_relaxed_signal_behind_stores_of_a_switch_is_named(written, capsys):
+    assert main([*VERIFY, str(written(multimem()))]) == 4
+    found = capsys.readouterr().out
+    assert (
+        "rank 0 block 0 operation 0 [gstore] writes rank 1 output[0], and rank 1 may end before the write is "
+        "visible; rank 0 block 0 operation 1 [rlxsignal] is relaxed and does not wait for it"
+    ) in found
+    assert "it is right where every relaxed signal waits for the stores before it" in found
+    assert main([*VERIFY, str(written(multimem("signal")))]) == 0
+
+
+def test_the_reading_is_left_out_where_it_is_wrong_too(written, capsys):
+    wrong = hasty(2)
+    del wrong["gpus"][0]["threadblocks"][0]["ops"][0]
+    assert main([*VERIFY, str(written(wrong))]) == 4
+    found = capsys.readouterr().out
+    assert "missing fence" in found
+    assert "it is right where" not in found
+
+
+UNCHECKED = ["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "4KiB", "--algorithm"]
+
+
+def test_a_wrong_plan_is_timed_unchecked_and_says_so(written, capsys, tmp_path):
+    wrong = hasty(2)
+    ops = wrong["gpus"][0]["threadblocks"][0]["ops"]
+    ops[2:4] = []  # rank 0 neither signals nor waits: it copies what has not come
+    wrong["gpus"][1]["threadblocks"][0]["ops"].pop(3)
+    file = str(written(wrong))
+    assert main([*UNCHECKED, file]) == 4
+    said = capsys.readouterr().err
+    assert "wrong result on rank 0, output chunk 1" in said
+    assert "race: rank 0 block 0 operation 1 [put] writes and rank 1 block 0 operation 3 [copy] reads" in said
+    assert said.endswith("before the other; --unchecked (in Python unchecked=True) times it as it is\n")
+    assert main([*UNCHECKED, file, "--unchecked"]) == 0
+    assert "checks  none: timed unchecked: the result may be wrong" in capsys.readouterr().out
+    assert main([*UNCHECKED, file, "--unchecked", "--json", "--save", str(tmp_path / "run.anb")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["checked"] is False
+    for sim in (
+        anb.Simulation.load(tmp_path / "run.anb"),
+        anb.Simulation(
+            "switch:gpus=2", anb.collectives.all_gather("4 KiB", read_algorithm(file)), unchecked=True
+        )
+        .rebuilt(launch="graph")
+        .rebuilt(size="4 KiB", launch="none"),
+    ):
+        sim.run()
+        assert sim.result.time_ps == found["time_ps"]
+        assert "timed unchecked" in sim.result.summary()
+    right = str(written(hasty(2, "signal")))
+    assert main([*UNCHECKED, right, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] is True
+
+
+def test_only_what_is_checked_is_timed_unchecked(capsys):
+    assert main(["run", "--infra", "switch:gpus=2", "--collective", "all_gather", "--size", "4KiB",
+                 "--fidelity", "analytical", "--unchecked"]) == 2  # fmt: skip
+    assert "--unchecked does not apply" in capsys.readouterr().err
+    with pytest.raises(InputError, match="unchecked: does not apply"):
+        anb.Simulation(
+            "switch:gpus=2", anb.collectives.all_gather("4 KiB"), fidelity="congestion", unchecked=True
+        )
+
+
 def test_custom_needs_an_algorithm(capsys):
     assert main(CUSTOM[:-1]) == 2
     assert "a custom collective has no algorithm of its own; give a file" in capsys.readouterr().err

@@ -118,9 +118,13 @@ b.signal(gate, relaxed=True)
 c.wait(gate)
 c.copy(p.scratch(1)[0], p.scratch(1)[1])
 """
-    problem = one(relaxed, collective="barrier")
-    assert {problem.line, *problem.also} == {4, 7}
+    problem, reading = check_text(relaxed, collective="barrier", ranks=4)
+    assert {problem.line, *problem.also} == {reading.line, *reading.also} == {4, 5, 7}
     assert "missing fence" in problem.text
+    assert (reading.severity, "every relaxed signal waits for the stores" in reading.text) == (
+        "warning",
+        True,
+    )
     assert check_text(relaxed.replace(", relaxed=True", ""), collective="barrier", ranks=2) == []
 
 
