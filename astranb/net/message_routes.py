@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from astranb.core.arrays import distinct, flat_lists, numbered, ranges, reduce_at
+from astranb.core.arrays import distinct, flat_lists, numbered, reduce_at
 from astranb.core.jit import Records
 from astranb.core.state import allocate
 
@@ -500,7 +500,7 @@ def _tables(fabric: Fabric, found: _Found, npus: int, known: MessageRoutes | Non
     start, flat = flat_lists([stages.setdefault(one, len(stages)) for one in piece] for piece in pieces)
     start, lengths = np.append(start, start[-1]), np.append(np.diff(start), 0)  # no piece is the last one
     hops = lengths[parts].sum(axis=1)
-    flat = flat[ranges(start[parts].ravel(), lengths[parts].ravel())]
+    flat = _behind_one_another(flat.astype(np.int32), start, lengths, parts)
     own = [] if known is None else list(known.lanes)
     numbers = _numbers(fabric, list(stages), flat, own)
     flat = numbers[flat]
@@ -519,14 +519,14 @@ def _tables(fabric: Fabric, found: _Found, npus: int, known: MessageRoutes | Non
         first = np.cumsum(hops) - hops
         routes["key"], routes["count"] = found.pairs[pair] @ np.array([npus, 1]), left
         routes["first_hop"], routes["hops"] = first + len(earlier), hops
-        whole = np.zeros(len(pair))
+        whole, latency = np.zeros(len(pair)), np.ascontiguousarray(wires.latency_ns)
         for place in range(int(hops.max())):  # in this order: the sum is the same in every version of Python
             some = np.flatnonzero(hops > place)
-            whole[some] += wires.latency_ns[flat[first[some] + place]]
-        rate = wires.rate_Bpns[flat]
+            whole[some] += latency[flat[first[some] + place]]
+        rate = np.ascontiguousarray(wires.rate_Bpns)[flat]
         narrowest = reduce_at(np.minimum, rate, first)
         routes["latency_ns"], routes["rate_Bpns"] = whole, narrowest
-        routes["gap_ns"] = reduce_at(np.maximum, wires.gap_ns[flat], first)
+        routes["gap_ns"] = reduce_at(np.maximum, np.ascontiguousarray(wires.gap_ns)[flat], first)
         narrow = np.flatnonzero(rate == np.repeat(narrowest, hops))
         before, after = np.searchsorted(narrow, first), np.searchsorted(narrow, first + hops) - 1
         routes["narrow_hop"], routes["last_narrow_hop"] = narrow[before], narrow[after]
@@ -541,10 +541,25 @@ def _tables(fabric: Fabric, found: _Found, npus: int, known: MessageRoutes | Non
     return MessageRoutes(routes, all_hops, wires, own, sends.numbers, receives.numbers)
 
 
+def _behind_one_another(
+    flat: np.ndarray, start: np.ndarray, lengths: np.ndarray, parts: np.ndarray
+) -> np.ndarray:
+    """Put the lists of the parts of each row behind one another; ``ranges`` of millions is slower."""
+    hops = lengths[parts]
+    made = np.empty(int(hops.sum()), flat.dtype)
+    at = np.cumsum(hops.sum(axis=1)) - hops.sum(axis=1)
+    for part, count in zip(parts.T, hops.T, strict=True):
+        for place in range(int(count.max(initial=0))):
+            some = np.flatnonzero(count > place)
+            made[at[some] + place] = flat[start[part[some]] + place]
+        at += count
+    return made
+
+
 def _numbers(fabric: Fabric, stages: list[_Stage], flat: np.ndarray, own: list[list[int]]) -> np.ndarray:
     """Number sets of links in the order in which routes need them, behind those known, which are added to."""
     of_lanes = {tuple(lanes): number for number, lanes in enumerate(own)}
-    numbers = np.full(len(stages), -1)
+    numbers = np.full(len(stages), -1, np.int32)
     first = np.full(len(stages), len(flat))
     first[flat[::-1]] = np.arange(len(flat))[::-1]
     for stage in np.argsort(first, kind="stable")[: int((first < len(flat)).sum())].tolist():
