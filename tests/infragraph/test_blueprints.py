@@ -156,7 +156,7 @@ def test_a_fat_tree_of_any_size_has_as_many_links_up_as_down(servers, levels):
     assert graph.connected_components() == 1 + int((graph.degree() == 0).sum())
     a, b, link = graph.simple_edges()
     names = [graph.links[number].name for number in link]
-    up = {}
+    up: dict[tuple[int, str], list[int]] = {}
     for x, y, name in zip(a.tolist(), b.tolist(), names, strict=True):
         for node in (x, y) if name.startswith("tier_") else ():
             up.setdefault((int(graph.instance[node]), name), []).append(node)

@@ -2,6 +2,7 @@
 
 import heapq
 from itertools import islice
+from typing import Any
 
 from astranb.infragraph import NodeKind
 
@@ -23,7 +24,8 @@ class Plain:
             n for n in range(len(graph)) if graph.kind[n] == NodeKind.CPU and int(graph.instance[n]) in hosts
         }
         self.nics = {n for n in range(len(graph)) if graph.kind[n] == NodeKind.NIC}
-        self.lanes, self.price = {}, {}
+        self.lanes: dict[tuple[int, int], list[int]] = {}
+        self.price: dict[tuple[int, int], int] = {}
         for lane in range(len(links)):
             if lane in fabric.closed:
                 continue
@@ -37,7 +39,8 @@ class Plain:
         self._find_boxes(len(graph))
 
     def _find_boxes(self, nodes):
-        self.box, joined = {}, {}
+        self.box: dict[int, int] = {}
+        joined: dict[int, set[int]] = {}
         for a, b in self.price:
             joined.setdefault(a, set()).add(b)
             joined.setdefault(b, set()).add(a)
@@ -64,7 +67,7 @@ class Plain:
 
     def costs(self, end, usable):
         """Dijkstra backwards, over some pairs of nodes."""
-        into = {}
+        into: dict[int, list[int]] = {}
         for a, b in usable:
             into.setdefault(b, []).append(a)
         cost, heap = {}, [(0, end)]
@@ -80,7 +83,7 @@ class Plain:
     def steps(self, start, end, usable):
         """The next nodes on every least way, in the order of the fabric; none where there is no way."""
         cost = self.costs(end, usable)
-        out = {}
+        out: dict[int, list[int]] = {}
         for a, b in usable:
             out.setdefault(a, []).append(b)
         after, left = {}, [start]
@@ -111,7 +114,7 @@ class Plain:
         """The NICs of a GPU: the fastest, of these the nearest, of these its share."""
         box = self.box[gpu]
         mine = [other for other in self.gpus if self.box[other] == box]
-        rate = {}
+        rate: dict[int, float] = {}
         for (a, b), lanes in self.lanes.items():
             nic, other = (a, b) if way == "out" else (b, a)
             if self.owner.get(nic) == box and other in self.network:
@@ -192,7 +195,7 @@ def message_routes(fabric, pairs):
     while True:
         used = {stage for layers in spread.values() for stage in layers}
         used |= {stage for pair in single if pair not in spread for way in single[pair] for stage in way}
-        owners = {}
+        owners: dict[Any, list[Any]] = {}
         for stage in used:
             for edge in stage:
                 owners.setdefault(edge, []).append(stage)
