@@ -86,8 +86,10 @@ def report_of(subject: Subject) -> Report:
 def _remarks(subject: Subject) -> list[str]:
     """Return what has to be said about the routes."""
     engine: Any = subject.sim.engine
-    network = engine if subject.sim.fidelity == "cacheline" else getattr(engine.run.workload, "network", None)
-    fabric = getattr(network, "fabric", None)
+    if subject.sim.fidelity == "cacheline":
+        fabric = engine.fabric
+    else:  # ASTRA-sim 1.0's networks, and 2.0's dimensions, have no routes
+        fabric = getattr(getattr(getattr(engine.run, "workload", None), "network", None), "fabric", None)
     return [] if fabric is None else list(fabric.remarks)
 
 

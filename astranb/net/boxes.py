@@ -88,7 +88,7 @@ class Leaving(NamedTuple):
     cost: dict[int, int]
 
 
-class _Layout:
+class _InsideOfBox:
     """The inside of boxes that are alike; nodes are numbered from the first of a box.
 
     Parameters
@@ -221,12 +221,12 @@ class Boxes:
         np.add.at(rates[0], source[leaves], rate_Bps[leaves])
         np.add.at(rates[1], target[enters], rate_Bps[enters])
         self._rates_Bps = rates
-        self._alike: dict[bytes, _Layout] = {}
+        self._alike: dict[bytes, _InsideOfBox] = {}
         self._nics: dict[tuple[int, str], list[Leaving]] = {}
         self._inside: dict[int, dict[int, int]] = {}
 
     @cached_property
-    def _layouts(self) -> dict[int, tuple[int, _Layout]]:
+    def _layouts(self) -> dict[int, tuple[int, _InsideOfBox]]:
         """The first node of each box, and its inside; boxes that are alike share it."""
         source, target = self._links.source, self._links.target
         both = np.maximum(self.of, self._owner)
@@ -249,7 +249,7 @@ class Boxes:
             parts = (each, mine - base, own - base, self._rates_Bps[:, own])
             key = b"/".join(part.tobytes() for part in parts)
             if key not in self._alike:
-                self._alike[key] = _Layout(*parts)
+                self._alike[key] = _InsideOfBox(*parts)
             found[box] = base, self._alike[key]
         return found
 

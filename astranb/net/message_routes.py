@@ -244,7 +244,7 @@ class _Found:
         return pieces, pair, left, parts
 
 
-class _Search:
+class _PieceSearch:
     """Finds the pieces of routes.
 
     Parameters
@@ -342,7 +342,7 @@ class _Search:
 
 def _found(fabric: Fabric, pairs: Iterable[tuple[int, int]], *, partial: bool) -> _Found:
     """Find the routes of pairs in pieces: to the network, through it, and from it."""
-    search, ranks = _Search(fabric), len(fabric.gpus)
+    search, ranks = _PieceSearch(fabric), len(fabric.gpus)
     asked = np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2)
     asked = np.stack(np.divmod(distinct(asked @ np.array([ranks, 1])), ranks), axis=1)
     proxies = fabric.search.proxies((a, b) for a, b in asked.tolist()) if fabric.graph.pxn else {}
@@ -363,7 +363,7 @@ def _found(fabric: Fabric, pairs: Iterable[tuple[int, int]], *, partial: bool) -
     return _Found(asked[reached], search.pieces, parts[reached], cost[reached])
 
 
-def _parts(search: _Search, pairs: np.ndarray, *, partial: bool) -> tuple[np.ndarray, np.ndarray]:
+def _parts(search: _PieceSearch, pairs: np.ndarray, *, partial: bool) -> tuple[np.ndarray, np.ndarray]:
     """Find three pieces of the routes of each pair of ranks, -1 for none, and their cost, -1 for no route."""
     gpus = search.fabric.gpus
     box = search.fabric.search.boxes.of[gpus]

@@ -254,3 +254,8 @@ def test_a_slower_nic_is_not_taken_though_it_is_nearer():
     )  # fmt: skip
     f = compile_fabric(load(document).expand())
     assert message_routes(f, [(0, 8), (0, 12)], 16).routes.rate_Bpns.tolist() == [50.0, 50.0]
+
+
+def test_pxn_needs_an_infrastructure(capsys):
+    assert main(["run", "--model", "gpt3-125m", "--pxn"]) == 2
+    assert "--pxn needs an infrastructure; give --infra" in capsys.readouterr().err
