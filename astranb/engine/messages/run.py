@@ -39,7 +39,7 @@ class RunResult:
         Sum of the durations of each NPU's computations.
     exposed_comm_ns : ndarray of int64
         The rest of each NPU's time: ASTRA-sim 2.0's exposed communication, which includes waiting,
-        remote memory and operations of the CPU.
+        remote memory and operations of the CPU; 0 where computations overlap for longer.
     events : int
         Events handled.
     messages, message_bytes : int
@@ -285,7 +285,8 @@ class Run:
         end = np.array(m.npus.end_ns, np.int64)
         compute = np.array(m.npus.compute_ns, np.int64)
         clock = m.clock[0]
-        return RunResult(end, compute, end - compute, self.events, int(clock.messages), int(clock.bytes))
+        exposed = np.maximum(end - compute, 0)  # replayed computations overlap
+        return RunResult(end, compute, exposed, self.events, int(clock.messages), int(clock.bytes))
 
 
 def _is_over(m: t.MessageMachine) -> bool:
