@@ -257,6 +257,7 @@ def test_a_small_file_cannot_become_a_large_one(tmp_path, monkeypatch, capsys):
 
 def test_the_limits_are_those_of_the_page():
     from astranb.chakra.traces import trace_file
+    from astranb.collectives.experts import routing
     from astranb.collectives.formats import mscclpp
     from astranb.collectives.proof import text
     from astranb.core import document, yaml_data
@@ -270,7 +271,8 @@ def test_the_limits_are_those_of_the_page():
         "levels of nesting in YAML": f"{yaml_data._MOST_DEPTH}",
         "values of a document, with YAML's aliases expanded": f"{yaml_data._MOST_VALUES:,}",
         "a Chakra trace, unpacked": f"{trace_file.MOST_BYTES >> 20} MiB",
-        "a Chakra trace, unpacked, per packed byte": f"{packed.MOST_RATIO}",
+        "a Chakra trace, or arrays of NumPy, unpacked, per packed byte": f"{packed.MOST_RATIO}",
+        "tokens of all ranks in a routing": f"{routing._MOST_TOKENS:,}",
         "operations of an MSCCL++ plan": f"{mscclpp._MOST_STEPS:,}",
         "characters of an algorithm's text that is verified as you type": f"{text._MOST_CHARACTERS:,}",
     }

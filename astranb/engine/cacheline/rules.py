@@ -586,17 +586,14 @@ class _MachineInUse:
         require(self.blocks["sm"][block] >= 0, "requests.warp")
         require(one["gpu"] == self.blocks["gpu"][block], "requests.gpu")
         op, kind, operand = one["op"], one["kind"], one["operand"].astype(np.int64)
-        require((op >= 0) & (op < len(ops)), "requests.op")
-        require((operand >= 0) & (operand < len(operands)), "requests.operand")
+        require((op >= 0) & (op < len(ops)) & (operand >= 0) & (operand < len(operands)), "requests.op")
         require(ops["block"][op] == block, "requests.op")
         of = np.array([t.MOVE, t.MOVE, t.NOTIFY, t.WAIT])[kind]
         fetched = (ops["kind"][op] == t.TILE) & (kind == t.LOAD)
         require((ops["kind"][op] == of) | fetched, "requests.kind")
         require(~fetched | self.tiled[block] & (op == self.blocks["op"][block]), "requests.op")
-        for number, first, size in (
-            (t.LOAD, "first_source", "sources"),
-            (t.STORE, "first_target", "targets"),
-        ):
+        ends = ((t.LOAD, "first_source", "sources"), (t.STORE, "first_target", "targets"))
+        for number, first, size in ends:
             inside = (operand >= ops[first][op]) & (operand < ops[first][op] + ops[size][op])
             require(inside | (kind != number), "requests.operand")
         require((operand == ops["first_target"][op]) | (kind != t.SIGNAL), "requests.operand")
