@@ -116,6 +116,7 @@ class _Stem(NamedTuple):
     end: int
     stages: tuple[_Stage, ...]
     cost: int
+    nodes: frozenset[int]  # of the network, with the end
 
 
 class _Piece:
@@ -293,7 +294,20 @@ class _PieceSearch:
         end, far = ends.pop()
         steps = {node: list(after) for node, after in edges.items()}
         stages = _layers(steps, gpu, end) if way == "out" else _layers(steps, end, gpu)
-        return None if stages is None else _Stem(end, self._kept(stages), far)
+        nodes = frozenset(node for *_, links in found for node in links.nodes)
+        return None if stages is None else _Stem(end, self._kept(stages), far, nodes)
+
+    def overlapping(self, sources: Iterable[int], targets: Iterable[int]) -> set[tuple[int, int]]:
+        """Find the pairs of ranks whose stems have links in common, as where few switches form a line."""
+        passed: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        inner: set[int] = set()
+        for at, (way, ranks) in enumerate((("out", sources), ("into", targets))):
+            for rank in ranks:
+                if (stem := self.stem(int(self.fabric.gpus[rank]), way)) is not None:
+                    inner |= stem.nodes - {stem.end}
+                    for node in stem.nodes:
+                        passed[node][at].append(rank)
+        return {both for node in inner for both in product(*passed[node])}
 
     def _kept(self, stages: Iterable[_Stage]) -> tuple[_Stage, ...]:
         return tuple(self._stages.setdefault(stage, stage) for stage in stages)
@@ -379,6 +393,9 @@ def _parts(search: _PieceSearch, pairs: np.ndarray, *, partial: bool) -> tuple[n
                 pieces[at, rank] = search.add(stem.stages, None, both, stem.cost)
     start, end = ends[0, source], ends[1, target]
     joined &= (start >= 0) & (end >= 0)
+    overlapping = search.overlapping(*(np.unique(one[joined]).tolist() for one in (source, target)))
+    whole_ones = np.array([a * len(gpus) + b for a, b in overlapping], np.int64)
+    joined &= ~np.isin(source * len(gpus) + target, whole_ones)
     nodes = len(search.fabric.graph)
     keys, place = np.unique(((box[source] >= 0) * nodes + start) * nodes + end, return_inverse=True)
     middle, far = np.full(len(keys), -1), np.where(keys % nodes == keys // nodes % nodes, 0, -1)

@@ -206,3 +206,32 @@ def test_lines_take_the_same_ways(document, data):
     assert ways == (
         {tuple(way) for way in every_route.walk(steps, start, end)} if steps.get(start) else set()
     )
+
+
+def test_switches_in_a_line_are_crossed_once():
+    """What is common to all routes out of a GPU ends where that to the other one begins, or beyond."""
+    server = {
+        "name": "server",
+        "components": [{"name": kind, "count": 1, "choice": kind} for kind in ("xpu", "nic")],
+        "links": [{"name": "pcie", "physical": {"bandwidth": {"gigabytes_per_second": 50}}}],
+        "edges": [
+            {"ep1": {"component": "xpu"}, "ep2": {"component": "nic"}, "scheme": "one2one", "link": "pcie"}
+        ],
+    }
+    asic = {"name": "asic", "count": 1, "choice": "switch"}
+    ends = [("server[0]", "switch[0]"), ("switch[0]", "switch[1]"), ("switch[1]", "server[1]")]
+    part = {"server": "nic", "switch": "asic"}
+    document = {
+        "name": "line",
+        "devices": [server, {"name": "switch", "components": [asic]}],
+        "links": [{"name": "cable", "physical": {"bandwidth": {"gigabytes_per_second": 50}}}],
+        "instances": [{"name": name, "device": name, "count": 2} for name in part],
+        "edges": [
+            {"ep1": {"instance": a, "component": part[a[:6]]}, "ep2": {"instance": b, "component": part[b[:6]]},
+             "scheme": "one2one", "link": "cable"}
+            for a, b in ends
+        ],
+    }  # fmt: skip
+    fabric = compile_fabric(load(document).expand())
+    same(fabric, [(0, 1), (1, 0)])
+    assert message_routes(fabric, [(0, 1)], 2).routes.hops.tolist() == [5]
