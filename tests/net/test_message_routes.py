@@ -227,8 +227,11 @@ def test_switches_in_a_line_are_crossed_once():
         "links": [{"name": "cable", "physical": {"bandwidth": {"gigabytes_per_second": 50}}}],
         "instances": [{"name": name, "device": name, "count": 2} for name in part],
         "edges": [
-            {"ep1": {"instance": a, "component": part[a[:6]]}, "ep2": {"instance": b, "component": part[b[:6]]},
-             "scheme": "one2one", "link": "cable"}
+            {
+                "ep1": {"instance": a, "component": part[a[:6]]},
+                "ep2": {"instance": b, "component": part[b[:6]]},
+                "scheme": "one2one", "link": "cable",
+            }
             for a, b in ends
         ],
     }  # fmt: skip
