@@ -233,6 +233,7 @@ class _Shape:
     spans_all: bool = False
     host_updates: bool = False
     moved_bytes: int = 0
+    left_out: str = ""
 
 
 def network_of(times: KernelTimes, job: Job) -> CollectiveTimes:

@@ -373,7 +373,7 @@ def test_names_in_pictures_of_files_are_text(tmp_path):
         harmless(re.sub(r"<script\b.*?</script>", "", text, flags=re.DOTALL) if name == "a.html" else text)
         assert MARKUP not in re.sub(r"<script\b.*?</script>", "", text, flags=re.DOTALL)
     trace = TraceBuilder()
-    trace.compute(HOSTILE, num_ops=1)
+    trace.compute(HOSTILE, duration_us=1)
     write(tmp_path / "t.et", trace.build())
     for command, name in (("draw", "t.svg"), ("timeline", "t.json"), ("draw", "t.dot")):
         assert main(["chakra", command, str(tmp_path / "t.et"), "--output", str(tmp_path / name)]) == 0

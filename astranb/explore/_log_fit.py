@@ -312,7 +312,7 @@ class _LogFit:
             )
         off = np.abs(self._off(self.values))
         if (mean := float(off.mean())) > _MOST_ERROR:
-            worst = [row for row, used in zip(self.rows, self.used, strict=True) if used][int(off.argmax())]
+            worst = [row for row, used in zip(self.rows, self.used, strict=True) if used][int(np.argmax(off))]
             what = (
                 f"the best fit leaves rows {mean:.0%} off, and {worst.collective} of "
                 f"{format_bytes(worst.size)} {off.max():.0%}"

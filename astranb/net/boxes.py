@@ -54,8 +54,8 @@ def joins_cpus(graph: NodeGraph, gpus: _Ints, source: _Ints, target: _Ints) -> N
 
 def host_tolls(graph: NodeGraph, gpus: _Ints, source: _Ints, target: _Ints) -> _Ints:
     """Return the additional cost of links that lead through a host's CPU, and of those between two."""
-    through = _host_cpus(graph, gpus)[target] * THROUGH_CPU_PS
-    tolls: _Ints = through + joins_cpus(graph, gpus, source, target) * BETWEEN_CPUS_PS
+    through = _host_cpus(graph, gpus)[target] * np.int64(THROUGH_CPU_PS)
+    tolls: _Ints = through + joins_cpus(graph, gpus, source, target) * np.int64(BETWEEN_CPUS_PS)
     return tolls
 
 

@@ -8,7 +8,7 @@ import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -187,7 +187,8 @@ def test_hostile_numbers_give_a_result_or_one_line(
 def test_hostile_arrays_give_a_result_or_one_line(
     name: str, array: np.ndarray, packed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (np.savez_compressed if packed else np.savez)(tmp_path / "routing.npz", **{name: array})
+    arrays: dict[str, Any] = {name: array}
+    (np.savez_compressed if packed else np.savez)(tmp_path / "routing.npz", **arrays)
     answered([word.replace("{}", str(tmp_path / "routing.npz")) for word in ROUTED], capsys)
 
 
@@ -245,8 +246,11 @@ def test_hostile_numbers_beside_columns_give_a_result_or_one_line(
     (file,), argv = _pattern(tmp_path)
     table = pq.read_table(file)
     document = json.loads(table.schema.metadata[b"astranb"])
-    for value in (-1, 2**31, 2**62, 2**63, 10**400, 1e308, "text", None, [], {}, [2**62], [-5], [[2**62]],
-                  [2**31] * 4, {"0": [2**62]}, {"0": [[]]}, {str(2**70): [0, 1]}):  # fmt: skip
+    values: tuple[Any, ...] = (
+        -1, 2**31, 2**62, 2**63, 10**400, 1e308, "text", None, [], {}, [2**62], [-5], [[2**62]],
+        [2**31] * 4, {"0": [2**62]}, {"0": [[]]}, {str(2**70): [0, 1]},
+    )  # fmt: skip
+    for value in values:
         text = json.dumps({**document, key: value})
         pq.write_table(table.replace_schema_metadata({"astranb": text}), file)
         answered(argv, capsys)

@@ -392,8 +392,8 @@ UPLINK = "host.0.cx7.0->leafsw.0.port.0"
 @pytest.mark.parametrize(
     "run,link,at,detection",
     [
-        (f"{CLOS} --fidelity congestion", UPLINK, "40us", "20us"),
-        (f"{CLOS} --fidelity analytical", UPLINK, "40us", "20us"),
+        (f"{CLOS} --fidelity congestion", UPLINK, "10us", "5us"),
+        (f"{CLOS} --fidelity analytical", UPLINK, "10us", "5us"),
         (RING, "gpu[0]->gpu[1]", "5us", "2us"),
         (f"{RING} --roce", "gpu[0]->gpu[1]", "5us", "2us"),
     ],
@@ -414,7 +414,7 @@ def test_links_that_fail_while_the_run_goes(run, link, at, detection, capsys):
 
 @pytest.mark.parametrize("run", [f"{CLOS} --fidelity congestion", RING])
 def test_a_failure_without_other_routes_hangs_until_it_is_repaired(run, capsys):
-    link, at = (UPLINK, "40us") if run.startswith(CLOS) else ("gpu[0]->gpu[1]", "5us")
+    link, at = (UPLINK, "10us") if run.startswith(CLOS) else ("gpu[0]->gpu[1]", "5us")
     words = [*shlex.split(run), "--fail", f"{link}@{at}"]
     assert main(words) == 3
     error = capsys.readouterr().err

@@ -352,7 +352,7 @@ def one(kind: str, **attributes: Any) -> dict[str, Any]:
         (one("edges", bandwith="1 GB/s"), r"annotations, edges\[0\]\.attributes\[0\]: unknown edge annotation 'astranb\.bandwith'; did you mean 'astranb\.bandwidth'"),
         (one("nodes", lanes=2), r"unknown node annotation 'astranb\.lanes'"),
         (one("edges", link_type="pcie5"), r"unknown edge annotation 'astranb\.link_type'"),
-        (notes(graph={"astranb.routing": "ecmp"}), r"unknown graph annotation 'astranb\.routing'; leave it out"),
+        (notes(graph={"astranb.routing": "ecmp"}), r"unknown graph annotation 'astranb\.routing'; did you mean 'astranb\.pxn'"),
         (one("links", bandwidth="400 Gb"), r"astranb\.bandwidth: unknown bandwidth unit 'Gb'"),
         (one("links", bandwidth="0 GB/s"), r"astranb\.bandwidth: bandwidth must be positive"),
         (one("links", bandwidth="x GT/s"), r"astranb\.bandwidth: "),

@@ -19,20 +19,7 @@ reduce when the last of its NPUs' messages has arrived (it holds whole messages,
 ASTRA-sim 2.0's links do). This is the in-switch collective of ASTRA-sim 2.0's paper (Won et al.,
 ISPASS 2023), which its program does not have.
 
-With a root: broadcast and scatter go out from it, reduce and gather come in to it.
-A chunk goes out through the dimensions from the last to the first. In each, an NPU has the chunk if
-its coordinates in this and all following dimensions are the root's, and gets it if those in the
-following ones are; for the others the phase ends at once. It comes in along the same path reversed.
-Within a dimension of ``n`` the root is number 0, and the children of number ``r`` are
-
-* ring: ``r + 1``;
-* direct: all others, for the root;
-* halvingDoubling: ``r + 2^k`` for every ``2^k > r`` (a binomial tree);
-* doubleBinaryTree: ``2 r + 1`` and ``2 r + 2``; every other chunk uses the mirror image of this tree.
-
-A broadcast and a reduce send the whole chunk over each edge, a scatter and a gather a share for
-each NPU below it. Out, a number sends to all its children as soon as it has the chunk; in, it
-receives from its children one after the other, or, for direct, in any order.
+With a root, and NCCL's trees: :mod:`.rooted`.
 
 With ``e`` for the endpoint's memory and ``w`` for a message, without congestion the last NPU of a ring
 ends after ``e + (n - 1)(w + e)``.
@@ -45,8 +32,10 @@ from typing import Final
 from astranb.core.jit import kernel
 
 from .bus import enter_bus
+from .moves import expect, member, pass_memory
 from .ports import shared_by
 from .recording import record_stream
+from .rooted import begin_rooted, load_rooted, rooted_passed, rooted_received
 from .tables import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -55,7 +44,6 @@ from .tables import (
     BROADCAST,
     BUNDLE,
     BUNDLE_REDUCED,
-    CHAINED,
     CUSTOM,
     DIRECT,
     HALVING,
@@ -64,9 +52,7 @@ from .tables import (
     REDUCE,
     REDUCE_SCATTER,
     REDUCING,
-    RING_STEPS,
     ROOTED,
-    SCATTER,
     STREAM,
     SWITCH_DONE,
     TREE,
@@ -77,7 +63,6 @@ from .timers import set_timer, set_timer_inline
 from .transport import (
     cross_link,
     meet_at_switch,
-    post_receive,
     post_receive_inline,
     post_send,
     post_send_inline,
@@ -86,9 +71,7 @@ from .transport import (
 __all__ = [
     "at_switch",
     "begin_phase",
-    "binary_parent",
     "bundle_passed",
-    "is_outward",
     "load_phase",
     "message_received",
     "switch_done",
@@ -114,32 +97,6 @@ _AT_SWITCH: Final = 1
 _DOWN: Final = 2
 
 
-@kernel
-def _member(m: MessageMachine, stream: int, index: int) -> int:
-    """Give the rank at an index of the phase's dimension or group."""
-    s = m.streams[stream]
-    if s.group >= 0:
-        return int(m.members[m.groups[s.group].first + index].value)
-    return int(s.origin + index * s.stride)
-
-
-@kernel(inline=False)
-def _pass_memory(m: MessageMachine, stream: int, reduced: int, leaves: int, comes_back: int) -> None:
-    """Pass the chunk through the endpoint's memory, over its bus where that is shared."""
-    s = m.streams[stream]
-    if m.config[0].bus == 1 and s.group < 0:
-        enter_bus(m, s.npu, stream, s.message_bytes, reduced, leaves, comes_back)
-        return
-    kind = BUNDLE_REDUCED if reduced == 1 else BUNDLE
-    set_timer(m, s.npu, s.delay_ns, kind, stream, s.message_bytes)
-
-
-@kernel
-def is_outward(collective: int) -> bool:
-    """Say whether a collective has a root from which it goes out."""
-    return collective in (BROADCAST, SCATTER)
-
-
 # Ring, direct, halving-doubling.
 
 
@@ -163,7 +120,7 @@ def _aim(m: MessageMachine, stream: int) -> None:
             index = (s.index + s.distance) % s.nodes
         else:
             index = (s.index - s.distance) % s.nodes
-    s.packet_peer = _member(m, stream, index)
+    s.packet_peer = member(m, stream, index)
     if m.config[0].folded == 1:
         s.left = s.distance
 
@@ -285,8 +242,8 @@ def _send_next(m: MessageMachine, stream: int) -> None:
             down += s.nodes
         elif down >= s.nodes:
             down -= s.nodes
-        dst = _member(m, stream, up)
-        src = _member(m, stream, down)
+        dst = member(m, stream, up)
+        src = member(m, stream, down)
         away = up - s.index
     here = s.npu
     tag = s.tag
@@ -366,16 +323,9 @@ def _load_tree(m: MessageMachine, stream: int, size: int, tree: int) -> None:
 
 
 @kernel
-def _expect(m: MessageMachine, stream: int, rank: int, size: int) -> None:
-    """Expect a message from a rank."""
-    s = m.streams[stream]
-    post_receive(m, rank, s.npu, s.tag, size, (stream << KIND_BITS) | STREAM)
-
-
-@kernel
 def _tree_expect(m: MessageMachine, stream: int, index: int) -> None:
     """Expect the chunk from another node."""
-    _expect(m, stream, _member(m, stream, index), m.streams[stream].message_bytes)
+    expect(m, stream, member(m, stream, index), m.streams[stream].message_bytes)
 
 
 @kernel
@@ -384,7 +334,7 @@ def _tree_send(m: MessageMachine, stream: int, index: int) -> None:
     s = m.streams[stream]
     if m.watch[0].noting == 1:
         record_stream(m, stream, 0)
-    post_send(m, s.npu, _member(m, stream, index), s.tag, s.message_bytes, 0)
+    post_send(m, s.npu, member(m, stream, index), s.tag, s.message_bytes, 0)
 
 
 @kernel
@@ -393,7 +343,7 @@ def _begin_tree(m: MessageMachine, stream: int) -> None:
     s = m.streams[stream]
     if s.node == _LEAF:
         s.state = _TO_PARENT
-        _pass_memory(m, stream, 0, 1, 0)
+        pass_memory(m, stream, 0, 1, 0)
     elif s.node == _INNER:
         s.state = _TWO_CHILDREN
         _tree_expect(m, stream, s.left)
@@ -419,7 +369,7 @@ def _tree_received(m: MessageMachine, stream: int) -> None:
         s.state = _TO_PARENT
     else:
         s.state = _TO_CHILDREN
-    _pass_memory(m, stream, reduced, 0, comes_back)
+    pass_memory(m, stream, reduced, 0, comes_back)
 
 
 @kernel
@@ -459,7 +409,7 @@ def _begin_switch(m: MessageMachine, stream: int) -> None:
     if s.collective == BROADCAST and s.node != 0:
         at_switch(m, stream)
         return
-    _pass_memory(m, stream, 0, 1, 0)
+    pass_memory(m, stream, 0, 1, 0)
 
 
 @kernel
@@ -489,7 +439,7 @@ def at_switch(m: MessageMachine, stream: int) -> None:
     """A chunk is at the switch; when all are, the switch reduces them."""
     s = m.streams[stream]
     key = m.config[0].npus + _dimension(m, stream)
-    row = meet_at_switch(m, stream, _member(m, stream, 0), key, s.tag, s.nodes)
+    row = meet_at_switch(m, stream, member(m, stream, 0), key, s.tag, s.nodes)
     delay_ns = m.config[0].switch_ns
     while row >= 0:
         following = m.streams[row].left
@@ -518,227 +468,6 @@ def switch_done(m: MessageMachine, stream: int) -> None:
     cross_link(m, s.npu, 2 * _dimension(m, stream) + 1, size, 0, (stream << KIND_BITS) | STREAM)
 
 
-# With a root.
-
-
-@kernel
-def _load_rooted(m: MessageMachine, stream: int, size: int, shape: int) -> None:
-    """Set a phase with this number of bytes; the shape is that of the algorithm's name."""
-    s = m.streams[stream]
-    root = m.operations[s.operation].peer
-    s.message_bytes = size
-    s.packet_bytes = size // s.nodes if s.collective == SCATTER else size
-    s.left = shape
-    s.free = 0  # children received so far
-    if shape == CHAINED:
-        s.parent = 0
-        s.node = s.index
-        return
-    if s.direction != 0:
-        # All NPUs number the chunks alike.
-        s.direction = -1 if shape == TREE and s.tag % 2 == 1 else 1
-    s.parent = 0
-    if s.group >= 0:
-        while _member(m, stream, s.parent) != root:
-            s.parent += 1
-    else:
-        s.parent = (root // s.stride) % s.nodes
-    s.node = (s.direction * (s.index - s.parent)) % s.nodes
-
-
-@kernel
-def binary_parent(number: int, count: int) -> int:
-    """Give the parent in a binary tree whose root is 0 and whose heights are the lowest set bits (NCCL's)."""
-    bit = number & -number
-    parent = (number ^ bit) | (bit << 1)
-    return parent if parent < count else number ^ bit
-
-
-@kernel
-def _binary_child(number: int, count: int, place: int) -> int:
-    """Give a child in this tree by its position among the children, -1 for none."""
-    if number == 0:
-        top = 1
-        while 2 * top < count:
-            top *= 2
-        return top if place == 0 and count > 1 else -1
-    low = (number & -number) >> 1
-    if low > 0 and place == 0:
-        return number - low
-    while low > 0 and number + low >= count:
-        low >>= 1
-    return number + low if low > 0 and place == 1 else -1
-
-
-@kernel
-def _chained_child(m: MessageMachine, stream: int, place: int) -> int:
-    """Give a child of this number where chains hang below a binary tree of their heads, -1 for none."""
-    s = m.streams[stream]
-    chain = m.groups[s.group].chain
-    on_chain = s.node % chain
-    if on_chain + 1 < chain:
-        if place == 0:
-            return int(s.node + 1)
-        place -= 1
-    if on_chain > 0:
-        return -1
-    child = _binary_child(s.node // chain, s.nodes // chain, place)
-    return int(child * chain) if child >= 0 else -1
-
-
-@kernel
-def _above(number: int) -> int:
-    """Give the least power of two above a number."""
-    power = 1
-    while power <= number:
-        power *= 2
-    return power
-
-
-@kernel
-def _parent(m: MessageMachine, stream: int) -> int:
-    """Give the parent of this number, which is not the root."""
-    s = m.streams[stream]
-    if s.left == CHAINED:
-        chain = m.groups[s.group].chain
-        if s.node % chain > 0:
-            return int(s.node - 1)
-        return int(binary_parent(s.node // chain, s.nodes // chain) * chain)
-    if s.left == RING_STEPS:
-        return int(s.node - 1)
-    if s.left == HALVING:
-        return int(s.node - _above(s.node) // 2)
-    if s.left == TREE:
-        return int((s.node - 1) // 2)
-    return 0
-
-
-@kernel
-def _child(m: MessageMachine, stream: int, place: int) -> int:
-    """Give a child of this number by its position among the children, -1 for none."""
-    s = m.streams[stream]
-    if s.left == CHAINED:
-        return _chained_child(m, stream, place)
-    number = s.nodes
-    if s.left == HALVING:
-        number = s.node + (_above(s.node) << place)
-    elif s.left == TREE and place < 2:
-        number = 2 * s.node + 1 + place
-    elif s.left == RING_STEPS and place == 0:
-        number = s.node + 1
-    elif s.left == DIRECT and s.node == 0:
-        number = 1 + place
-    return int(number) if number < s.nodes else -1
-
-
-@kernel
-def _carried(m: MessageMachine, stream: int, number: int) -> int:
-    """Give the bytes of the message between a number and its parent; for the root, all bytes."""
-    s = m.streams[stream]
-    if s.collective in (BROADCAST, REDUCE):
-        return int(s.packet_bytes)
-    count = 1
-    if number == 0:
-        count = s.nodes
-    elif s.left == RING_STEPS:
-        count = s.nodes - number
-    elif s.left == HALVING:
-        count = (s.nodes - 1 - number) // _above(number) + 1
-    elif s.left == TREE:
-        count = 0
-        first = number
-        last = number
-        while first < s.nodes:
-            count += min(last, s.nodes - 1) - first + 1
-            first = 2 * first + 1
-            last = 2 * last + 2
-    return int(s.packet_bytes * count)
-
-
-@kernel
-def _member_from_root(m: MessageMachine, stream: int, number: int) -> int:
-    """Give the rank of a number, counted from the root."""
-    s = m.streams[stream]
-    return int(_member(m, stream, (s.parent + s.direction * number) % s.nodes))
-
-
-@kernel(inline=False)
-def _rooted_expect(m: MessageMachine, stream: int, number: int, size: int) -> None:
-    """Expect a message from the NPU with a number."""
-    _expect(m, stream, _member_from_root(m, stream, number), size)
-
-
-@kernel(inline=False)
-def _rooted_send(m: MessageMachine, stream: int, number: int, size: int) -> None:
-    """Send a message to the NPU with a number."""
-    s = m.streams[stream]
-    if m.watch[0].noting == 1:
-        record_stream(m, stream, 0)
-    post_send(m, s.npu, _member_from_root(m, stream, number), s.tag, size, 0)
-
-
-@kernel(inline=False)
-def _begin_rooted(m: MessageMachine, stream: int) -> None:
-    """Begin: an NPU with the chunk passes it through the memory, the others expect it; or the phase ends."""
-    s = m.streams[stream]
-    if s.direction == 0:
-        set_timer(m, s.npu, 0, BUNDLE, stream, 0)
-        return
-    out = is_outward(s.collective)
-    first = _child(m, stream, 0)
-    if (out and s.node == 0) or (not out and first < 0):
-        s.message_bytes = _carried(m, stream, s.node)
-        _pass_memory(m, stream, 0, 1, 0)
-    elif out:
-        _rooted_expect(m, stream, _parent(m, stream), _carried(m, stream, s.node))
-    elif s.left == DIRECT:
-        for number in range(1, s.nodes):
-            _rooted_expect(m, stream, number, _carried(m, stream, number))
-    else:
-        _rooted_expect(m, stream, first, _carried(m, stream, first))
-
-
-@kernel
-def _rooted_received(m: MessageMachine, stream: int) -> None:
-    """A message has arrived."""
-    s = m.streams[stream]
-    if is_outward(s.collective):
-        s.message_bytes = _carried(m, stream, s.node)
-        _pass_memory(m, stream, 0, 0, 1)
-        return
-    # All children of the root of a direct collective send the same number of bytes.
-    s.message_bytes = _carried(m, stream, _child(m, stream, s.free))
-    reduced = 1 if s.collective == REDUCE else 0
-    goes_on = 1 if s.node != 0 and _child(m, stream, s.free + 1) < 0 else 0
-    _pass_memory(m, stream, reduced, 0, goes_on)
-
-
-@kernel(inline=False)
-def _rooted_passed(m: MessageMachine, stream: int) -> bool:
-    """A chunk has passed the memory; returns whether the NPU's part ends."""
-    s = m.streams[stream]
-    if s.direction == 0:
-        return True
-    if is_outward(s.collective):
-        place = 0
-        number = _child(m, stream, 0)
-        while number >= 0:
-            _rooted_send(m, stream, number, _carried(m, stream, number))
-            place += 1
-            number = _child(m, stream, place)
-        return True
-    if _child(m, stream, 0) >= 0:
-        s.free += 1
-        number = _child(m, stream, s.free)
-        if number >= 0:
-            if s.left != DIRECT:
-                _rooted_expect(m, stream, number, _carried(m, stream, number))
-            return False
-    if s.node != 0:
-        _rooted_send(m, stream, _parent(m, stream), _carried(m, stream, s.node))
-    return True
-
-
 # Any algorithm.
 
 
@@ -747,7 +476,7 @@ def load_phase(m: MessageMachine, stream: int, phase: int) -> None:
     """Set a stream to a phase, a row of the table of phases."""
     p = m.phases[phase]
     if p.collective >= BROADCAST:
-        _load_rooted(m, stream, p.bytes, p.window)
+        load_rooted(m, stream, p.bytes, p.window)
     if p.algorithm == TREE:
         _load_tree(m, stream, p.bytes, p.tree)
     elif p.algorithm == IN_NETWORK:
@@ -766,7 +495,7 @@ def begin_phase(m: MessageMachine, stream: int) -> None:
     elif algorithm == IN_NETWORK:
         _begin_switch(m, stream)
     elif algorithm == ROOTED:
-        _begin_rooted(m, stream)
+        begin_rooted(m, stream)
     else:
         if m.config[0].folded == 1 and m.config[0].ports == 0:
             s = m.streams[stream]
@@ -785,9 +514,9 @@ def message_received(m: MessageMachine, stream: int) -> None:
         _tree_received(m, stream)
     elif algorithm == IN_NETWORK:
         m.streams[stream].state = _DOWN
-        _pass_memory(m, stream, 0, 0, 0)
+        pass_memory(m, stream, 0, 0, 0)
     elif algorithm == ROOTED:
-        _rooted_received(m, stream)
+        rooted_received(m, stream)
     else:
         _insert_inline(m, stream)
 
@@ -802,5 +531,5 @@ def bundle_passed(m: MessageMachine, stream: int) -> bool:
     if algorithm == IN_NETWORK:
         return _switch_passed(m, stream)
     if algorithm == ROOTED:
-        return _rooted_passed(m, stream)
+        return rooted_passed(m, stream)
     return _steps_passed(m, stream)

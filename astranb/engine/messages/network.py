@@ -25,8 +25,8 @@ from astranb.net.astrasim2 import (
 from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
 
 from . import tables as t
-from .algorithms import binary_parent
 from .implementations import distances, group_algorithm
+from .rooted import binary_parent
 
 __all__ = ["Links", "communicating_pairs", "dimensions_of", "make_links"]
 

@@ -23,7 +23,7 @@ from typing import Final
 
 from astranb.core.jit import kernel
 
-from .algorithms import is_outward
+from .rooted import is_outward
 from .tables import (
     ALL_GATHER,
     ALL_REDUCE,

@@ -151,14 +151,12 @@ def load(
         A file cannot be read or used; the text names it, the place and a hint.
     """
     near = _Beside(workload)
+    given = (
+        network if network is None or isinstance(network, InfraNetwork) else read_network(network, logical)
+    )
     document = read_json(near.file("system.json") if system is None else system)
     settings = read_system(document, queues=queues, injection_scale=injection_scale, rendezvous=rendezvous)
-    if isinstance(network, InfraNetwork):
-        described: DimensionNetwork | InfraNetwork = network
-    elif network is not None:
-        described = read_network(network, logical)
-    else:
-        described = near.network(logical, needed=not settings.replay)
+    described = given or near.network(logical, needed=not settings.replay)
     npus = described.npus
     traces, members, remarks = _traces(workload, groups, npus)
     if is_task_graph(workload):

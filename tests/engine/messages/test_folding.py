@@ -484,7 +484,8 @@ def test_tables_grow_with_ranks_and_not_with_ranks_times_groups():
         run = Run(workload(model, Parallelism(data=data, tensor=8), gpu="h100-sxm").on(), congestion=False)
         assert run.finish_folded()
         tables = run.outline
-        members = sum(map(len, run.workload.groups.values()))
+        assert run.workload is not None
+        members = sum(len(ranks) for ranks in run.workload.groups.values())
         assert members == 2 * data * 8  # every rank has a tensor group and one of replicas
         assert len(tables.group_streams) == int(tables.config[0].lanes) * members
         each.append(sum(np.asarray(table).nbytes for table in tables) / (data * 8))

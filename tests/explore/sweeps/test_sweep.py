@@ -264,7 +264,7 @@ def test_the_best_are_of_one_fidelity(figures: list[tuple[str, int, int]], stage
     order = ["congestion", "analytical", "estimate"]
     highest = next(one for one in order if any(row["fidelity"] == one for row in rows))
     alone = [number for number, row in enumerate(rows) if row["fidelity"] == highest]
-    assert found.best(99) == sorted(alone, key=lambda number: rows[number]["time_ps"])
+    assert found.best(99) == sorted(alone, key=lambda number: float(cast(float, rows[number]["time_ps"])))
     assert set(found.pareto()) <= set(alone)
     sections = found.text().split("\n\n")[1:]
     assert sections
@@ -284,8 +284,8 @@ def test_pictures_are_of_one_fidelity() -> None:
     assert [number for number, one in enumerate(found.comparable()) if one] == simulated
     cells = unpack("study", study_message(found)[1])["cell_point"]
     assert set(map(int, cells.tolist())) == set(simulated)
-    rows, points_of = ([some[number] for number in simulated] for some in (found.rows, found.points))
-    alone = replace(found, rows=rows, points=points_of)
+    rows = [found.rows[number] for number in simulated]
+    alone = replace(found, rows=rows, points=[found.points[number] for number in simulated])
     assert found.sensitivity(distance=False) == alone.sensitivity(distance=False)
 
 
@@ -503,7 +503,7 @@ def test_a_batch_takes_a_second(seconds: float, sizes: list[int]) -> None:
         def _forget(self, batch: Any) -> None:
             pass
 
-    tasks = [(str(number), {}) for number in range(40)]
+    tasks: list[tuple[str, dict[str, Any]]] = [(str(number), {}) for number in range(40)]
     rows = [row for rows in Cluster().run(tasks, 16) for row in rows]
     assert [row["hash"] for row in rows] == [digest for digest, _ in tasks]
     ahead = 1  # two are under way before the first has ended
