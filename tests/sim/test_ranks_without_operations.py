@@ -150,6 +150,8 @@ def test_a_job_without_any_operation_takes_no_time(fidelity: str, tmp_path: Path
     sim.run()
     assert sim.result.time_ps == 0
     assert [row["end_ps"] for row in sim.result.per_rank()] == [0] * RANKS
+    sim.save(tmp_path / "run.npz")
+    assert anb.Simulation.load(tmp_path / "run.npz").state_hash() == sim.state_hash()
     for path in sim.paths(most=500):
         assert sim.inspect(path)
     assert files_of(sim).to_html(tmp_path / "run.html").stat().st_size > 1000

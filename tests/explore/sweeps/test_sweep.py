@@ -264,7 +264,7 @@ def test_the_best_are_of_one_fidelity(figures: list[tuple[str, int, int]], stage
     order = ["congestion", "analytical", "estimate"]
     highest = next(one for one in order if any(row["fidelity"] == one for row in rows))
     alone = [number for number, row in enumerate(rows) if row["fidelity"] == highest]
-    assert found.best(99) == sorted(alone, key=lambda number: float(cast(float, rows[number]["time_ps"])))
+    assert found.best(99) == sorted(alone, key=lambda number: float(cast("float", rows[number]["time_ps"])))
     assert set(found.pareto()) <= set(alone)
     sections = found.text().split("\n\n")[1:]
     assert sections
