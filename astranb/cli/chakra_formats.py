@@ -395,7 +395,7 @@ def _require_trace_name(name: str) -> None:
 
 
 def _check_ranks(npus: int) -> None:
-    from astranb.chakra.traces.trace_file import MOST_RANKS
+    from astranb.core.limits import MOST_RANKS
 
     if not 1 <= npus <= MOST_RANKS:
         raise InputError(f"{npus} ranks", where="--npus", hint=f"use 1 to {MOST_RANKS}")

@@ -77,7 +77,8 @@ def stoppable(limit_s: float | None = None) -> Iterator[None]:
     for number in numbers:
         signal.signal(number, stop)
     try:
-        signal.setitimer(signal.ITIMER_REAL, limit_s or 0)
+        # To the timer, 0 is no limit.
+        signal.setitimer(signal.ITIMER_REAL, 0 if limit_s is None else max(limit_s, 1e-6))
         yield
     finally:
         restore()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MOST_RANKS"]
+__all__ = ["MOST_RANKS", "MOST_SIZE_BYTES"]
 
 MOST_RANKS: Final = 1 << 20
 """The largest number of ranks of a job, and so of any of its degrees of parallelism."""
+
+MOST_SIZE_BYTES: Final = 1 << 48
+"""The largest size of a message or collective."""

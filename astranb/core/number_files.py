@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
 
@@ -268,7 +268,7 @@ def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
 
 
 def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
-    """Read what :func:`write_tables` wrote: nothing compressed, nothing larger than the file.
+    """Read what :func:`write_tables` wrote: nothing larger than the file.
 
     Parameters
     ----------
@@ -287,6 +287,8 @@ def read_tables(path: Path, what: str, hint: str) -> dict[str, np.ndarray]:
         with path.open("rb") as file:
             size = path.stat().st_size
             found = _members(file, size, size, str(path))
+    except InputError:
+        raise
     except _DAMAGED as error:
         raise InputError(f"not {what}", where=str(path), hint=hint) from error
     arrays = {name.removesuffix(".npy"): array for name, array in found.items()}
@@ -366,13 +368,14 @@ def _array(data: bytes) -> np.ndarray:
     except (SyntaxError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise ValueError("no header") from error
     size = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or columns_first or min(shape, default=0) < 0 or size != len(data) - file.tell():
+    if dtype.hasobject or min(shape, default=0) < 0 or size != len(data) - file.tell():
         raise ValueError("not as large as it says")
     if size == 0:
         if max(shape, default=0) > len(data):
             raise ValueError("not as large as it says")
         return np.zeros(shape, dtype)
-    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)
+    order: Literal["C", "F"] = "F" if columns_first else "C"
+    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order=order)
 
 
 def column_table(path: str | Path, columns: Sequence[str], words: Iterable[str]) -> pd.DataFrame:
@@ -442,6 +445,10 @@ def parquet_table(
         if columns is not None:
             _check_columns(where, columns, file.schema_arrow.names)
         wanted = file.schema_arrow.names if columns is None else list(columns)
+        if any(file.schema_arrow.names.count(name) > 1 for name in wanted):
+            raise InputError("two columns have one name", where=where, hint=hint)
+        for name in wanted:  # of damaged metadata that an error tells here, asking ends the process
+            file.scan_contents(columns=[name])
         require_bytes(_COPIES * _parquet_bytes(file, set(wanted)), where=where, hint=_SMALLER)
         # Words stay numbers of a list of words until it is known how long all of them are.
         worded = [name for name in wanted if _is_words(file.schema_arrow.field(name).type)]
@@ -490,8 +497,8 @@ def _parquet_bytes(file: Any, wanted: set[str]) -> int:
     needed = 0
     for group in range(about.num_row_groups):
         for at in range(about.num_columns):
-            column = about.row_group(group).column(at)
-            if column.path_in_schema.partition(".")[0] in wanted:
+            if file.schema.column(at).path.partition(".")[0] in wanted:
+                column = about.row_group(group).column(at)
                 width = _WIDTHS.get(column.physical_type, 8)
                 needed += max(0, column.num_values) * width + max(0, column.total_uncompressed_size)
     return needed

@@ -239,7 +239,9 @@ def _unzstd(raw: Iterable[bytes], where: str, most: int) -> Iterator[bytes]:
         while True:
             try:
                 some = stream.read(_PIECE)
-            except (EOFError, OSError, ValueError) as error:
+            except InputError:
+                raise
+            except Exception as error:  # noqa: BLE001 - each reader has errors of its own
                 if isinstance(error, EOFError) or "runcated" in str(error):
                     what = f"the zstd file ends at byte {parts.size}, in the middle"
                     raise TruncatedFile(what, where=where, at=out) from None

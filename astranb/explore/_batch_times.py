@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from astranb.workload.models import Job, Transformer
     from astranb.workload.serving import Batch
 
-__all__ = ["PARTS", "BatchTimes", "IterationTime"]
+__all__ = ["PARTS", "BatchTimes", "IterationTime", "windowed"]
 
 PARTS: Final = {
     "matrices": "products with parameters",
@@ -121,7 +121,7 @@ class BatchTimes:
         return Costs(self._model, replace(self._job, batch=tokens))
 
     def _attention(self, batch: Batch, window: int) -> Cost:
-        """Give the cost of attention in a layer with a window, or without one (0)."""
+        """Return the cost of attention in a layer with a window, or without one (0)."""
         found = Cost(0, 0)
         if batch.decodes:
             costs = self._decoding.get(batch.decodes)
@@ -130,13 +130,12 @@ class BatchTimes:
             seen = -(-batch.seen // batch.decodes)
             found = costs.attention(min(seen, window or seen))
         for (queries, all_keys), count in Counter(batch.chunks).items():
-            keys = min(all_keys, window or all_keys)
-            full = keys < all_keys - queries  # all see a whole window
-            key = queries, keys, count, full
-            if key not in self._chunks:
-                prompt = replace(self._job, mode="prefill", sequence=queries, batch=count)
-                self._chunks[key] = Costs(self._model, prompt).attention(keys, causal=not full)
-            found = found.plus(self._chunks[key])
+            for some, keys, causal in windowed(queries, all_keys, window):
+                key = some, keys, count, causal
+                if key not in self._chunks:
+                    prompt = replace(self._job, mode="prefill", sequence=some, batch=count)
+                    self._chunks[key] = Costs(self._model, prompt).attention(keys, causal=causal)
+                found = found.plus(self._chunks[key])
         return found
 
     def _of_tokens(self, tokens: int) -> _Fixed:
@@ -194,3 +193,33 @@ def _sorted(times: KernelTimes, kernels: Iterable[Kernel]) -> Counter[str]:
 def _added(one: IterationTime, other: IterationTime, count: int) -> IterationTime:
     """Add a time, several times."""
     return IterationTime(*(a + count * b for a, b in zip(one, other, strict=True)))
+
+
+def windowed(queries: int, keys: int, window: int) -> list[tuple[int, int, bool]]:
+    """Divide the queries of a chunk into those that do not see a whole window yet, and the others.
+
+    Parameters
+    ----------
+    queries : int
+        New tokens of a sequence.
+    keys : int
+        All its tokens, with these.
+    window : int
+        How many of them a token sees at most; 0 for all.
+
+    Returns
+    -------
+    list of (int, int, bool)
+        Of each part: queries, keys, and whether each query sees one key more than the one before.
+
+    Examples
+    --------
+    >>> windowed(4096, 8192, 4096), windowed(2048, 4096, 3072)
+    ([(4096, 4096, False)], [(1024, 3072, True), (1024, 3072, False)])
+    """
+    before = keys - queries
+    growing = min(queries, max(0, window - before)) if window else queries
+    if before == 0 and window:
+        return [(queries, min(keys, window), True)]  # from the start one kernel does both
+    parts = [(growing, before + growing, True), (queries - growing, window, False)]
+    return [part for part in parts if part[0]]

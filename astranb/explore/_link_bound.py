@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkBound:
-    """What the links of a machine allow.
+    """Bound of a collective's time by the links of a machine.
 
     Attributes
     ----------

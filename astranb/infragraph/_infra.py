@@ -163,7 +163,7 @@ class Infra:
         return self._annotate("edges", failed, notes, lambda infra: infra.without(*paths))
 
     def with_pxn(self) -> Infra:
-        """Give the same infrastructure, in which GPUs send by each other's NICs (NCCL's PXN).
+        """Return the same infrastructure, in which GPUs send by each other's NICs (NCCL's PXN).
 
         A message to a GPU that is on another rail goes over NVLink to the GPU of its box that is on this
         rail, and leaves by its NIC; without PXN it leaves by its own, and crosses the spine.
@@ -185,7 +185,7 @@ class Infra:
     def _annotate(
         self, what: str, added: list[Any], notes: list[str], again: Callable[[Infra], Infra]
     ) -> Infra:
-        """Give the same with more annotations; ``again`` adds them to one that is read again."""
+        """Return the same with more annotations; ``again`` adds them to one that is read again."""
         annotated = copy.deepcopy(self._annotated or {})
         annotated[what] = [*(annotated.get(what) or []), *added]
         made = Infra(

@@ -32,7 +32,9 @@ _RATES: Final = {
 } | {"": Decimal(1) / 8}
 """Bytes a second by unit of ns-3's DataRate; without one it is bits a second."""
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([A-Za-z/]*)\Z")
-_LINK: Final = re.compile(r"(?<!\S)\d+\s+\d+\s+[\d.]+[A-Za-z/]*\s+[\d.]+[a-z]?s\s+[\d.]+(?!\S)")
+_LINK: Final = re.compile(
+    r"(?<!\S)\d+\s+\d+\s+[\d.]+[A-Za-z/]*\s+\+?[\d.]+[a-z]?s\s+[\d.]+(?:[eE][-+]?\d+)?(?!\S)"
+)
 _POWER_TCP: Final = (4, 6)
 """Numbers in the first line of PowerTCP's files."""
 

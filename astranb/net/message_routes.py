@@ -111,7 +111,7 @@ def message_routes(
 
 
 class _Stem(NamedTuple):
-    """What all routes of a GPU to or from other boxes have in common, up to a node with a choice of links."""
+    """Common part of all routes of a GPU to or from other boxes, up to a node with a choice of links."""
 
     end: int
     stages: tuple[_Stage, ...]

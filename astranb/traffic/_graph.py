@@ -353,7 +353,7 @@ def matched(
 
 
 def _check_sizes(nodes: np.ndarray, sends: np.ndarray, receives: np.ndarray, where: str) -> None:
-    """Refuse a message of another size than its receive's: libraries would hang or truncate it."""
+    """Check that no message has another size than its receive's: libraries would hang or truncate it."""
     wrong = np.flatnonzero(nodes["bytes"][sends] != nodes["bytes"][receives])
     if len(wrong):
         one, other = nodes[sends[wrong[0]]], nodes[receives[wrong[0]]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -114,7 +116,7 @@ def test_a_quote_that_does_not_end_is_named() -> None:
 
 
 def refused(path: Path, says: str) -> None:
-    """Refuse a file for a reason, without unpacking it."""
+    """Check that a file is refused for a reason, without unpacking it."""
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=says):
@@ -266,3 +268,43 @@ def test_a_file_larger_than_memory_is_not_read(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InputError, match="of memory"):
         whole_table("1\n" * 1000, "a")
     assert number_files.whole_table("1", "a").tolist() == [[1]]
+
+
+def test_arrays_in_the_order_of_columns_are_read(tmp_path: Path) -> None:
+    given = np.arange(6).reshape(2, 3).T
+    np.savez(tmp_path / "a.npz", counts=given)
+    assert read_arrays(tmp_path / "a.npz", "save one")["counts"].tolist() == given.tolist()
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"]), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="two columns have one name"):
+        parquet_table(tmp_path / "a.parquet", "x", ["n"], hint="write it again")
+
+
+_FLIPPED = """
+import sys
+from pathlib import Path
+from astranb.core.errors import InputError
+from astranb.core.number_files import parquet_table
+
+path = Path(sys.argv[1])
+data = path.read_bytes()
+damaged = path.with_name("damaged.parquet")
+for at in range(len(data) - 700, len(data)):
+    damaged.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+    try:
+        parquet_table(damaged, "x", ["n", "m"], lists=["m"], hint="write it again")
+    except InputError:
+        continue
+print("read or refused")
+"""
+
+
+def test_a_flipped_bit_of_a_parquet_file_does_not_end_the_process(tmp_path: Path) -> None:
+    """Asked for a column, damaged metadata of pyarrow can end the process, which no ``except`` sees."""
+    columns = {"n": list(range(50)), "m": [[k] for k in range(50)]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=10)
+    command = [sys.executable, "-c", _FLIPPED, str(tmp_path / "a.parquet")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "read or refused\n"), done.stderr[-500:]

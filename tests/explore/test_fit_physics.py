@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -218,4 +217,4 @@ def test_no_algorithm_is_faster_than_the_bound(infra: str) -> None:
             least_us = _bound(infra).least_us(kind.collective, 256 * KIB, in_switch=in_switch)
             assert least_us * 1e6 <= sim.now_ps, kind.name
             closest = max(closest, least_us * 1e6 / sim.now_ps)
-    assert not math.isclose(closest, 0)
+    assert closest > 0.1

@@ -16,10 +16,10 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from astranb.chakra.traces.trace_file import MOST_RANKS
 from astranb.core.document import DocumentNode, DocumentSource, contents, parse_document
 from astranb.core.errors import InputError
 from astranb.core.file_formats import TASK_GRAPHS, format_of, names_format
+from astranb.core.limits import MOST_RANKS
 
 from .flatbuffer import FlatField, flat_document
 

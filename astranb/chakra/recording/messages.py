@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from astranb.chakra.traces.schema import CollectiveType
 from astranb.core.document import DocumentNode as Value
+from astranb.core.limits import MOST_SIZE_BYTES
 
 from .kineto import Event, is_communication, symbol
 
@@ -146,6 +147,8 @@ def message_of(event: Event, op: Value | None, call: Value | None) -> Message | 
         count, width = said.get("In msg nelems"), _ELEMENT_BYTES.get(str(said.get("dtype")), 0)
         if type(count) is int and 0 <= count < 1 << 48 and width:
             size = count * width
+    if size > MOST_SIZE_BYTES:  # no run reads more: whatever it says, it is not known
+        size = -1
     message = Message(kind, size, event)
     numbers = [] if call is None else _integers(call)
     if not message.is_collective:

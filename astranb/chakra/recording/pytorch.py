@@ -20,6 +20,7 @@ from astranb.core.document import DocumentNode, contents, parse_document
 from astranb.core.document import DocumentNode as Value
 from astranb.core.errors import InputError, InputWarning, near
 from astranb.core.file_formats import names_format
+from astranb.core.limits import MOST_SIZE_BYTES
 from astranb.core.packed import unpacked
 
 from .kineto import LAUNCH, Event, is_communication
@@ -232,6 +233,8 @@ class RecordedOp:
                 declared[name] = Attribute(self.item.get(name).number(0, 1 << 40), "int64_val")
         if kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
             size = tensor_bytes(self.item)
+            if size > MOST_SIZE_BYTES:
+                size = 0
             if size > 0:
                 declared["comm_size"] = Attribute(size, "int64_val")
             if size <= 0 or kind != NodeType.COMM_COLL:  # or its peer is not known

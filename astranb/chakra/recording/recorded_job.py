@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 from astranb.chakra.traces.check import check
 from astranb.chakra.traces.rank_trace import Trace
 from astranb.chakra.traces.schema import Attribute, CollectiveType, Node, NodeType
-from astranb.chakra.traces.trace_file import MOST_RANKS, write_ranks
+from astranb.chakra.traces.trace_file import write_ranks
 from astranb.core.document import DocumentNode as Value
 from astranb.core.errors import InputError
+from astranb.core.limits import MOST_RANKS
 
 from .groups import Matched, alone, matched
 from .kineto import Event, read_kineto
@@ -179,7 +180,7 @@ def write_job(
 
 
 def _unknown(messages: Sequence[Message]) -> list[str]:
-    """Say which facts about communication are not recorded."""
+    """List which facts about communication are not recorded."""
     collectives = [one for one in messages if one.is_collective]
     counts = {
         "collectives are of unknown size": sum(not one.is_sized for one in collectives),

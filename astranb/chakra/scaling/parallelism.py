@@ -48,7 +48,7 @@ def share(width: int, parts: int, part: int = 0) -> int:
 
 
 def divisors(number: int, most: int | None = None) -> list[int]:
-    """Give the divisors of a number, up to the largest one that is wanted.
+    """List the divisors of a number, up to the largest one that is wanted.
 
     Examples
     --------

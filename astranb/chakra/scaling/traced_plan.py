@@ -18,8 +18,9 @@ import numpy as np
 from astranb.chakra.traces.group_file import read_groups
 from astranb.chakra.traces.rank_trace import Trace
 from astranb.chakra.traces.schema import CollectiveType, NodeType
-from astranb.chakra.traces.trace_file import MOST_RANKS, read_present
+from astranb.chakra.traces.trace_file import read_present
 from astranb.core.errors import InputError, near
+from astranb.core.limits import MOST_RANKS
 
 from .parallelism import GROUPS, PEERS, Parallelism, divisors, plan_text
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from astranb.core.errors import InputError, near
+from astranb.core.limits import MOST_RANKS
 
 from .rank_trace import Trace
 from .schema import Attribute, CollectiveType, NodeType
 from .trace_builder import TraceBuilder
 
 __all__ = ["CASES", "TraceCase", "case"]
-
-_MOST: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def case(
         raise InputError(f"there is no case {name[:60]!r}", where="case", hint=near(name, _WRITERS))
     for what, value in (("npus", npus), ("duration_us", duration_us), ("tensor_size", tensor_size),
                         ("comm_size", comm_size)):  # fmt: skip
-        if not 1 <= value <= (_MOST if what == "npus" else 1 << 40):
+        if not 1 <= value <= (MOST_RANKS if what == "npus" else 1 << 40):
             raise InputError(f"{value} is out of range", where=what, hint="take 1 or more")
     pairs = name in ("one_comm_send_node", "one_comm_recv_node", "two_comm_groups_allreduce")
     if pairs and npus % 2:

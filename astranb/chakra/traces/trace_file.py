@@ -14,14 +14,12 @@ from astranb.core.document import contents
 from astranb.core.errors import InputError
 from astranb.core.file_formats import names_format
 from astranb.core.files import whole_file, whole_files
-from astranb.core.limits import MOST_RANKS
 from astranb.core.packed import unpacked
 
 from .rank_trace import Trace
 
 __all__ = [
     "MOST_BYTES",
-    "MOST_RANKS",
     "beside",
     "present_ranks",
     "rank_file",

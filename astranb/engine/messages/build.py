@@ -88,8 +88,9 @@ def build(
         groups = groups if frame else fold.groups
     rows, children, ready, places = made
     owners = npus if fold is None or frame else len(fold.chosen.ranks)
-    if compat and system.speeds:
-        raise InputError("ASTRA-sim 2.0 has no npu-speed", where=system.where, hint="leave it out")
+    for given, name in ((system.speeds, "npu-speed"), (system.library_channels, "channels")):
+        if compat and given:
+            raise InputError(f"ASTRA-sim 2.0 has no {name}", where=system.where, hint="leave it out")
     for name, number in COLLECTIVE_NAMES.items():
         if compat and number >= t.BROADCAST and number in system.algorithms:
             what = f"ASTRA-sim 2.0 has no {name}-implementation"

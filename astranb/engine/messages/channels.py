@@ -100,28 +100,33 @@ def _channels(fabric: Fabric, ranks: Sequence[int], algorithm: int) -> list[Chan
     """Return a channel for each of the links that they share; none where the ranks' order is as good."""
     count, shape = len(ranks), fabric.shape.among(ranks)
     width = shape.per_node
-    if width == count:
-        # Within a node a tree joins the ranks one by one.
-        width = 1
-        used = range(len(node_rings(count)) if shape.meshed and count > 2 else 0)
-    else:
-        places = [rank % fabric.per_node for rank in ranks[:width]]
-        nics = min(width, len(_nics(fabric, places))) if shape.rdma else 1
-        used = range(0, width - width % nics, width // nics)
+    used: Sequence[int] = ()
+    if width < count:
+        used = _leaving(fabric, ranks, width) if shape.rdma else [0]
+    elif algorithm == t.RING_STEPS and shape.meshed and count > 2:
+        used = range(len(node_rings(count)))
     if algorithm == t.RING_STEPS:
         return [Channel([ranks[k] for k in ring_order(count, shape, channel)]) for channel in used]
+    # Within a node a tree joins the ranks one by one.
+    chain = width if width < count else 1
     found = []
-    for channel in used or range(1):
-        chains = node_chains(count, shape, channel) if width > 1 else [(k,) for k in range(count)]
+    for channel in used or [0]:
+        chains = node_chains(count, shape, channel) if chain > 1 else [(k,) for k in range(count)]
         # The second tree mirrors the first one, or shifts it where the number of nodes is odd.
         other = chains[::-1] if len(chains) % 2 == 0 else [*chains[1:], chains[0]]
-        found += [Channel([ranks[k] for chain in each for k in chain], width) for each in (chains, other)]
+        found += [Channel([ranks[k] for each in order for k in each], chain) for order in (chains, other)]
     return found
 
 
-def _nics(fabric: Fabric, places: Sequence[int]) -> set[int]:
-    """Return the NICs by which the GPUs at some places of the first node leave for the second."""
-    nics = fabric.graph.kinds(NodeKind.NIC)
-    routes, _ = fabric.routes([(place, fabric.per_node + place) for place in places])
-    passed = [fabric.links["dst"][route] for found in routes.values() for route in found]
-    return {int(nodes[np.isin(nodes, nics)][0]) for nodes in passed}
+def _leaving(fabric: Fabric, ranks: Sequence[int], width: int) -> list[int]:
+    """Return the first place of each NIC by which the ranks of the first node leave for the second."""
+    is_nic = fabric.graph.kind == NodeKind.NIC
+    pairs = [(ranks[place], ranks[width + place]) for place in range(width)]
+    routes, _ = fabric.routes(pairs, partial=True)
+    first: dict[int, int] = {}
+    for place, pair in enumerate(pairs):
+        for route in routes.get(pair, ()):
+            nodes = fabric.links["dst"][route]
+            for nic in nodes[is_nic[nodes]][:1].tolist():
+                first.setdefault(nic, place)
+    return sorted(set(first.values())) or [0]

@@ -122,7 +122,7 @@ def _start_collective(m: MessageMachine, operation: int) -> None:
         chunk = max(-(-size // splits), config.npus)
     elif o.collective != ALL_GATHER and config.npus > chunk:
         chunk = config.npus
-        size = config.splits * chunk
+        size = splits * chunk
     priority = o.priority
     if config.priority_step != 0:
         priority = m.npus[npu].priority

@@ -13,7 +13,7 @@ __all__ = ["dimension_of", "ends_of", "link_count", "reverse_link", "waiting_for
 
 
 def link_count(about: About, machine: t.MessageMachine) -> int:
-    """How many links there are: none where they are not simulated, or where no message takes one.
+    """Count the links: none where they are not simulated, or where no message takes one.
 
     Their table has a row then, too.
     """

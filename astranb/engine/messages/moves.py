@@ -1,4 +1,4 @@
-"""What the messages of all algorithms have in common: whom they go to, and what they pass before."""
+"""Steps that all algorithms share: to whom messages go, and the memory that they pass before."""
 
 from __future__ import annotations
 

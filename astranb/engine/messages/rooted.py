@@ -77,7 +77,7 @@ def load_rooted(m: MessageMachine, stream: int, size: int, shape: int) -> None:
 
 @kernel
 def binary_parent(number: int, count: int) -> int:
-    """Give the parent in a binary tree whose root is 0 and whose heights are the lowest set bits (NCCL's)."""
+    """Return the parent in a binary tree whose root is 0 and whose heights are the lowest set bits."""
     bit = number & -number
     parent = (number ^ bit) | (bit << 1)
     return parent if parent < count else number ^ bit
@@ -85,7 +85,7 @@ def binary_parent(number: int, count: int) -> int:
 
 @kernel
 def _binary_child(number: int, count: int, place: int) -> int:
-    """Give a child in this tree by its position among the children, -1 for none."""
+    """Return a child in this tree by its position among the children, -1 for none."""
     if number == 0:
         top = 1
         while 2 * top < count:
@@ -101,7 +101,7 @@ def _binary_child(number: int, count: int, place: int) -> int:
 
 @kernel
 def _chained_child(m: MessageMachine, stream: int, place: int) -> int:
-    """Give a child of this number where chains hang below a binary tree of their heads, -1 for none."""
+    """Return a child of this number where chains hang below a binary tree of their heads, -1 for none."""
     s = m.streams[stream]
     chain = m.groups[s.group].chain
     on_chain = s.node % chain

@@ -219,14 +219,16 @@ def _check_network(args: argparse.Namespace, kind: str, fidelity: str) -> None:
         if args.compat is not None:
             what = "ASTRA-sim 2.0 reads no infrastructures"
             raise InputError(what, where="--infra", hint="give --network FILE, or leave --compat out")
-    given = next((name for name in ("down", "pxn") if getattr(args, name) is not None), None)
-    if given and args.infra is None and kind != JOBS and not _is_topology(args.network):
-        what = {"down": "--down names links of an infrastructure", "pxn": "--pxn needs an infrastructure"}[
-            given
-        ]
-        raise InputError(
-            what, where="run", hint="give --infra; links of a network's dimensions have no names"
-        )
+    needing = {
+        "down": (
+            "--down names links of an infrastructure",
+            "give --infra; links of a network's dimensions have no names",
+        ),
+        "pxn": ("--pxn needs an infrastructure", "give --infra"),
+    }
+    needs = next((said for name, said in needing.items() if getattr(args, name) is not None), None)
+    if needs and args.infra is None and kind != JOBS and not _is_topology(args.network):
+        raise InputError(needs[0], where="run", hint=needs[1])
     chosen = [name for name in ("dimensions", "logical_topology") if getattr(args, name) is not None]
     if len(chosen) == 2:
         what = "--dimensions and --logical-topology exclude each other"

@@ -283,9 +283,8 @@ class SweepResult(Displayed):
         """Whether points were run, and none of the last stage that was begun ended."""
         last = self.spec.stages[len(self.stages)].fidelity
         here = [row for row in self.rows if row["status"] != NOT_RUN]
-        if (
-            self.stages
-        ):  # points that failed there have no fidelity; all others are at least at the one before
+        # Points that failed there have no fidelity; all others are at least at the one before.
+        if self.stages:
             here = [row for row in here if row.get("fidelity", last) == last]
         return bool(here) and all(row["status"] == FAILED for row in here)
 

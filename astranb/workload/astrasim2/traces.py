@@ -9,6 +9,7 @@ import numpy as np
 
 from astranb.chakra import CollectiveType, Distinct, NodeType, Trace, check, issue_order
 from astranb.core.errors import InputError, near
+from astranb.core.limits import MOST_SIZE_BYTES
 from astranb.workload.kernels import Launch, ShapedKernel
 
 from .kinds import (
@@ -28,7 +29,7 @@ from .trace_kernels import launches_of, on_gpu, shaped_of
 
 __all__ = ["check_peers", "operations_of"]
 
-_MOST: Final = 1 << 48
+_MOST: Final = MOST_SIZE_BYTES
 """No operation has more bytes or microseconds: times have to fit in 63 bits."""
 
 _KINDS: Final = {
@@ -203,12 +204,12 @@ def _durations_ns(trace: Trace) -> Any:
 
 
 def _waits_ns(trace: Trace) -> Any:
-    """Give how long nodes waited for other ranks, which their durations are without."""
+    """Return how long nodes waited for other ranks, which their durations are without."""
     return np.clip(trace.integers("wait_ns"), 0, _MOST)
 
 
 def _groups(trace: Trace, groups: Collection[int], meet: Any) -> Any:
-    """Give the number of the group of each node that meets others; -1 for all, whose name is "" or "0"."""
+    """Return the number of the group of each node that meets others; -1 for all, whose name is "" or "0"."""
     names = trace.pg_name
     numbers = []
     for at, name in enumerate(names.values):

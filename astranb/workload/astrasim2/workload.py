@@ -202,7 +202,7 @@ def _message_remarks(traces: Sequence[Trace], where: str, *, replay: bool) -> tu
 
 
 class _Beside:
-    """What is not given, from beside the traces."""
+    """Files that are not given, from beside the traces."""
 
     def __init__(self, workload: str | Path) -> None:
         self._workload = workload
@@ -227,7 +227,7 @@ class _Beside:
         return DimensionNetwork(["Switch"], [ranks], [1.0], [0.0])
 
     def remarks(self) -> tuple[str, ...]:
-        """What a reader of results should know of it."""
+        """Remarks on them for whoever reads results."""
         files = f"described by {' and '.join(self._found)}, beside the traces"
         replayed = "no network is described: everything takes its recorded duration (replay-only)"
         return (*([files] if self._found else []), *([replayed] if self._replayed else []))

@@ -106,7 +106,7 @@ class Jobs:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the result should know of how traces were read."""
+        """Remarks on how traces were read."""
         read = ((one.name, one.what.remarks) for one in self.jobs if isinstance(one.what, Workload))
         return [f"{name}: {remark}" for name, remarks in read for remark in remarks]
 

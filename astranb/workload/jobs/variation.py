@@ -313,7 +313,7 @@ class Varied:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the result should know of how traces were read."""
+        """Remarks on how traces were read."""
         return list(getattr(self.what, "notes", ()))
 
     def only(self, name: str) -> Varied:

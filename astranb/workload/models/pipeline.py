@@ -112,7 +112,7 @@ def check(model: Transformer, job: Job) -> None:
 
 
 def _check_widths(model: Transformer, job: Job) -> None:
-    """Refuse tensor parallelism that does not divide heads and widths, unless it may be uneven."""
+    """Check that tensor parallelism divides heads and widths, unless it may be uneven."""
     tensor = job.parallelism.tensor
     widths = {
         "heads": model.heads,

@@ -241,7 +241,7 @@ class ModelStep:
 
     @property
     def left_out(self) -> str:
-        """What the model's description has and the model has not."""
+        """Parts of the model's description that the model leaves out."""
         return "" if self.plan is None else self.plan[0].left_out
 
     @cached_property

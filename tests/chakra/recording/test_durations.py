@@ -70,7 +70,7 @@ def spans(events: Iterable[dict[str, Any]]) -> list[tuple[int, int]]:
 
 
 def covered(some: Iterable[tuple[int, int]]) -> int:
-    """How long at least one of some spans lasts."""
+    """Length of the time in which at least one of some spans lasts."""
     total = reached = 0
     for start, end in sorted(some):
         total += max(end - max(start, reached), 0)

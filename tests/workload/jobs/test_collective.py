@@ -89,7 +89,7 @@ _NAMED = [
 
 
 def _leaves_bytes(name: str, algorithm: str, size: int, boxes: int, gpus: int) -> float:
-    """What at least one box has to send to the others, or to get from them."""
+    """Bytes that at least one box has to send to the others, or to get from them."""
     if algorithm == "allpairs_oneshot":
         return size * gpus * gpus * (boxes - 1)
     return (
@@ -115,7 +115,7 @@ def _took_ps(infra: str, name: str, algorithm: str, size: int, fidelity: str) ->
 
 @given(
     st.sampled_from(_NAMED),
-    st.sampled_from(["single-tier", "rails", "clos"]),
+    st.sampled_from(["single-tier", "rails", "clos", "fat-tree"]),
     st.sampled_from(sorted(_NIC_Bps)),
     st.integers(2, 3),
     st.integers(12, 26),
@@ -142,7 +142,7 @@ def _against_lines(named: tuple[str, str], network: str, boxes: int, size: int) 
 
 @given(
     st.sampled_from(_NAMED),
-    st.sampled_from(["single-tier", "rails", "clos"]),
+    st.sampled_from(["single-tier", "rails", "clos", "fat-tree"]),
     st.integers(2, 3),
     st.sampled_from([1 << 14, 1 << 18, 1 << 20]),
 )
@@ -168,3 +168,25 @@ def test_a_ring_uses_all_nics_of_a_box(name, crossings, server, fidelity):
     by_hand_ps = 1e12 * crossings * size * (ranks - 1) / ranks / (nics * each_Bps)
     took_ps = _took_ps(f"clos:servers=4,server={server}", name, "ring", size, fidelity)
     assert by_hand_ps <= took_ps <= 1.1 * by_hand_ps
+
+
+@pytest.mark.parametrize("fidelity", ["analytical", "congestion"])
+def test_a_ring_of_parts_of_boxes_uses_the_nics_of_these(fidelity: str) -> None:
+    """Of two pairs of GPUs, each with a NIC, one is there by half."""
+    size, ranks = 64 << 20, [0, 1, 2, 8, 9, 10]
+    job = anb.Job(anb.collectives.all_reduce(size, "ring"), ranks)
+    sim = anb.Simulation("clos:servers=2,server=a3-high", jobs=[job], fidelity=fidelity)
+    sim.run()
+    by_hand_ps = 1e12 * 2 * size * (len(ranks) - 1) / len(ranks) / (2 * 25e9)
+    assert by_hand_ps <= sim.now_ps <= 1.1 * by_hand_ps
+
+
+_HALF = _TWO.replace(
+    "component: gpu}, ep2: {component: nic}", "component: 'gpu[0]'}, ep2: {component: 'nic[0]'}"
+)
+
+
+def test_a_ring_over_boxes_with_a_nic_for_some_gpus() -> None:
+    infra = anb.infragraph.load(_HALF)
+    sim = anb.Simulation(infra, anb.collectives.all_reduce("1 MiB", "ring"), fidelity="congestion")
+    assert sim.run().why == "end"
