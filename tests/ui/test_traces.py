@@ -32,7 +32,7 @@ def test_a_node_is_found_on_the_timeline_of_a_recorded_job(page: Page, lab: Lab,
     run_all(page)
     shown = page.locator(".anb-recordings")
     expect(shown.get_by_role("heading", level=3)).to_have_text("four")
-    expect(shown.get_by_role("status")).to_contain_text("3,115 spans of 4 ranks")
+    expect(shown.get_by_role("status")).to_contain_text("3,494 spans of 4 ranks")
     rows = shown.locator(".anb-timeline")
     expect(rows).to_have_attribute("data-drawn", "spans")
     canvas = rows.get_by_role("img")
