@@ -355,7 +355,7 @@ def test_nothing_compressed_and_nothing_larger_than_the_file(tmp_path: Path, sav
     path = tmp_path / "x.npz"
     np.savez_compressed(path, inputs=np.zeros(1 << 26, np.uint8))
     assert path.stat().st_size < 1 << 20
-    with pytest.raises(InputError, match="not a saved simulation"):
+    with pytest.raises(InputError, match="unpacks to 67,108,992 bytes"):
         anb.Simulation.load(path)
     tables = saved["layers"][0]
     write_tables(path, tables)

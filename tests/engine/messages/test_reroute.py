@@ -70,8 +70,9 @@ def test_messages_arrive_once_and_the_run_can_be_replayed(whole, a, back, both, 
 @pytest.mark.parametrize("fidelity", ["congestion", "analytical"])
 @pytest.mark.parametrize("infra,link", [("dgx-h100", f"gpu[0]->{NVSW}"), ("clos:servers=2", UPLINK)])
 def test_from_the_start_it_is_the_infrastructure_without_the_link(infra, link, fidelity):
-    less = make(anb.infragraph.resolve(infra).without(link), fidelity, record=False)
-    sim = make(infra, fidelity, record=False)
+    # Of one ring: with more, one for each NIC, the infrastructure without the link has a ring less.
+    less = make(anb.infragraph.resolve(infra).without(link), fidelity, record=False, size="128 KiB")
+    sim = make(infra, fidelity, record=False, size="128 KiB")
     sim.take_down(link, both=True)
     sim.reroute()
     assert sim.run().now_ps == less.run().now_ps
