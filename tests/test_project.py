@@ -479,13 +479,13 @@ def test_other_packages_in_the_environment_are_no_modules_of_ours(node: str, tmp
     (tmp_path / ".venv").mkdir()
     yarn = tmp_path / ".venv" / "yarn.js"
     yarn.write_text("const { basename } = require('path'); console.log(basename(__filename));\n")
-    told = subprocess.run([node, str(yarn)], capture_output=True, text=True, check=False)
-    assert told.stdout == "yarn.js\n", told.stderr
+    done = subprocess.run([node, str(yarn)], capture_output=True, text=True, check=False)
+    assert done.stdout == "yarn.js\n", done.stderr
 
 
 def test_our_modules_need_no_package_that_says_so() -> None:
     assert NODE, "Node comes with the group `test`"
     ours = (PACKAGE / "widgets" / "static" / "messages.js").as_uri()
     script = f"import({ours!r}).then(found => console.log(Object.keys(found).length > 0))"
-    told = subprocess.run([NODE, "--eval", script], capture_output=True, text=True, check=False)
-    assert told.stdout == "true\n", told.stderr
+    done = subprocess.run([NODE, "--eval", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "true\n", done.stderr

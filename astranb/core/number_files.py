@@ -51,7 +51,7 @@ _MOST_FILE_BYTES: Final = 16 << 30
 
 _FREE_BYTES: Final = 1 << 20
 _COPIES: Final = 4
-"""What is made of columns takes a few times their bytes."""
+"""Times their bytes that columns take in memory, with the copies that are made of them."""
 _SMALLER: Final = "use a smaller file"
 
 

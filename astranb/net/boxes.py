@@ -70,8 +70,7 @@ def incoming(nodes: int, source: _Ints, target: _Ints, price: _Ints, gpus: _Ints
     order = np.lexsort((price, source, target))
     ranked = np.zeros(nodes, np.int64)
     ranked[gpus] = 1
-    home = np.full(nodes, -1, np.int64)
-    return Incoming(offsets(target, nodes), source[order], price[order], ranked, home)
+    return Incoming(offsets(target, nodes), source[order], price[order], ranked)
 
 
 class Leaving(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -33,15 +32,12 @@ class Incoming(NamedTuple):
         The node before, and the cost of coming from it.
     ranked : ndarray of int64, shape (nodes,)
         1 for a GPU.
-    home : ndarray of int64, shape (nodes,)
-        The instance of each node; -1 where it has no GPU.
     """
 
     first: _Ints
     source: _Ints
     price: _Ints
     ranked: _Ints
-    home: _Ints
 
 
 class Outgoing(NamedTuple):
@@ -78,8 +74,6 @@ def nearest(
     source: _Ints,
     price: _Ints,
     ranked: _Ints,
-    home: _Ints,
-    closed: _Ints,
     wanted: _Ints,
     cost: _Ints,
     heap_cost: _Ints,
@@ -122,8 +116,6 @@ def nearest(
         for row in range(first[node], first[node + 1]):
             previous = source[row]
             if cost[previous] >= 0:
-                continue
-            if home[previous] >= 0 and closed[home[previous]] == 1:
                 continue
             own = so_far + price[row]
             place = size
@@ -215,15 +207,13 @@ def list_routes(
 
 _INT: Final = np.dtype(np.int64)
 _OUT: Final = Outgoing(*[_INT] * 8)  # type: ignore[arg-type]  # types in the places of tables
-_NEAREST: Final = Entry(nearest, [_INT] * 11)
+_NEAREST: Final = Entry(nearest, [_INT] * 9)
 _COUNT: Final = Entry(count_routes, [_INT, _OUT, *[_INT] * 4])
 _LIST: Final = Entry(list_routes, [_INT, _OUT, *[_INT] * 5])
 
 
-def costs_to(
-    incoming: Incoming, target: int, sources: set[int], toll: int, homes: Iterable[int] | None = None
-) -> _Ints:
-    """Give the cost of every node to a target, as far as some of them are away.
+def costs_to(incoming: Incoming, target: int, sources: set[int], toll: int) -> _Ints:
+    """Return the cost of every node to a target, as far as some of them are away.
 
     Parameters
     ----------
@@ -234,8 +224,6 @@ def costs_to(
         The nodes whose costs are wanted: what is farther away than all of them is left out.
     toll : int
         What passing through a GPU costs besides.
-    homes : iterable of int, optional
-        No other instance that has GPUs is entered than these.
 
     Returns
     -------
@@ -246,12 +234,9 @@ def costs_to(
     cost = np.full(nodes, -1, np.int64)
     wanted = np.zeros(nodes, np.int64)
     wanted[list(sources)] = 1
-    closed = np.full(int(incoming.home.max()) + 2, int(homes is not None), np.int64)
-    if homes is not None:
-        closed[list(homes)] = 0
     heap = np.empty((2, len(incoming.source) + 1), np.int64)
     job = np.array([target, toll, len(sources)], np.int64)
-    _NEAREST(job, *incoming, closed, wanted, cost, heap[0], heap[1])
+    _NEAREST(job, *incoming, wanted, cost, heap[0], heap[1])
     return cost
 
 

@@ -288,9 +288,9 @@ class CacheLineState:
         except (InputError, OutOfTime):  # the function of a saved run is not saved
             return ""
         # The first fault, and how it may be read; that the result is wrong is said already.
-        told = [flaw for flaw in flaws if flaw.kind not in ("result", "more")]
-        told = [flaw for flaw in told if flaw.kind == told[0].kind]
-        return "".join(f"; {flaw.message.removeprefix(f'{program.name}: ')}" for flaw in told)
+        faults = [flaw for flaw in flaws if flaw.kind not in ("result", "more")]
+        faults = [flaw for flaw in faults if flaw.kind == faults[0].kind]
+        return "".join(f"; {flaw.message.removeprefix(f'{program.name}: ')}" for flaw in faults)
 
     def _down_since(self) -> dict[int, int]:
         """Since when each link is down, in ps."""

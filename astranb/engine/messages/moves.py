@@ -14,7 +14,7 @@ __all__ = ["expect", "member", "pass_memory"]
 
 @kernel
 def member(m: MessageMachine, stream: int, index: int) -> int:
-    """Give the rank at an index of the phase's dimension or group."""
+    """Return the rank at an index of the phase's dimension or group."""
     s = m.streams[stream]
     if s.group >= 0:
         return int(m.members[m.groups[s.group].first + index].value)

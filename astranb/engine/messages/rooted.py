@@ -46,7 +46,7 @@ __all__ = ["begin_rooted", "binary_parent", "is_outward", "load_rooted", "rooted
 
 @kernel
 def is_outward(collective: int) -> bool:
-    """Say whether a collective has a root from which it goes out."""
+    """Whether a collective has a root from which it goes out."""
     return collective in (BROADCAST, SCATTER)
 
 
@@ -117,7 +117,7 @@ def _chained_child(m: MessageMachine, stream: int, place: int) -> int:
 
 @kernel
 def _above(number: int) -> int:
-    """Give the least power of two above a number."""
+    """Return the least power of two above a number."""
     power = 1
     while power <= number:
         power *= 2
@@ -126,7 +126,7 @@ def _above(number: int) -> int:
 
 @kernel
 def _parent(m: MessageMachine, stream: int) -> int:
-    """Give the parent of this number, which is not the root."""
+    """Return the parent of this number, which is not the root."""
     s = m.streams[stream]
     if s.left == CHAINED:
         chain = m.groups[s.group].chain
@@ -144,7 +144,7 @@ def _parent(m: MessageMachine, stream: int) -> int:
 
 @kernel
 def _child(m: MessageMachine, stream: int, place: int) -> int:
-    """Give a child of this number by its position among the children, -1 for none."""
+    """Return a child of this number by its position among the children, -1 for none."""
     s = m.streams[stream]
     if s.left == CHAINED:
         return _chained_child(m, stream, place)
@@ -162,7 +162,7 @@ def _child(m: MessageMachine, stream: int, place: int) -> int:
 
 @kernel
 def _carried(m: MessageMachine, stream: int, number: int) -> int:
-    """Give the bytes of the message between a number and its parent; for the root, all bytes."""
+    """Return the bytes of the message between a number and its parent; for the root, all bytes."""
     s = m.streams[stream]
     if s.collective in (BROADCAST, REDUCE):
         return int(s.packet_bytes)
@@ -186,7 +186,7 @@ def _carried(m: MessageMachine, stream: int, number: int) -> int:
 
 @kernel
 def _member_from_root(m: MessageMachine, stream: int, number: int) -> int:
-    """Give the rank of a number, counted from the root."""
+    """Return the rank of a number, counted from the root."""
     s = m.streams[stream]
     return int(member(m, stream, (s.parent + s.direction * number) % s.nodes))
 
