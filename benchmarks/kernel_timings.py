@@ -83,7 +83,7 @@ class Unusable(Exception):
 
 
 def rows(sizes: str) -> list[Row]:
-    """Give what is to be measured."""
+    """Return what is to be measured."""
     some = SIZES[sizes]
     heads, kept, size = some["heads"]
     found: list[Row] = []
@@ -118,13 +118,13 @@ class Bench:
             self.torch.cuda.synchronize(self.device)
 
     def random(self, *shape: int, precision: str = "bf16") -> Any:
-        """Give an array of random normal numbers."""
+        """Return an array of random normal numbers."""
         kind = self.torch.bfloat16 if self.on_gpu else self.torch.float32
         made = self.torch.randn(*shape, device=self.device, dtype=kind)
         return made.to(self.type_of(precision))
 
     def type_of(self, precision: str) -> Any:
-        """Give PyTorch's type of a precision; AMD's first fp8 is another one."""
+        """Return PyTorch's type of a precision; AMD's first fp8 is another one."""
         torch = self.torch
         if precision == "fp8":
             old = bool(torch.version.hip) and "gfx94" in self.architecture
@@ -139,7 +139,7 @@ class Bench:
         return str(getattr(self.torch.cuda.get_device_properties(self.device), "gcnArchName", ""))
 
     def ns(self, calls: list[Callable[[], Any]], *, runs: int | None = None, graph: bool = True) -> float:
-        """Give the nanoseconds of a call: of several in turn, each on inputs of its own."""
+        """Return the nanoseconds of a call: of several in turn, each on inputs of its own."""
         for call in calls:
             call()
         self.sync()
@@ -182,7 +182,7 @@ class Bench:
 
 
 def copies_of(size: int) -> int:
-    """Give how many inputs of a size do not fit in the L2 together, at most 16."""
+    """Return how many inputs of a size do not fit in the L2 together, at most 16."""
     return max(1, min(16, math.ceil(_L2_BYTES / max(1, size))))
 
 
@@ -256,7 +256,7 @@ def backends(bench: Bench) -> list[Callable[[], Any]]:
 
 
 def measure_one(bench: Bench, row: Row) -> float:
-    """Give the nanoseconds of one row."""
+    """Return the nanoseconds of one row."""
     kernel, precision, shape = row
     if kernel in ("gemm", "linear"):
         return bench.ns(products(bench, precision, shape, cast=kernel == "linear"))
@@ -303,7 +303,7 @@ def measure(bench: Bench, name: str, wanted: list[Row]) -> Iterator[str]:
 
 
 def about(bench: Bench, sizes: str) -> list[str]:
-    """Give the lines that say where the rows are from, and what the device reports."""
+    """Return the lines that say where the rows are from, and what the device reports."""
     torch = bench.torch
     if not bench.on_gpu:
         return [f"# source: a processor, PyTorch {torch.__version__}, {sizes} sizes", "# use: choose"]

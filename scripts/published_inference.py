@@ -35,7 +35,7 @@ class Row:
     fields: dict[str, str]
 
     def number(self, name: str) -> int:
-        """Give a whole number of the row."""
+        """Return a whole number of the row."""
         return int(self.fields[name])
 
     @property
@@ -82,7 +82,7 @@ class Row:
         )  # fmt: skip
 
     def times(self) -> tuple[float, float]:
-        """Give the measured and the predicted time in seconds: of a token, the first one, or the batch."""
+        """Return the measured and the predicted time in seconds: of a token, the first one, or the batch."""
         unit, value, found = self.fields["unit"], float(self.fields["value"]), self.served()
         if unit.startswith("tokens/s"):
             rate = value * (self.gpus if unit.endswith("/GPU") else 1)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from astranb.explore._collective_times import CollectiveTimes
-from astranb.explore._estimate import estimate_step
+from astranb.explore.algorithms.collective_times import CollectiveTimes
+from astranb.explore.plans.step_estimates import estimate_step
 from astranb.workload.kernels import GPUS, KernelTimes
 from astranb.workload.models import Job, ModelStep, Parallelism, Transformer, machine, workload
 from astranb.workload.models.library import TRANSFORMERS
@@ -130,7 +130,7 @@ class Row:
         return " ".join([*parts, *([again] if again != "none" else [])])
 
     def number(self, name: str) -> int:
-        """Give a whole number of the row."""
+        """Return a whole number of the row."""
         return int(self.fields[name])
 
     @property
@@ -210,7 +210,7 @@ class Row:
         return sim.result.time_ps / 1e12
 
     def step(self) -> ModelStep:
-        """Give the step, to simulate it."""
+        """Return the step, to simulate it."""
         job = self.job
         return workload(
             self.model, job.parallelism, batch=job.batch, microbatches=job.microbatches,
@@ -237,7 +237,7 @@ class _Shape:
 
 
 def network_of(times: KernelTimes, job: Job) -> CollectiveTimes:
-    """Give the times of collectives on the cluster of a GPU."""
+    """Return the times of collectives on the cluster of a GPU."""
     key = times.gpu.name, job.parallelism.ranks
     if key not in _NETWORKS:
         cluster = machine(_Shape(job.parallelism.ranks, times))
@@ -285,13 +285,13 @@ def compare(only: Iterable[str] = ()) -> Iterator[Compared]:
 
 
 def mean_and_worst(errors: Iterable[float]) -> str:
-    """Give the mean and the greatest of absolute errors, as two cells of a table."""
+    """Return the mean and the greatest of absolute errors, as two cells of a table."""
     found = [abs(one) for one in errors]
     return f"{sum(found) / len(found):.1%} | {max(found):.1%}"
 
 
 def of_plans(found: Iterable[Compared]) -> list[float]:
-    """Give one error for each model, plan and GPU: the mean over its sizes."""
+    """Return one error for each model, plan and GPU: the mean over its sizes."""
     errors: dict[tuple[str, ...], list[float]] = {}
     for one in found:
         errors.setdefault(one.row.plan, []).append(one.error)
@@ -381,7 +381,7 @@ RATIOS: Final = {
 
 
 def ratio(found: dict[str, Compared], name: str) -> tuple[float, float]:
-    """Give how many times as fast a GPU is after a change, by the published and by the predicted times.
+    """Return how many times as fast a GPU is after a change, by the published and by the predicted times.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ SIMULATED: Final = "python -m scripts.published_steps --simulate --write"
 
 
 def between(text: str, command: str) -> tuple[int, int]:
-    """Give where the table that a command writes begins and ends in a page."""
+    """Return where the table that a command writes begins and ends in a page."""
     begin = text.index(f"<!-- table: {command} -->\n\n") + len(f"<!-- table: {command} -->\n\n")
     return begin, text.index("<!-- end of the table -->", begin)
 

@@ -17,7 +17,7 @@ AT_ONCE = 24
 
 
 def files(seed: str) -> list[str]:
-    """Give some of the test files that use Hypothesis."""
+    """Return some of the test files that use Hypothesis."""
     tests = (ROOT / "tests").rglob("test_*.py")
     every = sorted(path for path in tests if "hypothesis" in path.read_text("utf-8"))
     drawn = random.Random(seed).sample(every, min(AT_ONCE, len(every)))

@@ -66,7 +66,7 @@ Modules = dict[str, set[str]]
 
 
 def _name(file: Path, package: Path) -> str:
-    """Give the dotted name of a file of the package; that of its folder for an ``__init__``."""
+    """Return the dotted name of a file of the package; that of its folder for an ``__init__``."""
     parts = file.relative_to(package).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
@@ -104,12 +104,12 @@ def _imports(file: Path, package: Path, *, inside: bool = True) -> Iterator[str]
 
 
 def _files(package: Path) -> dict[str, Path]:
-    """Give the files of a package by their dotted names."""
+    """Return the files of a package by their dotted names."""
     return {_name(file, package): file for file in sorted(package.rglob("*.py"))}
 
 
 def _graph(package: Path) -> Modules:
-    """Give, for each file of a package, the files of it that it imports.
+    """Return, for each file of a package, the files of it that it imports.
 
     Imports inside functions and imports for type checkers count, too: the file cannot be
     understood without the other one. ``from . import name`` is an edge to ``name`` where that is
@@ -130,7 +130,7 @@ def _file_of(target: str, files: Container[str]) -> str:
 
 
 def _forwards(file: Path, package: Path) -> dict[str, str]:
-    """Give what the imports at the top level of an ``__init__`` bind: each name and its origin."""
+    """Return what the imports at the top level of an ``__init__`` bind: each name and its origin."""
     if file.name != "__init__.py":
         return {}
     return {target.split(".")[-1]: target for target in _imports(file, package, inside=False)}
@@ -144,7 +144,7 @@ def _only_forwards(file: Path) -> bool:
 
 
 def _definitions(package: Path) -> Modules:
-    """Give, for each file of a package, the files that *define* what it imports.
+    """Return, for each file of a package, the files that *define* what it imports.
 
     A name that comes through an ``__init__`` is followed to the file that defines it, and an
     import of a whole folder counts as an import of everything that its ``__init__`` forwards. So an
@@ -191,7 +191,7 @@ def _circle(graph: Modules) -> list[str]:
 
 
 def _levels(package: Path) -> dict[str, Modules]:
-    """Give, for each folder, the imports between its parts.
+    """Return, for each folder, the imports between its parts.
 
     The parts are the folder's own files, taken as one (``"."``), and each subfolder with everything
     below it. When no folder has a circle among its parts, no two folders of the package
@@ -213,7 +213,7 @@ def _levels(package: Path) -> dict[str, Modules]:
 
 
 def _circles_of_folders(package: Path) -> dict[str, list[str]]:
-    """Give the folders whose parts import each other in a circle, each with one such circle."""
+    """Return the folders whose parts import each other in a circle, each with one such circle."""
     found = {folder: _circle(level) for folder, level in _levels(package).items()}
     return {folder: circle for folder, circle in sorted(found.items()) if circle}
 

@@ -261,12 +261,12 @@ def test_the_limits_are_those_of_the_page():
     from astranb.collectives.formats import mscclpp
     from astranb.collectives.proof import text
     from astranb.core import document, yaml_data
-    from astranb.infragraph import _load
+    from astranb.infragraph import loading
     from astranb.workload.astrasim2 import documents
 
     assert dict(rows("Limits")) == {
         "a document or plan": f"{document.MOST_BYTES >> 20} MiB",
-        "an InfraGraph document": f"{_load._MOST_BYTES >> 20} MiB",
+        "an InfraGraph document": f"{loading._MOST_BYTES >> 20} MiB",
         "ASTRA-sim's system, network, memory and groups": f"{documents._MOST_BYTES >> 20} MiB",
         "levels of nesting in YAML": f"{yaml_data._MOST_DEPTH}",
         "values of a document, with YAML's aliases expanded": f"{yaml_data._MOST_VALUES:,}",

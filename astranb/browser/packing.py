@@ -122,7 +122,7 @@ def pack_of(name: str, files: Mapping[str, bytes]) -> Pack:
 
 
 def runtime() -> tuple[Pack, Pack, Pack]:
-    """Give the packs of a page: scripts, Pyodide with NumPy, astranb; made where they are not kept.
+    """Return the packs of a page: scripts, Pyodide with NumPy, astranb; made where they are not kept.
 
     Raises
     ------

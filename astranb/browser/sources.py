@@ -67,7 +67,7 @@ def _folder() -> Path:
 
 
 def found(wheels: Iterable[str] = ("numpy",)) -> dict[str, Path]:
-    """Give the files of Pyodide, and wheels by the names of their packages.
+    """Return the files of Pyodide, and wheels by the names of their packages.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def _tool(name: str) -> list[str]:
 
 
 def node() -> list[str]:
-    """Give the command that runs Node, which packs what pages hold.
+    """Return the command that runs Node, which packs what pages hold.
 
     Raises
     ------

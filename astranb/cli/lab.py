@@ -153,7 +153,7 @@ def _root(notebook: Path) -> Path:
 
 
 def _address(notebook: str) -> str:
-    """Give the address of a notebook below the root, as JupyterLab writes it."""
+    """Return the address of a notebook below the root, as JupyterLab writes it."""
     return f"/lab/tree/{quote(notebook)}"
 
 

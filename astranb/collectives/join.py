@@ -300,7 +300,7 @@ class _Joiner:
         return lines
 
     def _place(self, part: Section) -> np.ndarray:
-        """Give the first line of a program's memory on each of its ranks."""
+        """Return the first line of a program's memory on each of its ranks."""
         gpu, needed = np.array(part.ranks), part.program.lines
         if part.hands_on < 0:
             base: np.ndarray = self.used[gpu].copy()
@@ -338,7 +338,7 @@ class _Joiner:
         return found
 
     def _connected(self, completion: np.ndarray) -> Records:
-        """Give all operations, with those that release: of workers, and of what completes a node.
+        """Return all operations, with those that release: of workers, and of what completes a node.
 
         A worker releases its node's completion block, and this the workers of the nodes after it, each once
         its stores are acknowledged.

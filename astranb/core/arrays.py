@@ -56,7 +56,7 @@ def connected(count: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
-    """Give the different values of an array in order, as ``np.unique``, which loads ``numpy.ma`` (0.1 s).
+    """Return the different values of an array in order, as ``np.unique``, which loads ``numpy.ma`` (0.1 s).
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def distinct(values: np.ndarray) -> np.ndarray:
 
 
 def offsets(owner: np.ndarray, count: int) -> np.ndarray:
-    """Give where the list of each row begins, and the end of the last one.
+    """Return where the list of each row begins, and the end of the last one.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def offsets(owner: np.ndarray, count: int) -> np.ndarray:
 
 
 def reversed_lists(lengths: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give in which of some lists of rows each row is.
+    """Return in which of some lists of rows each row is.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def numbered(lengths: np.ndarray) -> np.ndarray:
 
 
 def ranges(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Give as many numbers from each first one on, one list behind the other.
+    """Return as many numbers from each first one on, one list behind the other.
 
     Examples
     --------

@@ -96,7 +96,7 @@ def ramp(colours: Colours) -> tuple[str, ...]:
 
 
 def busy_colour(fraction: float, colours: Colours) -> str:
-    """Give the colour of a busy fraction, between those of the ramp.
+    """Return the colour of a busy fraction, between those of the ramp.
 
     Examples
     --------

@@ -203,7 +203,7 @@ def _neighbour(file: Path) -> str:
 
 
 def form_of(path: str | Path) -> str:
-    """Give the format by a file's extension: ``"json"`` or ``"yaml"``."""
+    """Return the format by a file's extension: ``"json"`` or ``"yaml"``."""
     return "json" if Path(path).suffix.lower() == ".json" else "yaml"
 
 

@@ -90,7 +90,7 @@ def blocks(path: str | Path, most: int) -> Iterator[bytes]:
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[Path]:
-    """Give a regular file to read: folders and pipes, which would be waited for, are refused.
+    """Return a regular file to read: folders and pipes, which would be waited for, are refused.
 
     Raises
     ------

@@ -103,7 +103,7 @@ def _tables(content: bytes) -> dict[str, np.ndarray]:
 
 
 def _planes(table: np.ndarray) -> bytes:
-    """Give the first bytes of all rows, then the second ones, and so on."""
+    """Return the first bytes of all rows, then the second ones, and so on."""
     width = table.dtype.itemsize
     return np.ascontiguousarray(table.reshape(-1).view(np.uint8).reshape(-1, width).T).tobytes()
 

@@ -147,7 +147,7 @@ def refill(queue: EventQueue, events: list[tuple[int, int, int]]) -> None:
 
 
 def live(queue: EventQueue) -> np.ndarray:
-    """Give the events to come in the order in which they will be handled: shape (n, 2), time and what."""
+    """Return the events to come in the order in which they will be handled: shape (n, 2), time and what."""
     clock = queue.clock
     times: list[np.ndarray] = []
     what: list[np.ndarray] = []

@@ -98,12 +98,12 @@ def fixed(rule: Rule = ANY) -> Rule:
 
 
 def each(rule: Rule, *names: str) -> dict[str, Rule]:
-    """Give several fields the same rule."""
+    """Return several fields the same rule."""
     return dict.fromkeys(names, rule)
 
 
 def ranges(first: Any, count: Any) -> np.ndarray:
-    """Give the members of many ranges, one range after the other.
+    """Return the members of many ranges, one range after the other.
 
     Examples
     --------

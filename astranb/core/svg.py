@@ -149,7 +149,7 @@ def document(
     ground: str = "",
     scroll: bool = False,
 ) -> str:
-    """Give shapes as one ``<svg>`` element.
+    """Return shapes as one ``<svg>`` element.
 
     Parameters
     ----------
@@ -167,14 +167,14 @@ def document(
 
 
 def to_svg(picture: Picture) -> str:
-    """Give a picture as one ``<svg>`` element."""
+    """Return a picture as one ``<svg>`` element."""
     return document(
         picture.width, picture.height, picture.shapes, title=picture.title, ground=picture.colours.back
     )
 
 
 def frames_to_svg(frames: Sequence[Picture], seconds: float) -> str:
-    """Give pictures that are shown in turn, over and over, without a script.
+    """Return pictures that are shown in turn, over and over, without a script.
 
     Parameters
     ----------

@@ -56,13 +56,13 @@ _LOW: Final = 0x7FFFFFFF
 
 @kernel
 def bucket_of(time: int, count: int) -> int:
-    """Give the bucket of a time: the count is a power of two."""
+    """Return the bucket of a time: the count is a power of two."""
     return int((((time & _LOW) * _MIX) >> 15) & (count - 1))
 
 
 @kernel
 def time_after(queue: Records, delay: int) -> int:
-    """Give the time that is so much later than now, at most ``NEVER``."""
+    """Return the time that is so much later than now, at most ``NEVER``."""
     time = queue[0].now + delay
     return NEVER if time >= NEVER or time < queue[0].now else int(time)
 
@@ -175,7 +175,7 @@ def _first_timestep(queue: Records, timesteps: Records) -> int:
 
 @kernel(inline=False)
 def next_time(queue: Records, timesteps: Records) -> int:
-    """Give the time of the next event, which stays where it is; -1 where none is left."""
+    """Return the time of the next event, which stays where it is; -1 where none is left."""
     row = queue[0].open
     if row >= 0 and timesteps[row].head >= 0:
         return int(queue[0].now)

@@ -52,7 +52,7 @@ def install() -> None:
 
 
 def _widened(found: Any) -> Any:
-    """Give the same numbers with 64 bits, in tuples too."""
+    """Return the same numbers with 64 bits, in tuples too."""
     if isinstance(found, tuple):
         inner = map(_widened, found)
         return type(found)(*inner) if hasattr(found, "_fields") else tuple(inner)
@@ -60,7 +60,7 @@ def _widened(found: Any) -> Any:
 
 
 def _narrowed(given: Any) -> Any:
-    """Give indices as NumPy takes them; lists and single numbers have no width."""
+    """Return indices as NumPy takes them; lists and single numbers have no width."""
     return given.astype(np.intp) if isinstance(given, np.ndarray) and given.dtype.kind in "iu" else given
 
 

@@ -13,7 +13,7 @@ __all__ = ["job_rows"]
 
 
 def job_rows(jobs: Sequence[PlacedJob], per_rank: Sequence[Mapping[str, Any]]) -> Rows:
-    """Give a row for each job.
+    """Return a row for each job.
 
     Parameters
     ----------

@@ -7,57 +7,57 @@ from typing import TYPE_CHECKING
 from astranb.core.lazy import lazy
 
 if TYPE_CHECKING:
-    from ._accounts import StepAccount as StepAccount
-    from ._accounts import account as account
-    from ._algorithm_map import AlgorithmMap as AlgorithmMap
-    from ._algorithm_map import algorithm_map as algorithm_map
-    from ._best import best_algorithm as best_algorithm
-    from ._bill import StepBill as StepBill
-    from ._bill import bill as bill
-    from ._collective_times import CollectiveTimes as CollectiveTimes
-    from ._corpus_runs import compare_on_clusters as compare_on_clusters
-    from ._corpus_runs import corpus_report as corpus_report
-    from ._diagnose import Diagnosis as Diagnosis
-    from ._diagnose import Suspect as Suspect
-    from ._diagnose import diagnose as diagnose
-    from ._ensemble import Ensemble as Ensemble
-    from ._ensemble import Interval as Interval
-    from ._ensemble import ensemble as ensemble
-    from ._estimate import StepEstimate as StepEstimate
-    from ._estimate import estimate_step as estimate_step
-    from ._exported import Exported as Exported
-    from ._exported import export_algorithm as export_algorithm
-    from ._fit import compare_to_measured as compare_to_measured
-    from ._fit import preset_from as preset_from
-    from ._job_network import JobNetwork as JobNetwork
-    from ._job_network import job_network as job_network
-    from ._log_fit import FittedNumber as FittedNumber
-    from ._log_fit import LogFit as LogFit
-    from ._log_fit import fit_log as fit_log
-    from ._logs import CollectiveLog as CollectiveLog
-    from ._logs import LogRow as LogRow
-    from ._logs import joined_logs as joined_logs
-    from ._logs import read_log as read_log
-    from ._microbench import microbenchmarks as microbenchmarks
-    from ._no_return import NoReturn as NoReturn
-    from ._no_return import point_of_no_return as point_of_no_return
-    from ._plans import ModelPlan as ModelPlan
-    from ._plans import PlanSearch as PlanSearch
-    from ._plans import suggest as suggest
-    from ._rates import ClusterRates as ClusterRates
-    from ._rates import read_rates as read_rates
-    from ._served import Iteration as Iteration
-    from ._served import Served as Served
-    from ._serving import serve as serve
-    from ._skew import Skew as Skew
-    from ._skew import skew as skew
-    from ._survive import survive as survive
+    from .algorithms.algorithm_maps import AlgorithmMap as AlgorithmMap
+    from .algorithms.algorithm_maps import algorithm_map as algorithm_map
+    from .algorithms.collective_times import CollectiveTimes as CollectiveTimes
+    from .algorithms.comparison import best_algorithm as best_algorithm
+    from .algorithms.exported_costs import Exported as Exported
+    from .algorithms.exported_costs import export_algorithm as export_algorithm
+    from .calibration.log_fit import FittedNumber as FittedNumber
+    from .calibration.log_fit import LogFit as LogFit
+    from .calibration.log_fit import fit_log as fit_log
+    from .calibration.logs import CollectiveLog as CollectiveLog
+    from .calibration.logs import LogRow as LogRow
+    from .calibration.logs import joined_logs as joined_logs
+    from .calibration.logs import read_log as read_log
+    from .calibration.microbench import microbenchmarks as microbenchmarks
+    from .calibration.preset_fit import compare_to_measured as compare_to_measured
+    from .calibration.preset_fit import preset_from as preset_from
+    from .calibration.slow_parts import Diagnosis as Diagnosis
+    from .calibration.slow_parts import Suspect as Suspect
+    from .calibration.slow_parts import diagnose as diagnose
+    from .ensembles.late_starts import Skew as Skew
+    from .ensembles.late_starts import skew as skew
+    from .ensembles.random_runs import Ensemble as Ensemble
+    from .ensembles.random_runs import Interval as Interval
+    from .ensembles.random_runs import ensemble as ensemble
+    from .failures.no_return import NoReturn as NoReturn
+    from .failures.no_return import point_of_no_return as point_of_no_return
+    from .failures.single_failures import survive as survive
+    from .plans.model_plans import ModelPlan as ModelPlan
+    from .plans.model_plans import PlanSearch as PlanSearch
+    from .plans.model_plans import suggest as suggest
+    from .plans.rates import ClusterRates as ClusterRates
+    from .plans.rates import read_rates as read_rates
+    from .plans.step_accounts import StepAccount as StepAccount
+    from .plans.step_accounts import account as account
+    from .plans.step_bills import StepBill as StepBill
+    from .plans.step_bills import bill as bill
+    from .plans.step_estimates import StepEstimate as StepEstimate
+    from .plans.step_estimates import estimate_step as estimate_step
+    from .recordings.corpus_runs import compare_on_clusters as compare_on_clusters
+    from .recordings.corpus_runs import corpus_report as corpus_report
+    from .recordings.job_networks import JobNetwork as JobNetwork
+    from .recordings.job_networks import job_network as job_network
+    from .serving.instances import serve as serve
+    from .serving.served import Iteration as Iteration
+    from .serving.served import Served as Served
     from .sweeps.function_sweep import sweep as sweep
     from .sweeps.result import SweepResult as SweepResult
     from .sweeps.sweep import Sweep as Sweep
     from .synthesis.condition import Condition as Condition
-    from .synthesis.synthesize import Synthesis as Synthesis
-    from .synthesis.synthesize import synthesize as synthesize
+    from .synthesis.synthesizer import Synthesis as Synthesis
+    from .synthesis.synthesizer import synthesize as synthesize
 
 __all__ = [
     "AlgorithmMap",
@@ -117,56 +117,56 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "AlgorithmMap": "_algorithm_map",
-        "ClusterRates": "_rates",
-        "CollectiveLog": "_logs",
-        "CollectiveTimes": "_collective_times",
+        "AlgorithmMap": "algorithms.algorithm_maps",
+        "ClusterRates": "plans.rates",
+        "CollectiveLog": "calibration.logs",
+        "CollectiveTimes": "algorithms.collective_times",
         "Condition": "synthesis.condition",
-        "Diagnosis": "_diagnose",
-        "Ensemble": "_ensemble",
-        "Exported": "_exported",
-        "FittedNumber": "_log_fit",
-        "Interval": "_ensemble",
-        "JobNetwork": "_job_network",
-        "Iteration": "_served",
-        "LogFit": "_log_fit",
-        "LogRow": "_logs",
-        "ModelPlan": "_plans",
-        "NoReturn": "_no_return",
-        "PlanSearch": "_plans",
-        "Served": "_served",
-        "Skew": "_skew",
-        "StepAccount": "_accounts",
-        "StepBill": "_bill",
-        "StepEstimate": "_estimate",
-        "Suspect": "_diagnose",
+        "Diagnosis": "calibration.slow_parts",
+        "Ensemble": "ensembles.random_runs",
+        "Exported": "algorithms.exported_costs",
+        "FittedNumber": "calibration.log_fit",
+        "Interval": "ensembles.random_runs",
+        "JobNetwork": "recordings.job_networks",
+        "Iteration": "serving.served",
+        "LogFit": "calibration.log_fit",
+        "LogRow": "calibration.logs",
+        "ModelPlan": "plans.model_plans",
+        "NoReturn": "failures.no_return",
+        "PlanSearch": "plans.model_plans",
+        "Served": "serving.served",
+        "Skew": "ensembles.late_starts",
+        "StepAccount": "plans.step_accounts",
+        "StepBill": "plans.step_bills",
+        "StepEstimate": "plans.step_estimates",
+        "Suspect": "calibration.slow_parts",
         "Sweep": "sweeps.sweep",
         "SweepResult": "sweeps.result",
-        "Synthesis": "synthesis.synthesize",
-        "account": "_accounts",
-        "algorithm_map": "_algorithm_map",
-        "best_algorithm": "_best",
-        "bill": "_bill",
-        "compare_to_measured": "_fit",
-        "compare_on_clusters": "_corpus_runs",
-        "corpus_report": "_corpus_runs",
-        "diagnose": "_diagnose",
-        "ensemble": "_ensemble",
-        "estimate_step": "_estimate",
-        "export_algorithm": "_exported",
-        "fit_log": "_log_fit",
-        "job_network": "_job_network",
-        "joined_logs": "_logs",
-        "microbenchmarks": "_microbench",
-        "point_of_no_return": "_no_return",
-        "preset_from": "_fit",
-        "read_log": "_logs",
-        "read_rates": "_rates",
-        "serve": "_serving",
-        "skew": "_skew",
-        "suggest": "_plans",
-        "survive": "_survive",
+        "Synthesis": "synthesis.synthesizer",
+        "account": "plans.step_accounts",
+        "algorithm_map": "algorithms.algorithm_maps",
+        "best_algorithm": "algorithms.comparison",
+        "bill": "plans.step_bills",
+        "compare_to_measured": "calibration.preset_fit",
+        "compare_on_clusters": "recordings.corpus_runs",
+        "corpus_report": "recordings.corpus_runs",
+        "diagnose": "calibration.slow_parts",
+        "ensemble": "ensembles.random_runs",
+        "estimate_step": "plans.step_estimates",
+        "export_algorithm": "algorithms.exported_costs",
+        "fit_log": "calibration.log_fit",
+        "job_network": "recordings.job_networks",
+        "joined_logs": "calibration.logs",
+        "microbenchmarks": "calibration.microbench",
+        "point_of_no_return": "failures.no_return",
+        "preset_from": "calibration.preset_fit",
+        "read_log": "calibration.logs",
+        "read_rates": "plans.rates",
+        "serve": "serving.instances",
+        "skew": "ensembles.late_starts",
+        "suggest": "plans.model_plans",
+        "survive": "failures.single_failures",
         "sweep": "sweeps.function_sweep",
-        "synthesize": "synthesis.synthesize",
+        "synthesize": "synthesis.synthesizer",
     },
 )

@@ -202,7 +202,7 @@ class _Chart:
         return f"{size / self.unit:,.1f} {self.name}"
 
     def areas(self, times: np.ndarray, held: np.ndarray) -> Iterator[tuple[int, _Corners]]:
-        """Give the outline of each part that is ever held, above the ones before."""
+        """Return the outline of each part that is ever held, above the ones before."""
         steps = np.append(times, self.end_ps)
         x = np.repeat([self.x(at) for at in steps.tolist()], 2)[1:-1]
         upper = np.zeros(len(times))
@@ -226,7 +226,7 @@ class _Chart:
 
 
 def _nice(step: float) -> float:
-    """Give the next of 1, 2 and 5 times a power of ten."""
+    """Return the next of 1, 2 and 5 times a power of ten."""
     power = 10.0 ** np.floor(np.log10(step))
     return float(next(factor for factor in (1, 2, 5, 10) if factor * power >= step * 0.999) * power)
 

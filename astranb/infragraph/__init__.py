@@ -6,16 +6,16 @@ our own: the simulator needs bandwidths, lanes and directions, and a data centre
 
 from __future__ import annotations
 
-from ._blueprints import blueprint, blueprints, resolve
-from ._dimensions import dimensions
-from ._flat import FlatNetwork, flattened
-from ._graph import Link, NodeGraph
-from ._infra import Infra
-from ._link_types import LINK_TYPES, LinkType, family
-from ._load import convert, load
-from ._ned import network_name
-from ._plan import NodeKind
-from ._topology_files import (
+from .blueprint_catalog import blueprint, blueprints, resolve
+from .flat import FlatNetwork, flattened
+from .graph import Link, NodeGraph
+from .infra import Infra
+from .link_types import LINK_TYPES, LinkType, family
+from .loading import convert, load
+from .ned import network_name
+from .network_dimensions import dimensions
+from .plan import NodeKind
+from .topology_files import (
     TOPOLOGY_FORMATS,
     anynet_text,
     htsim_topology,

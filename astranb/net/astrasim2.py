@@ -99,7 +99,7 @@ MESSAGE_ROUTE = np.dtype(
 
 @kernel
 def hops_in(dims: Records, dim: int, here: int, there: int) -> int:
-    """Give how many links a message crosses in a dimension, between two places that are not the same."""
+    """Return how many links a message crosses in a dimension, between two places that are not the same."""
     if dims[dim].kind == SWITCH:
         return 2
     if dims[dim].kind == RING:
@@ -114,7 +114,7 @@ def hops_in(dims: Records, dim: int, here: int, there: int) -> int:
 
 @kernel
 def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> int:
-    """Give the time of a message without congestion.
+    """Return the time of a message without congestion.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def delay_ns(dims: Records, src: int, dst: int, size: int, every_dim: int) -> in
 
 @kernel
 def wire_ns(size: int, rate_Bpns: float, gap_ns: float) -> float:  # noqa: N803 - unit in the name
-    """Give what a message occupies a link of an infrastructure: its bytes, or its packets' slots at a NIC.
+    """Return what a message occupies a link of an infrastructure: its bytes, or its packets' slots at a NIC.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def wire_ns(size: int, rate_Bpns: float, gap_ns: float) -> float:  # noqa: N803 
 
 
 def link_count(kind: int, nodes: int, npus: int) -> int:
-    """Give how many directed links one dimension has, over all its copies.
+    """Return how many directed links one dimension has, over all its copies.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def link_count(kind: int, nodes: int, npus: int) -> int:
 
 
 def port_count(kind: int, nodes: int) -> int:
-    """Give how many ports an NPU has in one dimension.
+    """Return how many ports an NPU has in one dimension.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def port_count(kind: int, nodes: int) -> int:
 
 @kernel
 def port_of(dims: Records, dim: int, here: int, there: int) -> int:
-    """Give the port that a message uses in a dimension, of its source as of its target.
+    """Return the port that a message uses in a dimension, of its source as of its target.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def port_of(dims: Records, dim: int, here: int, there: int) -> int:
 
 @kernel
 def heading_from(dims: Records, at: int, dst: int, first: int) -> int:
-    """Give where a message heads from an NPU that is not its last: dimension by dimension.
+    """Return where a message heads from an NPU that is not its last: dimension by dimension.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def heading_from(dims: Records, at: int, dst: int, first: int) -> int:
 
 @kernel
 def _beyond(dims: Records, dim: int, at: int, dst: int) -> int:
-    """Give the NPU that has the place of the last one in one dimension."""
+    """Return the NPU that has the place of the last one in one dimension."""
     if len(dims) == 1:
         return dst
     stride = dims[dim].stride
@@ -278,7 +278,7 @@ def _beyond(dims: Records, dim: int, at: int, dst: int) -> int:
 
 @kernel
 def link_from(dims: Records, at: int, dst: int, heading: int) -> int:
-    """Give the link that a message takes next."""
+    """Return the link that a message takes next."""
     dim = heading >> 1
     if dims[dim].kind == FULLY_CONNECTED:
         there = dst
@@ -294,7 +294,7 @@ def link_from(dims: Records, at: int, dst: int, heading: int) -> int:
 
 @kernel
 def node_after(dims: Records, at: int, dst: int, heading: int) -> int:
-    """Give the NPU that the link leads to; one before a switch stays where it is."""
+    """Return the NPU that the link leads to; one before a switch stays where it is."""
     dim = heading >> 1
     kind = dims[dim].kind
     if kind == RING or kind == MESH:

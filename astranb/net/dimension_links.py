@@ -93,7 +93,7 @@ class DimensionLinks:
     def paths(
         self, src: np.ndarray, dst: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Give the links that messages cross: dimension by dimension, the shorter half of a ring.
+        """Return the links that messages cross: dimension by dimension, the shorter half of a ring.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class DimensionLinks:
 
 
 def links_of_dimensions(kinds: Sequence[int], nodes: Sequence[int]) -> DimensionLinks:
-    """Give the links of a network of dimensions.
+    """Return the links of a network of dimensions.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ class Fabric:
         ]
 
     def without(self, lanes: Iterable[int]) -> Fabric:
-        """Give the same lanes, of which some carry nothing: routes avoid them."""
+        """Return the same lanes, of which some carry nothing: routes avoid them."""
         return replace(self, closed=frozenset(lanes))
 
     def routes(self, pairs: Iterable[tuple[int, int]], *, partial: bool = False) -> tuple[Routes, list[str]]:

@@ -216,7 +216,7 @@ class Result(Displayed):
         return list(self._engine.tables())
 
     def to_dataframe(self, what: str = "ranks") -> pd.DataFrame:
-        """Give a table as a pandas frame.
+        """Return a table as a pandas frame.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class Result(Displayed):
         return pd.DataFrame(self.table(what))
 
     def jobs(self, *, alone: bool = False) -> pd.DataFrame:
-        """Give when each of several jobs began and ended, and how much slower it was than alone.
+        """Return when each of several jobs began and ended, and how much slower it was than alone.
 
         Parameters
         ----------

@@ -551,7 +551,7 @@ class Simulation(Displayed):
         save(self._savable(), Path(path), recipe=recipe)
 
     def recipe(self) -> bytes:
-        """Give the file that :meth:`save` writes as a recipe, in memory.
+        """Return the file that :meth:`save` writes as a recipe, in memory.
 
         Examples
         --------

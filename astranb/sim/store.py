@@ -67,7 +67,7 @@ def save(what: Savable, path: Path, *, recipe: bool = False) -> None:
 
 
 def recipe_of(what: Savable) -> bytes:
-    """Give the recipe of a simulation as it is now."""
+    """Return the recipe of a simulation as it is now."""
     document, tables = document_of(what)
     document |= {"events": what.driver.events, "hash": what.driver.engine.digest()}
     inputs = {name: table for name, table in tables.items() if not name.startswith(_STATE)}
@@ -79,7 +79,7 @@ def _json(document: dict[str, Any]) -> np.ndarray:
 
 
 def document_of(what: Savable) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give what is saved of a simulation: a document for JSON, and arrays by name."""
+    """Return what is saved of a simulation: a document for JSON, and arrays by name."""
     driver = what.driver
     engine = driver.engine
     inputs, tables = engine.saved()

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from astranb.core.lazy import lazy
 
-from ._graph import KIND_NAMES, NODE, Label, MessageGraph
-from ._loggp import LogGP, loggp_finish_ps
-from ._pattern import Pattern
-from ._program import template_of_program
-from ._record import record
-from ._statistics import TrafficStatistics, statistics
-from ._store import read_pattern, write_chakra, write_pattern
-from ._template import template_of
+from .graph import KIND_NAMES, NODE, Label, MessageGraph
+from .loggp import LogGP, loggp_finish_ps
+from .pattern import Pattern
+from .pattern_statistics import TrafficStatistics, statistics
 from .profiles import Profile, profile_model, profile_of, profile_torch, profile_traces
+from .program import template_of_program
+from .recorder import record
+from .store import read_pattern, write_chakra, write_pattern
 from .targets import TARGETS, Translation, read_traffic, translate
+from .template import template_of
 
 if TYPE_CHECKING:
-    from ._figure import traffic_figure as traffic_figure
+    from .figure import traffic_figure as traffic_figure
 
 __all__ = [
     "KIND_NAMES",
@@ -49,4 +49,4 @@ __all__ = [
 ]
 
 # Bokeh takes a second to load.
-__getattr__, _ = lazy(__name__, {"traffic_figure": "_figure"})
+__getattr__, _ = lazy(__name__, {"traffic_figure": "figure"})

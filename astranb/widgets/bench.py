@@ -446,7 +446,7 @@ class Bench:
         self.session.ask("set_speed", speed=float(view["speed"]))
 
     def link(self) -> str:
-        """Give a link to this moment, for a page of this run and for :meth:`enter`.
+        """Return a link to this moment, for a page of this run and for :meth:`enter`.
 
         It holds what was changed when, how far the run is, where it stops, and what is shown; not the run
         itself.

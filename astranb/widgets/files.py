@@ -217,7 +217,7 @@ class Files:
 
 
 def files_of(sim: Simulation) -> Files:
-    """Give the writer of a simulation's files without a widget, as the command line uses it."""
+    """Return the writer of a simulation's files without a widget, as the command line uses it."""
     files = Files()
     files.feed = feed_of(session_of(sim))
     return files

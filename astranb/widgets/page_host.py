@@ -389,7 +389,7 @@ class PageHost:
         self._show(sim, "the text at its start", {"side": "source"})
 
     def _editor_open(self, _content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
-        """Give what the page draws of the editor."""
+        """Return what the page draws of the editor."""
         return {"traits": self._edited().attributes}, []
 
 
@@ -434,7 +434,7 @@ def _whole_number(word: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Give a number of NumPy's as JSON has it."""
+    """Return a number of NumPy's as JSON has it."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is not JSON")

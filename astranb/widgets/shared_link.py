@@ -191,7 +191,7 @@ def _refused(word: str) -> float:
 
 
 def of_another() -> InputError:
-    """Give the refusal of a link to another run."""
+    """Return the refusal of a link to another run."""
     return InputError("this link belongs to another page: its run or its version of astranb is another one")
 
 

@@ -20,7 +20,7 @@ _PICTURE = re.compile(r"^!\[(?P<alt>[^\]]*)\]\((?P<address>[^)\s]+)\)$", re.MULT
 
 
 def with_pictures(notebook: dict[str, Any], folder: Path, address: str) -> dict[str, Any]:
-    """Give a notebook with a picture behind every cell that has one in the folder."""
+    """Return a notebook with a picture behind every cell that has one in the folder."""
     cells = []
     for cell in notebook["cells"]:
         cells.append(cell)
@@ -32,7 +32,7 @@ def with_pictures(notebook: dict[str, Any], folder: Path, address: str) -> dict[
 
 
 def themed(text: str, page: Path, root: Path) -> str:
-    """Give Markdown whose pictures follow the theme, where there is a dark one."""
+    """Return Markdown whose pictures follow the theme, where there is a dark one."""
 
     def both(found: re.Match[str]) -> str:
         light = found["address"]

@@ -30,14 +30,14 @@ _MISSING = """<!doctype html>
 
 
 def link(notebook: str, up: str) -> str:
-    """Give the Markdown of the link to a notebook; `up` leads from the page to the site's folder."""
+    """Return the Markdown of the link to a notebook; `up` leads from the page to the site's folder."""
     address = f"{up}lite/lab/index.html?path={quote(notebook)}"
     words = "in this browser: JupyterLab, the simulator and Python, with nothing installed."
     return f'```{{raw}} html\n<p class="run-here"><a href="{address}">Run it here</a> {words}</p>\n```'
 
 
 def with_link(notebook: dict[str, Any], text: str) -> dict[str, Any]:
-    """Give a notebook with a text behind the title in its first cell."""
+    """Return a notebook with a text behind the title in its first cell."""
     first, *others = notebook["cells"]
     title, end, rest = "".join(first["source"]).partition("\n")
     return {**notebook, "cells": [{**first, "source": f"{title}\n\n{text}\n{end}{rest}"}, *others]}

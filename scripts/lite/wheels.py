@@ -187,7 +187,7 @@ def own_wheel(root: Path, into: Path) -> Path:
 
 
 def package(wheel: Path) -> str:
-    """Give the normal name of a wheel's package."""
+    """Return the normal name of a wheel's package."""
     return str(parse_wheel_filename(wheel.name)[0])
 
 
@@ -287,7 +287,7 @@ def entry(
 
 
 def notice(wheel: Path) -> str:
-    """Give the licence of a wheel: its name, and the texts that the wheel has."""
+    """Return the licence of a wheel: its name, and the texts that the wheel has."""
     facts = _facts(wheel)
     classified = [
         one.split(" :: ")[-1] for one in facts.get_all("Classifier", []) if one.startswith("License ::")

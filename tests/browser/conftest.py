@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def unpacked(pack: Pack) -> dict[str, bytes]:
-    """Give the files of a pack, as ``static/packed.js`` reads them."""
+    """Return the files of a pack, as ``static/packed.js`` reads them."""
     data = gzip.decompress(pack.data)
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])

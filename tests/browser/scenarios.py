@@ -147,7 +147,7 @@ def _short(text: str) -> str:
 
 
 def _done(call: Callable[[], Any]) -> str:
-    """Give what a call gives as a text; an error of ours is as good as any other answer."""
+    """Return what a call gives as a text; an error of ours is as good as any other answer."""
     try:
         return _short(str(call()))
     except AstranbError as error:

@@ -8,7 +8,7 @@ import pytest
 
 from astranb.core.errors import InputError, near
 from astranb.infragraph import load
-from astranb.infragraph._link_types import forwarding, recognise
+from astranb.infragraph.link_types import forwarding, recognise
 
 
 def _box(**more):

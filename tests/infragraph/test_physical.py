@@ -13,8 +13,8 @@ import pytest
 
 from astranb.core.errors import InputError
 from astranb.infragraph import LINK_TYPES, NodeGraph, blueprint, load
-from astranb.infragraph._annotate import pcie_Bps
-from astranb.infragraph._link_types import recognise
+from astranb.infragraph.annotate import pcie_Bps
+from astranb.infragraph.link_types import recognise
 from tests.infragraph.support import MINIMAL
 
 

@@ -14,9 +14,9 @@ import astranb as anb
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.infragraph import Infra, load, resolve, write_topology
-from astranb.infragraph._flat import FlatLink, FlatNetwork, fabric_of, flattened
-from astranb.infragraph._htsim import htsim_hosts, read_htsim, write_htsim
-from astranb.infragraph._ns3 import read_ns3, write_ns3
+from astranb.infragraph.flat import FlatLink, FlatNetwork, fabric_of, flattened
+from astranb.infragraph.htsim import htsim_hosts, read_htsim, write_htsim
+from astranb.infragraph.ns3 import read_ns3, write_ns3
 
 BLUEPRINTS = [
     "ring:gpus=5",

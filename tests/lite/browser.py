@@ -91,7 +91,7 @@ def run_to_its_end(page: Page, address: str, notebook: str) -> Finished:
 
 
 def said(cell: dict[str, Any]) -> list[str]:
-    """Give what a cell has said in words, whatever pieces it came in."""
+    """Return what a cell has said in words, whatever pieces it came in."""
     words: list[tuple[str, str]] = []
     for output in cell["outputs"]:
         if _VIEW in output.get("data", ()):

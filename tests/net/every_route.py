@@ -177,7 +177,7 @@ def layers_of(steps, start, end):
 
 
 def message_routes(fabric, pairs):
-    """Give ``{(source, target): [(latency_ns, rate_Bpns, [lanes of each link])]}``."""
+    """Return ``{(source, target): [(latency_ns, rate_Bpns, [lanes of each link])]}``."""
     plain = Plain(fabric)
     spread, single = {}, {}
     for source, target in sorted(pairs):

@@ -25,7 +25,7 @@ GIGABITS = {
 }  # fmt: skip
 FABRICS = ("single-tier:servers=2", "rails:servers=2", "clos:servers=2", "fat-tree:servers=2")
 PCIE_NS, NIC_NS, CABLE_NS, SWITCH_NS = 250, 300, 150, 500
-"""Each of 2 PCIe links a box and of the NIC; each cable; each switch (see ``infragraph/_link_types.py``)."""
+"""Each of 2 PCIe links a box and of the NIC; each cable; each switch (see ``infragraph/link_types.py``)."""
 
 
 def fabric(name):

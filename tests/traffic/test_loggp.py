@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from astranb.core.errors import InputError
-from astranb.traffic import MessageGraph, _loggp
-from astranb.traffic._loggp import LogGP, loggp_finish_ps
+from astranb.traffic import MessageGraph, loggp
+from astranb.traffic.loggp import LogGP, loggp_finish_ps
 from astranb.traffic.targets.goal import write_goal
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 from tests.traffic.targets.graphs import NAMED, Builder, random_graph
@@ -66,7 +66,7 @@ def unstable(rows: list[int], before: Callable[[int, int], bool]) -> list[int]:
     return a
 
 
-class AsLogGOPSim(_loggp._Replay):
+class AsLogGOPSim(loggp._Replay):
     """Operations that may begin at once in the order of LogGOPSim, where there are more than 16."""
 
     def _ordered(self, rows: list[int]) -> list[int]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from astranb.core.errors import InputError
 from astranb.infragraph import Infra, resolve
 from astranb.traffic import MessageGraph
-from astranb.traffic._schedule import flat_network_of, message_times
+from astranb.traffic.schedule import flat_network_of, message_times
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 from tests.traffic.targets.graphs import Builder, graphs, ring
 

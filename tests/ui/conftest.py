@@ -98,7 +98,7 @@ def tabs() -> list[Page]:
 def page(
     browser: Browser, lab: Lab, record: Record, tabs: list[Page], request: pytest.FixtureRequest
 ) -> Iterator[Page]:
-    """Give a tab that is watched, and see at the end that it did nothing wrong."""
+    """Return a tab that is watched, and see at the end that it did nothing wrong."""
     shared = request.node.get_closest_marker("fresh_tab") is None
     page = tabs.pop() if shared and tabs else _tab(browser)
     page.context.on("page", record.watch)  # tabs that the page opens, too
@@ -154,7 +154,7 @@ def alone(browser: Browser, record: Record, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture(params=["notebook", pytest.param("page", marks=pytest.mark.slow)])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
-    """Give a notebook, and then a page that simulates: what a test does holds in both (`IN_BOTH`)."""
+    """Return a notebook, and then a page that simulates: what a test does holds in both (`IN_BOTH`)."""
     if request.param == "notebook":
         return Notebook(request.getfixturevalue("page"), request.getfixturevalue("lab"))
     return LivePage(request.getfixturevalue("alone"), tmp_path)

@@ -83,7 +83,7 @@ class Firefox:
         )
 
     def evaluate(self, expression: str) -> Any:
-        """Give the value of an expression in the page: a number, a text, a truth value, or None."""
+        """Return the value of an expression in the page: a number, a text, a truth value, or None."""
         result = self._command(
             "script.evaluate", expression=expression, target={"context": self._tab}, awaitPromise=True
         )

@@ -152,11 +152,11 @@ class Host(ABC):
 
     @abstractmethod
     def evaluate(self, expression: str) -> Any:
-        """Give a value in Python, of ``sim`` and ``workbench`` as they are now; changes nothing."""
+        """Return a value in Python, of ``sim`` and ``workbench`` as they are now; changes nothing."""
 
     @abstractmethod
     def known(self, expression: str) -> Any:
-        """Give a value in Python that is the same whatever happens."""
+        """Return a value in Python that is the same whatever happens."""
 
     @abstractmethod
     def change(self, expression: str) -> None:
@@ -693,7 +693,7 @@ def end_kernels(lab: Lab) -> None:
 
 
 def largest_tab() -> int:
-    """Give the memory of the largest process of a tab that this process has started."""
+    """Return the memory of the largest process of a tab that this process has started."""
     sizes = [0]
     for process in psutil.Process().children(recursive=True):
         try:

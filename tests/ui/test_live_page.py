@@ -26,7 +26,7 @@ def ring(size: str = "64 KiB") -> anb.Simulation:
 
 @pytest.fixture
 def sim() -> anb.Simulation:
-    """Give a run in its middle."""
+    """Return a run in its middle."""
     sim = ring()
     sim.step(20_000)
     return sim

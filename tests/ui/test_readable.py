@@ -48,7 +48,7 @@ BUSY, FINAL = (0, 0x72, 0xB2), (0, 0x9E, 0x73)
 
 
 def box_of(host: Host, bench: Locator, rank: int) -> Callable[[], set[tuple[int, int, int]]]:
-    """Give what tells the colours in the box of a GPU."""
+    """Return what tells the colours in the box of a GPU."""
     at = point(host, bench, f"gpu[{rank}]")
     return lambda: colours(host.page, at["x"] - 30, at["y"] - 24, 60, 54)
 

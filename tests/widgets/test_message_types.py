@@ -19,7 +19,7 @@ TYPES = (Path(assets.__file__).parent / "static" / "types.d.ts").read_text("utf-
 
 
 def _body(text: str, start: int) -> str:
-    """Give the text between a brace and the one that closes it."""
+    """Return the text between a brace and the one that closes it."""
     depth = 0
     for place in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)

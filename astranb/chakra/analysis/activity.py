@@ -115,7 +115,7 @@ def rank_time(trace: Trace, times: Times) -> RankTime:
 
 
 def _swept(activity: Ints, times: Times) -> list[tuple[int, int, int, int]]:
-    """Give the time away: the row of a node, whether it works (0) or waits (1), from when and to when."""
+    """Return the time away: the row of a node, whether it works (0) or waits (1), from when and to when."""
     own = times.own_ns
     works = np.flatnonzero((activity >= 0) & (times.end_ns > own) & (times.start_ns >= 0))
     waits = np.flatnonzero((activity == COMMUNICATION) & (own > times.start_ns) & (times.start_ns >= 0))

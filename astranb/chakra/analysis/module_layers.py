@@ -99,7 +99,7 @@ def draw_modules(tree: ModuleTree) -> tuple[ModuleDrawing, Ints, Ints]:
 
 
 def _drawn(count: int, before: Ints, after: Ints) -> tuple[Ints, Ints, Ints]:
-    """Give the row and slot of each child, and which edges are implied."""
+    """Return the row and slot of each child, and which edges are implied."""
     parents: list[list[int]] = [[] for _ in range(count)]
     pairs = list(zip(before.tolist(), after.tolist(), strict=True))
     for a, b in pairs:

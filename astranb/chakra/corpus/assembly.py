@@ -106,7 +106,7 @@ class WorkloadAssembly:
         return made
 
     def _due(self, other: int) -> dict[int, int]:
-        """Give how many sends to, and receives from, an earlier stage are missing."""
+        """Return how many sends to, and receives from, an earlier stage are missing."""
         own, done = self.own, self._done
         return {
             _SEND: done[_RECV, own, other] - done[_SEND, own, other],
@@ -167,11 +167,11 @@ class WorkloadAssembly:
         return sent < len(ahead) and self._done[_RECV, own - 1, own] >= ahead[sent]
 
     def _waiting(self) -> list[int]:
-        """Give the calls of earlier stages that this one has yet to join, in order."""
+        """Return the calls of earlier stages that this one has yet to join, in order."""
         return [at for at in range(self._called, len(self._calls)) if self.own in self._calls[at][0].stages]
 
     def _missing(self) -> list[tuple[Letter, bool]]:
-        """Give what a stage still has to do for earlier ones: nodes, and whether each is a message."""
+        """Return what a stage still has to do for earlier ones: nodes, and whether each is a message."""
         made = []
         for other in range(self.own):
             for kind, count in self._due(other).items():
@@ -273,7 +273,7 @@ class WorkloadAssembly:
     def _message(
         self, letter: Letter, key: object, sizes: Callable[[], np.ndarray], signs: Sequence[int]
     ) -> tuple[int, int]:
-        """Give the tag and symbol of a message: both ends have the same."""
+        """Return the tag and symbol of a message: both ends have the same."""
         ends = (self.own, letter.peer) if letter.type == _SEND else (letter.peer, self.own)
         tag = self._done[letter.type, *ends]
         if letter.type == _RECV and letter.peer == self.own + 1:
@@ -312,7 +312,7 @@ class WorkloadAssembly:
         self._begin()
 
     def outline(self, *, divided: bool) -> Outline | None:
-        """Give the whole workload as a grammar that is written out, or None if its stages could not end.
+        """Return the whole workload as a grammar that is written out, or None if its stages could not end.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ _Placed = tuple[list[int], list[tuple[int, ...]], list[int]]
 
 
 def with_stages(outline: Outline, count: int) -> Outline | None:
-    """Give the grammar of a pipeline of so many stages, or None where this one does not say it.
+    """Return the grammar of a pipeline of so many stages, or None where this one does not say it.
 
     The first stage stays the first, and the last one the last. A stage between them is that which is as
     far from the last one, or the second one. Passes are put into the order of the schedule at the new
@@ -58,7 +58,7 @@ def with_stages(outline: Outline, count: int) -> Outline | None:
 
 
 def _moved(letter: Letter, own: tuple[int, int], stages: tuple[int, int]) -> Letter | None:
-    """Give a letter of a stage in the place of another one; None where its peers have none there."""
+    """Return a letter of a stage in the place of another one; None where its peers have none there."""
     ends = {0: 0, stages[0] - 1: stages[1] - 1}
     if letter.peer >= 0:
         places = ends | {own[0] + step: own[1] + step for step in (-1, 0, 1)}

@@ -135,11 +135,11 @@ class StageNetwork(nn.Module):
         return self.forget(found), state
 
     def patterns(self, found: Any, token: Any) -> Any:
-        """Give logits of patterns where a token is known."""
+        """Return logits of patterns where a token is known."""
         return self.to_pattern(found + self.token(token + 1))
 
     def sizes(self, found: Any, token: Any, bins: Any, at: int) -> Any:
-        """Give logits of a size's bin where the token and bins of the sizes before it are known."""
+        """Return logits of a size's bin where the token and bins of the sizes before it are known."""
         x = found + self.token(token + 1)
         for before in range(at):
             x = x + self.size[before](bins[..., before] + 1)
@@ -184,7 +184,7 @@ class StageWriter:
         self._found: Any = None
 
     def tokens(self, features: Sequence[float]) -> np.ndarray:
-        """Give logits of the next token."""
+        """Return logits of the next token."""
         there = torch.tensor([[list(features)]], dtype=torch.float32)
         with _one_thread(), torch.inference_mode():
             found, self._state = self._net.read(*self._last, there, self._conditions, self._state)
@@ -192,7 +192,7 @@ class StageWriter:
             return np.asarray(self._net.to_token(self._found).numpy())
 
     def patterns(self, token: int) -> np.ndarray:
-        """Give logits of its pattern."""
+        """Return logits of its pattern."""
         with _one_thread(), torch.inference_mode():
             return np.asarray(self._net.patterns(self._found, torch.tensor(token)).numpy())
 

@@ -117,7 +117,7 @@ class CorpusModel(PlannedModel):
         return SizeModel(conditions, values, _RELUCTANCE)
 
     def _conditions(self, outline: int, layers: int, given: np.ndarray | None = None) -> np.ndarray:
-        """Give the logarithms that sizes depend on; depth and microbatches are those of the outline."""
+        """Return the logarithms that sizes depend on; depth and microbatches are those of the outline."""
         one = self._outlines[outline]
         parts = len(one.stages[0].letters) / max(1, one.layers)
         size, *others = self._given[outline] if given is None else given

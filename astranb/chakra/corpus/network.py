@@ -109,7 +109,7 @@ class CorpusNetwork(PlannedModel):
         return made
 
     def _bins(self, outlines: Sequence[Outline]) -> tuple[np.ndarray, np.ndarray]:
-        """Give how each size grows with the conditions, and the limits of bins of what that leaves."""
+        """Return how each size grows with the conditions, and the limits of bins of what that leaves."""
         trend = np.zeros((len(SIZES), self._given.shape[1]))
         edges = np.zeros((len(SIZES), _BINS + 1))
         for at in range(len(SIZES)):
@@ -135,7 +135,7 @@ class CorpusNetwork(PlannedModel):
     def _of_stage(
         self, given: np.ndarray, plan: tuple[int, int, int], layers: int, own: int, messages: int
     ) -> list[float]:
-        """Give what the network knows about a stage."""
+        """Return what the network knows about a stage."""
         centre, scale = self._given.mean(axis=0), np.maximum(self._given.std(axis=0), 0.1)
         stages = plan[2]
         place = place_of(own, stages)

@@ -280,7 +280,7 @@ def _sizes(trace: Trace) -> list[tuple[int, ...]]:
 
 
 def _role(members: Sequence[int], rank: int, plan: tuple[int, int, int]) -> GroupRole:
-    """Give a group's place in the plan, as its member sees it."""
+    """Return a group's place in the plan, as its member sees it."""
     tensor, data, _ = plan
     if rank not in members:
         raise _Unlike

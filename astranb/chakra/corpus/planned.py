@@ -191,7 +191,7 @@ class PlannedModel(ABC):
         return fits
 
     def _fitting(self, asked: tuple[int | None, int | None, int | None]) -> np.ndarray:
-        """Give the workloads that are divided along the same axes, in as many stages if there are some."""
+        """Return the workloads that are divided along the same axes, in as many stages if there are some."""
         fits = np.ones(len(self._plans), bool)
         for at, one in enumerate(asked):
             if one is not None:  # ranks that differ from one another cannot be more or fewer

@@ -117,7 +117,7 @@ def privacy(
 
 
 def _values(jobs: Iterable[CorpusJob], name: str) -> set[int]:
-    """Give all sizes above 0 of some workloads."""
+    """Return all sizes above 0 of some workloads."""
     each = [np.unique(trace.integers(name)) for job in jobs for trace in job.traces]
     found = np.unique(np.concatenate(each))
     return set(found[found > 0].tolist())
@@ -137,7 +137,7 @@ def _apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _statistics(jobs: Sequence[CorpusJob]) -> dict[str, Any]:
-    """Give counters of kinds and bigrams, and arrays of everything else."""
+    """Return counters of kinds and bigrams, and arrays of everything else."""
     kinds: Counter[Hashable] = Counter()
     pairs: Counter[Hashable] = Counter()
     values: dict[str, list[np.ndarray]] = {"degree": [], "depth": []}

@@ -102,7 +102,7 @@ class SizeModel:
 
 
 def _near(x: np.ndarray, others: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Give the covariances: each condition adds its own function, and all together a smaller one."""
+    """Return the covariances: each condition adds its own function, and all together a smaller one."""
     alike = np.exp(-0.5 * ((x[:, None] - others) / lengths) ** 2)
     return np.asarray((alike.mean(axis=2) + _TOGETHER * alike.prod(axis=2)) / (1 + _TOGETHER))
 
@@ -120,14 +120,14 @@ def _left_out_error(x: np.ndarray, left: np.ndarray, lengths: np.ndarray) -> tup
 
 
 def quantities(sizes: np.ndarray) -> np.ndarray:
-    """Give the logarithms of symbols' sizes, and of durations per operation where operations are known."""
+    """Return the logarithms of symbols' sizes, and of durations per operation where operations are known."""
     logs = np.log(np.maximum(sizes, 1))
     logs[:, _TOOK] -= np.where(sizes[:, _TOOK] > 0, logs[:, _WORK], 0)
     return np.asarray(logs)
 
 
 def sizes_of(quantities: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Give sizes of such logarithms, for the symbols that have them."""
+    """Return sizes of such logarithms, for the symbols that have them."""
     logs = quantities.copy()
     logs[:, _TOOK] += np.where(like[:, _TOOK] > 0, logs[:, _WORK], 0)
     return np.asarray(np.exp(np.minimum(logs, 40)))

@@ -139,7 +139,7 @@ class Vocabulary:
         return found
 
     def sequence(self, outline: Outline, own: int) -> tuple[list[Token], list[int], list[int]]:
-        """Give the tokens of a stage, their patterns, and their rows (-1: none)."""
+        """Return the tokens of a stage, their patterns, and their rows (-1: none)."""
         names = _names(outline)
         nodes = _nodes(outline, own, names)
         rows = [self.number[one] for one in nodes]
@@ -165,12 +165,12 @@ class Vocabulary:
         return [*tokens, None], [*chosen, -1], [*places, -1]
 
     def find(self, pattern: Pattern) -> int:
-        """Give the number of a pattern, or of what is nearest to it."""
+        """Return the number of a pattern, or of what is nearest to it."""
         return self.pattern_number.get(pattern, self.pattern_number.get(simple_pattern(pattern), 0))
 
 
 def items_of(vocabulary: Vocabulary, outline: Outline, own: int) -> tuple[list[Item], Budget]:
-    """Give the sequence of a stage, and the messages that it has to exchange."""
+    """Return the sequence of a stage, and the messages that it has to exchange."""
     tokens, patterns, rows = vocabulary.sequence(outline, own)
     ends = Counter((one.peer, one.type) for one in tokens if isinstance(one, NodeToken) and one.peer)
     budget, made = Budget(ends), []
@@ -184,7 +184,7 @@ def items_of(vocabulary: Vocabulary, outline: Outline, own: int) -> tuple[list[I
 
 
 def absolute(token: NodeToken, own: int, stages: int) -> tuple[int, tuple[int, ...]] | None:
-    """Give the peer (-1: none) and the stages of the group of a node; None where they do not exist."""
+    """Return the peer (-1: none) and the stages of the group of a node; None where they do not exist."""
     peer = -1
     if token.peer:
         peer = {"first": 0, "last": stages - 1}.get(token.peer, -2)

@@ -91,7 +91,7 @@ def _conditions(outline: Outline, given: np.ndarray) -> np.ndarray:
 
 
 def _pool(outline: Outline, given: np.ndarray) -> tuple[str, ...]:
-    """Give what workloads have in common that say something about each other's totals.
+    """Return what workloads have in common that say something about each other's totals.
 
     A model of size 1 is one whose size is not known: such workloads, and those whose ranks differ, are
     compared with those of the same kinds of nodes only.
@@ -105,7 +105,7 @@ def _kind(symbol: tuple[object, ...]) -> str:
 
 
 def _totals(outline: Outline, sizes: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Give the logarithms of a rank's sums of all sizes, kind by kind."""
+    """Return the logarithms of a rank's sums of all sizes, kind by kind."""
     found: dict[str, np.ndarray] = {}
     for symbol, each in zip(outline.signature, np.maximum(sizes, 0) * counts[:, None], strict=True):
         found[_kind(symbol)] = found.get(_kind(symbol), 0) + each

@@ -91,7 +91,7 @@ def written(
 
 
 def _group(number: int, role: GroupRole, rank: int, plan: tuple[int, int, int]) -> tuple[int, ...]:
-    """Give what the ranks of one group have in common: the role, and their places on the other axes."""
+    """Return what the ranks of one group have in common: the role, and their places on the other axes."""
     tensor, data, _ = plan
     return (number, -1 if role.tensor else rank % tensor, -1 if role.data else rank // tensor % data)
 
@@ -104,7 +104,7 @@ def _nodes(
     widths: dict[str, int],
     groups: dict[GroupRole, Hole | None],
 ) -> Iterator[tuple[Node, dict[str, Hole]]]:
-    """Give the nodes of a stage, with holes for what differs between its ranks."""
+    """Return the nodes of a stage, with holes for what differs between its ranks."""
     given = [_attributes(letter, sizes[letter.symbol].tolist()) for letter in outline.letters]
     durations = sizes[:, SIZES.index("duration_ns")]
     for number, (at, parents, tag) in enumerate(outline.expanded(stage, more_layers)):
@@ -128,7 +128,7 @@ def _nodes(
 
 
 def _attributes(letter: Letter, sizes: list[int]) -> dict[str, Attribute]:
-    """Give what nodes of a letter have on all ranks."""
+    """Return what nodes of a letter have on all ranks."""
     declared = {"is_cpu_op": Attribute(letter.cpu, "bool_val")}
     for name, size in zip(SIZES, sizes, strict=True):
         if size >= 0:

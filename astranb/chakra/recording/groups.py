@@ -105,7 +105,7 @@ def matched(
 
 
 def alone(messages: Sequence[Message], groups: Mapping[str, _Ranks], world: int) -> Matched:
-    """Give the messages of one rank their groups, without the other ranks: as recorded, else all ranks."""
+    """Return the messages of one rank their groups, without the other ranks: as recorded, else all ranks."""
     everyone = tuple(range(world))
     found = Matched(world)
     for one in messages:
@@ -179,7 +179,7 @@ def _spread(chosen: Iterable[_Threads]) -> int:
 
 
 def _options(ranks: _Ranks, threads: Sequence[dict[str, list[Message]]]) -> Iterator[_Threads]:
-    """Give the choices of threads on all ranks that call the same collectives at the same times."""
+    """Return the choices of threads on all ranks that call the same collectives at the same times."""
     if len(ranks) < 2:
         return
     choices: list[dict[tuple[object, ...], list[tuple[str, ...]]]] = []

@@ -86,7 +86,7 @@ class Piece:
 
 
 def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float) -> list[Piece]:
-    """Give the pieces of one thread from its operations and its calls that wait, in their order.
+    """Return the pieces of one thread from its operations and its calls that wait, in their order.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float) ->
     at = begun
 
     def account(until: float) -> None:
-        """Give the time until then to the operation that runs."""
+        """Return the time until then to the operation that runs."""
         nonlocal at
         event = open_[-1] if open_ else None
         rest = until - at

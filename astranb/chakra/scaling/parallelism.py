@@ -35,7 +35,7 @@ _MOST_SHOWN: Final = 12
 
 
 def share(width: int, parts: int, part: int = 0) -> int:
-    """Give what one of some parts has of a width that they need not divide; part 0 has the most.
+    """Return what one of some parts has of a width that they need not divide; part 0 has the most.
 
     Larger shares are spread evenly, so that parts at a fixed distance are alike.
 
@@ -150,7 +150,7 @@ class Parallelism:
         return self.ranks // self.pipeline
 
     def size(self, group: str) -> int:
-        """Give the number of ranks in a group."""
+        """Return the number of ranks in a group."""
         return {
             "tensor": self.tensor,
             "context": self.context,
@@ -162,22 +162,22 @@ class Parallelism:
         }[group]
 
     def place(self, rank: int) -> tuple[int, int, int, int]:
-        """Give a rank's part of the matrices, part of the sequence, replica and stage."""
+        """Return a rank's part of the matrices, part of the sequence, replica and stage."""
         rest, part = divmod(rank, self.tensor)
         rest, context = divmod(rest, self.context)
         stage, replica = divmod(rest, self.data)
         return part, context, replica, stage
 
     def rank_at(self, part: int, context: int, replica: int, stage: int) -> int:
-        """Give the rank in a place."""
+        """Return the rank in a place."""
         return ((stage * self.data + replica) * self.context + context) * self.tensor + part
 
     def stage(self, rank: int) -> int:
-        """Give the pipeline stage of a rank."""
+        """Return the pipeline stage of a rank."""
         return rank // self.per_stage
 
     def peer(self, which: int, rank: int) -> int:
-        """Give the peer of a rank by its number in :data:`PEERS`."""
+        """Return the peer of a rank by its number in :data:`PEERS`."""
         step = 1 if which % 2 else -1
         if which < 2:
             return (rank + step * self.per_stage) % self.ranks
@@ -185,7 +185,7 @@ class Parallelism:
         return rank + ((part + step) % self.context - part) * self.tensor
 
     def group(self, group: str, rank: int) -> list[int]:
-        """Give the ranks of a rank's group, ascending."""
+        """Return the ranks of a rank's group, ascending."""
         t, c = self.tensor, self.context
         if group == "all":
             return list(range(self.ranks))
@@ -211,7 +211,7 @@ class Parallelism:
         ]
 
     def groups(self) -> Iterator[tuple[str, list[int]]]:
-        """Give all groups of more than one rank and fewer than all, each once, in a fixed order."""
+        """Return all groups of more than one rank and fewer than all, each once, in a fixed order."""
         for name in GROUPS:
             if 1 < self.size(name) < self.ranks:
                 seen: set[int] = set()

@@ -93,7 +93,7 @@ class RepeatedModules:
 
 
 def commonest_repeats(stages: Iterable[RepeatedModules]) -> int:
-    """Give how often the module is repeated that has most nodes in some sequences; 0: none is."""
+    """Return how often the module is repeated that has most nodes in some sequences; 0: none is."""
     covered: Counter[int] = Counter()
     for one in stages:
         for segment, is_module in zip(one.segments, one.is_module, strict=True):

@@ -74,7 +74,7 @@ class StageProgramRows:
 
 
 def warm_up(stage: int, stages: int, microbatches: int) -> int:
-    """Give how many microbatches a stage passes forward before one comes back (1F1B, arXiv 2104.04473).
+    """Return how many microbatches a stage passes forward before one comes back (1F1B, arXiv 2104.04473).
 
     Examples
     --------
@@ -211,7 +211,7 @@ class _Units:
             yield end - length + 1
 
     def ordered(self, stage: int, stages: int) -> list[int]:
-        """Give the nodes in the order of a stage of another pipeline."""
+        """Return the nodes in the order of a stage of another pipeline."""
         order = list(range(self._begins[0]))
         ahead = warm_up(stage, stages, self.microbatches)
         for one in _passes(ahead, self.microbatches, together=self._last):
@@ -220,7 +220,7 @@ class _Units:
 
 
 def _passes(ahead: int, microbatches: int, *, together: bool) -> Iterator[tuple[bool, int]]:
-    """Give the passes in order: whether forward, and the microbatch; of the last stage both are one."""
+    """Return the passes in order: whether forward, and the microbatch; of the last stage both are one."""
     for number in range(ahead):
         yield True, number
     for number in range(microbatches):
@@ -262,7 +262,7 @@ def _led(
 
 
 def _last_of(rows: Sequence[StageRow], order: Sequence[int], queue: str) -> list[int]:
-    """Give for each position in an order the last node of a queue before it, -1 for none."""
+    """Return for each position in an order the last node of a queue before it, -1 for none."""
     found, last = [], -1
     for row in order:
         found.append(last)

@@ -78,13 +78,13 @@ class ScaledJob:
             self.assumptions["traces"] = what
 
     def _like(self, stage: int) -> int:
-        """Give the traced stage that a stage is like: the first, the last, or one between."""
+        """Return the traced stage that a stage is like: the first, the last, or one between."""
         if self.plan.pipeline == self.traced.pipeline or stage == 0:
             return stage
         return self.traced.pipeline - 1 if stage == self.plan.pipeline - 1 else 1
 
     def _restaged(self, where: str) -> dict[tuple[int, int], ScaledRank]:
-        """Give what the traced ranks do in each stage of the wanted pipeline."""
+        """Return what the traced ranks do in each stage of the wanted pipeline."""
         was, now = self.traced.pipeline, self.plan.pipeline
         if was < 3 <= now:
             what = f"from {was} to {now} stages: none between the first and the last was traced"
@@ -142,7 +142,7 @@ class ScaledJob:
         return len(self._programs)
 
     def in_stage(self, stage: int) -> list[ScaledRank]:
-        """Give what the traced ranks do in a stage of this job."""
+        """Return what the traced ranks do in a stage of this job."""
         return [one for (_, at), one in self._variants.items() if at == stage]
 
     def _variant(self, rank: int) -> tuple[int, int]:
@@ -177,7 +177,7 @@ class ScaledJob:
         return found
 
     def _value(self, rank: int, what: str, of: Any) -> int | str:
-        """Give what is filled in for a rank: the number of a group, a peer or a root."""
+        """Return what is filled in for a rank: the number of a group, a peer or a root."""
         if what == "group":
             return str(self._number[of][rank])
         if what == "root":
@@ -189,7 +189,7 @@ class ScaledJob:
         return self.plan.rank_at(*place)
 
     def trace_bytes(self, rank: int) -> bytes:
-        """Give the contents of a rank's trace file.
+        """Return the contents of a rank's trace file.
 
         Raises
         ------
@@ -217,11 +217,11 @@ class ScaledJob:
         return {}
 
     def trace(self, rank: int) -> Trace:
-        """Give a rank's trace."""
+        """Return a rank's trace."""
         return Trace(self.trace_bytes(rank), f"rank {rank}")
 
     def document(self) -> dict[str, Any]:
-        """Give the plan and what it rests on, as ``PREFIX.job.json`` has it."""
+        """Return the plan and what it rests on, as ``PREFIX.job.json`` has it."""
         return plan_document(self.plan) | {"assumptions": self.assumptions}
 
     def write(self, prefix: str | Path) -> list[Path]:
@@ -264,7 +264,7 @@ def _width(value: int | str) -> int:
 def _shared(
     variants: Mapping[tuple[int, int], ScaledRank],
 ) -> tuple[list[_Program], dict[tuple[int, int], int]]:
-    """Give the different programs of traced ranks in stages, and the number of each one's."""
+    """Return the different programs of traced ranks in stages, and the number of each one's."""
     programs: list[_Program] = []
     program_of: dict[tuple[int, int], int] = {}
     known: dict[tuple[bytes, Any], int] = {}

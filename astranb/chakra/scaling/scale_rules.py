@@ -103,7 +103,7 @@ class ScaleRules:
         return found
 
     def communication(self, kind: int, role: str, collective: int, peer: int | Shift | None) -> Fraction:
-        """Give how many times as many bytes a message or collective has."""
+        """Return how many times as many bytes a message or collective has."""
         between = self.micro * (self.parts if self.traced.sequence else Fraction(1))
         if kind != NodeType.COMM_COLL:
             is_stage = peer is not None and not isinstance(peer, tuple) and peer < _STAGES
@@ -119,7 +119,7 @@ class ScaleRules:
         return between
 
     def computation(self, *, update: bool, is_part: bool) -> Fraction:
-        """Give how many times as much a computation is; an update of parameters, perhaps of a part."""
+        """Return how many times as much a computation is; an update of parameters, perhaps of a part."""
         if update:
             return self.parts * (self.replicas if is_part else 1)
         return self.parts * self.micro

@@ -76,7 +76,7 @@ class ScaledRank:
         return Trace.of(self.nodes, source=self._trace.source)
 
     def _named(self) -> tuple[list[str], list[int | Shift | None]]:
-        """Give the roles of groups and peers."""
+        """Return the roles of groups and peers."""
         trace, job, traced = self._trace, self._job, self._rules.traced
         roles, peers = [""] * len(trace), [None] * len(trace)  # type: list[str], list[int | Shift | None]
         background = (trace.integers("comm_stream") > 0).tolist()
@@ -112,7 +112,7 @@ class ScaledRank:
         return found
 
     def _scaled(self) -> Iterator[Node]:
-        """Give the nodes of the scaled job, and remember what is to be filled in."""
+        """Return the nodes of the scaled job, and remember what is to be filled in."""
         trace, rules = self._trace, self._rules
         updates = self._update_rows
         host = trace.is_cpu_op & (trace.type == NodeType.COMP)
@@ -165,7 +165,7 @@ class ScaledRank:
         return topological_order(self._trace).tolist()  # type: ignore[no-any-return]
 
     def stage_rows(self) -> list[StageRow]:
-        """Give the nodes in an order in which they can be done, for another pipeline."""
+        """Return the nodes in an order in which they can be done, for another pipeline."""
         trace = self.trace
         place = {row: at for at, row in enumerate(self._order)}
         background = (trace.integers("comm_stream") > 0).tolist()
@@ -195,7 +195,7 @@ class ScaledRank:
         return found
 
     def in_stage(self, made: StageProgramRows) -> ScaledRank:
-        """Give what the rank does in a stage of another pipeline."""
+        """Return what the rank does in a stage of another pipeline."""
         rows = [self._order[at] for at in made.rows]
         sums = np.isin(self._trace.comm_type, _SUMS) & np.array([one in REPLICAS for one in self.roles], bool)
         size = np.where(sums, self.trace.comm_size, 0)

@@ -74,7 +74,7 @@ class TracedJob:
         self.groups = {name: tuple(sorted(members)) for name, members in groups.items()}
 
     def members(self, rank: int, name: str) -> tuple[int, ...]:
-        """Give the ranks of a group that a rank names."""
+        """Return the ranks of a group that a rank names."""
         if name in ("", "0"):
             return tuple(range(self.ranks))
         if name not in self.groups:
@@ -145,7 +145,7 @@ class TracedJob:
         return roles[0]
 
     def peer_role(self, degrees: Parallelism, rank: int, peer: int, *, sends: bool) -> int | Shift:
-        """Give the role of a peer, a position in :data:`PEERS`, or else how far it is.
+        """Return the role of a peer, a position in :data:`PEERS`, or else how far it is.
 
         Of two stages or parts each is before and behind the other.
         """
@@ -161,7 +161,7 @@ class TracedJob:
 
 
 def _computed(trace: Trace) -> np.ndarray | None:
-    """Give the part of the computations that are before each node, by time if it is recorded."""
+    """Return the part of the computations that are before each node, by time if it is recorded."""
     order = np.argsort(trace.id, kind="stable")
     computes = trace.type == NodeType.COMP
     if computes.sum() < _FEW:
@@ -226,7 +226,7 @@ def traced_job(
 
 
 def recognized(job: TracedJob, given: Parallelism | None = None) -> Parallelism:
-    """Give the degrees of parallelism that explain a traced job, or check those that were given.
+    """Return the degrees of parallelism that explain a traced job, or check those that were given.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def _candidates(ranks: int, *, experts: bool) -> Iterator[Parallelism]:
 
 
 def _roles(degrees: Parallelism, rank: int, members: Sequence[int]) -> list[str]:
-    """Give the roles of groups that have these members."""
+    """Return the roles of groups that have these members."""
     return [
         name
         for name in GROUPS
@@ -260,7 +260,7 @@ def _roles(degrees: Parallelism, rank: int, members: Sequence[int]) -> list[str]
 
 
 def _peer_roles(degrees: Parallelism, rank: int, peer: int) -> list[int]:
-    """Give the roles of peers that a peer has."""
+    """Return the roles of peers that a peer has."""
     some = range(0 if degrees.pipeline > 1 else _STAGES, len(PEERS) if degrees.context > 1 else _STAGES)
     return [at for at in some if degrees.peer(at, rank) == peer]
 

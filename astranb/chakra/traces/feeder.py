@@ -167,7 +167,7 @@ _DONE: Final = 2
 
 
 class Feeder:
-    """Give the nodes of a trace in the order in which they are issued, to a simulator of your own.
+    """Return the nodes of a trace in the order in which they are issued, to a simulator of your own.
 
     It is what Chakra's feeder is (``ETFeeder`` of mlcommons/chakra), with the order of our engines: of the
     nodes whose dependencies are met, that with the lowest id goes first, one at a time in each place. Nodes

@@ -110,7 +110,7 @@ class TileShape(NamedTuple):
         return _NUMBER_BYTES * self.rows * self.columns
 
     def __str__(self) -> str:
-        """Give rows, columns and k: ``128 x 256 x 1024``."""
+        """Return rows, columns and k: ``128 x 256 x 1024``."""
         return f"{self.rows} x {self.columns} x {self.k}"
 
 
@@ -203,7 +203,7 @@ def unpack_flags(flags: Any) -> tuple[Any, Any, Any]:
 def to_columns(
     operations: Iterable[Operation], number_of: Callable[[SourceLine | None], int]
 ) -> OperationColumns:
-    """Give operations as integers; ``number_of`` numbers their source lines."""
+    """Return operations as integers; ``number_of`` numbers their source lines."""
     found = OperationColumns(array("q"), array("q"))
     for op in operations:
         number = op.semaphore.number if op.semaphore is not None else -1
@@ -220,7 +220,7 @@ def to_columns(
 def to_objects(
     columns: OperationColumns, lines: Sequence[SourceLine | None], semaphores: Sequence[Semaphore]
 ) -> list[Operation]:
-    """Give operations as objects, from the integers that stand for them."""
+    """Return operations as objects, from the integers that stand for them."""
     found: list[Operation] = []
     rows, width = columns.rows.tolist(), OPERATION_COLUMNS
     chunks = []

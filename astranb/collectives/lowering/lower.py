@@ -546,7 +546,7 @@ def _computed(c: ProgramColumns) -> np.ndarray:
 def tile_work(
     steps: np.ndarray | int, own: int, other: int, step_ps: int, stages: int, burst: int, count: int
 ) -> Records:
-    """Give what tiles do: their steps, the lines of both operands in each, and how long it is computed.
+    """Return what tiles do: their steps, the lines of both operands in each, and how long it is computed.
 
     Parameters
     ----------

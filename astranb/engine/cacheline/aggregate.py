@@ -60,7 +60,7 @@ class Aggregate:
     phases: list[Row] = field(repr=False)
 
     def to_dataframe(self, what: str = "states") -> pd.DataFrame:
-        """Give a table as a pandas frame.
+        """Return a table as a pandas frame.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ __all__ = ["buffers"]
 
 
 def buffers(engine: CacheLineState, most: int) -> dict[str, Any]:
-    """Give the columns of :meth:`.Simulation.buffers`; ``all`` is how many hold anything."""
+    """Return the columns of :meth:`.Simulation.buffers`; ``all`` is how many hold anything."""
     parts = [_of_links(engine), *(_of_servers(engine, kind) for kind in ("l2", "hbm"))]
     where, taken, capacity, waiting, wait_ps = (np.concatenate(column) for column in zip(*parts, strict=True))
     full = np.where(capacity > 0, taken / np.maximum(1, capacity), 0)

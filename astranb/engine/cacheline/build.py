@@ -131,7 +131,7 @@ def lower_for(
 
 
 def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:
-    """Give what each GPU takes to launch a kernel, in ps.
+    """Return what each GPU takes to launch a kernel, in ps.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class Kernels(Protocol):
     """What computations launch."""
 
     def of(self, rank: int, row: int, took_ps: int) -> Sequence[tuple[int, int]]:
-        """Give, kernel by kernel, what its launch takes in ps and the number of its program."""
+        """Return, kernel by kernel, what its launch takes in ps and the number of its program."""
 
 
 class Calls:
@@ -126,7 +126,7 @@ class Calls:
         self._match([(rank, (rank,), one) for rank, one in enumerate(operations)], "")
 
     def nodes(self, launch_ps: Sequence[int], kernels: Kernels) -> list[JoinedOperation]:
-        """Give what each rank does at each point of the graph.
+        """Return what each rank does at each point of the graph.
 
         Parameters
         ----------

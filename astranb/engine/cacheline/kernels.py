@@ -90,7 +90,7 @@ class _Layout:
         return row[order], column[order], split[order]
 
     def lowered(self) -> Lowered:
-        """Give the tables."""
+        """Return the tables."""
         parts = self._parts()
         count = len(self.row)
         ops = np.stack([part.ops for part in parts], axis=1).reshape(-1).view(np.recarray)

@@ -61,12 +61,12 @@ class CacheLineMachine(Machine):
         return self._call()
 
     def counts(self) -> dict[str, int]:
-        """Give the clock's counts: what points of the past are named by."""
+        """Return the clock's counts: what points of the past are named by."""
         names = ("events", "timesteps", "instructions", "hops", "lines", "messages", "phases", "now_ps")
         return {name: int(self.clock[0][name]) for name in names}
 
     def kept(self) -> dict[str, memoryview]:
-        """Give what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
+        """Return what a checkpoint holds, as writable bytes: the state, and what goes back with it."""
         unchanged = () if self.first_routes else ("routes", "route_links")
         tables = {n: t for n, t in self.tables.items() if n not in unchanged}
         r = self.recording

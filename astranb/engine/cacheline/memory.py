@@ -140,7 +140,7 @@ def _final(engine: CacheLineState) -> np.ndarray:
 
 
 def memory(engine: CacheLineState, rank: int, buffer: str) -> Records:
-    """Give what a buffer holds, slice by slice (see :meth:`Simulation.memory`)."""
+    """Return what a buffer holds, slice by slice (see :meth:`Simulation.memory`)."""
     found = buffer_of(engine, rank, buffer)
     slices = engine.machine.slices[found.slices]
     rows = np.zeros(

@@ -45,7 +45,7 @@ _RATE = between(1, MAX_RATE_BPS)
 
 
 def _rest(dtype: np.dtype[Any], rule: Rule, **own: Rule) -> dict[str, Rule]:
-    """Give the rules of all fields of a record: the named ones, and one for the rest."""
+    """Return the rules of all fields of a record: the named ones, and one for the rest."""
     return {**dict.fromkeys(dtype.names or (), rule), **own}
 
 

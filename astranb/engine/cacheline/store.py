@@ -227,7 +227,7 @@ _COLUMNS: Final = ("rows", "dep_start", "deps")
 
 
 def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Give what a workload is made of.
+    """Return what a workload is made of.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def graph_tables(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _kernel(one: ShapedKernel | Launch) -> dict[str, Any]:
-    """Give a recorded kernel for JSON, with the name of its class."""
+    """Return a recorded kernel for JSON, with the name of its class."""
     if isinstance(one, Launch):
         return {"launch": dataclasses.asdict(one)}
     kind = "attention" if isinstance(one.kernel, Attention) else "product"

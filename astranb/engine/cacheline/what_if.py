@@ -118,7 +118,7 @@ class LineQuestion:
 
 
 def suggest(engine: CacheLineState, path: LinePath) -> list[Change]:
-    """Give what would shorten the critical path most, everything twice as fast."""
+    """Return what would shorten the critical path most, everything twice as fast."""
     weights: dict[str, int] = defaultdict(int)
     cause_of = {cause: field for field, causes in _FIELDS.items() if field != "atomic" for cause in causes}
     for segment in path.line_segments:

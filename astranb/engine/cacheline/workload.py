@@ -205,7 +205,7 @@ class Graph:
         return cls([one] * ranks, system, title=(", then " if waits else " beside ").join(parts))
 
     def compute_ps(self) -> np.ndarray:
-        """Give what each rank's computations on its GPU take, summed."""
+        """Return what each rank's computations on its GPU take, summed."""
         known: dict[tuple[int, Fraction], int] = {}
         keys = [(id(one), self._speed(rank)) for rank, one in enumerate(self.operations)]
         for rank, one in enumerate(self.operations):
@@ -214,7 +214,7 @@ class Graph:
         return np.array([known[key] for key in keys], np.int64)
 
     def took_ns(self, one: Operations, rank: int) -> np.ndarray:
-        """Give what each of a rank's operations takes at its speed; 0 for what the machine decides on."""
+        """Return what each of a rank's operations takes at its speed; 0 for what the machine decides on."""
         took = durations_ns(one.rows, self.system, self.memory) if self.durations is None else self.durations
         speed = self._speed(rank)
         if speed == 1:
@@ -254,7 +254,7 @@ class Graph:
         compute_lines: int = 1,
         launch_ps: Sequence[int] = (),
     ) -> Joined:
-        """Give the tables that the machine runs.
+        """Return the tables that the machine runs.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class _Kernels:
         self._grids: dict[tuple[Product | Attention | Stream, str, str], tuple[Grid, ...]] = {}
 
     def of(self, rank: int, row: int, took_ps: int) -> list[tuple[int, int]]:
-        """Give a computation's kernels: what the launch of each takes, and the number of its program."""
+        """Return a computation's kernels: what the launch of each takes, and the number of its program."""
         one, preset = self._graph.operations[rank], self._presets[rank]
         name = (one.names and one.names[row]) or f"compute {row}"
         if self._graph.durations is not None:
@@ -320,7 +320,7 @@ class _Kernels:
         return [(grid.launch_ps, self._part(rank, grid, preset, name)) for grid in found]
 
     def _modelled(self, rank: int, row: int, name: str) -> tuple[Grid, ...]:
-        """Give the kernel of a computation that a roofline would time, if the GPU's rates are known.
+        """Return the kernel of a computation that a roofline would time, if the GPU's rates are known.
 
         It is a product or attention of the shapes that the trace recorded, or one of as many operations
         and bytes.

@@ -29,7 +29,7 @@ __all__ = ["inputs_of", "run_of"]
 
 
 def inputs_of(run: LayerRun) -> dict[str, Any]:
-    """Give a run's inputs as JSON."""
+    """Return a run's inputs as JSON."""
     return {
         "table": dataclasses.asdict(run.inputs.table),
         "system": dataclasses.asdict(run.inputs.system),

@@ -102,7 +102,7 @@ _DOWN: Final = 2
 
 @kernel
 def _log2(size: int) -> int:
-    """Give the whole part of the logarithm."""
+    """Return the whole part of the logarithm."""
     power = 0
     while size > 1:
         size >>= 1
@@ -414,7 +414,7 @@ def _begin_switch(m: MessageMachine, stream: int) -> None:
 
 @kernel
 def _dimension(m: MessageMachine, stream: int) -> int:
-    """Give the dimension of the network in which the switch is."""
+    """Return the dimension of the network in which the switch is."""
     s = m.streams[stream]
     dim = s.queue // m.config[0].queues % m.config[0].dims
     return int(m.schedule[dim].links)

@@ -233,7 +233,7 @@ def recording_tables(
 
 
 def margins(m: t.MessageMachine) -> tuple[int, int]:
-    """Give the most rows of timers or messages, and of streams, that one event can take."""
+    """Return the most rows of timers or messages, and of streams, that one event can take."""
     operations = m.operations
     window = 1
     if np.isin(m.implementations.algorithm, (t.DIRECT, t.ONE_SHOT)).any():
@@ -257,7 +257,7 @@ def _most_chunks(collectives: Records, splits: int) -> np.ndarray:
 
 
 def _power(count: int) -> int:
-    """Give the next power of two."""
+    """Return the next power of two."""
     return 1 << (count - 1).bit_length()
 
 

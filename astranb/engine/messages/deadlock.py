@@ -86,7 +86,7 @@ def explain_too_late(m: t.MessageMachine) -> str:
 
 
 def _late_timers(m: t.MessageMachine) -> Iterator[int]:
-    """Give the operations of timers that never expire."""
+    """Return the operations of timers that never expire."""
     for first in m.npus.timers.tolist():
         row = first
         while row >= 0:
@@ -100,7 +100,7 @@ def _late_timers(m: t.MessageMachine) -> Iterator[int]:
 
 
 def _late_messages(m: t.MessageMachine) -> Iterator[int]:
-    """Give the operations of messages that never arrive."""
+    """Return the operations of messages that never arrive."""
     mask = (1 << t.KIND_BITS) - 1
     for step in m.timesteps.heap[: int(m.queue[0].heaped)].tolist():
         event = int(m.timesteps[step].head) if m.timesteps[step].time >= NEVER else -1
@@ -119,7 +119,7 @@ def _late_messages(m: t.MessageMachine) -> Iterator[int]:
 
 
 def _current(m: t.MessageMachine, rank: int) -> int | None:
-    """Give the operation in which a rank waits: the first that has begun and not ended."""
+    """Return the operation in which a rank waits: the first that has begun and not ended."""
     o = m.operations
     rows = np.flatnonzero((o.npu == rank) & (o.start_ns >= 0) & (o.end_ns < 0) & (o.owner < 0))
     if not len(rows):
@@ -131,7 +131,7 @@ def _current(m: t.MessageMachine, rank: int) -> int | None:
 
 
 def _number(m: t.MessageMachine, operation: int) -> int:
-    """Give the number of a collective among those of its group on its rank, from 1."""
+    """Return the number of a collective among those of its group on its rank, from 1."""
     o = m.operations
     row = o[operation]
     same = (o.npu == row.npu) & (o.group == row.group) & (o.kind == t.COLLECTIVE) & (o.owner < 0)
@@ -156,7 +156,7 @@ def _status(m: t.MessageMachine, rank: int) -> str:
 
 
 def _waits_for(m: t.MessageMachine, rank: int) -> tuple[int | None, str]:
-    """Give the rank that one waits for, None at the end of the chain, and further text."""
+    """Return the rank that one waits for, None at the end of the chain, and further text."""
     operation = _current(m, rank)
     if operation is None or m.npus[rank].end_ns >= 0:
         return None, ""

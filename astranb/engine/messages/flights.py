@@ -125,7 +125,7 @@ def flights(engine: MessageState, since: int) -> Recorded:
 
 
 def replayed(engine: MessageState, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Give the operation of each message of a custom collective, and its phase and chunk as recorded."""
+    """Return the operation of each message of a custom collective, and its phase and chunk as recorded."""
     sender = given["operation"]
     row, parts = np.maximum(sender, 0), engine.about.parts
     if parts is None:

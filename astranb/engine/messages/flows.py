@@ -22,7 +22,7 @@ _WHOSE = ("src", "dst", "tag", "operation", "phase", "step", "bytes")
 
 
 def flow_columns(engine: MessageState) -> dict[str, np.ndarray]:
-    """Give the recorded messages in the order in which they were sent, as columns of numbers.
+    """Return the recorded messages in the order in which they were sent, as columns of numbers.
 
     With congestion the recording has a row for each link that a message crosses: they are put together.
 
@@ -95,7 +95,7 @@ def _algorithms(engine: MessageState, found: dict[str, np.ndarray], recorded: np
 
 
 def flows(engine: MessageState) -> dict[str, Any]:
-    """Give the recorded messages as a table.
+    """Return the recorded messages as a table.
 
     ``GBps`` is bytes over duration, 1 GB being 10^9 bytes; ``complete``, whether the recording still has all
     messages.

@@ -144,7 +144,7 @@ class Fold:
                 full[those, lane] += streams[own, lane] - first_chunk(numbers[rows], lane)
 
     def parts(self, folded: t.MessageMachine) -> dict[str, Parts]:
-        """Give the tables of operations of all ranks, a part for each rank.
+        """Return the tables of operations of all ranks, a part for each rank.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Fold:
         }
 
     def whole(self, folded: t.MessageMachine, frame: t.MessageMachine) -> t.MessageMachine:
-        """Give the tables of all ranks at the end of the run, after :meth:`end`."""
+        """Return the tables of all ranks at the end of the run, after :meth:`end`."""
         made = {}
         for name, parts in self.parts(folded).items():
             made[name], at = allocate(parts.rows, t.DTYPES[name]), 0

@@ -44,7 +44,7 @@ def implementations_of(system: System, counts: Sequence[int], npus: int) -> Reco
 
 
 def group_shapes(groups: Sequence[Sequence[int]], counts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Give where the ranks of groups lie in the dimensions of a network.
+    """Return where the ranks of groups lie in the dimensions of a network.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def group_shapes(groups: Sequence[Sequence[int]], counts: Sequence[int]) -> tupl
 
 
 def group_algorithm(implementations: Records, dims: int, collective: int, outer: int, *, compat: bool) -> int:
-    """Give the algorithm of a collective of a group, as :func:`.scheduling._add_phase` chooses it.
+    """Return the algorithm of a collective of a group, as :func:`.scheduling._add_phase` chooses it.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def group_algorithm(implementations: Records, dims: int, collective: int, outer:
 
 
 def distances(algorithm: int, nodes: int) -> list[int]:
-    """Give the distances of an algorithm's messages along a logical ring."""
+    """Return the distances of an algorithm's messages along a logical ring."""
     if algorithm == t.RING_STEPS:
         return [1]
     if algorithm == t.HALVING:

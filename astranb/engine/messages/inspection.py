@@ -26,7 +26,7 @@ _PLACES = ("CPU", "GPU", "network", "network, in the background", "nothing")
 
 
 def states_of(engine: MessageState, rows: Any) -> Any:
-    """Give the number of the state of each operation."""
+    """Return the number of the state of each operation."""
     some = engine.machine.operations[rows]
     ready, start, end = np.where(some.waits <= 0, 1, 0), some.start_ns, some.end_ns
     if engine.about.parts is not None:

@@ -55,7 +55,7 @@ def rows_of(engine: MessageState) -> Any:
 
 
 def _joined(one: np.ndarray, other: np.ndarray, count: int) -> np.ndarray:
-    """Give for each of some numbers the least of all that pairs join it with, directly or not."""
+    """Return for each of some numbers the least of all that pairs join it with, directly or not."""
     least = np.arange(count)
     key = distinct(np.minimum(one, other) * count + np.maximum(one, other))
     low, high = key // count, key % count

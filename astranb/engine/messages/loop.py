@@ -85,7 +85,7 @@ def _arrive(m: MessageMachine, row: int) -> int:
 
 @kernel
 def _reduce_ns(m: MessageMachine, size: int) -> int:
-    """Give the time to reduce a message: two reads and a write, each rounded down to nanoseconds."""
+    """Return the time to reduce a message: two reads and a write, each rounded down to nanoseconds."""
     if m.config[0].reduce_Bps > 0.0:
         return 3 * int(float(size) / m.config[0].reduce_Bps * 1e9)
     return 0
@@ -199,7 +199,7 @@ def _step(m: MessageMachine) -> bool:
 
 @kernel(inline=False)
 def waiting_ns(m: MessageMachine) -> int:
-    """Give the time of the next event, -1 if none is left."""
+    """Return the time of the next event, -1 if none is left."""
     if m.clock[0].cursor >= 0 or m.clock[0].fired < len(m.npus):
         return int(m.queue[0].now)
     return next_time(m.queue, m.timesteps)
@@ -207,7 +207,7 @@ def waiting_ns(m: MessageMachine) -> int:
 
 @kernel(inline=False)
 def _limit_reached(m: MessageMachine, limits: Records) -> int:
-    """Give the limit that is reached before the next event, 0 for none."""
+    """Return the limit that is reached before the next event, 0 for none."""
     clock = m.clock[0]
     limit = limits[0]
     if clock.ended >= limit.ended or clock.delivered >= limit.delivered or clock.phases >= limit.phases:

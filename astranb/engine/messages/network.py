@@ -175,7 +175,7 @@ def communicating_pairs(
     *,
     compat: bool,
 ) -> set[tuple[int, int]]:
-    """Give the pairs of NPUs that may send to each other; some may not do so."""
+    """Return the pairs of NPUs that may send to each other; some may not do so."""
     keys: list[np.ndarray] = [np.empty(0, np.int64)]
     sends = np.isin(table.kind, (t.SEND, t.RECV))
     keys.append(table.npu[sends] * npus + table.peer[sends])

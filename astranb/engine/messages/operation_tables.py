@@ -88,7 +88,7 @@ class Chosen(NamedTuple):
 
 
 def group_rows(ranks: RankOperations, groups: Mapping[int, Sequence[int]], npus: int) -> np.ndarray:
-    """Give the row of each rank's group at each position that it uses; -1: all ranks.
+    """Return the row of each rank's group at each position that it uses; -1: all ranks.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def places_of(groups: Records, members: Records) -> Callable[[np.ndarray, np.nda
 
 
 def first_chunk(number: Any, lane: int) -> Any:
-    """Give the number of the first chunk of a group in a lane."""
+    """Return the number of the first chunk of a group in a lane."""
     return number * _CHUNKS_OF_GROUP + lane * BACKGROUND_CHUNKS
 
 

@@ -35,7 +35,7 @@ _MASK: Final = (1 << KIND_BITS) - 1
 
 @kernel
 def shared_by(m: MessageMachine, stream: int) -> int:
-    """Give the handler of a sender whom nobody notifies: above the low bits 1 + the group of a ring."""
+    """Return the handler of a sender whom nobody notifies: above the low bits 1 + the group of a ring."""
     s = m.streams[stream]
     alone = m.config[0].ports == 0 and m.config[0].cut_through == 0
     if alone or s.group < 0 or s.algorithm != RING_STEPS or s.collective == ALL_TO_ALL:

@@ -400,7 +400,7 @@ class _MessagesInUse:
             require(len(m.drawn) >= self.npus, "the length of drawn")
 
     def _used(self, name: str, free: int, left: int) -> np.ndarray:
-        """Give which rows are in no list of unused rows, of which there must be so many."""
+        """Return which rows are in no list of unused rows, of which there must be so many."""
         rows = getattr(self.m, name)
         require(left <= len(rows), f"unused {name}")
         used = np.ones(len(rows), bool)

@@ -255,7 +255,7 @@ class Run:
         return digest({**t.simulated(self.outline), **fold.parts(few.machine)}.items())
 
     def copy(self) -> Run:
-        """Give an independent run in the same state."""
+        """Return an independent run in the same state."""
         other = object.__new__(Run)
         other._begin(self.workload, congestion=self.congestion)
         other._fold = self._fold

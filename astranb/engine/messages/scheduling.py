@@ -81,7 +81,7 @@ def _active(m: MessageMachine, dim: int, involved: int) -> bool:
 
 @kernel
 def _share(m: MessageMachine, dim: int, gathers: int) -> float:
-    """Give the share of a chunk that crosses a dimension."""
+    """Return the share of a chunk that crosses a dimension."""
     nodes = float(m.schedule[dim].nodes)
     if gathers == 1:
         return nodes - 1.0
@@ -90,7 +90,7 @@ def _share(m: MessageMachine, dim: int, gathers: int) -> float:
 
 @kernel
 def _speed(m: MessageMachine, dim: int) -> float:
-    """Give the bandwidth of a dimension relative to the first."""
+    """Return the bandwidth of a dimension relative to the first."""
     return float(m.schedule[dim].rate / m.schedule[0].rate)
 
 
@@ -138,7 +138,7 @@ def _reverse(m: MessageMachine) -> None:
 
 @kernel
 def _gap_bytes(m: MessageMachine, at: int, involved: int, gathers: int) -> int:
-    """Give the bytes that the load at a position lacks to the greatest."""
+    """Return the bytes that the load at a position lacks to the greatest."""
     s = m.schedule
     last = m.config[0].dims - 1
     dim = s[at].dim
@@ -517,7 +517,7 @@ def _use_grant(m: MessageMachine, queue: int, shared: int, row: int) -> None:
 
 @kernel(inline=False)
 def next_granted(m: MessageMachine, queue: int, stream: int) -> int:
-    """Give the stream of a queue that begins next.
+    """Return the stream of a queue that begins next.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ class MessageState(OperationEngine):
         return following * 1000 if following >= 0 else -1
 
     def count(self, name: str) -> int:
-        """Give one of :attr:`count_names`."""
+        """Return one of :attr:`count_names`."""
         m = self.run.outline
         if name == "now_ps":
             return self.now_ps
@@ -208,7 +208,7 @@ class MessageState(OperationEngine):
 
 
 def _ps_of(times_ns: Any) -> np.ndarray:
-    """Give times in picoseconds; -1 stays."""
+    """Return times in picoseconds; -1 stays."""
     times = np.array(times_ns, np.int64)
     return np.multiply(times, 1000, out=times, where=times >= 0)
 

@@ -643,7 +643,7 @@ def enlarge(m: MessageMachine, margin: int, streams: int) -> MessageMachine:
 
 
 def in_use(m: MessageMachine, name: str) -> np.ndarray:
-    """Give the rows of the timers, messages or streams that are in no list of unused rows."""
+    """Return the rows of the timers, messages or streams that are in no list of unused rows."""
     rows, clock = getattr(m, name), m.clock[0]
     used, following, free = np.ones(len(rows), bool), rows.next.tolist(), int(clock[f"free_{name[:-1]}"])
     for _ in range(int(clock[f"{name}_left"])):
@@ -653,7 +653,7 @@ def in_use(m: MessageMachine, name: str) -> np.ndarray:
 
 
 def events_of(m: MessageMachine) -> np.ndarray:
-    """Give the pending events, each with its time, in the order in which they will be handled."""
+    """Return the pending events, each with its time, in the order in which they will be handled."""
     queue, timesteps = m.queue[0], m.timesteps
     rows = timesteps.heap[: int(queue.heaped)].tolist()
     if queue.open >= 0:
@@ -668,7 +668,7 @@ def events_of(m: MessageMachine) -> np.ndarray:
 
 
 def simulated(m: MessageMachine) -> dict[str, np.ndarray]:
-    """Give everything simulated: without what is recorded, unused rows, capacities and scratch values.
+    """Return everything simulated: without what is recorded, unused rows, capacities and scratch values.
 
     Two runs are in the same state where these arrays are equal.
     """

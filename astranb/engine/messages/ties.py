@@ -81,7 +81,7 @@ def _ordered(one: int, other: int) -> bool:
 
 @kernel
 def _fresh(m: MessageMachine) -> None:
-    """Give what follows a strand of its own."""
+    """Return what follows a strand of its own."""
     m.fold[0].fresh -= 1 << 16
     m.fold[0].strand = m.fold[0].fresh
 
@@ -297,7 +297,7 @@ def comes_in(m: MessageMachine, port: int) -> None:
 
 @kernel(inline=False)
 def _queue(m: MessageMachine, queue: int) -> int:
-    """Give the row of a queue's uses, those of the block at hand."""
+    """Return the row of a queue's uses, those of the block at hand."""
     row = len(m.ports) + queue
     u = m.last_use[row]
     if u.block != m.fold[0].block:

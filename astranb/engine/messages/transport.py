@@ -71,7 +71,7 @@ _LOW: Final = 0x7FFFFFFF
 
 @kernel
 def _bucket(m: MessageMachine, src: int, dst: int, tag: int) -> int:
-    """Give the bucket in which messages with this key wait for their match."""
+    """Return the bucket in which messages with this key wait for their match."""
     mixed = (dst * 1000003 + src) * 8191 + tag
     return int((((mixed & _LOW) * _MIX) >> 15) & (len(m.buckets) - 1))
 
@@ -143,7 +143,7 @@ def _wait(m: MessageMachine, bucket: int, row: int) -> None:
 
 @kernel
 def _stop_after(m: MessageMachine, at: int, dst: int, heading: int) -> tuple[int, int]:
-    """Give the next NPU of a message, and where it heads from there; -1 where that is its last.
+    """Return the next NPU of a message, and where it heads from there; -1 where that is its last.
 
     An NPU whose message is at its switch counts as the next one.
     """
@@ -172,7 +172,7 @@ def _goes_on(m: MessageMachine, row: int) -> bool:
 
 @kernel(inline=False)
 def _parallel(m: MessageMachine, row: int, rail: int) -> int:
-    """Give one of the links over which the message of a group's ring is divided (:func:`.shared_by`).
+    """Return one of the links over which the message of a group's ring is divided (:func:`.shared_by`).
 
     They are those of the ranks that share the place of its target in the group's last dimension.
     """
@@ -201,7 +201,7 @@ def _share(m: MessageMachine, row: int, rails: int, first_ns: float, taken_ns: f
 
 @kernel
 def _rails(m: MessageMachine, row: int) -> int:
-    """Give over how many links a message is divided next."""
+    """Return over how many links a message is divided next."""
     if m.config[0].cut_through == 0 or m.config[0].routed == 1 or m.messages[row].sender == NOBODY:
         return 1
     return rails_in(m, m.messages[row].sender, m.messages[row].heading >> 1)
@@ -256,7 +256,7 @@ def _transmit(m: MessageMachine, link: int, row: int, rails: int) -> None:
 
 @kernel(inline=False)
 def _waits_for(m: MessageMachine, row: int, rails: int, link: int) -> int:
-    """Give the link in whose queue a divided message waits: its own, or one of the others that is down."""
+    """Return the link in whose queue a divided message waits: its own, or one of the others that is down."""
     for rail in range(rails):
         part = _parallel(m, row, rail)
         if m.links[part].busy & DOWN:
@@ -347,7 +347,7 @@ def hop(m: MessageMachine, row: int) -> bool:
 
 @kernel
 def _matched(m: MessageMachine, src: int, dst: int, tag: int, size: int, wants_sent: int) -> int:
-    """Give the unmatched message with this key, or a new one that waits for its match."""
+    """Return the unmatched message with this key, or a new one that waits for its match."""
     bucket = _bucket(m, src, dst, tag)
     row = _find(m, bucket, src, dst, tag, size, wants_sent)
     if row < 0:

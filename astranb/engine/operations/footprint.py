@@ -29,7 +29,7 @@ _COLUMNS = ("table", "held", "first", "operation", "at_end", "change")
 
 
 def footprint_of(engine: OperationRun, where: str) -> Footprint:
-    """Give the footprint of a run.
+    """Return the footprint of a run.
 
     Raises
     ------
@@ -45,20 +45,20 @@ def footprint_of(engine: OperationRun, where: str) -> Footprint:
 
 
 def fullest_rank(engine: OperationRun, ranks: int | None = None) -> int:
-    """Give the first rank, of all or of so many, that ever holds most; 0 where nothing is known."""
+    """Return the first rank, of all or of so many, that ever holds most; 0 where nothing is known."""
     found = engine.about.footprint
     return 0 if found is None else int(np.argmax(found.peaks().sum(axis=1)[found.table[:ranks]]))
 
 
 def held_by(engine: OperationRun, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Give what a rank has held so far: times in ps, and from each on the bytes by parts."""
+    """Return what a rank has held so far: times in ps, and from each on the bytes by parts."""
     found = footprint_of(engine, "memory")
     first, until = engine.about.start[rank : rank + 2].tolist()
     return found.over_time(rank, *engine.times_ps(slice(first, until)))
 
 
 def fullest_in(times: np.ndarray, held: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Give the rows of what is held in each column of time when it is most.
+    """Return the rows of what is held in each column of time when it is most.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def fullest_in(times: np.ndarray, held: np.ndarray, edges: np.ndarray) -> np.nda
 
 
 def memory_table(engine: OperationRun) -> dict[str, Any]:
-    """Give columns of what one rank of each stage has held: a row for each change."""
+    """Return columns of what one rank of each stage has held: a row for each change."""
     found = footprint_of(engine, "memory")
     ranks = found.ranks_of_tables()
     each = [held_by(engine, rank) for rank in ranks]
@@ -102,7 +102,7 @@ def memory_table(engine: OperationRun) -> dict[str, Any]:
 
 
 def memory_counters(engine: OperationRun) -> Iterator[Event]:
-    """Give counters of a Perfetto trace: bytes by parts, of one rank of each stage."""
+    """Return counters of a Perfetto trace: bytes by parts, of one rank of each stage."""
     found = engine.about.footprint
     if found is None:
         return
@@ -113,7 +113,7 @@ def memory_counters(engine: OperationRun) -> Iterator[Event]:
 
 
 def saved_footprint(found: Footprint | None) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
-    """Give a footprint as a document and tables of a file."""
+    """Return a footprint as a document and tables of a file."""
     if found is None:
         return None, {}
     document = {"parts": list(found.parts), "limit_bytes": found.limit_bytes}

@@ -66,7 +66,7 @@ class PartRows:
         return found
 
     def shown(self, rows: Any) -> Any:
-        """Give the row that is shown for each row."""
+        """Return the row that is shown for each row."""
         rows = np.asarray(rows)
         found: Any = np.where(rows < self.own, rows, self.shows[np.maximum(rows - self.own, 0)])
         return found
@@ -127,7 +127,7 @@ def part_rows(own: int, customs: Iterable[tuple[int, int, RecordedParts | None]]
 
 
 def save_part_rows(parts: PartRows | None) -> tuple[list[dict[str, str]] | None, dict[str, np.ndarray]]:
-    """Give the labels and the columns of a saved run."""
+    """Return the labels and the columns of a saved run."""
     if parts is None:
         return None, {}
     return [asdict(one) for one in parts.labels], {f"parts/{name}": getattr(parts, name) for name in _COLUMNS}

@@ -31,7 +31,7 @@ COMMUNICATION = (COLLECTIVE, SEND, RECV, REPLAY)
 
 
 def spans_of(engine: OperationRun) -> Spans:
-    """Give the operations of all ranks that have begun, but for delays and those of custom collectives.
+    """Return the operations of all ranks that have begun, but for delays and those of custom collectives.
 
     Of a custom collective that replays recorded operations, these.
     """
@@ -61,7 +61,7 @@ def late_ps(engine: OperationRun) -> np.ndarray:
 
 
 def tracks_of(kind: np.ndarray) -> np.ndarray:
-    """Give the number of each kind's track, see :data:`TRACKS`."""
+    """Return the number of each kind's track, see :data:`TRACKS`."""
     return np.where(np.isin(kind, COMMUNICATION), 1, np.where(kind == MEMORY, 2, 0))
 
 

@@ -20,9 +20,9 @@ from .run_options import COLLECTIVE, EXCHANGE, JOBS, LAYERS, MODEL, TRACES, chec
 
 if TYPE_CHECKING:
     from astranb.collectives import Collective, LibraryChoice
-    from astranb.explore._ensemble import Ensemble
-    from astranb.explore._failures import LinkFailures
-    from astranb.explore._plans import PlanSearch
+    from astranb.explore.ensembles.random_runs import Ensemble
+    from astranb.explore.failures.link_failures import LinkFailures
+    from astranb.explore.plans.model_plans import PlanSearch
     from astranb.infragraph import Infra
     from astranb.sim import Simulation
     from astranb.traffic import Pattern
@@ -159,7 +159,7 @@ def search_of(args: argparse.Namespace) -> PlanSearch:
     check_options(args, kind, fidelity)
     _refuse_failures(args, "a search of plans")
     _refuse_starts(args, "a search of plans")
-    from astranb.explore._plans import suggest
+    from astranb.explore.plans.model_plans import suggest
 
     step, cluster = _step(args)
     return suggest(step, cluster, limit_bytes=memory_limit_of(args, step.times))
@@ -387,7 +387,7 @@ def ensemble_of(args: argparse.Namespace) -> Ensemble:
     fidelity = fidelity_of(args.fidelity, collective=False, where="--fidelity")
     check_options(args, kind_of(args)[0], fidelity)
     _refuse_failures(args, "runs that vary")
-    from astranb.explore._ensemble import ensemble
+    from astranb.explore.ensembles.random_runs import ensemble
 
     inputs = _jobs(args)
     variation = getattr(inputs.what, "variation", None)
@@ -485,7 +485,7 @@ def _failures(args: argparse.Namespace) -> LinkFailures | None:
             raise InputError(f"--{name} needs --fail", where="run", hint="give --fail LINK@TIME, or --down")
     if args.fail is None:
         return None
-    from astranb.explore._failures import LinkFailures
+    from astranb.explore.failures.link_failures import LinkFailures
 
     return LinkFailures.of(args.fail, args.repair or (), args.reroute or "never")
 

@@ -271,7 +271,7 @@ def _lost(task: Task, what: str) -> dict[str, Any]:
 def executor(
     workers: int = 2, client: Client | None = None, scheduler: str | None = None
 ) -> Iterator[Executor]:
-    """Give what runs points.
+    """Return what runs points.
 
     Parameters
     ----------

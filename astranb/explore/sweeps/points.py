@@ -199,7 +199,7 @@ def _is_object(value: Any) -> bool:
 
 @contextmanager
 def _options(words: Words) -> Iterator[argparse.Namespace]:
-    """Give the options of a point; their files with other values exist in this context."""
+    """Return the options of a point; their files with other values exist in this context."""
     options = option_words(words)
     objects = {name: options.pop(name) for name in _OBJECTS if _is_object(options.get(name))}
     numbers: dict[str, Any] = {}
@@ -320,7 +320,7 @@ def figures_of(subject: Subject) -> dict[str, Any]:
             "memory_bytes": max((one.total for one in step.memory()), default=None),
         }
         if not subject.by_lines:
-            from astranb.explore._accounts import WAITS, account
+            from astranb.explore.plans.step_accounts import WAITS, account
 
             figures = account(subject.sim, step, peak_flops=cluster.peak_flops, price=subject.args.price)
             waits = {f"exposed_{name}_ps": figures.exposed_ps.get(name, 0) for name in WAITS}
@@ -335,8 +335,8 @@ def _scalars(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _estimated(words: Words) -> dict[str, Any]:
     """Estimate the step of a transformer; simulates nothing but single collectives."""
-    from astranb.explore._collective_times import times_on
-    from astranb.explore._estimate import estimate_step
+    from astranb.explore.algorithms.collective_times import times_on
+    from astranb.explore.plans.step_estimates import estimate_step
 
     what, hint = "only training steps of transformers are estimated", "use analytical"
     if "model" not in words:

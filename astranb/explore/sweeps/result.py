@@ -64,7 +64,7 @@ class SweepResult(Displayed):
     stop_code: int = 0
 
     def frame(self) -> pd.DataFrame:
-        """Give a row for each point: its axes, status, figures and objectives; units are in the names."""
+        """Return a row for each point: its axes, status, figures and objectives; units are in the names."""
         import pandas as pd
 
         return pd.DataFrame(self.rows)
@@ -264,7 +264,7 @@ class SweepResult(Displayed):
         return found
 
     def document(self) -> dict[str, Any]:
-        """Give everything by name; what is not a number is left out."""
+        """Return everything by name; what is not a number is left out."""
         return {
             "name": self.spec.name,
             "objectives": {one.name: "min" if one.sign > 0 else "max" for one in self.spec.objectives},

@@ -99,7 +99,7 @@ class Tuning:
         return int(trial.suggest_categorical(axis.name, list(range(last + 1))))
 
     def tell(self, point: SweepPoint, row: dict[str, Any]) -> None:
-        """Give what a point achieved; one that failed, or that a constraint forbids, tells nothing."""
+        """Return what a point achieved; one that failed, or that a constraint forbids, tells nothing."""
         trial = self._under_way.pop(id(point))
         values = (
             [goal.sign * goal.of(row) for goal in self._spec.objectives] if row["status"] == DONE else None

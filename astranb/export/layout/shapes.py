@@ -171,7 +171,7 @@ def _chain(graph: Adjacency) -> GraphShape:
 
 
 def _fit(graph: Adjacency, rows: int, columns: int, wraps: tuple[bool, ...]) -> list[int] | None:
-    """Give the item in each cell, row by row, where the graph is exactly this grid.
+    """Return the item in each cell, row by row, where the graph is exactly this grid.
 
     Cells are filled by diagonals, so that all but those of the first row and column follow
     from two that are filled already.

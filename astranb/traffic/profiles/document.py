@@ -54,7 +54,7 @@ class _Numbered:
 
 
 def step_document(step: ModelStep) -> dict[str, Any]:
-    """Give everything of a step as plain data.
+    """Return everything of a step as plain data.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _times_document(times: KernelTimes) -> dict[str, Any]:
 
 
 def _kernel_document(one: Kernel) -> dict[str, Any]:
-    """Give a kernel by the fields that differ from their defaults."""
+    """Return a kernel by the fields that differ from their defaults."""
     given = {field.name: getattr(one, field.name) for field in fields(one)}
     defaults = {field.name: field.default for field in fields(one)}
     return {
@@ -141,7 +141,7 @@ def _stage_document(program: StageProgram, operators: _Numbered, kernels: _Numbe
 
 
 def _runs(values: Sequence[int]) -> list[list[int]]:
-    """Give the rows and values that are not 0: only messages have tags."""
+    """Return the rows and values that are not 0: only messages have tags."""
     return [[row, value] for row, value in enumerate(values) if value]
 
 
@@ -180,7 +180,7 @@ def step_of(document: DocumentNode) -> ModelStep:
 
 
 def _shares(given: DocumentNode, degrees: Parallelism) -> list[int]:
-    """Give the share of each tensor rank; they are numbered as they are first seen."""
+    """Return the share of each tensor rank; they are numbered as they are first seen."""
     found = [one.number(0, degrees.tensor) for one in given.items()]
     if len(found) != degrees.tensor or list(dict.fromkeys(found)) != list(range(1 + max(found))):
         raise given.error(f"not the shares of {degrees.tensor} ranks", "is the file damaged?")
@@ -224,7 +224,7 @@ def _kernel(given: DocumentNode) -> Kernel:
 
 
 def _operator(given: DocumentNode, kernels: Sequence[tuple[Kernel, ...]]) -> tuple[Any, ...]:
-    """Give an operator's columns, in the order of :func:`_stage`."""
+    """Return an operator's columns, in the order of :func:`_stage`."""
     kind = _KIND_OF[given.get("kind").choice(tuple(_KIND_OF))]
     size = given.get("bytes").number(0, _MOST)
     if kind == NodeType.COMP:
@@ -275,7 +275,7 @@ def _stage(given: DocumentNode, degrees: Parallelism, operators: Sequence[tuple[
 
 
 def _indices(given: DocumentNode, count: int) -> list[int]:
-    """Give numbers that are all below a count."""
+    """Return numbers that are all below a count."""
     if not isinstance(given.value, list):
         raise given.error("a list is expected")
     if any(type(one) is not int or not 0 <= one < count for one in given.value):

@@ -66,7 +66,7 @@ class Profile:
         return self.step.ranks
 
     def workload(self, network: DimensionNetwork | InfraNetwork | None = None) -> Workload:
-        """Give the operations of all ranks on a cluster.
+        """Return the operations of all ranks on a cluster.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class Profile:
         return {"stage": stage} if self.step.is_even else {"stage": stage, "share": share}
 
     def communication(self) -> list[dict[str, Any]]:
-        """Give what one rank of each stage communicates: a row by group or peer, and collective.
+        """Return what one rank of each stage communicates: a row by group or peer, and collective.
 
         Bytes of a collective are those of each rank's input.
         """
@@ -109,7 +109,7 @@ class Profile:
         return rows
 
     def computation(self) -> list[dict[str, Any]]:
-        """Give what one rank of each stage computes: operations, bytes and time."""
+        """Return what one rank of each stage computes: operations, bytes and time."""
         return [
             {
                 **self._place(number),
@@ -128,7 +128,7 @@ class Profile:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """Give the profile in a few numbers, as ``astranb traffic profile --json`` prints it."""
+        """Return the profile in a few numbers, as ``astranb traffic profile --json`` prints it."""
         return {
             "origin": self.origin,
             "source": self.source,

@@ -248,7 +248,7 @@ def _convert(torch: Any, module: Any, dtype: Any) -> None:
 
 
 def _sizes(torch: Any, first: Any) -> tuple[int, int]:
-    """Give the sequences of a microbatch, and their tokens; 1 where the inputs are no words."""
+    """Return the sequences of a microbatch, and their tokens; 1 where the inputs are no words."""
     if first.dim() == 0:
         raise InputError("the first input has no dimensions", where="inputs", hint="give a batch")
     words = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
@@ -277,7 +277,7 @@ class _Tracer:
             yield
 
     def leaves(self, value: Any) -> list[Any]:
-        """Give the tensors of a structure."""
+        """Return the tensors of a structure."""
         found = self.torch.utils._pytree.tree_leaves(value)  # noqa: SLF001 - PyTorch gives no public one
         return [one for one in found if isinstance(one, self.torch.Tensor)]
 
@@ -483,12 +483,12 @@ class _Tracer:
         return map_only(self.torch.Tensor, lambda one: one.detach().requires_grad_(one.requires_grad), out)
 
     def _own(self, parameter: Any) -> int:
-        """Give the numbers of a parameter that a rank holds."""
+        """Return the numbers of a parameter that a rank holds."""
         divided = storage_of(parameter) in self.recorder.split
         return int(parameter.numel()) // (self.recorder.parts if divided else 1)
 
     def _passed(self, out: Any, inputs: Sequence[Any]) -> Any:
-        """Give results like those of a unit, whose gradients pass by it."""
+        """Return results like those of a unit, whose gradients pass by it."""
         torch, tracer = self.torch, self
         function: Any = torch.autograd.Function
         like = [one for one in self.leaves(out) if one.requires_grad]
@@ -524,7 +524,7 @@ class _Tracer:
     # The result
 
     def model(self, module: Any) -> ProfiledModel:
-        """Give the units with what comes before, between and behind them."""
+        """Return the units with what comes before, between and behind them."""
         count = len(self.units)
         forward = self.rest.forward
         # Backward passes come in reverse; units without gradients are not passed then.
@@ -547,7 +547,7 @@ class _Tracer:
         return ProfiledModel(first, tuple(units), behind, tied)
 
     def _held(self, module: Any) -> tuple[list[int], int]:
-        """Give the parameters outside units, by the place that uses them first, and those of both ends."""
+        """Return the parameters outside units, by the place that uses them first, and those of both ends."""
         forward = self.rest.forward
         own = {storage_of(one): one for one in module.parameters()}
         for one in self.units:
@@ -570,12 +570,12 @@ class _Tracer:
         module: Any,
         received: int = 0,
     ) -> ProfiledUnit:
-        """Give what comes before all units, or behind them."""
+        """Return what comes before all units, or behind them."""
         there, back = (segments_of(one, self.measured) for one in (forward, backward))
         return ProfiledUnit(name, there, back, parameters, received, _kept(forward, module))
 
     def _placed(self, one: _Unit, front: RecordedPass, back: RecordedPass, parameters: int) -> ProfiledUnit:
-        """Give a unit with what comes before it."""
+        """Return a unit with what comes before it."""
         unit = one.profile
         return replace(
             unit,
@@ -591,7 +591,7 @@ class _Tracer:
         return len(self._profiles)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Give the operators of each unit that ran, and of the rest: a row for each kind."""
+        """Return the operators of each unit that ran, and of the rest: a row for each kind."""
         found = []
         rest = [
             ("rest", name, sum_of(some))
@@ -605,7 +605,7 @@ class _Tracer:
 
 
 def sum_of(some: Sequence[RecordedPass]) -> RecordedPass:
-    """Give several parts as one."""
+    """Return several parts as one."""
     found = RecordedPass()
     for one in some:
         found = found.plus(one)
@@ -613,7 +613,7 @@ def sum_of(some: Sequence[RecordedPass]) -> RecordedPass:
 
 
 def _kept(recorded: RecordedPass, module: Any) -> int:
-    """Give the bytes that backward passes need and parameters are not."""
+    """Return the bytes that backward passes need and parameters are not."""
     own = {storage_of(one) for one in module.parameters()}
     return sum(size for key, size in recorded.kept.items() if key not in own)
 
@@ -627,7 +627,7 @@ def _matches(name: str, key: str) -> bool:
 
 
 def _units(torch: Any, module: Any) -> Iterator[Any]:
-    """Give the children of the outermost lists and sequences of modules."""
+    """Return the children of the outermost lists and sequences of modules."""
     containers = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
     if isinstance(module, containers):
         yield from module.children()

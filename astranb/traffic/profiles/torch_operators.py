@@ -74,7 +74,7 @@ class RecordedPass:
         )
 
     def rows(self, unit: str, name: str) -> Iterator[dict[str, Any]]:
-        """Give a row for each kind of operator."""
+        """Return a row for each kind of operator."""
         found: dict[str, Counter[str]] = {}
         for one in self.operators:
             found.setdefault(one.name, Counter()).update(count=1, flops=one.flops, bytes=one.touched)
@@ -83,7 +83,7 @@ class RecordedPass:
 
 
 def segments_of(recorded: RecordedPass, factor: float | None = None) -> tuple[UnitSegment, ...]:
-    """Give the computations between sums.
+    """Return the computations between sums.
 
     Parameters
     ----------
@@ -114,12 +114,12 @@ def _cost(operators: Sequence[Operator], factor: float | None) -> Cost:
 
 
 def storage_of(tensor: Any) -> int:
-    """Give the identity of a tensor's memory: views share it."""
+    """Return the identity of a tensor's memory: views share it."""
     return int(tensor.untyped_storage()._cdata)  # noqa: SLF001 - the only identity that fake tensors have
 
 
 def _size(tensor: Any) -> int:
-    """Give the bytes of a tensor; of an expanded one those in memory."""
+    """Return the bytes of a tensor; of an expanded one those in memory."""
     whole = tensor.numel() * tensor.element_size()
     return min(whole, int(tensor.untyped_storage().nbytes())) if tensor.numel() else 0
 
@@ -265,7 +265,7 @@ class OperatorRecorder:
         self, name: str, args: Sequence[Any], given: Sequence[Any], made: Sequence[Any],
         product: tuple[int, int] | None,
     ) -> str | None:  # fmt: skip
-        """Give what each rank has of the result; sums that it needs whole are done before."""
+        """Return what each rank has of the result; sums that it needs whole are done before."""
         sums = [one for one in given if self._is_sum(one)]
         if sums and name in _ADDS and len(sums) == len(given):
             return _SUM
@@ -301,7 +301,7 @@ class OperatorRecorder:
         self._shapes.add(tuple(tensor.shape))
 
     def _of_weight(self, matrix: Any, contracted: int, other: Any) -> str | None:
-        """Give what ranks have of a product with a divided parameter; None: the matrix is none."""
+        """Return what ranks have of a product with a divided parameter; None: the matrix is none."""
         dim = self._split_dim(matrix)
         if dim is None:
             return None
@@ -347,7 +347,7 @@ class OperatorRecorder:
         self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, touched: int,
         product: tuple[int, int] | None, *, is_part: bool,
     ) -> Kernel | None:  # fmt: skip
-        """Give the kernel of an operator, on one rank."""
+        """Return the kernel of an operator, on one rank."""
         parts = self.parts if is_part else 1
         if product is not None:
             return self._product(args[product[0]], args[product[1]])

@@ -106,7 +106,7 @@ def profile_traces(
 
 
 def _stages(job: ScaledJob, where: str) -> list[StageProgram]:
-    """Give the program of each stage, from the first of its ranks that was traced."""
+    """Return the program of each stage, from the first of its ranks that was traced."""
     stages = []
     for stage in range(job.plan.pipeline):
         first, *others = job.in_stage(stage)
@@ -129,7 +129,7 @@ def _differs(one: StageProgram, other: StageProgram) -> str | None:
 
 
 def _program(job: ScaledJob, source: ScaledRank, where: str) -> StageProgram:
-    """Give the program of a traced rank in the scaled job."""
+    """Return the program of a traced rank in the scaled job."""
     trace = source.trace
     listed = operations_of(trace)
     program = StageProgram(job.plan)

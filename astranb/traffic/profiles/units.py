@@ -88,7 +88,7 @@ class ProfiledModel:
         return sum(one.parameters for one in (self.first, *self.units, self.last))
 
     def unit(self, key: int) -> ProfiledUnit:
-        """Give a unit by its number, or that of :data:`EMBEDDING` or :data:`HEAD`."""
+        """Return a unit by its number, or that of :data:`EMBEDDING` or :data:`HEAD`."""
         return {EMBEDDING: self.first, HEAD: self.last}.get(key) or self.units[key]
 
 
@@ -112,11 +112,11 @@ class _UnitWriter(PassWriter):
         super().__init__(job, stage, passes, held, bucket_bytes)
 
     def received_bytes(self, chunk: int) -> int:
-        """Give the bytes that a chunk's first unit reads."""
+        """Return the bytes that a chunk's first unit reads."""
         return self._into(self._places[chunk].start)
 
     def sent_bytes(self, chunk: int) -> int:
-        """Give the bytes that the unit behind a chunk's last one reads."""
+        """Return the bytes that the unit behind a chunk's last one reads."""
         return self._into(self._places[chunk].stop)
 
     def _into(self, unit: int) -> int:
@@ -159,7 +159,7 @@ class _UnitWriter(PassWriter):
 def stages_of(
     model: ProfiledModel, job: Job, balance: str = "layers", bucket_bytes: int = 0
 ) -> list[StageProgram]:
-    """Give the program of each stage.
+    """Return the program of each stage.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def stages_of(
 
 
 def _even(count: int, degrees: Parallelism) -> list[range]:
-    """Give the units of each chunk of the pipeline, in its order: as many each."""
+    """Return the units of each chunk of the pipeline, in its order: as many each."""
     by_stage = [spread(count, degrees, stage) for stage in range(degrees.pipeline)]
     return [
         by_stage[stage][chunk] for chunk in range(degrees.interleave) for stage in range(degrees.pipeline)

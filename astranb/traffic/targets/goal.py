@@ -16,12 +16,12 @@ from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
 from astranb.core.text_lines import text_lines
 from astranb.infragraph import Infra
-from astranb.traffic._graph import NODE, MessageGraph, matched
-from astranb.traffic._order import node_name, overlapping
+from astranb.traffic.graph import NODE, MessageGraph, matched
+from astranb.traffic.order import node_name, overlapping
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 
-from ._checked import checked_order, counted, labelled, one_line, sharing
-from ._translation import Translation
+from .checked import checked_order, counted, labelled, one_line, sharing
+from .translation import Translation
 
 __all__ = ["TIME_UNITS", "read_goal", "write_goal"]
 

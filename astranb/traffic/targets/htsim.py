@@ -15,13 +15,13 @@ from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
 from astranb.core.units import bandwidth_Bps
 from astranb.infragraph import Infra, htsim_topology
-from astranb.traffic._graph import MessageGraph
-from astranb.traffic._waits import COMPUTATION, JOIN, MESSAGE, TIMER, Waits, waits_of
+from astranb.traffic.graph import MessageGraph
+from astranb.traffic.waits import COMPUTATION, JOIN, MESSAGE, TIMER, Waits, waits_of
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 
-from ._checked import checked_order, counted, labelled, one_line
-from ._flows import beside
-from ._translation import Translation
+from .checked import checked_order, counted, labelled, one_line
+from .flows import beside
+from .translation import Translation
 
 __all__ = ["read_htsim", "write_htsim"]
 

@@ -14,15 +14,15 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
 from astranb.infragraph import TOPOLOGY_FORMATS, Infra, topology_text
-from astranb.traffic._graph import MessageGraph
-from astranb.traffic._order import node_name
-from astranb.traffic._schedule import flat_network_of
-from astranb.traffic._store import write_chakra
+from astranb.traffic.graph import MessageGraph
+from astranb.traffic.order import node_name
+from astranb.traffic.schedule import flat_network_of
+from astranb.traffic.store import write_chakra
 from astranb.workload.astrasim2 import COMPUTE, SEND
 
-from ._checked import checked_order, counted, labelled
-from ._flows import SECOND_PS, WaitingNodes, beside, timed_messages
-from ._translation import Translation
+from .checked import checked_order, counted, labelled
+from .flows import SECOND_PS, WaitingNodes, beside, timed_messages
+from .translation import Translation
 
 __all__ = ["write_astrasim_ns3", "write_flow_schedule", "write_ns3"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
 from astranb.infragraph import TOPOLOGY_FORMATS, Infra, network_name, topology_text
-from astranb.traffic._graph import MessageGraph
+from astranb.traffic.graph import MessageGraph
 
-from ._flows import SECOND_PS, beside, timed_messages
-from ._translation import Translation
+from .flows import SECOND_PS, beside, timed_messages
+from .translation import Translation
 
 __all__ = ["write_omnet"]
 

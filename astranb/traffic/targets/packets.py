@@ -15,12 +15,12 @@ from astranb.core.files import whole_files
 from astranb.core.text_lines import text_lines
 from astranb.core.units import size_bytes, time_ps
 from astranb.infragraph import Infra, anynet_text
-from astranb.traffic._graph import MessageGraph
+from astranb.traffic.graph import MessageGraph
 from astranb.workload.astrasim2 import COMPUTE, SEND
 
-from ._checked import counted, labelled
-from ._flows import TimedMessages, WaitingNodes, beside, timed_messages
-from ._translation import Translation
+from .checked import counted, labelled
+from .flows import TimedMessages, WaitingNodes, beside, timed_messages
+from .translation import Translation
 
 __all__ = ["write_booksim", "write_packet_trace"]
 

@@ -15,10 +15,10 @@ from astranb.core.errors import InputError
 from astranb.core.files import whole_file
 from astranb.core.units import bandwidth_Bps, size_bytes
 from astranb.infragraph import Infra
-from astranb.traffic._graph import MessageGraph
+from astranb.traffic.graph import MessageGraph
 
-from ._flows import SECOND_PS, TimedMessages, timed_messages
-from ._translation import Translation
+from .flows import SECOND_PS, TimedMessages, timed_messages
+from .translation import Translation
 
 __all__ = ["write_pcap"]
 

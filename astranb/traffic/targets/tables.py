@@ -15,11 +15,11 @@ from astranb.core.files import whole_files
 from astranb.core.number_files import column_table, parquet_table
 from astranb.core.text_lines import text_lines
 from astranb.infragraph import Infra
-from astranb.traffic._graph import NODE, Label, MessageGraph
+from astranb.traffic.graph import NODE, Label, MessageGraph
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
 
-from ._checked import checked_order, counted
-from ._translation import Translation
+from .checked import checked_order, counted
+from .translation import Translation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ _MOST_RANKS: Final = 1 << 24
 
 
 def _numbers(graph: MessageGraph) -> dict[str, tuple[list[np.ndarray], np.ndarray | None]]:
-    """Give the columns of numbers of each table, and of those with labels the label of each row."""
+    """Return the columns of numbers of each table, and of those with labels the label of each row."""
     nodes = graph.nodes
     rows = graph.sends
     sends, receives = nodes[rows], nodes[nodes["match"][rows]]

@@ -84,7 +84,7 @@ class Feed(ABC):
 
     @abstractmethod
     def timeline(self, *, with_spans: bool = True) -> Message:
-        """Give what timelines draw without asking, with or without spans."""
+        """Return what timelines draw without asking, with or without spans."""
 
     def scene(self) -> Message:
         """Everything that does not change: names, phases, pictures. The view starts anew."""

@@ -93,7 +93,7 @@ async def _alternate(work: _Question) -> None:
 
 
 def background_of(session: Session) -> Background:
-    """Give the background work of a session, made on first use."""
+    """Return the background work of a session, made on first use."""
     if session.background is None:
         session.background = Background(session)
     found: Background = session.background

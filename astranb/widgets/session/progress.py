@@ -46,7 +46,7 @@ class Progress:
         self._seen, self._last = None, {}
 
     def report(self) -> dict[str, Any]:
-        """Give the share that is done, the rate and the time left, as far as they are known.
+        """Return the share that is done, the rate and the time left, as far as they are known.
 
         Returns
         -------

@@ -212,7 +212,7 @@ class Session(Owner):
         return self.at(at_ps).inspect(path)
 
     def at(self, at_ps: float | None = None) -> Simulation:
-        """Give the simulation at a view's cursor, to be looked at and never moved.
+        """Return the simulation at a view's cursor, to be looked at and never moved.
 
         The past is a private copy that records nothing, and that the next call moves.
         """
@@ -433,7 +433,7 @@ def _first_speed(sim: Simulation) -> float:
 
 
 def session_of(sim: Simulation) -> Session:
-    """Give the session of a simulation, made on first use and kept as long as it."""
+    """Return the session of a simulation, made on first use and kept as long as it."""
     kept: dict[str, Any] = sim.__dict__
     if "_session" not in kept:
         kept["_session"] = Session(sim)

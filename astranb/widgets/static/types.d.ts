@@ -993,7 +993,7 @@ export interface CountedRecording extends PackedHeader {
   title: string;
   counted: Counted;
 }
-/** What Python's corpus_report says about a model (explore/_corpus_runs.py). */
+/** What Python's corpus_report says about a model (explore/recordings/corpus_runs.py). */
 export interface JudgedCluster {
   cluster: string;
   makespan_s: [number, number];

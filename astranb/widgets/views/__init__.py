@@ -25,12 +25,12 @@ def _of(feed: Feed) -> list[View]:
 
 
 def answers_of(feed: Feed) -> dict[str, Answer]:
-    """Give what answers the questions that a page may ask, by their names."""
+    """Return what answers the questions that a page may ask, by their names."""
     return {name: answer for view in _of(feed) for name, answer in view.answers.items()}
 
 
 def offline_questions(feed: Feed) -> Mapping[str, Sequence[Options]]:
-    """Give the questions whose answers a page without a kernel holds, with their options."""
+    """Return the questions whose answers a page without a kernel holds, with their options."""
     found: dict[str, Sequence[Options]] = {}
     for view in _of(feed):
         found |= view.offline(feed) if callable(view.offline) else view.offline
@@ -38,5 +38,5 @@ def offline_questions(feed: Feed) -> Mapping[str, Sequence[Options]]:
 
 
 def always(feed: Feed) -> frozenset[str]:
-    """Give the questions whose answers do not change with time."""
+    """Return the questions whose answers do not change with time."""
     return frozenset().union(*(view.always for view in _of(feed)))

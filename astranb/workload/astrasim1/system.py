@@ -276,7 +276,7 @@ def read_system(path: str | Path, *, queues: int = 1, injection_scale: float = 1
 
 
 def _rooflines(found: Mapping[str, Any], where: str) -> Rooflines | None:
-    """Give the rooflines of COMET's fork: those of both memories, or one that a key turns on."""
+    """Return the rooflines of COMET's fork: those of both memories, or one that a key turns on."""
     given = {
         head: {field: found[f"{head}-{tail}"] for tail, field in tails.items() if f"{head}-{tail}" in found}
         for head, tails in _ROOFLINE.items()

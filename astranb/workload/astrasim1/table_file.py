@@ -79,7 +79,7 @@ def _part(words: Words, name: str, numbers: int) -> Part:
 
 
 def _work_words(part: Part, *, counted: bool) -> tuple[list[str], list[str]]:
-    """Give the words before and behind a part's time that say what it computes."""
+    """Return the words before and behind a part's time that say what it computes."""
     if counted:
         return list(map(repr, part.work if isinstance(part.work, CountedWork) else (0, 0))), []
     work = part.work if isinstance(part.work, ProductWork) else ProductWork(0, 0, 0)

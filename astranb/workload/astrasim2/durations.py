@@ -17,7 +17,7 @@ __all__ = ["at_speed", "durations_ns"]
 
 
 def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray:
-    """Give the durations of operations in whole nanoseconds, rounded down.
+    """Return the durations of operations in whole nanoseconds, rounded down.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def durations_ns(rows: np.ndarray, system: System, memory: Memory) -> np.ndarray
 
 
 def at_speed(took_ns: np.ndarray, speed: Fraction) -> np.ndarray:
-    """Give the durations of computations on an NPU with a speed, in nanoseconds, rounded down."""
+    """Return the durations of computations on an NPU with a speed, in nanoseconds, rounded down."""
     slower = (ns * speed.denominator // speed.numerator for ns in took_ns.tolist())
     return np.array([min(ns, NEVER) for ns in slower], np.int64)
 

@@ -62,11 +62,11 @@ class Footprint:
         return np.flatnonzero(self.held.any(axis=0) | self.change.any(axis=0))
 
     def ranks_of_tables(self) -> list[int]:
-        """Give the first rank of each table."""
+        """Return the first rank of each table."""
         return [int(rank) for rank in np.unique(self.table, return_index=True)[1]]
 
     def peaks(self) -> np.ndarray:
-        """Give what each table's ranks hold at the fullest moment, shape (tables, parts)."""
+        """Return what each table's ranks hold at the fullest moment, shape (tables, parts)."""
         found = self.held.copy()
         for number in range(len(self.held)):
             rows = slice(self.first[number], self.first[number + 1])
@@ -75,7 +75,7 @@ class Footprint:
         return found
 
     def over_time(self, rank: int, start_ps: np.ndarray, end_ps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give what a rank holds at which time.
+        """Return what a rank holds at which time.
 
         Parameters
         ----------

@@ -137,7 +137,7 @@ class Pool:
         return self.nodes * self.npus_per_node
 
     def share(self) -> Fraction:
-        """Give the share of a step's bytes that the busiest link of the pool's network carries."""
+        """Return the share of a step's bytes that the busiest link of the pool's network carries."""
         n = self.nodes
         if self.topology == POOL_TOPOLOGIES[0]:
             return Fraction(1, self.switches * (1 if self.collectives else n))
@@ -152,7 +152,7 @@ class Pool:
         return max(_over_the_middle(columns, rows), _over_the_middle(rows, columns))
 
     def stages_ns(self) -> tuple[float, float, float]:
-        """Give the time of each stage of the path for a step."""
+        """Return the time of each stage of the path for a step."""
         step = self.groups * self.chunk_bytes
         share = self.share()
         return (
@@ -162,7 +162,7 @@ class Pool:
         )
 
     def durations_ns(self, tensor_bytes: np.ndarray) -> np.ndarray:
-        """Give the time to load or store tensors, in whole nanoseconds, rounded down.
+        """Return the time to load or store tensors, in whole nanoseconds, rounded down.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Pool:
 
 
 def _over_the_middle(length: int, lines: int) -> Fraction:
-    """Give the share of all-to-all traffic that the busiest link along lines of a mesh carries."""
+    """Return the share of all-to-all traffic that the busiest link along lines of a mesh carries."""
     return Fraction((length // 2) * (length - length // 2), length * length * lines)
 
 
@@ -231,7 +231,7 @@ class Memory:
         return memory
 
     def shared_by(self, npus: int) -> int:
-        """Give the number of NPUs that share one memory; 0 if each has its own."""
+        """Return the number of NPUs that share one memory; 0 if each has its own."""
         if self.kind == "MEMORY_POOL":
             return npus
         return self.npus_per_node if self.kind == "PER_NODE_MEMORY_EXPANSION" else 0

@@ -134,7 +134,7 @@ class DimensionNetwork:
         return self.dimension_type or ["Node"] * len(self.topology)
 
     def cost_dollars(self, rates: CostRates = PLACES) -> float:
-        """Give the cost of its links and switches at some rates (ASTRA-sim 1.0's).
+        """Return the cost of its links and switches at some rates (ASTRA-sim 1.0's).
 
         Examples
         --------
@@ -232,7 +232,7 @@ class InfraNetwork:
         return ["Node" if count <= self.fabric.per_node else "Pod" for count in inside]
 
     def cost_dollars(self, rates: CostRates = PLACES) -> float:
-        """Give the cost of its links, switches and NICs at some rates (ASTRA-sim 1.0's)."""
+        """Return the cost of its links, switches and NICs at some rates (ASTRA-sim 1.0's)."""
         return fabric_cost_dollars(self.fabric, rates)
 
     @property

@@ -165,7 +165,7 @@ class Operations:
             raise InputError(what, hint="use a smaller size")
 
     def children(self) -> tuple[np.ndarray, np.ndarray]:
-        """Give the reversed dependencies: the operations that wait for each one."""
+        """Return the reversed dependencies: the operations that wait for each one."""
         return reversed_lists(np.diff(self.dep_start), self.deps)
 
 
@@ -244,7 +244,7 @@ class RankOperations(Sequence[Operations]):
         return {}
 
     def __len__(self) -> int:
-        """Give the number of ranks."""
+        """Return the number of ranks."""
         return len(self.pattern)
 
     @overload
@@ -254,7 +254,7 @@ class RankOperations(Sequence[Operations]):
     def __getitem__(self, rank: slice) -> list[Operations]: ...
 
     def __getitem__(self, rank: int | slice) -> Operations | list[Operations]:
-        """Give the operations of a rank; ranks that do the same share them."""
+        """Return the operations of a rank; ranks that do the same share them."""
         if isinstance(rank, slice):
             return [self[one] for one in range(*rank.indices(len(self)))]
         number = int(self.pattern[rank])
@@ -268,12 +268,12 @@ class RankOperations(Sequence[Operations]):
         return self._made[key]
 
     def group_of(self, rows: np.ndarray, ranks: Any) -> np.ndarray:
-        """Give the groups that operations of a pattern name, of some ranks of it."""
+        """Return the groups that operations of a pattern name, of some ranks of it."""
         wide = np.concatenate([self.groups[ranks], np.full((*np.shape(ranks), 1), -1)], axis=-1)
         return np.asarray(wide[..., rows["group"]])
 
     def peer_of(self, rows: np.ndarray, ranks: Any) -> np.ndarray:
-        """Give the peers of messages of a pattern, of some ranks of it; of collectives the root."""
+        """Return the peers of messages of a pattern, of some ranks of it; of collectives the root."""
         has = _has_peer(rows)
         found = np.broadcast_to(rows["peer"], (*np.shape(ranks), len(rows))).copy()
         found[..., has] = self.peers[ranks][..., rows["peer"][has]]

@@ -52,7 +52,7 @@ class PlacedJob:
 
 
 def saved_placed_jobs(jobs: Sequence[PlacedJob]) -> list[dict[str, Any]]:
-    """Give jobs as a document of a saved run."""
+    """Return jobs as a document of a saved run."""
     return [{**asdict(one), "ranks": list(one.ranks)} for one in jobs]
 
 

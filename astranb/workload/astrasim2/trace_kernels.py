@@ -23,7 +23,7 @@ def on_gpu(trace: Trace) -> NDArray[np.bool_]:
 
 
 def launches_of(trace: Trace) -> dict[int, Launch]:
-    """Give the launch of each computation of which the trace says it, as those of ``link`` do, by row."""
+    """Return the launch of each computation of which the trace says it, as those of ``link`` do, by row."""
     blocks, threads = trace.integers("num_blocks"), trace.integers("block_threads", 1)
     registers, shared = trace.integers("thread_registers"), trace.integers("block_shared_bytes")
     rows = np.flatnonzero(on_gpu(trace) & (blocks > 0) & (threads > 0) & (registers >= 0) & (shared >= 0))
@@ -32,7 +32,7 @@ def launches_of(trace: Trace) -> dict[int, Launch]:
 
 
 def shaped_of(trace: Trace) -> dict[int, ShapedKernel | None]:
-    """Give the product or attention of each computation whose operator and shapes say it, by row.
+    """Return the product or attention of each computation whose operator and shapes say it, by row.
 
     The operator is that of the host that launched it (``op_schema``), or the node's own name. Of several
     kernels that one call of it launched, the longest computes; the others (None) belong to it, as the sum
@@ -65,5 +65,5 @@ def shaped_of(trace: Trace) -> dict[int, ShapedKernel | None]:
 
 
 def _operator(name: str | None, schema: str | None) -> str:
-    """Give an operator without its overload."""
+    """Return an operator without its overload."""
     return (schema or name or "").partition(".")[0]

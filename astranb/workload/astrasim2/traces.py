@@ -141,12 +141,12 @@ def check_peers(trace: Trace, rank: int, npus: int) -> None:
 
 
 def _first(wrong: np.ndarray) -> int:
-    """Give the first row that is wrong, -1 for none."""
+    """Return the first row that is wrong, -1 for none."""
     return int(np.argmax(wrong)) if wrong.any() else -1
 
 
 def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: bool) -> dict[str, Any]:
-    """Give the fields of all nodes, in the file's order."""
+    """Return the fields of all nodes, in the file's order."""
     kind = np.full(len(NodeType), -1)
     kind[list(_KINDS)] = list(_KINDS.values())
     kinds = kind[trace.type]
@@ -198,7 +198,7 @@ def _columns(trace: Trace, groups: Collection[int], *, replay: bool, compat: boo
 
 
 def _durations_ns(trace: Trace) -> Any:
-    """Give the recorded durations: exact ones (``duration_ns``) where a node has them."""
+    """Return the recorded durations: exact ones (``duration_ns``) where a node has them."""
     exact = trace.integers("duration_ns")
     return np.where((exact > 0) & (exact <= _MOST), exact, np.minimum(trace.duration_us, _MOST) * 1000)
 
@@ -227,7 +227,7 @@ def _groups(trace: Trace, groups: Collection[int], meet: Any) -> Any:
 
 
 def _involved(trace: Trace) -> Any:
-    """Give a bit for each dimension that takes part; all of them by default."""
+    """Return a bit for each dimension that takes part; all of them by default."""
     dims = trace.involved_dim
     bits = [sum(1 << at for at, part in enumerate(one[:62]) if part) for one in dims.values]
     return np.array([*bits, (1 << 62) - 1], np.int64)[dims.index]
@@ -236,7 +236,7 @@ def _involved(trace: Trace) -> Any:
 def _modelled(
     trace: Trace, shaped: Mapping[int, ShapedKernel | None], columns: Mapping[str, Any], *, compat: bool
 ) -> dict[str, Any]:
-    """Give the operations and bytes that the roofline needs: a node's own, or those of its recorded shapes.
+    """Return the operations and bytes that the roofline needs: a node's own, or those of its recorded shapes.
 
     Other kernels that PyTorch recorded keep their durations.
     """

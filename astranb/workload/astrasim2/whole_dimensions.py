@@ -27,7 +27,7 @@ _SAME = ("collective", "involved", "stream", "priority")
 
 
 def along_dimensions(workload: Workload) -> Workload:
-    """Give the same workload with collectives of groups along the dimensions of the network.
+    """Return the same workload with collectives of groups along the dimensions of the network.
 
     Groups that are not whole dimensions keep their ring. Groups may have other sizes than others, as where
     160 heads are divided over 128 ranks, if these make as many chunks.
@@ -79,7 +79,7 @@ def along_dimensions(workload: Workload) -> Workload:
 
 
 def _chunks(rows: np.ndarray, system: System, npus: int) -> np.ndarray:
-    """Give what of a collective's size decides on its chunks: their number, or the size.
+    """Return what of a collective's size decides on its chunks: their number, or the size.
 
     Themis orders the dimensions of each chunk by sizes, if there are several.
     """
@@ -90,7 +90,7 @@ def _chunks(rows: np.ndarray, system: System, npus: int) -> np.ndarray:
 
 
 def spanned_dimensions(members: Sequence[int], counts: Sequence[int]) -> int:
-    """Give a bit for each dimension in which ranks have all places; 0 if they are anything else.
+    """Return a bit for each dimension in which ranks have all places; 0 if they are anything else.
 
     Examples
     --------

@@ -121,7 +121,7 @@ class BackgroundTraffic:
     def _messages(
         self, draw: np.random.Generator, ranks: int, gap_ns: float, until_ns: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give the source, target and time of each message."""
+        """Return the source, target and time of each message."""
         if self.pattern == "incast":
             at = _times_ns(draw, gap_ns, until_ns)
             to = draw.integers(ranks, size=len(at))

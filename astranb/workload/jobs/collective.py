@@ -26,14 +26,14 @@ takes a tenth longer than its bytes."""
 
 
 def flat(network: DimensionNetwork | InfraNetwork) -> DimensionNetwork | InfraNetwork:
-    """Give an infrastructure one dimension, in which an algorithm knows no nodes."""
+    """Return an infrastructure one dimension, in which an algorithm knows no nodes."""
     return InfraNetwork(network.infra, (network.npus,)) if isinstance(network, InfraNetwork) else network
 
 
 def collective_operations(
     what: Collective, network: DimensionNetwork | InfraNetwork, ranks: int
 ) -> tuple[Operations, System]:
-    """Give the only operation of each rank, and the system layer with its algorithm.
+    """Return the only operation of each rank, and the system layer with its algorithm.
 
     The size of a collective is that of the larger of a rank's buffers; its operation has the bytes that a
     rank gives, which in an all-gather or gather are a part of that.

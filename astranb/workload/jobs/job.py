@@ -201,7 +201,7 @@ class ClusterJob:
         *,
         by_lines: bool,
     ) -> JobPart:
-        """Give its operations.
+        """Return its operations.
 
         Parameters
         ----------

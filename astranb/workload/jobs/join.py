@@ -111,11 +111,11 @@ class Jobs:
         return [f"{name}: {remark}" for name, remarks in read for remark in remarks]
 
     def only(self, name: str) -> Jobs:
-        """Give the same jobs on the same GPUs, of which only one runs."""
+        """Return the same jobs on the same GPUs, of which only one runs."""
         return replace(self, alone=name)
 
     def placed(self, network: DimensionNetwork | InfraNetwork) -> list[PlacedJob]:
-        """Give the GPUs of each job, in the order in which they were given.
+        """Return the GPUs of each job, in the order in which they were given.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class Jobs:
 
 
 def only_job(workload: Workload, name: str) -> Workload:
-    """Give a workload of several jobs in which only the ranks of one do anything.
+    """Return a workload of several jobs in which only the ranks of one do anything.
 
     Raises
     ------
@@ -242,7 +242,7 @@ class _Joined:
         self._tables.append((ranks, groups, peers))
 
     def operations(self) -> RankOperations:
-        """Give those of all ranks."""
+        """Return those of all ranks."""
         found = []
         for which in (1, 2):
             width = max((each[which].shape[1] for each in self._tables), default=0)
@@ -254,7 +254,7 @@ class _Joined:
 
 
 def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Operations:
-    """Give a pattern of a job its name, groups and ranks, its repetitions and its start."""
+    """Return a pattern of a job its name, groups and ranks, its repetitions and its start."""
     ranks = np.array(place.ranks, np.int64)
     rows = one.rows.copy()
     collective = rows["kind"] == COLLECTIVE
@@ -290,7 +290,7 @@ def _what(row: Any) -> str:
 
 
 def _with_peers(one: Operations, ranks: np.ndarray, job: str) -> Operations:
-    """Give the operations of a custom collective, which name ranks, those of the network."""
+    """Return the operations of a custom collective, which name ranks, those of the network."""
     rows = one.rows.copy()
     some = np.isin(rows["kind"], (SEND, RECV))
     rows["peer"][some] = ranks[rows["peer"][some]]
@@ -347,7 +347,7 @@ def _system(
     network: DimensionNetwork | InfraNetwork,
     given: System | None,
 ) -> System:
-    """Give the system layer that all jobs share.
+    """Return the system layer that all jobs share.
 
     Raises
     ------
@@ -387,7 +387,7 @@ def _system(
 def _algorithms(
     own: Sequence[tuple[PlacedJob, JobPart, System]], network: DimensionNetwork | InfraNetwork
 ) -> Mapping[int, Sequence[DimensionAlgorithm]]:
-    """Give one algorithm for each collective and dimension: that of the jobs that do the collective."""
+    """Return one algorithm for each collective and dimension: that of the jobs that do the collective."""
     rings = len(network.topology) > 1 and all(len(place.ranks) < network.npus for place, _, _ in own)
     found: dict[int, Sequence[DimensionAlgorithm]] = {}
     users: dict[int, str] = {}
@@ -408,14 +408,14 @@ def _algorithms(
 
 
 def _per_node(network: DimensionNetwork | InfraNetwork) -> int:
-    """Give how many consecutive ranks share a node."""
+    """Return how many consecutive ranks share a node."""
     if isinstance(network, InfraNetwork):
         return network.fabric.per_node
     return int(network.npus_count[0])
 
 
 def _injection_Bps(network: DimensionNetwork | InfraNetwork) -> float:  # noqa: N802 - unit in the name
-    """Give what the first rank can send to the last one: the least bandwidth on the route."""
+    """Return what the first rank can send to the last one: the least bandwidth on the route."""
     if isinstance(network, DimensionNetwork):
         return float(min(network.bandwidth)) * 1e9
     found = message_routes(network.fabric, [(0, network.npus - 1)], network.npus)

@@ -190,7 +190,7 @@ class Variation:
         return f"{'; '.join(parts) or 'nothing'}; seed {self.seed}"
 
     def of(self, what: Any, run: int = 0) -> Varied:
-        """Give what a ``Simulation`` runs with what is drawn for a run.
+        """Return what a ``Simulation`` runs with what is drawn for a run.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class Varied:
         return list(getattr(self.what, "notes", ()))
 
     def only(self, name: str) -> Varied:
-        """Give the same with only one of its jobs."""
+        """Return the same with only one of its jobs."""
         return replace(self, alone=name)
 
     def on(

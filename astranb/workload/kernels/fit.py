@@ -154,7 +154,7 @@ def fit_gpu(rows: Iterable[KernelTiming], like: Gpu, *, name: str | None = None)
 
 
 def _numbers(rows: Sequence[KernelTiming]) -> list[tuple[str, list[KernelTiming]]]:
-    """Give the numbers that rows decide, each with those rows."""
+    """Return the numbers that rows decide, each with those rows."""
     found = []
     for precision in PRECISIONS:
         some = [row for row in rows if row.kernel in _PRODUCTS and row.precision == precision]
@@ -168,7 +168,7 @@ def _numbers(rows: Sequence[KernelTiming]) -> list[tuple[str, list[KernelTiming]
 
 
 def _with(gpu: Gpu, number: str, value: float) -> Gpu:
-    """Give a GPU with one number changed."""
+    """Return a GPU with one number changed."""
     if number.startswith("matrices."):
         changed = {**gpu.matrices, number.removeprefix("matrices."): round(value, 3)}
         if number == "matrices.bf16":
@@ -184,7 +184,7 @@ def _ratio(row: KernelTiming, gpu: Gpu) -> float:
 
 
 def _best(gpu: Gpu, number: str, rows: Sequence[KernelTiming]) -> float:
-    """Give the value of a number at which its rows are predicted best."""
+    """Return the value of a number at which its rows are predicted best."""
 
     def miss(value: float) -> float:
         tried = _with(gpu, number, value)
@@ -196,7 +196,7 @@ def _best(gpu: Gpu, number: str, rows: Sequence[KernelTiming]) -> float:
 
 
 def _golden(miss: Callable[[float], float], low: float, high: float) -> float:
-    """Give the place of the least value between two, by golden-section search."""
+    """Return the place of the least value between two, by golden-section search."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = miss(left), miss(right)
     while high - low > 1e-4 * max(abs(low), abs(high)):

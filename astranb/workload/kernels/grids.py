@@ -103,7 +103,7 @@ class Grid:
 
 
 def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Preset) -> tuple[Grid, ...]:
-    """Give the grids of a kernel, one after another.
+    """Return the grids of a kernel, one after another.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def grids(kernel: Product | Attention | Stream, times: KernelTimes, preset: Pres
 
 
 def kernel_of(operations: int, touched: int) -> Product | Stream:
-    """Give the kernel that a computation is taken for, of which only operations and bytes are known.
+    """Return the kernel that a computation is taken for, of which only operations and bytes are known.
 
     It is a product of matrices of two bytes a number with a square result that has both or, where it has
     more operations for its bytes than any product, a cube. Where it has fewer than a product of one step of
@@ -192,7 +192,7 @@ def _product(one: Product, times: KernelTimes, preset: Preset) -> tuple[Grid, ..
 
 
 def tile_of(shape: TileShape, gpu: Preset) -> Grid:
-    """Give the grid of one tile of a product, as a program of a collective computes it.
+    """Return the grid of one tile of a product, as a program of a collective computes it.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def _more(times: KernelTimes) -> tuple[tuple[int, int, float], ...]:
 
 
 def _tiled(one: Product, best: Tile, times: KernelTimes, preset: Preset) -> Grid:
-    """Give the grid of a product that is cut into tiles."""
+    """Return the grid of a product that is cut into tiles."""
     number = times.number_bytes(one)
     name = f"product {one.m} x {one.n} x {one.k}"
     step = preset.line_bytes // number
@@ -265,7 +265,7 @@ def _pass(one: Stream, preset: Preset) -> Grid:
 
 
 def _copy(name: str, size: float, launch_ps: int, preset: Preset) -> Grid:
-    """Give the grid of a pass that reads half of its bytes and writes half."""
+    """Return the grid of a pass that reads half of its bytes and writes half."""
     lines = _lines(size / 2, preset)
     blocks = min(lines, preset.sms * _PASS_BLOCKS)
     each = -(-lines // blocks)

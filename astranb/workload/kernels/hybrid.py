@@ -205,11 +205,11 @@ class MemorySplit:
         return self.expanded_bytes / self.total_bytes
 
     def expanded_of(self, moved: Mapping[str, float]) -> float:
-        """Give how many bytes of those that are moved lie in the expansion."""
+        """Return how many bytes of those that are moved lie in the expansion."""
         return sum(size * self.fractions.get(name, self.fraction) for name, size in moved.items())
 
     def streamed_ns(self, moved: Mapping[str, float], local_Bps: float, part: float = 1.0) -> float:  # noqa: N803
-        """Give the time to move bytes of each sort of data.
+        """Return the time to move bytes of each sort of data.
 
         Parameters
         ----------
@@ -227,5 +227,5 @@ class MemorySplit:
         return max(near_ns, far_ns) if self.memory.streaming == "concurrent" else near_ns + far_ns
 
     def bandwidth_of(self, local_Bps: float) -> float:  # noqa: N803
-        """Give the bandwidth of a long pass over all of a rank's data."""
+        """Return the bandwidth of a long pass over all of a rank's data."""
         return 1e21 / (self.streamed_ns({"everything": 1e12}, local_Bps))

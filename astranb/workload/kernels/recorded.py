@@ -127,7 +127,7 @@ class Launch:
     shared_bytes: int = 0
 
     def grid(self, name: str, duration_ps: int, preset: Preset) -> Grid:
-        """Give the thread blocks that hold SMs for the duration: those of an SM are one.
+        """Return the thread blocks that hold SMs for the duration: those of an SM are one.
 
         Where there are more than fit at a time, they come in up to four waves, which together take the
         duration.
@@ -147,7 +147,7 @@ class Launch:
 
 
 def shaped_kernel(operator: str, shapes: str, types: str, values: str = "[]") -> ShapedKernel | None:
-    """Give the product or attention that an operator computes; None where it computes neither.
+    """Return the product or attention that an operator computes; None where it computes neither.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _listed(text: str) -> list[Any]:
 
 
 def _shape(one: Any) -> tuple[int, ...]:
-    """Give the sizes of a tensor; none of anything else."""
+    """Return the sizes of a tensor; none of anything else."""
     if not isinstance(one, list) or not all(type(size) is int and 0 < size < _MOST_SIZE for size in one):
         return ()
     return tuple(one)

@@ -56,7 +56,7 @@ _CAST_BYTES: Final = 4
 
 
 def read_efficiency(text: str | float | None) -> float | None:
-    """Give the efficiency that a text means.
+    """Return the efficiency that a text means.
 
     Parameters
     ----------
@@ -192,11 +192,11 @@ class KernelTimes:
         return made
 
     def expanded_by(self, memory: HybridMemory | None) -> KernelTimes:
-        """Give the times on the same GPU with an expansion of its memory, or without."""
+        """Return the times on the same GPU with an expansion of its memory, or without."""
         return self if memory == self.expanded else self._with(memory, None)
 
     def holding(self, held: Mapping[str, int], offloaded: int = 0) -> KernelTimes:
-        """Give the times of a rank that holds some data.
+        """Return the times of a rank that holds some data.
 
         Parameters
         ----------
@@ -252,18 +252,18 @@ class KernelTimes:
         return f"{self.efficiency:.0%} of the peak rates of {gpu.name}: {rates}"
 
     def roofline_ns(self, flops: int, touched: int) -> int:
-        """Give the least time of a computation, in ns, rounded up."""
+        """Return the least time of a computation, in ns, rounded up."""
         return self._roofline_ns(flops, {"": touched})
 
     def _roofline_ns(self, flops: int, touched: Mapping[str, int]) -> int:
-        """Give the same of bytes of each sort of data."""
+        """Return the same of bytes of each sort of data."""
         operations = -(-flops * 10**9 // self.peak_flops)
         if self.split is None:
             return max(operations, -(-sum(touched.values()) * 10**9 // self.gpu.memory_Bps))
         return max(operations, math.ceil(self.split.streamed_ns(touched, self.gpu.memory_Bps)))
 
     def ideal_ns(self, flops: int, touched: int, kernels: Sequence[Kernel]) -> int:
-        """Give the least time of a computation, in ns: no times of kernels are below it.
+        """Return the least time of a computation, in ns: no times of kernels are below it.
 
         That is the roofline of its operations and bytes; but what kernels leave out, as the operations that a
         mask spares and the bytes that fp8 does, counts for nothing.
@@ -288,7 +288,7 @@ class KernelTimes:
         return min(whole, math.ceil(max(operations * 1e9, streamed_ns)))
 
     def computation_ns(self, flops: int, touched: int, kernels: Iterable[Kernel]) -> int:
-        """Give the time of a computation.
+        """Return the time of a computation.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class KernelTimes:
         return max(0, launches * self.launch_ns - sum(map(self.kernel_ns, kernels)))
 
     def kernel_ns(self, kernel: Kernel) -> int:
-        """Give the time of one kernel in ns, from the end of the one before to its own end."""
+        """Return the time of one kernel in ns, from the end of the one before to its own end."""
         found = self._known.get(kernel)
         if found is None:
             if isinstance(kernel, Product):
@@ -340,15 +340,15 @@ class KernelTimes:
         return "bf16" if one.plain and self.precision == "fp8" else self.precision
 
     def _peak_flops_of(self, kernel: Kernel) -> int:
-        """Give the peak of the precision that a kernel computes in."""
+        """Return the peak of the precision that a kernel computes in."""
         return self.gpu.peaks[self._precision_of(kernel) if isinstance(kernel, Product) else "bf16"]
 
     def number_bytes(self, one: Product) -> int:
-        """Give the bytes of a number of a product's matrices."""
+        """Return the bytes of a number of a product's matrices."""
         return _NUMBER_BYTES[self._precision_of(one)]
 
     def moved(self, kernel: Kernel) -> int:
-        """Give the bytes that a kernel reads and writes at least."""
+        """Return the bytes that a kernel reads and writes at least."""
         if isinstance(kernel, Stream):
             return kernel.size
         if isinstance(kernel, Attention):
@@ -360,7 +360,7 @@ class KernelTimes:
         return one.copies * (each * (one.m * one.k + one.k * one.n) + 2 * one.m * one.n)
 
     def moved_parts(self, kernel: Kernel) -> dict[str, int]:
-        """Give the same by what the bytes are for (:data:`astranb.workload.models.MEMORY_PARTS`).
+        """Return the same by what the bytes are for (:data:`astranb.workload.models.MEMORY_PARTS`).
 
         An optimizer's pass counts as its state: that is 24 of the 28 bytes of a parameter that Adam moves.
         """
@@ -380,11 +380,11 @@ class KernelTimes:
         return {"activations": moved}
 
     def _moved_ns(self, parts: Mapping[str, int]) -> float:
-        """Give the time of a pass over memory."""
+        """Return the time of a pass over memory."""
         return self._streamed_ns(parts, self.gpu.stream)
 
     def _fed_ns(self, parts: Mapping[str, int]) -> float:
-        """Give the time to feed a product from memory, and to write its output."""
+        """Return the time to feed a product from memory, and to write its output."""
         return self._streamed_ns(parts, self.gpu.feed)
 
     def _streamed_ns(self, parts: Mapping[str, int], achieved: float) -> float:
@@ -393,11 +393,11 @@ class KernelTimes:
         return self.split.streamed_ns(parts, self.gpu.memory_Bps, achieved)
 
     def tile(self, one: Product) -> Tile:
-        """Give the best tile of a product, and how often its ``k`` is split."""
+        """Return the best tile of a product, and how often its ``k`` is split."""
         return min(self.tiles(one), key=lambda tile: tile.product_ns)
 
     def tiles(self, one: Product, more: Sequence[tuple[int, int, float]] = ()) -> list[Tile]:
-        """Give the tiles that a product may be cut into: the usual ones, and more (rows, columns, rate)."""
+        """Return the tiles that a product may be cut into: the usual ones, and more (rows, columns, rate)."""
         gpu = self.gpu
         precision = self._precision_of(one)
         rate = gpu.peaks[precision] * gpu.matrices[precision] * self.sustained / gpu.sms / 1e9
@@ -427,14 +427,14 @@ class KernelTimes:
         return found
 
     def _product_ns(self, one: Product) -> float:
-        """Give the time of a product, and in fp8 of casting its input."""
+        """Return the time of a product, and in fp8 of casting its input."""
         took = max(self.tile(one).product_ns, self._fed_ns(self.moved_parts(one))) + self.gpu.kernel_ns
         if self.casts(one):
             took += self._moved_ns({"activations": self.cast_size(one)}) + self.gpu.kernel_ns
         return took
 
     def cast_size(self, one: Product) -> int:
-        """Give the bytes that a cast of a product's input to fp8 reads and writes."""
+        """Return the bytes that a cast of a product's input to fp8 reads and writes."""
         return _CAST_BYTES * one.m * one.k * one.copies
 
     def _attention_ns(self, one: Attention) -> float:
@@ -446,7 +446,7 @@ class KernelTimes:
         return max(self.attended_ns(one), self._moved_ns(self.moved_parts(one))) + gpu.kernel_ns
 
     def attended_ns(self, one: Attention) -> float:
-        """Give the time of the operations of attention, of more tokens than one."""
+        """Return the time of the operations of attention, of more tokens than one."""
         gpu = self.gpu
         part = gpu.attention_back if one.is_backward else gpu.attention
         if one.version and gpu.attention_2:

@@ -124,7 +124,7 @@ class KernelTiming:
         return ()
 
     def predicted_ns(self, times: KernelTimes) -> float:
-        """Give the time that a model of the GPU's kernels predicts."""
+        """Return the time that a model of the GPU's kernels predicts."""
         if not self.kernels:
             each = times.gpu.graph_ns if self.kernel == "launch graph" else times.gpu.stream_ns
             return float(self.shape["kernels"] * each)
@@ -195,7 +195,7 @@ def read_facts(path: str | Path) -> dict[str, int]:
 
 
 def _notes(lines: list[str]) -> dict[str, str]:
-    """Give what the lines that begin with # say."""
+    """Return what the lines that begin with # say."""
     pairs = (line[1:].partition(":") for line in lines if line.startswith("#"))
     return {key.strip(): value.strip()[:500] for key, _, value in pairs}
 

@@ -154,7 +154,7 @@ class Attention:
         return (self.kept_numbers + own) * (2 if self.is_backward else 1)
 
     def backward(self) -> tuple[Kernel, ...]:
-        """Give the kernel of the backward pass."""
+        """Return the kernel of the backward pass."""
         return (replace(self, is_backward=True),)
 
 
@@ -185,7 +185,7 @@ class Stream:
     flops = 0
 
     def backward(self) -> tuple[Kernel, ...]:
-        """Give the pass of the backward pass."""
+        """Return the pass of the backward pass."""
         if not self.back:
             return ()
         return (replace(self, size=int(self.size * self.back)),)
@@ -211,7 +211,7 @@ class HostUpdate:
     launches = 0
 
     def backward(self) -> tuple[Kernel, ...]:
-        """Give nothing: it has no backward pass."""
+        """Return nothing: it has no backward pass."""
         return ()
 
 
@@ -232,12 +232,12 @@ class TimedKernel:
     launches = 0
 
     def backward(self) -> tuple[Kernel, ...]:
-        """Give nothing: what was measured is all of it."""
+        """Return nothing: what was measured is all of it."""
         return ()
 
 
 def experts_used(tokens: int, top: int, experts: int, parts: int = 1) -> int:
-    """Give the experts of one of several parts that some token goes to, on average, rounded up.
+    """Return the experts of one of several parts that some token goes to, on average, rounded up.
 
     Each token leaves one out with ``1 - top / experts``.
 
@@ -260,7 +260,7 @@ def expert_kernels(
     number_bytes: int = 2,
     cast: bool = False,
 ) -> tuple[Kernel, ...]:
-    """Give the kernels of the experts of a rank.
+    """Return the kernels of the experts of a rank.
 
     Tokens are permuted by expert, two grouped products with the activation between them follow, and
     tokens are permuted back. Tokens are spread evenly; where there are fewer than experts, only as many
@@ -301,7 +301,7 @@ def expert_kernels(
 
 @lru_cache(1 << 12)
 def _backward(one: Product) -> tuple[Product | Stream, ...]:
-    """Give the products of a backward pass, and the addition to the sum of gradients."""
+    """Return the products of a backward pass, and the addition to the sum of gradients."""
     inward = replace(one, n=one.k, k=one.n, bias=False)
     other = replace(one, m=one.n, n=one.k, k=one.m, bias=False, sums=one.weights)
     if not one.weights:

@@ -78,7 +78,7 @@ class Convolutional:
 def _conv(
     name: str, into: int, out: int, kernel: int, size: int, stride: int = 1, *, bias: bool = False
 ) -> ConvolutionalLayer:
-    """Give a convolution with an output of ``size`` by ``size``; without bias, a batch norm follows."""
+    """Return a convolution with an output of ``size`` by ``size``; without bias, a batch norm follows."""
     weights = into * out * kernel * kernel
     pixels = size * size
     numbers = into * pixels * stride * stride + out * pixels
@@ -88,7 +88,7 @@ def _conv(
 
 
 def full(name: str, into: int, out: int) -> ConvolutionalLayer:
-    """Give a fully connected layer with biases."""
+    """Return a fully connected layer with biases."""
     return ConvolutionalLayer(name, into * out + out, 2 * into * out, into + out, 1, out)
 
 
@@ -149,7 +149,7 @@ def check_data_only(name: str, job: Job) -> None:
 
 
 def data_parallel(model: Convolutional, job: Job) -> StageProgram:
-    """Give a rank's step: gradients of a layer are reduced while those of earlier layers are computed.
+    """Return a rank's step: gradients of a layer are reduced while those of earlier layers are computed.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ DLRM: Final = {
 
 
 def recommendation(model: Dlrm, job: Job) -> StageProgram:
-    """Give a rank's step, with tables distributed evenly.
+    """Return a rank's step, with tables distributed evenly.
 
     An all-to-all exchanges the rows looked up for all ranks' samples for the rows of one's own samples,
     while the bottom MLP is computed; another one returns their gradients.
@@ -129,7 +129,7 @@ def recommendation(model: Dlrm, job: Job) -> StageProgram:
 
 
 def recommendation_memory(model: Dlrm, job: Job) -> RankMemory:
-    """Give the memory of a rank, with its share of the tables.
+    """Return the memory of a rank, with its share of the tables.
 
     The MLPs have gradients and an optimizer's state; rows of tables are updated where they are, by stochastic
     gradient descent, which keeps nothing. A layer's input is kept from its forward to its backward pass.

@@ -27,7 +27,7 @@ _FLAGS: Final = {
 
 
 def fullest(model: Transformer, job: Job) -> RankMemory:
-    """Give the memory of the rank that needs most, of the first two, a middle and the last stage."""
+    """Return the memory of the rank that needs most, of the first two, a middle and the last stage."""
     stages = job.parallelism.pipeline
     each = {stage for stage in (0, 1, stages // 2, stages - 1) if stage < stages}
     return max((rank_memory(model, job, stage) for stage in sorted(each)), key=lambda one: one.total)
@@ -140,7 +140,7 @@ def does_not_fit(found: RankMemory, limit_bytes: int, gpu: str, expanded_bytes: 
 
 
 def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = PER_NODE) -> Job | None:
-    """Give a similar job that fits: on as many GPUs if possible, otherwise on as few as possible.
+    """Return a similar job that fits: on as many GPUs if possible, otherwise on as few as possible.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def what_fits(model: Transformer, job: Job, limit_bytes: int, per_node: int = PE
 
 
 def _similar(model: Transformer, job: Job, per_node: int) -> Iterator[Job]:
-    """Give jobs with other degrees, more and smaller microbatches, and more recomputation."""
+    """Return jobs with other degrees, more and smaller microbatches, and more recomputation."""
     given, training = job.parallelism, job.mode == "training"
     again = sorted({job.recompute, "full"}, key=RECOMPUTE.index) if training else ["none"]
     for tensor in _powers(per_node):

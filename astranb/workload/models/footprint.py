@@ -32,7 +32,7 @@ def step_footprint(
     *,
     program: Sequence[int] | None = None,
 ) -> Footprint:
-    """Give the footprint of a step's ranks.
+    """Return the footprint of a step's ranks.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Interconnect:
     source: str = ""
 
     def all_reduce(self, size: int, ranks: int) -> tuple[int, int]:
-        """Give bandwidth and time of a step with which an all-reduce inside a node is faster.
+        """Return bandwidth and time of a step with which an all-reduce inside a node is faster.
 
         Parameters
         ----------

@@ -100,12 +100,12 @@ class RankMemory:
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "stage"}
 
     def document(self) -> dict[str, Any]:
-        """Give all numbers by name."""
+        """Return all numbers by name."""
         return {**asdict(self), "total": self.total}
 
 
 def schedule(job: Job, stage: int, most: int | None = None) -> list[Pass]:
-    """Give the passes of a stage in their order: 1F1B of training, forward passes of inference.
+    """Return the passes of a stage in their order: 1F1B of training, forward passes of inference.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def schedule(job: Job, stage: int, most: int | None = None) -> list[Pass]:
 
 
 def step_memory(model: Transformer, job: Job) -> list[RankMemory]:
-    """Give the memory of a rank of each stage.
+    """Return the memory of a rank of each stage.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def step_memory(model: Transformer, job: Job) -> list[RankMemory]:
 
 
 def rank_memory(model: Transformer, job: Job, stage: int) -> RankMemory:
-    """Give the memory of a rank of one stage at its fullest moment."""
+    """Return the memory of a rank of one stage at its fullest moment."""
     held = StageMemory(model, job, stage)
     activations, cache, buffers = held.fullest()
     return RankMemory(stage, held.weights, held.gradients, held.optimizer, activations, cache, buffers)
@@ -223,7 +223,7 @@ class StageMemory:
     # States
 
     def _of(self, key: int) -> Held:
-        """Give the parameters of a unit; layers are of few kinds."""
+        """Return the parameters of a unit; layers are of few kinds."""
         kind = self._kind(key)
         if kind not in self._known:
             self._known[kind] = of_unit(self.model, self.degrees, key, self.part)
@@ -239,7 +239,7 @@ class StageMemory:
         return found
 
     def _share(self, held: Held, zero: int) -> int:
-        """Give a rank's parameters of some, if ZeRO divides them from a stage on."""
+        """Return a rank's parameters of some, if ZeRO divides them from a stage on."""
         if self.degrees.zero < zero:
             return held.shared + held.experts
         shared, experts = (self.degrees.size(name) for name in ("data", "expert data"))
@@ -296,7 +296,7 @@ class StageMemory:
     # Activations
 
     def _unit(self, key: int) -> UnitMemory:
-        """Give what a unit holds without its parameters and their gradients."""
+        """Return what a unit holds without its parameters and their gradients."""
         m, job, tokens = self.model, self.job, self.costs.tokens
         training = job.mode == "training"
         if key == HEAD and training:
@@ -331,11 +331,11 @@ class StageMemory:
         return found
 
     def forward(self, chunk: int) -> list[UnitMemory]:
-        """Give what each unit of a chunk's forward pass holds, in their order."""
+        """Return what each unit of a chunk's forward pass holds, in their order."""
         return self._pass(self._keys[chunk], bucket=0)
 
     def backward(self, chunk: int) -> list[UnitMemory]:
-        """Give the same of the backward pass, the last unit first; ``kept`` is freed at its end."""
+        """Return the same of the backward pass, the last unit first; ``kept`` is freed at its end."""
         bucket = self.job.gradient_bytes if self.degrees.zero > 1 else 0
         return self._pass(self._keys[chunk][::-1], bucket=bucket)
 
@@ -356,7 +356,7 @@ class StageMemory:
         return found
 
     def fullest(self) -> tuple[int, int, int]:
-        """Give activations, cache and buffers when their sum is largest."""
+        """Return activations, cache and buffers when their sum is largest."""
         chunks = range(len(self._keys))
         if self.job.mode != "training":
             # Of the last pass, at the end of which the cache is full.
@@ -380,6 +380,6 @@ class StageMemory:
 
 
 def _running(each: list[UnitMemory], name: str = "kept") -> list[tuple[int, int]]:
-    """Give what units up to each one have added, and what this one works with."""
+    """Return what units up to each one have added, and what this one works with."""
     sums = accumulate(getattr(one, name) for one in each)
     return list(zip(sums, (one.working for one in each), strict=True))

@@ -67,11 +67,11 @@ class PassWriter(ABC):
 
     @abstractmethod
     def received_bytes(self, chunk: int) -> int:
-        """Give the bytes of activations that come into a chunk from the stage before."""
+        """Return the bytes of activations that come into a chunk from the stage before."""
 
     @abstractmethod
     def sent_bytes(self, chunk: int) -> int:
-        """Give the bytes of activations that go from a chunk to the stage behind."""
+        """Return the bytes of activations that go from a chunk to the stage behind."""
 
     @property
     @abstractmethod
@@ -234,14 +234,14 @@ class PassWriter(ABC):
         return done
 
     def _share(self, key: int, zero: int) -> int:
-        """Give a rank's parameters of a unit, if ZeRO divides them from a stage on."""
+        """Return a rank's parameters of a unit, if ZeRO divides them from a stage on."""
         held, degrees = self._held[key], self.degrees
         if degrees.zero < zero:
             return held.shared + held.experts
         return -(-held.shared // degrees.size("data")) - (-held.experts // degrees.size("expert data"))
 
     def _share_bytes(self, key: int) -> int:
-        """Give the bytes of a unit's parameters that a rank keeps."""
+        """Return the bytes of a unit's parameters that a rank keeps."""
         each = self.job.weight_bytes if key >= 0 else self.job.bytes_each
         return each * self._share(key, zero=3)
 
@@ -335,6 +335,6 @@ class PassWriter(ABC):
         return []
 
     def _tag(self, micro: int, chunk: int, back: int, stage: int | None = None) -> int:
-        """Give the tag of a message into a chunk of a stage; gradients have odd ones."""
+        """Return the tag of a message into a chunk of a stage; gradients have odd ones."""
         at = chunk * self.degrees.pipeline + (self.stage if stage is None else stage)
         return 2 * (micro * self.degrees.pipeline * self.degrees.interleave + at) + back

@@ -35,7 +35,7 @@ class Pass(NamedTuple):
 
 
 def one_forward_one_backward(stage: int, stages: int, microbatches: int, interleave: int = 1) -> list[Pass]:
-    """Give the order of passes in 1F1B, plain or interleaved (Narayanan et al. 2021, section 2.2).
+    """Return the order of passes in 1F1B, plain or interleaved (Narayanan et al. 2021, section 2.2).
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class Cost(NamedTuple):
         return Cost(self.flops * count, self.touched * count, self.vector, useful, self.kernels * count)
 
     def backward(self) -> Cost:
-        """Give the cost of the backward pass: twice the operations and bytes, and kernels of its own."""
+        """Return the cost of the backward pass: twice the operations and bytes, and kernels of its own."""
         back = tuple(kernel for one in reversed(self.kernels) for kernel in one.backward())
         return self.times(2)._replace(kernels=back)
 
@@ -97,7 +97,7 @@ class Unit(NamedTuple):
 
 
 def optimizer_pass(touched: int) -> Stream:
-    """Give the kernel of the optimizer's step, which has no backward pass."""
+    """Return the kernel of the optimizer's step, which has no backward pass."""
     return Stream(touched, back=0.0, sort="optimizer")
 
 
@@ -157,7 +157,7 @@ class StageProgram:
         self._received: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """Give the number of operations."""
+        """Return the number of operations."""
         return len(self.kind)
 
     def compute(self, name: str, cost: Cost, after: Iterable[int] = (), *, again: bool = False) -> int:

@@ -47,11 +47,11 @@ class Stage(PassWriter):
         )
 
     def received_bytes(self, chunk: int) -> int:  # noqa: ARG002 - all are of one size
-        """Give the bytes of activations that come from the stage before."""
+        """Return the bytes of activations that come from the stage before."""
         return self.costs.message
 
     def sent_bytes(self, chunk: int) -> int:  # noqa: ARG002 - all are of one size
-        """Give the bytes of activations that go to the stage behind."""
+        """Return the bytes of activations that go to the stage behind."""
         return self.costs.message
 
     @property
@@ -61,7 +61,7 @@ class Stage(PassWriter):
         return self.costs.words * self.model.hidden * self.job.gradient_bytes if ends else 0
 
     def kept_bytes(self, key: int) -> int:
-        """Give the bytes of activations that a layer's backward pass needs."""
+        """Return the bytes of activations that a layer's backward pass needs."""
         return self._activations.kept(experts=self.model.has_experts(key)) if key >= 0 else 0
 
     # One layer, the embedding or the head

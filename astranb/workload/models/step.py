@@ -171,7 +171,7 @@ class ModelStep:
         return self.share_count == 1
 
     def program_of(self, rank: int) -> int:
-        """Give the number of a rank's program in :attr:`stages`."""
+        """Return the number of a rank's program in :attr:`stages`."""
         degrees = self.parallelism
         return degrees.stage(rank) * self.share_count + self.shares[rank % degrees.tensor]
 
@@ -221,7 +221,7 @@ class ModelStep:
         return found
 
     def times_of(self, program: int) -> KernelTimes | None:
-        """Give the times of kernels of a program in :attr:`stages`.
+        """Return the times of kernels of a program in :attr:`stages`.
 
         With an expansion they depend on what the fullest rank of its stage holds.
         """
@@ -270,7 +270,7 @@ class ModelStep:
         return self.plan is not None and self.plan[1].host_updates
 
     def memory(self) -> list[RankMemory]:
-        """Give the memory of the fullest rank of each stage; of convolutional models it is not counted."""
+        """Return the memory of the fullest rank of each stage; of convolutional models it is not counted."""
         return list(self._fullest)
 
     @cached_property
@@ -278,7 +278,7 @@ class ModelStep:
         return self._held if self.plan is None else step_memory(*self.plan)
 
     def footprint(self, limit_bytes: int | None = None) -> Footprint | None:
-        """Give what ranks hold in memory as the step goes on; of other models than transformers None.
+        """Return what ranks hold in memory as the step goes on; of other models than transformers None.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class ModelStep:
         return {}
 
     def trace_bytes(self, rank: int) -> bytes:
-        """Give the contents of a rank's trace file."""
+        """Return the contents of a rank's trace file."""
         program = self.program_of(self._known(rank))
         ends = {name: self.parallelism.peer(at, rank) for at, name in enumerate(PEERS)} | {_OWN: rank}
         widths = {name: max(1, -(-who.bit_length() // 7)) for name, who in ends.items()}
@@ -316,7 +316,7 @@ class ModelStep:
         return {}
 
     def trace(self, rank: int) -> Trace:
-        """Give a rank's trace."""
+        """Return a rank's trace."""
         return Trace(self.trace_bytes(rank), f"rank {rank}")
 
     def write(self, prefix: str | Path) -> list[Path]:
@@ -341,7 +341,7 @@ class ModelStep:
         return write_ranks(prefix, self.ranks, self.trace_bytes, others)
 
     def operations(self, *, by_lines: bool = False) -> RankOperations:
-        """Give the operations of all ranks: a pattern for each stage, and share of it.
+        """Return the operations of all ranks: a pattern for each stage, and share of it.
 
         Parameters
         ----------
@@ -415,7 +415,7 @@ class ModelStep:
         )  # fmt: skip
 
     def timed(self, gpu: str | None = None) -> ModelStep:
-        """Give the step with durations: those of a GPU's kernels, or else its own.
+        """Return the step with durations: those of a GPU's kernels, or else its own.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class ModelStep:
         return self._on(KernelTimes(gpu_named(gpu or DEFAULT_GPU), self.precision))
 
     def expanded(self, memory: HybridMemory | str | None) -> ModelStep:
-        """Give the step on GPUs whose memory is expanded.
+        """Return the step on GPUs whose memory is expanded.
 
         Parameters
         ----------
@@ -473,7 +473,7 @@ class ModelStep:
         )
 
     def durations_ns(self) -> list[np.ndarray]:
-        """Give the durations of each stage's operations in nanoseconds; 0 for communication."""
+        """Return the durations of each stage's operations in nanoseconds; 0 for communication."""
         return [durations.copy() for durations in self._durations]
 
     def _known(self, rank: int) -> int:
@@ -486,7 +486,7 @@ class ModelStep:
         return [self._durations_of(at) for at in range(len(self.stages))]
 
     def _durations_of(self, stage: int) -> np.ndarray:
-        """Give the durations of computations on the GPU in nanoseconds."""
+        """Return the durations of computations on the GPU in nanoseconds."""
         program, times = self.stages[stage], self.times_of(stage)
         took = np.zeros(len(program), np.int64)
         if times is None:
@@ -496,7 +496,7 @@ class ModelStep:
         return took
 
     def computations(self, program: int) -> dict[tuple[int, int, tuple[Kernel, ...]], np.ndarray]:
-        """Give the rows of the computations of a program in :attr:`stages` that are alike.
+        """Return the rows of the computations of a program in :attr:`stages` that are alike.
 
         Returns
         -------
@@ -518,7 +518,7 @@ class ModelStep:
         return each
 
     def _grids(self, program: StageProgram) -> tuple[tuple[Grid, ...], ...]:
-        """Give the thread blocks of each computation; none where its time is a part of the roofline."""
+        """Return the thread blocks of each computation; none where its time is a part of the roofline."""
         if self.times is None or self.times.efficiency is not None:
             return ()
         gpu = preset(self.times.gpu.name)
@@ -536,7 +536,7 @@ class ModelStep:
         return tuple(known[kernels] for kernels in program.kernels)
 
     def _nodes(self, stage: int, widths: dict[str, int]) -> list[tuple[Node, dict[str, Hole]]]:
-        """Give a stage's nodes, with holes for the values that differ between its ranks."""
+        """Return a stage's nodes, with holes for the values that differ between its ranks."""
         program, made = self.stages[stage], []
         durations = self._durations[stage].tolist()
         digits = len(str(self._numbered[0][0])) if self._numbered else 1
@@ -580,7 +580,7 @@ class ModelStep:
 
 
 def _pattern(program: StageProgram, durations: np.ndarray, grids: tuple[tuple[Grid, ...], ...]) -> Operations:
-    """Give a stage's operations, with positions in :data:`GROUPS` and :data:`PEERS`."""
+    """Return a stage's operations, with positions in :data:`GROUPS` and :data:`PEERS`."""
     rows = np.zeros(len(program), Operations.of([]).rows.dtype)
     rows["involved"] = (1 << 62) - 1
     for name, column in (
@@ -628,7 +628,7 @@ def workload(
     gpu: str | KernelTimes | None = None,
     expanded_memory: HybridMemory | str | None = None,
 ) -> ModelStep:
-    """Give what every rank does in one step of a model.
+    """Return what every rank does in one step of a model.
 
     Parameters
     ----------
@@ -745,7 +745,7 @@ def workload(
 
 
 def _microbatches(degrees: Parallelism, each: int | None) -> int:
-    """Give the number of microbatches that hides most of the pipeline's bubble and divides the batch."""
+    """Return the number of microbatches that hides most of the pipeline's bubble and divides the batch."""
     most = 4 * degrees.pipeline if degrees.pipeline > 1 else 1
     if not each:
         return most

@@ -172,7 +172,7 @@ class Transformer:
             raise InputError("experts with biases", where=where, hint="leave one of them out")
 
     def with_experts(self, experts: int = 0, top_k: int = 0) -> Transformer:
-        """Give the model with experts in place of its MLPs, each as wide, or with another number of them.
+        """Return the model with experts in place of its MLPs, each as wide, or with another number of them.
 
         Parameters
         ----------

@@ -62,19 +62,19 @@ def shares(model: Transformer, tensor: int) -> list[int]:
 
 
 def cached_width(model: Transformer, tensor: int, part: int = 0) -> int:
-    """Give the numbers per token in a layer's key-value cache on one rank of a tensor group."""
+    """Return the numbers per token in a layer's key-value cache on one rank of a tensor group."""
     if model.is_latent:
         return model.cache_width
     return model.cache_width // model.kv_heads * share(model.kv_heads, tensor, part)
 
 
 def _part(block: ParameterBlock, width: int, mine: int) -> int:
-    """Give a rank's parameters of a block, of whose width it has its own share."""
+    """Return a rank's parameters of a block, of whose width it has its own share."""
     return (block.split // width * mine if width else 0) + block.whole + block.small
 
 
 def of_unit(model: Transformer, degrees: Parallelism, unit: int, part: int = 0) -> Held:
-    """Give the parameters of a layer, the embedding or the head on one rank of a tensor group."""
+    """Return the parameters of a layer, the embedding or the head on one rank of a tensor group."""
     if unit == EMBEDDING:
         return _of_embedding(model, degrees)
     return _of_head(model, degrees) if unit == HEAD else _of_layer(model, degrees, unit, part)
@@ -93,7 +93,7 @@ def _of_layer(model: Transformer, degrees: Parallelism, layer: int, part: int) -
 
 
 def _of_embedding(model: Transformer, degrees: Parallelism) -> Held:
-    """Give the parameters of the embedding, on the first stage."""
+    """Return the parameters of the embedding, on the first stage."""
     return Held(-(-model.vocab // degrees.tensor) * model.hidden + model.positions * model.hidden)
 
 
@@ -105,7 +105,7 @@ def _of_head(model: Transformer, degrees: Parallelism) -> Held:
 
 
 def spread(layers: int, degrees: Parallelism, stage: int) -> list[range]:
-    """Give the layers of each chunk of a stage; the first chunks may have one more."""
+    """Return the layers of each chunk of a stage; the first chunks may have one more."""
     count = degrees.pipeline * degrees.interleave
     each, more = divmod(layers, count)
     found = []
@@ -116,12 +116,12 @@ def spread(layers: int, degrees: Parallelism, stage: int) -> list[range]:
 
 
 def chunks(model: Transformer, degrees: Parallelism, stage: int) -> list[range]:
-    """Give the layers of each chunk of a stage of a transformer."""
+    """Return the layers of each chunk of a stage of a transformer."""
     return spread(model.layers, degrees, stage)
 
 
 def units(model: Transformer, degrees: Parallelism, stage: int) -> list[list[int]]:
-    """Give the units of each chunk of a stage, in the order of a forward pass.
+    """Return the units of each chunk of a stage, in the order of a forward pass.
 
     Examples
     --------

@@ -15,7 +15,7 @@ __all__ = ["blocks_of", "cache_blocks", "token_bytes"]
 
 
 def blocks_of(tokens: int, block_size: int) -> int:
-    """Give the blocks that a number of tokens takes.
+    """Return the blocks that a number of tokens takes.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def blocks_of(tokens: int, block_size: int) -> int:
 
 
 def token_bytes(model: Transformer, job: Job, stage: int = 0) -> int:
-    """Give the bytes of a token's keys and values of a stage's layers, on one rank.
+    """Return the bytes of a token's keys and values of a stage's layers, on one rank.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def token_bytes(model: Transformer, job: Job, stage: int = 0) -> int:
 
 
 def cache_blocks(model: Transformer, job: Job, policy: ServingPolicy, limit_bytes: int) -> int:
-    """Give the number of blocks that fit beside the weights and the buffers of the largest iteration.
+    """Return the number of blocks that fit beside the weights and the buffers of the largest iteration.
 
     Each batch that is on its way through a pipeline has its own ones, as in vLLM 0.
 

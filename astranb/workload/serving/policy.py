@@ -109,7 +109,7 @@ class ServingPolicy:
             raise InputError(what, where="instances", hint="leave one of them out")
 
     def admission_ns(self, prompt: int) -> int:
-        """Give the time from the arrival of a request, of so many tokens, until the scheduler sees it.
+        """Return the time from the arrival of a request, of so many tokens, until the scheduler sees it.
 
         Examples
         --------

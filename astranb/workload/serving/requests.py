@@ -179,7 +179,7 @@ def _generated(name: str, values: Mapping[str, str], text: str) -> RequestTrace:
 
 
 def _length(text: str, key: str) -> Callable[[float], int]:
-    """Give the function from a number in [0, 1) to a length."""
+    """Return the function from a number in [0, 1) to a length."""
     hint = "take N, LOW-HIGH, exponential(MEAN) or lognormal(MEDIAN:SIGMA)"
 
     def checked(value: float) -> int:

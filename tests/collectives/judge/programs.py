@@ -55,11 +55,11 @@ class _Author:
         self.sure = rng.random() < 0.85  # else a dependency is forgotten now and then
 
     def behind(self, block: Block) -> int:  # noqa: ARG002
-        """Give a signal nothing to be behind: it waits for all stores."""
+        """Return a signal nothing to be behind: it waits for all stores."""
         return 0
 
     def gate(self, block: Block, others: list[Block]) -> Semaphore:  # noqa: ARG002
-        """Give a semaphore for which a block waits, and which others raise."""
+        """Return a semaphore for which a block waits, and which others raise."""
         return self.p.semaphore(block.rank)
 
     def number(self, block: Block) -> int:

@@ -18,7 +18,7 @@ from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.infragraph import blueprint, htsim_topology, load, resolve
 from astranb.traffic import Label, MessageGraph
-from astranb.traffic._order import node_order
+from astranb.traffic.order import node_order
 from astranb.traffic.targets import translate
 from astranb.traffic.targets.htsim import read_htsim, write_htsim
 from astranb.workload.astrasim2 import COMPUTE, RECV, SEND
@@ -218,7 +218,7 @@ def test_named_graphs(name: str, tmp_path: Path) -> None:
 
 def test_sets_get_more_room_where_they_need_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_htsim(NAMED["random 16"](), tmp_path / "a.cm")
-    monkeypatch.setattr("astranb.traffic._waits._ROOM", 0)
+    monkeypatch.setattr("astranb.traffic.waits._ROOM", 0)
     write_htsim(NAMED["random 16"](), tmp_path / "b.cm")
     assert (tmp_path / "b.cm").read_bytes() == (tmp_path / "a.cm").read_bytes()
 

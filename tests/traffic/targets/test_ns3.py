@@ -15,7 +15,7 @@ from astranb.chakra import NodeType, read_ranks
 from astranb.core.errors import InputError
 from astranb.infragraph import load, resolve
 from astranb.traffic import MessageGraph
-from astranb.traffic._schedule import message_times
+from astranb.traffic.schedule import message_times
 from astranb.traffic.targets import translate
 from tests.traffic.targets.graphs import NAMED, Builder, bytes_by_pair, graphs, ring
 

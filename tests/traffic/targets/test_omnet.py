@@ -11,7 +11,7 @@ from hypothesis import given
 
 from astranb.infragraph import resolve
 from astranb.traffic import MessageGraph
-from astranb.traffic._schedule import message_times
+from astranb.traffic.schedule import message_times
 from astranb.traffic.targets import translate
 from tests.traffic.targets.graphs import graphs, ring
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from astranb.core.errors import InputError
 from astranb.infragraph import resolve
 from astranb.traffic import MessageGraph
-from astranb.traffic._schedule import message_times
+from astranb.traffic.schedule import message_times
 from astranb.traffic.targets import translate
 from astranb.workload.astrasim2 import COMPUTE
 from tests.traffic.targets.graphs import graphs, halving_doubling, ring

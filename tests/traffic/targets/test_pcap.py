@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from astranb.core.errors import InputError
 from astranb.traffic import MessageGraph
-from astranb.traffic._schedule import message_times
+from astranb.traffic.schedule import message_times
 from astranb.traffic.targets import translate
 from tests.traffic.targets.graphs import Builder, bytes_by_pair, graphs, ring
 

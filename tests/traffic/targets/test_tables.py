@@ -39,7 +39,7 @@ def same(one: MessageGraph, other: MessageGraph) -> bool:
 
 
 def labelled(graph: MessageGraph, labels: list[Label]) -> MessageGraph:
-    """Give the nodes labels, starts, phases and chunks; a receive those of its send."""
+    """Return the nodes labels, starts, phases and chunks; a receive those of its send."""
     nodes = graph.nodes.copy()
     number = np.arange(len(nodes))
     nodes["start_ps"] = 1000 * number - 1

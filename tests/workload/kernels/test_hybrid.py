@@ -44,7 +44,7 @@ _efficiencies = st.sampled_from([None, 1.0, 0.5])
 
 
 def _took(memory: HybridMemory, held: dict[str, int], efficiency: float | None, gpu: Gpu = A100) -> list[int]:
-    """Give the times of kernels, and of computations."""
+    """Return the times of kernels, and of computations."""
     times = KernelTimes(gpu, efficiency=efficiency, expanded=memory).holding(held)
     each = [times.kernel_ns(one) for one in KERNELS]
     return [*each, times.computation_ns(10**12, 10**10, KERNELS), times.computation_ns(10**9, 10**10, ())]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from astranb.cli import main
 from astranb.core.errors import InputError
-from astranb.explore._batch_times import windowed
+from astranb.explore.serving.batch_times import windowed
 from astranb.workload.kernels import Attention
 from astranb.workload.models import TRANSFORMERS, Job, Parallelism, read_model
 from astranb.workload.models.costs import Costs

@@ -94,7 +94,7 @@ def test_experts_are_cast_to_fp8_apart_only_in_training():
 
 
 def _computed(step, times):
-    """Give the time of all computations of all stages."""
+    """Return the time of all computations of all stages."""
     return sum(
         times.computation_ns(program.flops[row], program.size[row], program.kernels[row])
         for program in step.stages

@@ -1,0 +1,1 @@
+"""Measured logs against simulated runs: presets fitted to a GPU, and slow parts found."""

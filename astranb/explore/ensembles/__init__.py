@@ -1,0 +1,1 @@
+"""Runs that differ by chance or by their starts."""

@@ -1,0 +1,142 @@
+"""What GPUs, links and memory draw and cost: parameters of a step's energy and price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from astranb.core.document import DocumentNode, read_document
+from astranb.core.errors import InputError, near
+from astranb.net.cost import LIBRA, PLACES, CostRates
+
+__all__ = ["GPU_POWERS_W", "ClusterRates", "read_rates"]
+
+GPU_POWERS_W: Final = {
+    "a100-sxm": 400, "h100-sxm": 700, "h200-sxm": 700, "h800-sxm": 700, "h20-sxm": 400, "b200-sxm": 1000,
+    "gb200": 1200, "gb300": 1400, "mi300x": 750,
+}  # fmt: skip
+"""Most that a GPU with its memory draws, by its name: the vendors' data sheets."""
+
+_NETWORKS: Final = {"astrasim1": PLACES, "libra": LIBRA}
+_PARTS: Final = ("link", "switch", "nic")
+_MOST: Final = 1e12
+
+
+@dataclass(frozen=True)
+class ClusterRates:
+    """What the parts of a cluster draw and cost.
+
+    Parameters
+    ----------
+    gpu_peak_W, gpu_idle_W : float, optional
+        Power of a GPU with its memory while it computes, and otherwise. Default: :data:`GPU_POWERS_W`, and
+        12 % of it, about what a public measurement of an H200 has: 80 of 700 W
+        (api.serialalice.pt/alice-benchmark).
+    node_link_pJ_per_bit : float
+        Energy of a link within a node, for each bit: that of SerDes, 5.5 (besthub.dev, "Why Nvidia's NVLink
+        C2C Is Redefining GPU-CPU Interconnects").
+    pod_link_pJ_per_bit : float
+        Of a link between nodes: a pluggable optical transceiver at both ends, each 30 W for 1.6 Tbit/s
+        (NVIDIA at GTC 2025, in LightCounting's report on co-packaged optics).
+    memory_pJ_per_bit : float
+        Of memory outside the GPU, for each bit read or written; assumed.
+    gpu_dollars : float
+        Price of a GPU with its share of a server; assumed.
+    memory_dollars_per_GB : float
+        Price of memory outside the GPU, per 10^9 bytes; assumed.
+    network : mapping of str to tuple of float
+        Dollars per GB/s of a link, a switch port and a NIC, by the kind of a dimension. Default: LIBRA's.
+    lifetime_years : float
+        Over which the cluster is paid, always in use; assumed.
+    electricity_dollars_per_kWh : float
+        Assumed.
+
+    Examples
+    --------
+    >>> ClusterRates().pod_link_pJ_per_bit
+    37.5
+    """
+
+    gpu_peak_W: float | None = None  # noqa: N815 - units in the names
+    gpu_idle_W: float | None = None  # noqa: N815
+    node_link_pJ_per_bit: float = 5.5  # noqa: N815
+    pod_link_pJ_per_bit: float = 37.5  # noqa: N815
+    memory_pJ_per_bit: float = 20.0  # noqa: N815
+    gpu_dollars: float = 30_000.0
+    memory_dollars_per_GB: float = 5.0  # noqa: N815
+    network: CostRates = field(default_factory=lambda: LIBRA)
+    lifetime_years: float = 4.0
+    electricity_dollars_per_kWh: float = 0.1  # noqa: N815
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            low = 0.01 if one.name == "lifetime_years" else 0.0
+            if isinstance(value, float | int) and not low <= value <= _MOST:
+                raise InputError(f"{value:g} is out of range", where=one.name, hint=f"take {low:g} or more")
+
+    def powers_W(self, gpu: str) -> tuple[float, float]:  # noqa: N802 - unit in the name
+        """Return the power of a GPU while it computes, and otherwise.
+
+        Raises
+        ------
+        InputError
+            The GPU's power is not known.
+        """
+        peak = self.gpu_peak_W
+        if peak is None:
+            if gpu not in GPU_POWERS_W:
+                hint = f"give gpu_peak_W; known are {', '.join(GPU_POWERS_W)}"
+                raise InputError(f"the power of {gpu[:40]} is not known", where="rates", hint=hint)
+            peak = GPU_POWERS_W[gpu]
+        return peak, _IDLE * peak if self.gpu_idle_W is None else self.gpu_idle_W
+
+
+_IDLE: Final = 0.12
+
+
+def read_rates(path: str | Path) -> ClusterRates:
+    """Read rates from YAML or JSON: the fields of :class:`ClusterRates` that differ.
+
+    ``network`` is ``libra``, ``astrasim1``, or for each kind of dimension ``link``, ``switch`` and ``nic``.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or has unknown keys or values out of range.
+    """
+    document = read_document(path)
+    known = [one.name for one in fields(ClusterRates)]
+    if not isinstance(document.value, Mapping):
+        raise document.error("an object is expected", f"give some of {', '.join(known)}")
+    values: dict[str, Any] = {}
+    for key in document.value:
+        one = document.get(key)
+        if key not in known:
+            raise one.error(f"unknown key {str(key)[:40]!r}", near(str(key), known))
+        low = 0.01 if key == "lifetime_years" else 0.0
+        values[key] = _network(one) if key == "network" else one.real(low, _MOST)
+    return ClusterRates(**values)
+
+
+def _network(given: DocumentNode) -> CostRates:
+    """Read what a network costs."""
+    if isinstance(given.value, str):
+        return _NETWORKS[given.choice(tuple(_NETWORKS))]
+    if not isinstance(given.value, Mapping):
+        raise given.error("a name or an object is expected", f"take {', '.join(_NETWORKS)}")
+    found: dict[str, tuple[float, float | None, float | None]] = dict(LIBRA)
+    for place in given.value:
+        one = given.get(place)
+        if place not in LIBRA:
+            raise one.error(f"unknown dimension type {str(place)[:40]!r}", near(str(place), LIBRA))
+        link, port, nic = (one.get(part, 0.0).real(0, _MOST) for part in _PARTS)
+        found[place] = link, port, nic
+    return found

@@ -1,0 +1,1 @@
+"""Recorded jobs on other clusters."""

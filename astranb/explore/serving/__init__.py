@@ -1,0 +1,1 @@
+"""Serving: a trace of requests through instances of a model, iteration by iteration."""

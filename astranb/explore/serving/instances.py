@@ -1,0 +1,357 @@
+"""Serving: a trace of requests through instances of a model, iteration by iteration."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from astranb.core.errors import InputError
+from astranb.explore.algorithms.collective_times import CollectiveTimes
+from astranb.workload.kernels import DEFAULT_GPU, KernelTimes, gpu_named
+from astranb.workload.models import Job, Parallelism, Transformer, machine
+from astranb.workload.models.library import find_model
+from astranb.workload.models.pipeline import TOKEN_BYTES, check
+from astranb.workload.serving import Batch, RequestTrace, ServingPolicy, cache_blocks, token_bytes
+
+from .batch_times import BatchTimes, IterationTime
+from .scheduler import Scheduler, Sequence
+from .served import Iteration, Served
+
+if TYPE_CHECKING:
+    from astranb.workload.astrasim2 import DimensionNetwork, InfraNetwork
+
+__all__ = ["serve"]
+
+_ARRIVAL: Final = 0
+_ITERATION: Final = 1
+_TRANSFER: Final = 2
+_ROLES: Final = ("all", "prefill", "decode")
+_LARGE_BYTES: Final = 1 << 30
+"""An all-reduce for which the algorithms for large messages are taken."""
+
+
+@dataclass
+class _ServerGpus:
+    """What a cluster has to know of a server."""
+
+    ranks: int
+    times: KernelTimes | None
+    precision: str
+    spans_all: bool = False
+    host_updates: bool = False
+    moved_bytes: int = 0
+    left_out: str = ""
+
+
+def serve(
+    model: str | Transformer,
+    requests: RequestTrace,
+    *,
+    tensor: int = 1,
+    pipeline: int = 1,
+    policy: ServingPolicy | None = None,
+    gpu: str | KernelTimes = DEFAULT_GPU,
+    precision: str = "bf16",
+    cache_bytes: int = 2,
+    expert_imbalance: float = 1.0,
+    system: str | Path | None = None,
+    network: str | Path | DimensionNetwork | InfraNetwork | None = None,
+    limit_bytes: int | None = None,
+) -> Served:
+    """Answer requests by continuous batching.
+
+    Parameters
+    ----------
+    model : str or Transformer
+        A name in :data:`astranb.workload.models.TRANSFORMERS`, a file, or a model.
+    requests : RequestTrace
+    tensor : int
+        GPUs of a stage of an instance, by tensor parallelism.
+    pipeline : int
+        Stages of an instance. So many batches are on their way through them, each with its own requests and
+        blocks; the limits of the policy are those of a batch.
+    policy : ServingPolicy, optional
+    gpu : str or KernelTimes
+    precision : str
+        Of products with parameters.
+    cache_bytes : int
+        Bytes of a number of keys and values: 2, or 1 in fp8.
+    expert_imbalance : float
+        Load of the busiest expert, relative to the mean.
+    system, network
+        Of all instances' GPUs, as for :func:`astranb.workload.models.machine`.
+    limit_bytes : int, optional
+        Memory of a GPU. Default: that of the GPU.
+
+    Raises
+    ------
+    InputError
+        The model does not fit, or a request does not fit in the memory for keys and values.
+
+    Examples
+    --------
+    >>> from astranb.workload.serving import requests_of
+    >>> found = serve("llama3-8b", requests_of("closed:users=8,prompt=512,output=64,count=32"))
+    >>> found.output_tokens, found.limit
+    (2048, 'matrices')
+    """
+    known = find_model(model) if isinstance(model, str) else model
+    if not isinstance(known, Transformer) or not known.vocab:
+        raise InputError(f"{known.name} generates no tokens", where="model", hint="take a transformer")
+    policy = policy or ServingPolicy()
+    times = gpu if isinstance(gpu, KernelTimes) else KernelTimes(gpu_named(gpu), precision)
+    if times.expanded is not None:
+        what = "serving has no expanded memory"
+        raise InputError(what, where="expanded memory", hint="leave it out")
+    job = Job(
+        Parallelism(tensor=tensor, pipeline=pipeline), 1, 1, mode="decode", precision=times.precision,
+        cache_bytes=cache_bytes, expert_imbalance=expert_imbalance,
+    )  # fmt: skip
+    longest = max(one.prompt + one.output for one in requests.requests)
+    check(known, replace(job, sequence=longest))
+    if pipeline > 1 and policy.prefill_instances:
+        what = "disaggregated instances have one stage"
+        raise InputError(what, where="pipeline", hint="leave one of them out")
+    ranks = policy.copies * tensor * pipeline
+    kind = "ring" if tensor == 1 or tensor & (tensor - 1) else "halvingDoubling"
+    gpus = _ServerGpus(ranks, times, times.precision, left_out=known.left_out)
+    cluster = machine(gpus, system, network, all_reduce="ring" if network is None else kind)
+    between = CollectiveTimes(cluster.network, cluster.system)
+    inside = between
+    if network is None:
+        # Collectives among some of a network's NPUs are rings; an instance has a network of its own.
+        gpus = _ServerGpus(tensor, times, times.precision, left_out=known.left_out)
+        few, large = (
+            machine(gpus, system, all_reduce=kind, message_bytes=size) for size in (0, _LARGE_BYTES)
+        )
+        larger = CollectiveTimes(large.network, large.system)
+        inside = CollectiveTimes(few.network, few.system, larger)
+        cluster.assumed[1:] = large.assumed[1:]
+        if tensor > 1:
+            cluster.assumed[1:1] = [
+                f"{size} all-reduces: {one.assumed[0]}" for size, one in (("small", few), ("large", large))
+            ]
+    limit = times.gpu.memory_bytes if limit_bytes is None else limit_bytes
+    blocks = cache_blocks(known, job, policy, limit)
+    stages = [
+        BatchTimes(known, job, times, inside, 0 if stage else policy.host_ns, stage)
+        for stage in range(pipeline)
+    ]
+    run = _Run(policy, requests, blocks, stages, between, tensor, token_bytes(known, job))
+    run.all()
+    used = f"{policy.memory_fraction:.0%} of {limit / 1e9:.1f} GB"
+    assumed = [*cluster.assumed, f"{blocks:,} blocks of keys and values fit beside the weights in {used}"]
+    return Served(
+        known.name, times.gpu.name, ranks, pipeline, policy, requests, blocks, run.requests, run.iterations,
+        run.gaps, run.transfer_bytes * tensor, assumed,
+    )  # fmt: skip
+
+
+class _Instance:
+    """A copy of the model, or one of the batches in its pipeline, and what it does."""
+
+    def __init__(self, number: int, role: str, scheduler: Scheduler, free_ns: list[int]) -> None:
+        self.number, self.role, self.scheduler = number, role, scheduler
+        self.free_ns = free_ns
+        """When each stage has computed what has begun; the batches of a copy share it."""
+        self.link_free_ns = 0
+        self.incoming: deque[tuple[Sequence, _Instance]] = deque()
+
+    @property
+    def load(self) -> int:
+        return self.scheduler.load + len(self.incoming)
+
+
+class _Run:
+    """The events of a run: arrivals, ends of iterations and of transfers, in the order of time."""
+
+    def __init__(
+        self,
+        policy: ServingPolicy,
+        trace: RequestTrace,
+        blocks: int,
+        stages: list[BatchTimes],
+        network: CollectiveTimes,
+        tensor: int,
+        each_bytes: int,
+    ) -> None:
+        self._policy, self._trace, self._stages, self._network = policy, trace, stages, network
+        self._tensor, self._token_bytes = tensor, each_bytes
+        count = len(trace.requests)
+        listed = trace.requests
+        self.requests: dict[str, list[int]] = {
+            "arrival_ns": [0 if trace.users else one.arrival_ns for one in listed],
+            "prompt": [one.prompt for one in listed],
+            "output": [one.output for one in listed],
+            **{name: [-1] * count for name in ("instance", "begin_ns", "first_token_ns", "end_ns")},
+            **{name: [0] * count for name in ("preemptions", "transfer_ns")},
+        }
+        self.iterations: list[Iteration] = []
+        self.transfer_bytes = 0
+        split = policy.prefill_instances
+        many = len(stages)
+        free_ns = [[0] * many for _ in range(policy.copies)]
+        self._instances = [
+            _Instance(
+                number,
+                _ROLES[0] if not split else _ROLES[1] if number < split else _ROLES[2],
+                Scheduler(policy, blocks, self._preempted),
+                free_ns[number // many],
+            )
+            for number in range(policy.copies * many)
+        ]
+        self._first = [one for one in self._instances if one.role != "decode"]
+        self._second = [one for one in self._instances if one.role == "decode"]
+        self._queue: list[tuple[int, int, int, Any]] = []
+        self._sequence = 0
+        self._next = 0
+        self._require_room()
+
+    def _require_room(self) -> None:
+        """Refuse requests that can never be admitted."""
+        most, policy = self._instances[0].scheduler.most_tokens, self._policy
+        for number, one in enumerate(self._trace.requests):
+            # The last token that is given needs no keys and values.
+            needed = one.prompt + one.output - 1
+            if needed > most:
+                what = f"request {number} keeps {needed:,} tokens, and {most:,} fit in an instance's memory"
+                hint = "take an fp8 cache, a larger tensor degree or a GPU with more memory"
+                raise InputError(what, where=self._trace.text, hint=hint)
+            if not policy.chunked_prefill and one.prompt > policy.token_budget:
+                what = f"request {number} has a prompt of {one.prompt:,} tokens"
+                hint = f"raise the token budget of {policy.token_budget:,}, or take chunked prefill"
+                raise InputError(what, where=self._trace.text, hint=hint)
+
+    def all(self) -> None:
+        """Answer all requests."""
+        trace = self._trace
+        for number in range(min(trace.users or len(trace.requests), len(trace.requests))):
+            self._ask(number, self.requests["arrival_ns"][number])
+        self._next = trace.users
+        while self._queue:
+            now = self._queue[0][0]
+            while self._queue and self._queue[0][0] == now:
+                _, _, kind, what = heapq.heappop(self._queue)
+                if kind == _ARRIVAL:
+                    self._arrive(what)
+                elif kind == _ITERATION:
+                    self._end(what, now)
+                else:
+                    self._arrived(*what)
+            for one in self._second:
+                self._send(one, now)
+            for one in self._instances:
+                if not one.scheduler.is_busy:
+                    self._begin(one, now)
+
+    @property
+    def gaps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times between two tokens of a request, ascending, and how often each occurs."""
+        values, counts = (
+            np.concatenate(each)
+            for each in zip(*(one.scheduler.gaps() for one in self._instances), strict=True)
+        )
+        known, where = np.unique(values[counts > 0], return_inverse=True)
+        summed = np.zeros(len(known), np.int64)
+        np.add.at(summed, where, counts[counts > 0])
+        return known, summed
+
+    def _add(self, when: int, kind: int, what: Any) -> None:
+        heapq.heappush(self._queue, (when, self._sequence, kind, what))
+        self._sequence += 1
+
+    def _ask(self, number: int, now: int) -> None:
+        """Let a request arrive; the scheduler sees it later."""
+        self.requests["arrival_ns"][number] = now
+        self._add(now + self._policy.admission_ns(self._trace.requests[number].prompt), _ARRIVAL, number)
+
+    def _preempted(self, one: Sequence) -> None:
+        self.requests["preemptions"][one.number] += 1
+
+    def _arrive(self, number: int) -> None:
+        to = min(self._first, key=lambda one: one.load)
+        request = self._trace.requests[number]
+        to.scheduler.waiting.append(Sequence(number, request.prompt, request.output))
+
+    def _begin(self, on: _Instance, now: int) -> None:
+        scheduler = on.scheduler
+        batch = scheduler.begin()
+        if batch is None:
+            return
+        took = self._through(on, batch, now)
+        end = now + took.total
+        for one in scheduler.computing:
+            if self.requests["begin_ns"][one.number] < 0:
+                self.requests["begin_ns"][one.number] = now
+        self.iterations.append(
+            Iteration(
+                on.number, now, end, batch.decodes, batch.seen, batch.tokens - batch.decodes,
+                len(batch.chunks), len(scheduler.waiting), scheduler.waits, scheduler.blocks - scheduler.free,
+                *took,
+            )
+        )  # fmt: skip
+        self._add(end, _ITERATION, on)
+
+    def _through(self, on: _Instance, batch: Batch, now: int) -> IterationTime:
+        """Take a batch through all stages, each of which computes one batch after another."""
+        parts = [stage.time(batch) for stage in self._stages]
+        if len(parts) == 1:
+            return parts[0]
+        many, when = len(parts), now
+        first = on.number // many * many * self._tensor
+        for stage, part in enumerate(parts):
+            when = on.free_ns[stage] = max(when, on.free_ns[stage]) + part.total
+            # The last stage sends the tokens to the first one.
+            last = stage == many - 1
+            size = TOKEN_BYTES * batch.outputs if last else self._stages[stage].sent_bytes(batch)
+            target = first + (0 if last else (stage + 1) * self._tensor)
+            when += self._network.message_ns(first + stage * self._tensor, target, size) if size else 0
+        found = IterationTime(*map(sum, zip(*parts, strict=True)))
+        return found._replace(pipeline=when - now - found.total)
+
+    def _end(self, on: _Instance, now: int) -> None:
+        done, ready = on.scheduler.end(now)
+        for one in done:
+            first = self.requests["first_token_ns"]
+            first[one.number] = now if first[one.number] < 0 else first[one.number]
+            self.requests["end_ns"][one.number] = now
+            self.requests["instance"][one.number] = on.number
+            if self._next and self._next < len(self._trace.requests):
+                self._ask(self._next, now)
+                self._next += 1
+        for one in ready:
+            if self.requests["first_token_ns"][one.number] < 0:
+                self.requests["first_token_ns"][one.number] = now
+            if on.role == "prefill":
+                to = min(self._second, key=lambda each: each.load)
+                to.incoming.append((one, on))
+                self.requests["transfer_ns"][one.number] = -now
+            else:
+                on.scheduler.join(one)
+
+    def _send(self, to: _Instance, now: int) -> None:
+        """Begin the transfers for which there is room."""
+        while to.incoming and not to.scheduler.waiting:
+            one, source = to.incoming[0]
+            if not to.scheduler.has_room(one):
+                return
+            to.incoming.popleft()
+            to.scheduler.reserve(one)
+            size = one.prefill * self._token_bytes
+            self.transfer_bytes += size
+            begin = max(now, source.link_free_ns, to.link_free_ns)
+            ranks = source.number * self._tensor, to.number * self._tensor
+            end = begin + self._network.message_ns(*ranks, size)
+            source.link_free_ns = to.link_free_ns = end
+            self.requests["transfer_ns"][one.number] += end
+            self._add(end, _TRANSFER, (one, source, to))
+
+    def _arrived(self, one: Sequence, source: _Instance, to: _Instance) -> None:
+        """End a transfer: the blocks of the sender are free, the receiver decodes."""
+        source.scheduler.release(one)
+        to.scheduler.join(one)

@@ -1,0 +1,367 @@
+"""Serving: laws that every trace and policy keeps, and cases with known results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import astranb as anb
+from astranb.core.errors import InputError
+from astranb.explore import serve
+from astranb.explore.serving.batch_times import PARTS
+from astranb.explore.serving.scheduler import REASONS, Scheduler, Sequence
+from astranb.workload.astrasim2 import DimensionNetwork
+from astranb.workload.kernels import GPUS, KernelTimes
+from astranb.workload.models import Parallelism, workload
+from astranb.workload.serving import Batch, Request, RequestTrace, ServingPolicy, blocks_of, requests_of
+from tests.explore.serving.test_batch_times import batch_times
+from tests.workload.models.support import tiny
+
+MODEL = tiny()
+"""So small that a GPU's memory is cut down, to have few blocks."""
+
+
+def limit_for(blocks, policy, tensor=1, pipeline=1):
+    """Return the memory in which this number of blocks fits."""
+    from astranb.workload.models import Job
+    from astranb.workload.models.memory import rank_memory
+    from astranb.workload.serving import token_bytes
+
+    job = Job(Parallelism(tensor=tensor, pipeline=pipeline), policy.token_budget, 1, 1, mode="prefill")
+    needed = []
+    for stage in range(pipeline):
+        held = rank_memory(MODEL, job, stage)
+        each = policy.block_size * token_bytes(MODEL, job, stage)
+        needed.append(held.weights + held.buffers + (blocks * pipeline + 0.5) * each)
+    return int(max(needed) / policy.memory_fraction) + 1
+
+
+@st.composite
+def cases(draw):
+    count = draw(st.integers(1, 30))
+    gaps = draw(st.lists(st.integers(0, 2_000_000), min_size=count, max_size=count))
+    lengths = st.tuples(st.integers(1, 120), st.integers(1, 60))
+    listed = [Request(int(at), *draw(lengths)) for at in np.cumsum(gaps)]
+    trace = RequestTrace(listed, draw(st.sampled_from([0, 0, 1, 5])))
+    split = draw(st.sampled_from([(0, 0), (0, 0), (1, 1), (2, 3)]))
+    batch = draw(st.integers(1, 20))
+    policy = ServingPolicy(
+        batch, draw(st.integers(max(batch, 120), 300)), chunked_prefill=draw(st.booleans()),
+        block_size=draw(st.integers(1, 20)), reserve_output=draw(st.booleans()),
+        watermark=draw(st.sampled_from([0.0, 0.1])), instances=1 if split[0] else draw(st.integers(1, 3)),
+        prefill_instances=split[0], decode_instances=split[1], host_ns=draw(st.sampled_from([0, 5000])),
+        front_ns=draw(st.sampled_from([0, 300_000])),
+    )  # fmt: skip
+    longest = max(blocks_of(one.prompt + one.output, policy.block_size) for one in listed)
+    blocks = longest + draw(st.integers(0, 40))
+    if policy.watermark:
+        blocks = blocks * 5 // 4 + 2
+    pipeline = 1 if split[0] else draw(st.sampled_from([1, 1, 2]))
+    return trace, policy, blocks, {"tensor": draw(st.sampled_from([1, 2])), "pipeline": pipeline}
+
+
+def served(trace, policy, blocks=None, **degrees):
+    limit = None if blocks is None else limit_for(blocks, policy, **degrees)
+    return serve(MODEL, trace, **degrees, policy=policy, limit_bytes=limit)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_laws(case):
+    trace, policy, blocks, degrees = case
+    found = served(trace, policy, blocks, **degrees)
+    assert found.blocks == blocks
+    columns = found.per_request()
+    # Every request is answered, in the order of its own times.
+    front = [policy.admission_ns(one.prompt) for one in trace.requests]
+    assert (columns["begin_ns"] >= columns["arrival_ns"] + front).all()
+    assert (columns["first_token_ns"] > columns["begin_ns"]).all()
+    assert (columns["end_ns"] >= columns["first_token_ns"]).all()
+    assert (columns["ttft_ns"] <= columns["latency_ns"]).all()
+    assert ((columns["output"] == 1) == (columns["end_ns"] == columns["first_token_ns"])).all()
+    # Tokens: each iteration gives those that it decodes, and one for each prompt that ends in it.
+    whole = [one.prompt + one.output - 1 for one in trace.requests]
+    computed = sum(one.decodes + one.prompt_tokens for one in found.iterations)
+    if not sum(found.requests["preemptions"]):
+        assert computed == sum(whole)
+        assert sum(one.decodes for one in found.iterations) == sum(one.output - 1 for one in trace.requests)
+    else:
+        assert computed > sum(whole)
+        assert not policy.reserve_output
+    # Iterations of an instance follow one another, in time.
+    ends: Counter[int] = Counter()
+    for one in found.iterations:
+        assert one.begin_ns >= ends[one.instance]
+        assert one.end_ns > one.begin_ns
+        ends[one.instance] = one.end_ns
+        assert one.end_ns - one.begin_ns == sum(one[-6:])
+        # Limits of the policy and the memory.
+        assert one.decodes + one.prompts <= policy.max_batch
+        recomputed = not policy.chunked_prefill and one.prompts == 1
+        assert one.decodes + one.prompt_tokens <= policy.token_budget or recomputed
+        assert 0 < one.blocks <= blocks
+        assert policy.chunked_prefill or not (one.decodes and one.prompts)
+        assert one.waits_for in {*REASONS, ""}
+        assert bool(one.waits_for) <= bool(one.waiting)
+    # Time is all accounted for.
+    assert sum(found.time_ns().values()) == found.batches * found.duration_ns
+    assert min(found.time_ns().values()) >= 0
+    assert found.limit in {*PARTS, "idle"}
+    # Times between two tokens: one for each token after the first, and together all of the time.
+    gaps, counts = found.gaps
+    assert counts.sum() == sum(one.output - 1 for one in trace.requests)
+    assert (gaps * counts).sum() == (columns["end_ns"] - columns["first_token_ns"]).sum()
+    if len(gaps):
+        assert gaps.min() > 0
+        assert (np.diff(gaps) > 0).all()
+        assert counts.min() > 0
+        each = np.repeat(gaps, counts)
+        cuts = dict(zip(("p50", "p90", "p99"), np.percentile(each, (50, 90, 99)), strict=True))
+        assert found.percentiles("itl_ns") == pytest.approx({"mean": each.mean(), **cuts})
+    # The same again.
+    again = served(trace, policy, blocks, **degrees)
+    assert (again.requests, again.iterations) == (found.requests, found.iterations)
+    assert again.document() == found.document()
+    if policy.prefill_instances:
+        sent = [one for one in trace.requests if one.output > 1]
+        assert found.document()["transfers"] == len(sent)
+        moved = sum(one.prompt for one in sent) * MODEL.layers * MODEL.cache_width * 2
+        assert found.transfer_bytes == moved
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.data(), st.integers(1, 12), st.integers(1, 8), st.booleans(), st.booleans(),
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 30)), min_size=1, max_size=12),
+)  # fmt: skip
+def test_blocks_are_conserved(data, batch, size, chunked, reserve, lengths):
+    """After every iteration the blocks that are not free are those of the sequences' tokens."""
+    need = max(blocks_of(prompt + output, size) for prompt, output in lengths)
+    total = need + data.draw(st.integers(0, 10))
+    policy = ServingPolicy(
+        batch, 64, chunked_prefill=chunked, block_size=size, reserve_output=reserve, watermark=0.0
+    )
+    preempted: list[Sequence] = []
+    scheduler = Scheduler(policy, total, preempted.append)
+    every = [Sequence(number, *each) for number, each in enumerate(lengths)]
+    scheduler.waiting.extend(every)
+    done: list[Sequence] = []
+    given_tokens: Counter[Sequence] = Counter()
+    clock = 0
+    for _ in range(20_000):
+        if scheduler.begin() is None:
+            break
+        assert 0 <= scheduler.free <= total
+        ended, ready = scheduler.end(clock := clock + 1)
+        for one in ready:
+            scheduler.join(one)
+        for one in ended:
+            given_tokens[one] = one.given
+            done.append(one)
+        parts = [one for one in scheduler.running if one.joined < 0]
+        now = [one.computed + scheduler._step - one.joined for one in scheduler.running if one.joined >= 0]
+        in_use = sum(blocks_of(tokens, size) for tokens in now)
+        in_use += sum(blocks_of(one.prefill, size) for one in parts)
+        assert scheduler.free == total - in_use
+        assert scheduler.tokens == sum(now) + sum(one.prefill for one in parts)
+    assert sorted(one.number for one in done) == list(range(len(every)))
+    assert all(given_tokens[one] == one.output for one in every)
+    assert scheduler.free == total
+    assert scheduler.load == scheduler.decodes == 0
+    assert not (reserve and preempted)
+
+
+def test_one_request_is_a_prefill_and_decoding_steps():
+    prompt, output = 300, 5
+    times = KernelTimes(GPUS["h100-sxm"])
+
+    def step_ns(**more):
+        sim = anb.Simulation(None, workload("llama3-8b", Parallelism(tensor=1), gpu=times, **more))
+        sim.run()
+        return sim.result.time_ps // 1000
+
+    first = step_ns(mode="prefill", sequence=prompt)
+    steps = [step_ns(mode="decode", sequence=prompt + token) for token in range(output - 1)]
+    trace = RequestTrace([Request(0, prompt, output)])
+    found = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=0, front_ns=0), gpu=times)
+    assert found.requests["first_token_ns"] == [first]
+    assert found.requests["end_ns"] == [first + sum(steps)]
+    # All of its tokens in one step, which is simulated.
+    assert sum(steps) == step_ns(mode="decode", sequence=prompt, tokens=output - 1)
+    later = serve("llama3-8b", trace, policy=ServingPolicy(host_ns=7, front_ns=0), gpu=times)
+    assert later.requests["end_ns"] == [first + sum(steps) + 7 * output]
+    behind = ServingPolicy(host_ns=7, front_ns=1000)
+    asked = serve("llama3-8b", trace, policy=behind, gpu=times)
+    assert asked.requests["begin_ns"] == [behind.admission_ns(prompt)] == [1000 + 1500 * prompt]
+    assert asked.requests["end_ns"] == [later.requests["end_ns"][0] + behind.admission_ns(prompt)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 200), st.integers(2, 100))
+def test_no_throughput_above_the_bound_of_the_kernels(batch, prompt, output):
+    policy = ServingPolicy(batch, 8192, host_ns=0)
+    found = served(requests_of(f"offline:prompt={prompt},output={output},count={2 * batch}"), policy)
+    times = batch_times(MODEL, 1, KernelTimes(GPUS["h100-sxm"]))
+    bound = max(count / times.time(Batch(count, count * (prompt + 1))).total for count in range(1, batch + 1))
+    assert found.output_tokens_per_s <= bound * 1e9 * output / (output - 1)
+
+
+def test_blocks_that_run_out_preempt_the_request_that_came_last():
+    policy = ServingPolicy(8, 64, block_size=1, watermark=0.0)
+    # Two requests of 10 tokens that give 10: at 15 blocks of each one there is no more.
+    found = served(requests_of("offline:prompt=10,output=10,count=2"), policy, blocks=30)
+    assert found.requests["preemptions"] == [0, 1]
+    first, second = found.requests["end_ns"]
+    assert first < second
+    assert found.peak_blocks == 30
+    enough = served(requests_of("offline:prompt=10,output=10,count=2"), policy, blocks=38)
+    assert enough.requests["preemptions"] == [0, 0]
+    reserved = served(
+        requests_of("offline:prompt=10,output=10,count=2"), replace(policy, reserve_output=True), blocks=30
+    )
+    assert reserved.requests["preemptions"] == [0, 0]
+    assert reserved.requests["begin_ns"][1] == reserved.requests["end_ns"][0]
+    assert reserved.waits_ns().keys() == {"memory"}
+
+
+def test_a_pipeline_is_a_step_of_prefill_and_steps_of_decode():
+    times = KernelTimes(GPUS["h100-sxm"])
+    prompt, output = 300, 4
+
+    def step_ns(**more):
+        sim = anb.Simulation(
+            None, workload("llama3-8b", Parallelism(pipeline=4), gpu=times, microbatches=1, **more)
+        )
+        sim.run()
+        return sim.result.time_ps // 1000
+
+    trace = RequestTrace([Request(0, prompt, output)])
+    policy = ServingPolicy(host_ns=0, front_ns=0)
+    found = serve("llama3-8b", trace, pipeline=4, policy=policy, gpu=times)
+    assert found.gpus == 4
+    # The first stage hears of a token in a message, which a prefill by itself does not send.
+    first, last = found.requests["first_token_ns"][0], found.requests["end_ns"][0]
+    assert 0 < first - step_ns(mode="prefill", sequence=prompt) < 10_000
+    steps = step_ns(mode="decode", sequence=prompt, tokens=output - 1)
+    assert last - first == pytest.approx(steps, rel=2e-3)
+
+
+def test_batches_fill_the_stages_of_a_pipeline():
+    policy = ServingPolicy(16, host_ns=0, front_ns=0)
+    text = "offline:prompt=200,output=100,count={}"
+    alone = serve("llama3-8b", requests_of(text.format(16)), pipeline=4, policy=policy)
+    four = serve("llama3-8b", requests_of(text.format(64)), pipeline=4, policy=policy)
+    assert four.output_tokens_per_s > 3.5 * alone.output_tokens_per_s
+    # No stage computes two batches at once.
+    busy = sum(one.end_ns - one.begin_ns - one.pipeline_ns for one in four.iterations)
+    assert busy <= 4 * four.duration_ns
+    assert alone.time_ns()["pipeline"] < four.time_ns()["pipeline"]
+
+
+def test_chunks_of_prompts_do_not_stall_decoding():
+    text = "constant:rate=20,prompt=3000,output=200,count=20"
+    longest = {}
+    for chunked in (True, False):
+        policy = ServingPolicy(64, 512 if chunked else 8192, chunked_prefill=chunked, host_ns=0)
+        found = serve("llama3-8b", requests_of(text), policy=policy)
+        spans = [one.end_ns - one.begin_ns for one in found.iterations]
+        longest[chunked] = max(spans)
+        mixed = [one for one in found.iterations if one.decodes and one.prompts]
+        assert bool(mixed) == chunked
+    assert longest[True] < longest[False] / 3
+
+
+def test_disaggregated_instances_do_one_thing_each():
+    policy = ServingPolicy(prefill_instances=1, decode_instances=2, host_ns=0)
+    trace = requests_of("poisson:rate=40,prompt=500,output=50,count=100,seed=2")
+    found = serve("llama3-8b", trace, policy=policy)
+    for one in found.iterations:
+        assert bool(one.decodes) == (one.instance > 0)
+        assert bool(one.prompts) == (one.instance == 0)
+    assert set(found.requests["instance"]) == {1, 2}
+    assert min(found.requests["transfer_ns"]) > 0
+    assert found.transfer_bytes == 100 * 500 * 32 * 2 * 8 * 128 * 2
+    slow = DimensionNetwork(["Switch"], [3], [1], [1000])
+    slower = serve("llama3-8b", trace, policy=policy, network=slow)
+    assert min(slower.requests["transfer_ns"]) >= 500 * 131_072  # ns at 1 GB/s
+    assert sum(slower.per_request()["latency_ns"]) > sum(found.per_request()["latency_ns"])
+    assert slower.percentiles("ttft_ns") == found.percentiles("ttft_ns")
+
+
+def test_more_instances_share_the_requests():
+    trace = requests_of("offline:prompt=64,output=16,count=40")
+    one, four = (served(trace, ServingPolicy(8, instances=count)) for count in (1, 4))
+    assert sorted(Counter(four.requests["instance"]).values()) == [10] * 4
+    assert four.duration_ns < one.duration_ns / 2  # two batches in place of five
+
+
+def test_closed_arrivals_keep_so_many_requests_under_way():
+    found = served(requests_of("closed:users=3,prompt=20,output=8,count=12"), ServingPolicy())
+    columns = found.per_request()
+    for when in columns["arrival_ns"]:
+        under_way = (columns["arrival_ns"] <= when) & (columns["end_ns"] > when)
+        assert under_way.sum() == 3
+
+
+def test_tables(tmp_path):
+    found = served(requests_of("closed:users=3,prompt=20,output=8,count=12"), ServingPolicy())
+    frame = found.to_dataframe()
+    assert len(frame) == 12
+    assert (frame["latency_ns"] == frame["ttft_ns"] + (frame["output"] - 1) * frame["tpot_ns"]).all()
+    assert len(found.to_dataframe("iterations")) == len(found.iterations)
+    with pytest.raises(InputError, match="no table"):
+        found.to_dataframe("blocks")
+    assert found.write_frames(tmp_path) == ["requests", "iterations", "gaps"]
+    assert (found.to_dataframe("gaps")["tokens"].sum()) == 12 * 7
+    assert (tmp_path / "requests.csv").read_text().count("\n") == 13
+
+
+def test_a_prompt_makes_the_tokens_beside_it_late():
+    """The first request has a token in every iteration; one of them computes the prompt of the second."""
+    trace = RequestTrace([Request(0, 16, 5), Request(1, 4000, 2)])
+    found = serve("llama3-8b", trace, policy=ServingPolicy(1 << 4, 1 << 14, front_ns=0))
+    spans = Counter(one.end_ns - one.begin_ns for one in found.iterations if one.decodes)
+    with_prompt = next(one for one in found.iterations if one.prompts and one.decodes)
+    both = next(one for one in found.iterations if one.decodes == 2)
+    spans[both.end_ns - both.begin_ns] += 1
+    assert with_prompt.decodes == 1
+    assert dict(zip(*(each.tolist() for each in found.gaps), strict=True)) == spans
+
+
+def test_single_tokens_have_no_time_per_token():
+    found = served(requests_of("offline:prompt=20,output=1,count=4"), ServingPolicy())
+    for name in ("tpot_ns", "itl_ns"):
+        assert found.percentiles(name) == dict.fromkeys(("mean", "p50", "p90", "p99"))
+    assert "no request has a second token" in found.text()
+
+
+@pytest.mark.parametrize(
+    "text, policy, what",
+    [
+        ("offline:prompt=1000000,output=9,count=1", {}, "request 0 keeps 1,000,008 tokens"),
+        ("offline:prompt=5000", {"token_budget": 4096, "chunked_prefill": False}, "a prompt of 5,000 tokens"),
+    ],
+)
+def test_requests_that_cannot_be_served(text, policy, what):
+    with pytest.raises(InputError) as error:
+        serve("llama3-8b", requests_of(text), policy=ServingPolicy(**policy))
+    assert what in str(error.value)
+
+
+def test_models_and_networks_that_do_not_fit():
+    trace = requests_of("offline:count=1")
+    with pytest.raises(InputError, match="generates no tokens"):
+        serve("resnet-50", trace)
+    with pytest.raises(InputError, match="positions for 2048"):
+        serve("gpt3-6.7b", requests_of("offline:prompt=2000,output=100,count=1"))
+    with pytest.raises(InputError, match="of an MLP of 14336"):
+        serve("llama3-8b", trace, tensor=20_000)
+    with pytest.raises(InputError, match="for weights"):
+        serve("llama3-70b", trace)
+    with pytest.raises(InputError, match="a network of 3 NPUs, and 2 ranks"):
+        serve("llama3-8b", trace, tensor=2, network=DimensionNetwork(["Switch"], [3], [1], [1000]))
