@@ -14,8 +14,9 @@ import astranb as anb
 from astranb.cli import main
 from astranb.collectives import Collective, algorithms
 from astranb.core.errors import InputError
-from astranb.explore import LogFit, _log_runs, fit_log, read_log
+from astranb.explore import LogFit, fit_log, read_log
 from astranb.explore.algorithms.link_bound import LinkBound
+from astranb.explore.calibration import log_runs
 from astranb.infragraph import resolve
 from astranb.net import compile_fabric
 from tests.explore.calibration.logs import HEAD, measured, row
@@ -49,10 +50,10 @@ def check_physics(fit: LogFit, infra: str) -> None:
 @pytest.fixture(autouse=True)
 def simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what was simulated from one fit to the next: all are of two machines."""
-    monkeypatch.setattr(_log_runs.LogRuns, "_run", _run_once)
+    monkeypatch.setattr(log_runs.LogRuns, "_run", _run_once)
 
 
-_really_run = _log_runs.LogRuns._run
+_really_run = log_runs.LogRuns._run
 _runs: dict[Any, float] = {}
 
 
