@@ -86,7 +86,7 @@ EVERYWHERE: Final = _phrases(
 IN_MESSAGES: Final = _phrases(
     {
         r"^there is no\b": "unknown link 'x'; no GPU in …; file not found",
-        r"\b(?:is|are) no\b(?! longer\b)": "'x' is not a number; unknown link 'x'",
+        r"\b(?<!^there )(?:is|are) no\b(?! longer\b)": "'x' is not a number; unknown link 'x'",
         r"\bit has products\b": "the program contains matrix products, pass `tiled=`",
         r"\btwice\b(?= in\b|$)": "duplicate …",
     }
