@@ -197,7 +197,7 @@ def _options(ranks: _Ranks, threads: Sequence[dict[str, list[Message]]]) -> Iter
 
 
 def _at_once(each: Sequence[Message]) -> bool:
-    """Return whether nobody leaves a collective before all have come; only the root of one may, or all others."""
+    """Return whether no rank leaves a collective before all have come; only its root may, or all others."""
     if each[0].kind in _ROOTED:
         return True
     return max(one.start for one in each) <= min(one.end for one in each)

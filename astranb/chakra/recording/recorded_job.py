@@ -269,7 +269,7 @@ class _Recording:
         return self.base_us + self.end
 
     def _is_in_steps(self, one: Event) -> bool:
-        """Return whether something began in the recorded steps: what did not, other ranks may not have recorded."""
+        """Return whether something began in the recorded steps; other ranks may not have recorded more."""
         steps = self.steps
         return not steps or min(s.start for s in steps) <= one.start < max(s.end for s in steps)
 

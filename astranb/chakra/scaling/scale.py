@@ -149,7 +149,7 @@ class ScaledJob:
         return self.source(rank), self.plan.stage(rank)
 
     def source(self, rank: int) -> int:
-        """Return the traced rank whose trace a rank has: the one in its place, in turn, or one of its stage."""
+        """Return the traced rank whose trace a rank has: that in its place, in turn, or one of its stage."""
         part, context, replica, stage = self.plan.place(rank)
         one = self.traced
         like = self._like(stage)

@@ -369,7 +369,7 @@ def _size(size: int | str, what: str, name: str) -> int:
 
 
 def _prefix(name: str) -> bytes:
-    """Return the bytes before the number in an attribute: its length without the number's, its name, the tag."""
+    """Return the bytes before an attribute's number: the length without the number's, the name, the tag."""
     number = NUMBERS[KIND_OF[name]]
     inner = text(1, name) + varint(number << 3 | ATTRIBUTE_KINDS[number].wire)
     return varint(10 << 3 | LENGTH) + varint(len(inner)) + inner

@@ -74,7 +74,7 @@ class Exchange(Collective):
     routed: ClassVar = True
 
     def __post_init__(self) -> None:
-        """Refuse what no exchange can be."""
+        """Check that the exchange is possible."""
         super().__post_init__()
         if (self.name, self.algorithm) not in _WRITERS:
             raise InputError(

@@ -44,7 +44,7 @@ class Routing:
     experts: int
 
     def __post_init__(self) -> None:
-        """Refuse what no gate can have chosen."""
+        """Check that a gate can have chosen these experts."""
         chosen = whole_array(self.chosen, "chosen", "routing")
         if chosen.ndim != 3 or not chosen.size:
             raise _bad_shape(chosen, _CHOSEN_SHAPE, "routing")

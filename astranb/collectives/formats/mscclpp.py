@@ -345,7 +345,7 @@ class _JsonReader:
                 block.planned.steps.append(PlanStep("wait", flags=(flag,)))
 
     def _ask(self, block: _JsonBlock, *steps: PlanStep) -> None:
-        """Let the rank's copy engine execute steps, as a port channel's proxy does."""
+        """Request steps from the rank's copy engine, as a port channel's proxy executes them."""
         if block.engine is None:
             block.engine = PlanBlock(block.gpu.rank, "engine")
         if block.rung and block.rung == len(block.planned.steps):

@@ -155,7 +155,7 @@ class _TacosReader:
         return plan
 
     def _expected(self, found: dict[str, tuple[int, list[str]]]) -> list[str]:
-        """Say what the file expects to take, if it does."""
+        """Return a note of the time that the file expects, if it has one."""
         number, row = found.get("Collective Time", (0, []))
         units = {"ps": 1, "ns": 1000, "us": 1_000_000}
         if len(row) < 3 or row[2] not in units:

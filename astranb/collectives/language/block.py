@@ -42,7 +42,7 @@ _CHUNK: Final = Struct("2q").pack
 
 
 class _BlockProgram(Protocol):
-    """What a thread block needs of its program."""
+    """Members of a program that a thread block needs."""
 
     name: str
     lines: dict[SourceLine | None, int]
@@ -170,7 +170,7 @@ class Block:
         return True
 
     def forget_line(self) -> None:
-        """Let each operation look for its line again."""
+        """Make each operation look for its line again."""
         self.program.at = -1
 
     def phase(self, name: str) -> None:
@@ -195,7 +195,7 @@ class Block:
         self.move((source,), (target,))
 
     def post(self, source: Chunk | Chunks, target: Chunk | Chunks) -> None:
-        """Let the NIC read a chunk of this rank and write it to another node; else as :meth:`put`.
+        """Write a chunk of this rank to another node by the NIC; within the node, as :meth:`put`.
 
         A put stores to a send buffer, from which the NIC reads; this saves that copy. The chunk must
         not change until the other rank has signalled that the data has come.
@@ -206,7 +206,7 @@ class Block:
         return self._work_queue().add(source, target)
 
     def post_by(self, requests: Block) -> None:
-        """Let a NIC of this node, by its list, write all that this block will have for other nodes."""
+        """Post all that this block will have for other nodes to a NIC of this node, by its list."""
         self._nic = WorkQueue(self, requests, self.program)
 
     def reduce(self, sources: Iterable[Chunk | Chunks], *targets: Chunk | Chunks) -> None:
@@ -214,7 +214,7 @@ class Block:
         self.move(tuple(sources), targets)
 
     def switch_reduce(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
-        """Let a switch read the same line of every rank and return the sum (``multimem.ld_reduce``)."""
+        """Load the sum of the same line of every rank from a switch (``multimem.ld_reduce``)."""
         self.move(tuple(sources), targets, SWITCH_READS)
 
     def switch_store(self, source: Chunk, *targets: Chunk) -> None:
@@ -222,7 +222,7 @@ class Block:
         self.move((source,), targets, SWITCH_WRITES)
 
     def switch_reduce_store(self, sources: Iterable[Chunk], *targets: Chunk) -> None:
-        """Let a switch add the sources and forward the sum to every target."""
+        """Reduce the sources in the switch, which forwards the sum to every target."""
         self.move(tuple(sources), targets, SWITCH_READS | SWITCH_WRITES)
 
     def move(
@@ -395,7 +395,7 @@ class Block:
         self._add("move", 0, 1, (to,))
 
     def compute(self, instructions: int = 1) -> None:
-        """Let every warp issue instructions that access no memory (1: a ``__syncthreads``)."""
+        """Issue instructions on every warp that access no memory (1: a ``__syncthreads``)."""
         if instructions < 1:
             raise InputError(
                 f"compute() needs at least one instruction, got {instructions}", where=self._where
@@ -403,7 +403,7 @@ class Block:
         self._add("compute", value=instructions)
 
     def spend(self, time_ps: int) -> None:
-        """Let the block do nothing for a time of up to 2 ms: what is not simulated."""
+        """Occupy the block for a time of up to 2 ms: a stand-in for what is not simulated."""
         self._add("spend", value=time_ps)
 
     def warps(self, first: int, last: int) -> Block:
@@ -478,7 +478,7 @@ class Block:
         return semaphore
 
     def sync(self, *roles: Block) -> None:
-        """Let roles of this thread block go on when all of them are here (a named barrier, ``bar.sync``).
+        """Synchronize roles of this thread block (a named barrier, ``bar.sync``).
 
         Each warp issues an instruction, and goes on some 20 clocks after the last one. What a role has read
         before is read then. What it has stored is seen by others after a fence before, or a semaphore that

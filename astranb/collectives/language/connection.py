@@ -16,7 +16,7 @@ __all__ = ["ChunkMessage", "Connection", "Connections"]
 
 
 class _MessageProgram(Protocol):
-    """What connections need of their program."""
+    """Members of a program that connections need."""
 
     name: str
     ranks: int
@@ -40,7 +40,7 @@ class _MessageProgram(Protocol):
 
 
 class _MessageBlock(Protocol):
-    """What they need of a thread block."""
+    """Members of a thread block that connections need."""
 
     current: int
 
@@ -190,7 +190,7 @@ class Connection:
                 self._lacking = line_of_caller()
 
     def announce(self, block: _MessageBlock, *, behind: int = 0) -> None:
-        """Tell the receiver that the message is stored, by so many last moves if not by all."""
+        """Signal the receiver that the message is stored, by so many last moves if not by all."""
         self._sent += 1
         block.signal(self._arrived(), behind=behind)
 
@@ -213,7 +213,7 @@ class Connection:
         return found
 
     def free(self, block: _MessageBlock) -> None:
-        """Let the sender use the slot of the first message that is not freed yet: it has been read.
+        """Free the slot of the first message that is not freed yet, which has been read, for the sender.
 
         The last messages' slots are not used again: nobody waits for them, and nothing is signalled.
         """
@@ -365,7 +365,7 @@ class ChunkMessage:
             self._block.reduce(each[: len(sources)], *each[len(sources) :], slot)
 
     def close(self) -> None:
-        """Tell the receiver that the message is stored; ``with`` does it at its end."""
+        """Signal the receiver that the message is stored; ``with`` does it at its end."""
         if self.closed:
             return
         if not self.chunks:

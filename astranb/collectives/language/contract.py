@@ -26,7 +26,7 @@ _MOST_CHUNKS: Final = 2**24  # of all ranks: more do not fit into memory with wh
 
 @dataclass(frozen=True, eq=False)
 class Contract:
-    """What a collective of one's own promises, for any algorithm: ``Collective.of(contract, algorithm=f)``.
+    """Promise of a collective of one's own, for any algorithm: ``Collective.of(contract, algorithm=f)``.
 
     The functions get a rank ``r`` and, if they have one parameter more, the number of ranks as the last.
 
@@ -96,7 +96,7 @@ class Contract:
     _made: dict[int, ChunkLayout] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what no contract can be."""
+        """Check the contract's name, sizes and functions."""
         if not isinstance(self.name, str) or not self.name or "/" in self.name:
             raise InputError(f"{self.name!r:.80} is no name", where="contract", hint="for example 'halo'")
         if self.name in COLLECTIVES:

@@ -44,7 +44,7 @@ class Outlet(NamedTuple):
 
 
 class _InliningProgram(Protocol):
-    """What this needs of a program."""
+    """Members of a program that inlining needs."""
 
     ranks: int
     cut: Any

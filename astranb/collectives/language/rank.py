@@ -16,7 +16,7 @@ __all__ = ["Rank"]
 
 
 class _RankedProgram(Protocol):
-    """What a rank needs of its program."""
+    """Members of a program that a rank needs."""
 
     name: str
     ranks: int

@@ -84,7 +84,7 @@ _KINDS: dict[str, str] = {}
 
 
 def _kind_of(file: str) -> str:
-    """Say whose a file is that calls the language, and remember it."""
+    """Return the owner of a file that calls the language, and remember it."""
     kind = "language" if file in _LANGUAGE else "shipped"
     if file == _START:
         kind = "start"

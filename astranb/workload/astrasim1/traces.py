@@ -36,7 +36,7 @@ _KINDS: Final = {
 
 
 class TableTrace(NamedTuple):
-    """What each rank does, and the groups that its collectives name.
+    """Trace of each rank, and the groups that its collectives name.
 
     Attributes
     ----------

@@ -281,7 +281,7 @@ class RankOperations(Sequence[Operations]):
 
 
 def _has_peer(rows: np.ndarray) -> np.ndarray:
-    """Say which operations are messages."""
+    """Return which operations are messages."""
     return np.isin(rows["kind"], (SEND, RECV))
 
 

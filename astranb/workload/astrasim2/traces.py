@@ -115,7 +115,7 @@ def operations_of(
 
 
 def check_peers(trace: Trace, rank: int, npus: int) -> None:
-    """Refuse messages to or from a rank that does not exist, or the rank itself.
+    """Check that no message is to or from a rank that does not exist, or the rank itself.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class BackgroundTraffic:
 
     @property
     def title(self) -> str:
-        """What it is."""
+        """Description in a line."""
         return f"{self.load:.0%} of {format_bytes(self.size_bytes)} messages, {self.pattern}"
 
     def operations(self, ranks: int, rate_Bps: float) -> RankOperations:  # noqa: N803 - unit in the name

@@ -21,8 +21,8 @@ __all__ = ["collective_operations", "flat"]
 
 _PIECE_BYTES: Final = 1 << 17
 _MOST_PIECES: Final = 64
-"""What goes from rank to rank whole is cut, so that all links are busy: of 64 pieces, a chain of eight ranks
-takes a tenth longer than its bytes."""
+"""Greatest number of pieces into which data that goes from rank to rank is cut, so that all links are busy:
+of 64 pieces, a chain of eight ranks takes a tenth longer than its bytes."""
 
 
 def flat(network: DimensionNetwork | InfraNetwork) -> DimensionNetwork | InfraNetwork:

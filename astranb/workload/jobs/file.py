@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "pattern": (),
     "background": (),
 }
-"""What chooses the kind of a job, and what else such a job has."""
+"""Key that chooses the kind of a job, and the other keys of such a job."""
 _BACKGROUND: Final = ("load", "size", "pattern", "until", "seed")
 _VARIATION: Final[Mapping[str, Callable[..., Any]]] = {
     "jitter": Jitter, "stragglers": Stragglers, "failures": Failures,
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class JobsFile:
-    """What a file of jobs holds.
+    """Content of a file of jobs.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ _MOST_NAME = 60
 
 @dataclass(frozen=True, eq=False)
 class JobPart:
-    """What a job adds to the workload of a network, before it is placed.
+    """Part of a network's workload that a job adds, before it is placed.
 
     Attributes
     ----------
@@ -238,5 +238,5 @@ class ClusterJob:
         return JobPart(operations, played.groups, played.system, only_algorithms=True)
 
     def named(self, name: str) -> ClusterJob:
-        """Give it with a name."""
+        """Return a copy with a name."""
         return replace(self, name=name)

@@ -272,7 +272,7 @@ def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Opera
 
 
 def _keeping_durations(part: JobPart) -> JobPart:
-    """Let computations keep their durations under a roofline that other jobs need."""
+    """Mark computations to keep their durations under a roofline that other jobs need."""
 
     def kept(one: Operations) -> Operations:
         rows = one.rows.copy()
@@ -330,7 +330,7 @@ def _hierarchical(job: ClusterJob) -> bool:
 
 
 def _check_algorithm(job: ClusterJob, place: PlacedJob, network: DimensionNetwork | InfraNetwork) -> None:
-    """Refuse an algorithm that a group of ranks does not have, instead of using a ring."""
+    """Check that a group of ranks has the job's algorithm, instead of using a ring."""
     if not isinstance(job.what, Collective) or len(place.ranks) == network.npus:
         return
     name = job.what.algorithm_name

@@ -42,7 +42,7 @@ class FreeGpus:
         return [rank for rank, owner in enumerate(self._owner) if not owner]
 
     def take(self, name: str, placement: str | Sequence[int], count: int, seed: int = 0) -> tuple[int, ...]:
-        """Give a job its GPUs.
+        """Assign GPUs to a job.
 
         Parameters
         ----------

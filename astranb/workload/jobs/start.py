@@ -71,7 +71,7 @@ def starts_ps(start: Start | None, ranks: int) -> list[int]:
 
 
 def started(workload: Workload, late_ps: Sequence[int]) -> Workload:
-    """Let the operations of some ranks begin late.
+    """Delay the operations of some ranks.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def started(workload: Workload, late_ps: Sequence[int]) -> Workload:
 
 
 def delayed(one: Operations, start_ps: int, name: str) -> Operations:
-    """Let operations begin at a time.
+    """Delay operations until a time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What varies from one run of a workload to the next: jitter, stragglers and failures, drawn with a seed."""
+"""Variation between runs of a workload: jitter, stragglers and failures, drawn with a seed."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Variation:
-    """What varies from run to run.
+    """Variation between runs.
 
     The same seed and number of a run give the same run. What is drawn for one purpose does not depend on
     the others: with failures, jitter and stragglers are what they are without.
@@ -175,7 +175,7 @@ class Variation:
 
     @property
     def text(self) -> str:
-        """What varies, in words."""
+        """Description in words."""
         parts = []
         if self.jitter:
             parts.append(f"jitter {self.jitter.cv:g} ({self.jitter.shape})")
@@ -273,7 +273,7 @@ class Variation:
         return set(chosen.tolist())
 
     def _fail(self, took_ns: np.ndarray, draw: np.random.Generator) -> None:
-        """Let a rank's computations take longer in which its GPU fails."""
+        """Lengthen a rank's computations in which its GPU fails."""
         if self.failures is None or self.failures.gpu_every is None or not len(took_ns):
             return
         every_ns, repair_ns = (

@@ -39,7 +39,7 @@ KERNELS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "launch graph": (("kernels",), ()),
     "launch stream": (("kernels",), ()),
 }
-"""What a row may be: the numbers of its shape, and those that may be left out (they are 1).
+"""Kernels of rows: the numbers of a shape, and those that may be left out (they are 1).
 
 ``gemm`` is a product of matrices alone, ``linear`` in fp8 with the cast of its input, ``experts`` all that
 the experts of a rank do, ``prompt`` attention with what comes before it in serving (positions rotated, keys
@@ -54,8 +54,9 @@ FACTS: Final[Mapping[str, tuple[str, float, float, float]]] = {
     "bf16_TFLOPs": ("bf16", 1e12, 0.1, 1e6),
     "fp8_TFLOPs": ("fp8", 1e12, 0.1, 1e6),
 }
-"""What else ``#`` lines may say of the GPU, such as ``# sms: 132``: the number of :class:`Gpu` (or the peak's
-precision) that it replaces, its unit, and its bounds. A data sheet has the peaks; they cannot be measured."""
+"""Facts about the GPU that ``#`` lines may state, such as ``# sms: 132``: the number of :class:`Gpu`
+(or the peak's precision) that it replaces, its unit, and its bounds. A data sheet has the peaks; they
+cannot be measured."""
 
 USES: Final = ("choose", "seen", "blind")
 _MOST_ROWS: Final = 100_000
@@ -65,7 +66,7 @@ _TIMES_NS: Final = (1e-3, 1e15)
 
 @dataclass(frozen=True)
 class KernelTiming:
-    """How long a kernel took on a GPU.
+    """Measured time of a kernel on a GPU.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ class KernelTiming:
 
     @property
     def sort(self) -> str:
-        """What it is compared as: the kernel, and the precision where there are several."""
+        """Sort in comparisons: the kernel, and the precision where there are several."""
         several = self.kernel in ("gemm", "linear", "experts")
         return f"{self.kernel} {self.precision}" if several else self.kernel
 

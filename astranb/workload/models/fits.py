@@ -43,7 +43,7 @@ def require_memory(
     per_node: int = PER_NODE,
     fp8: bool = False,
 ) -> RankMemory:
-    """Refuse a step that does not fit.
+    """Check that a step fits in memory; raise InputError if it does not.
 
     Parameters
     ----------

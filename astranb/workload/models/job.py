@@ -212,7 +212,7 @@ class Job:
         return self.bytes_each
 
     def offloads(self, what: str) -> bool:
-        """Whether a memory outside the GPU holds one of :data:`OFFLOADS`."""
+        """Return whether a memory outside the GPU holds one of :data:`OFFLOADS`."""
         return what in self.offload.split(",")
 
     @property
@@ -226,7 +226,7 @@ class Job:
         return self.offloads("optimizer") and self.update == "host"
 
     def require(self, nodes: int) -> None:
-        """Refuse a rank with too many operations.
+        """Check that a rank has not too many operations.
 
         Parameters
         ----------

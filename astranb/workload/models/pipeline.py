@@ -73,7 +73,7 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int, interle
 
 
 def check(model: Transformer, job: Job) -> None:
-    """Refuse degrees of parallelism that do not fit the model.
+    """Check that the degrees of parallelism fit the model.
 
     Raises
     ------

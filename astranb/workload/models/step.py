@@ -85,7 +85,7 @@ _SAMPLES: Final = 32
 
 
 class ModelStep:
-    """What every rank does in one step of a model.
+    """Operations of every rank in one step of a model.
 
     Parameters
     ----------

@@ -208,7 +208,7 @@ class Transformer:
 
     @property
     def head_groups(self) -> int:
-        """What tensor parallelism divides attention into: heads of keys, each with its heads of queries."""
+        """Number of parts into which tensor parallelism can divide attention: heads of keys, with queries."""
         return self.heads if self.is_latent else self.kv_heads
 
     @property
@@ -231,7 +231,7 @@ class Transformer:
         return min(tokens, self.window) if self.is_windowed(layer) else tokens
 
     def is_windowed(self, layer: int) -> bool:
-        """Whether a layer's tokens attend to the last ones only."""
+        """Return whether a layer's tokens attend to the last ones only."""
         return self.window > 0 and (self.full_every == 0 or (layer + 1) % self.full_every > 0)
 
     @property
@@ -239,7 +239,7 @@ class Transformer:
         return self.hidden * (2 if self.norm == "layer" else 1)
 
     def has_experts(self, layer: int) -> bool:
-        """Say whether a layer has experts."""
+        """Return whether a layer has experts."""
         return self.experts > 0 and layer >= self.dense_layers and (layer + 1) % self.expert_step == 0
 
     @property

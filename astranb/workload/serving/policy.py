@@ -1,4 +1,4 @@
-"""How requests are batched, and over which instances of the model they are spread."""
+"""Batching of requests, and balancing over the instances of the model."""
 
 from __future__ import annotations
 

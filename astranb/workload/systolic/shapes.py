@@ -30,7 +30,7 @@ class MatrixProduct(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """How a policy splits a layer: parts of m and of n, and the groups that communicate."""
+    """Division of a layer by a policy: parts of m and of n, and the groups that communicate."""
 
     m: int
     n: int

@@ -288,7 +288,7 @@ def test_bad_options_of_the_command_line(options, says, capsys):
 
 
 def test_coalesced_lines_need_as_many_requests_fewer():
-    """What an SM keeps under way is in lines; a request of eight of them is one."""
+    """The limit of what an SM keeps under way is in lines; a request of eight of them is one."""
     room = []
     for lines in (1, 8):
         one = dispatch(32, hidden=1024, topk=4, experts=64)

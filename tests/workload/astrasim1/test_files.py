@@ -456,7 +456,7 @@ def test_options_of_1_0_are_refused_for_2_0(tmp_path, capsys):
 
 
 def test_the_document_of_the_example_is_right():
-    """What docs/astrasim1.md shows is what happens."""
+    """The example of docs/astrasim1.md runs, and prints what the page shows."""
     text = (Path(__file__).parents[3] / "docs" / "astrasim1.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
     scope: dict[str, object] = {}
