@@ -90,7 +90,7 @@ def blocks(path: str | Path, most: int) -> Iterator[bytes]:
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[Path]:
-    """Return a regular file to read: folders and pipes, which would be waited for, are refused.
+    """Check that a path is a regular file to read: a folder or a pipe would be waited for.
 
     Raises
     ------

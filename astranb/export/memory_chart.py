@@ -202,7 +202,7 @@ class _Chart:
         return f"{size / self.unit:,.1f} {self.name}"
 
     def areas(self, times: np.ndarray, held: np.ndarray) -> Iterator[tuple[int, _Corners]]:
-        """Return the outline of each part that is ever held, above the ones before."""
+        """Yield the outline of each part that is ever held, above the ones before."""
         steps = np.append(times, self.end_ps)
         x = np.repeat([self.x(at) for at in steps.tolist()], 2)[1:-1]
         upper = np.zeros(len(times))

@@ -100,14 +100,14 @@ def _reach(box: Any, x: float, y: float, ux: float, uy: float) -> float:
 
 
 def frames_of(layout: Layout, colours: Colours) -> Iterator[Shape]:
-    """Return the frames of the instances, with their names."""
+    """Yield the frames of the instances, with their names."""
     for frame in layout.frames:
         yield SvgBox(frame.x, frame.y, frame.width, frame.height, 6, colours.back, colours.line, frame.name)
         yield Text(frame.x + 8, frame.y + 20, frame.name, 13, colours.dim, room=frame.width - 16)
 
 
 def boxes_of(layout: Layout, colours: Colours, *, rails: bool = False) -> Iterator[Shape]:
-    """Return the boxes of the nodes, with their labels; or the ``rails``, which are below the links."""
+    """Yield the boxes of the nodes, with their labels; or the ``rails``, which are below the links."""
     for box in layout.boxes:
         if box.rail != rails:
             continue

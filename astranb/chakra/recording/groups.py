@@ -105,7 +105,7 @@ def matched(
 
 
 def alone(messages: Sequence[Message], groups: Mapping[str, _Ranks], world: int) -> Matched:
-    """Return the messages of one rank their groups, without the other ranks: as recorded, else all ranks."""
+    """Assign the messages of one rank their groups, without other ranks: as recorded, else all ranks."""
     everyone = tuple(range(world))
     found = Matched(world)
     for one in messages:
@@ -179,7 +179,7 @@ def _spread(chosen: Iterable[_Threads]) -> int:
 
 
 def _options(ranks: _Ranks, threads: Sequence[dict[str, list[Message]]]) -> Iterator[_Threads]:
-    """Return the choices of threads on all ranks that call the same collectives at the same times."""
+    """Yield the choices of threads on all ranks that call the same collectives at the same times."""
     if len(ranks) < 2:
         return
     choices: list[dict[tuple[object, ...], list[tuple[str, ...]]]] = []

@@ -211,7 +211,7 @@ class Parallelism:
         ]
 
     def groups(self) -> Iterator[tuple[str, list[int]]]:
-        """Return all groups of more than one rank and fewer than all, each once, in a fixed order."""
+        """Yield all groups of more than one rank and fewer than all, each once, in a fixed order."""
         for name in GROUPS:
             if 1 < self.size(name) < self.ranks:
                 seen: set[int] = set()

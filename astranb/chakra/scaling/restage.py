@@ -220,7 +220,7 @@ class _Units:
 
 
 def _passes(ahead: int, microbatches: int, *, together: bool) -> Iterator[tuple[bool, int]]:
-    """Return the passes in order: whether forward, and the microbatch; of the last stage both are one."""
+    """Yield the passes in order: whether forward, and the microbatch; of the last stage both are one."""
     for number in range(ahead):
         yield True, number
     for number in range(microbatches):

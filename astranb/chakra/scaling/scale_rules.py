@@ -74,7 +74,7 @@ class ScaleRules:
 
     @property
     def assumptions(self) -> dict[str, str]:
-        """Return the assumptions of the rules, by subject; empty where nothing is scaled."""
+        """Assumptions of the rules, by subject; empty where nothing is scaled."""
         found = {}
         if self.replicas != 1:
             found["data parallelism"] = (

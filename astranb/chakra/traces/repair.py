@@ -127,7 +127,7 @@ def _sound(trace: Trace) -> tuple[Trace, list[str]]:
 
 
 def _distinct(trace: Trace) -> tuple[Trace, list[str]]:
-    """Return nodes ids of their own, and drop copies."""
+    """Assign nodes unique ids, and drop copies."""
     dropped, renumbered = _duplicates(trace)
     if not dropped and not renumbered:
         return trace, []

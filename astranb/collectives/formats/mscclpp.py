@@ -649,7 +649,7 @@ class _JsonWriter(FormatWriter):
             rank.scratch = {chunk: number for number, chunk in enumerate(order)}
 
     def _number_channels(self) -> None:
-        """Return each semaphore and pair of blocks a channel; within a rank, give it a semaphore.
+        """Assign each semaphore and pair of blocks a channel; within a rank, a semaphore.
 
         The k-th channel of a rank to another and the k-th one back are the ends of one: the
         pair carries a semaphore in each direction.

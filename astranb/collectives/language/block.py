@@ -407,7 +407,7 @@ class Block:
         self._add("spend", value=time_ps)
 
     def warps(self, first: int, last: int) -> Block:
-        """Return some warps of this thread block a role: operations of their own, beside those of the others.
+        """Assign some warps of this thread block a role: operations of their own, beside those of the others.
 
         All roles are on one SM, where they take the place of their thread block together. Nothing orders them
         but :meth:`sync` and semaphores, of which :meth:`semaphore` makes cheap ones.

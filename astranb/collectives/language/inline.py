@@ -253,7 +253,7 @@ class Inlined:
     def operations(
         self, program: _InliningProgram, slice_number: int | None
     ) -> Iterator[tuple[Outlet, np.ndarray, np.ndarray]]:
-        """Return for each block its operations as columns, with new semaphores of the calling program.
+        """Yield for each block its operations as columns, with new semaphores of the calling program.
 
         ``slice_number``: the slice that they are about; None: each about its own.
         """

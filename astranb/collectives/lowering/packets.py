@@ -171,7 +171,7 @@ class _Packets:
                     message.number = numbers[message.chunk.channel].pop()
 
     def _operations(self, number: int, block: Block) -> Iterator[Operation]:
-        """Return the operations of a block with packets."""
+        """Yield the operations of a block with packets."""
         arrived: dict[Chunk, Chunk] = {}  # the packets that hold a chunk
         pending: dict[Chunk, Operation] = {}  # copies of what arrived for outputs and is not there yet
         waited: Counter[Semaphore] = Counter()

@@ -26,7 +26,7 @@ of 64 pieces, a chain of eight ranks takes a tenth longer than its bytes."""
 
 
 def flat(network: DimensionNetwork | InfraNetwork) -> DimensionNetwork | InfraNetwork:
-    """Return an infrastructure one dimension, in which an algorithm knows no nodes."""
+    """Return an infrastructure as one dimension, in which an algorithm knows no nodes."""
     return InfraNetwork(network.infra, (network.npus,)) if isinstance(network, InfraNetwork) else network
 
 

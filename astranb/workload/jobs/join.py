@@ -254,7 +254,7 @@ class _Joined:
 
 
 def _in_job(one: Operations, place: PlacedJob, whole: int, repeat: int) -> Operations:
-    """Return a pattern of a job its name, groups and ranks, its repetitions and its start."""
+    """Rewrite a pattern of a job with its name, groups and ranks, its repetitions and its start."""
     ranks = np.array(place.ranks, np.int64)
     rows = one.rows.copy()
     collective = rows["kind"] == COLLECTIVE

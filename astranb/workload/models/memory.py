@@ -331,7 +331,7 @@ class StageMemory:
         return found
 
     def forward(self, chunk: int) -> list[UnitMemory]:
-        """Return what each unit of a chunk's forward pass holds, in their order."""
+        """Return the memory of each unit of a chunk's forward pass, in their order."""
         return self._pass(self._keys[chunk], bucket=0)
 
     def backward(self, chunk: int) -> list[UnitMemory]:

@@ -55,7 +55,7 @@ class _Author:
         self.sure = rng.random() < 0.85  # else a dependency is forgotten now and then
 
     def behind(self, block: Block) -> int:  # noqa: ARG002
-        """Return a signal nothing to be behind: it waits for all stores."""
+        """Return no stores to be behind of: the signal waits for all."""
         return 0
 
     def gate(self, block: Block, others: list[Block]) -> Semaphore:  # noqa: ARG002

@@ -178,7 +178,7 @@ def test_every_card_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     layers=st.integers(1, 13), every=st.integers(0, 6), window=st.integers(1, 300), tokens=st.integers(1, 300)
 )
 def test_windows_are_those_of_the_listed_layers(layers: int, every: int, window: int, tokens: int) -> None:
-    """Return whether a card lists its layers or gives their period, and whatever the rule is that we keep."""
+    """It makes no difference whether a card lists its layers or has their period, and which rule we keep."""
     kinds = [
         "full_attention" if every and number % every == 0 else "sliding_attention"
         for number in range(1, layers + 1)
