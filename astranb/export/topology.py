@@ -87,7 +87,7 @@ class Edge:
             yield SvgLine(*start, *end, colour, 1 + 5 * busy, f"{name}: {busy:.0%} busy")
 
     def segments(self) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-        """Where its line begins and ends; twice where it wraps round."""
+        """Yield the beginning and end of its line; twice where it wraps round."""
         for x, y in filter(None, ((self.x, self.y), self.second)):
             yield (x, y), (x + self.ux * self.length, y + self.uy * self.length)
 

@@ -1,4 +1,4 @@
-"""Which presets an infrastructure names, suggests or leaves to be assumed."""
+"""GPU presets that an infrastructure names, suggests or leaves to be assumed."""
 
 from __future__ import annotations
 

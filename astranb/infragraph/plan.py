@@ -118,7 +118,7 @@ class Instance:
 
 @dataclass(slots=True)
 class ExpansionPlan:
-    """Everything an expansion needs; edges refer to rows of links, nodes to rows of components."""
+    """Complete plan of an expansion; edges refer to rows of links, nodes to rows of components."""
 
     devices: dict[str, Device] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)

@@ -84,7 +84,7 @@ class DimensionLinks:
         return np.flatnonzero(kept)
 
     def drawn_ranks(self) -> np.ndarray:
-        """Of each rank, whether a drawn link begins or ends at it."""
+        """Return whether each rank is an end of a drawn link."""
         some = self.drawn()
         shown = np.zeros(self.npus + len(self.switches), bool)
         shown[self.source[some]] = shown[self.target[some]] = True

@@ -201,7 +201,7 @@ class Fabric:
 
     @cached_property
     def search(self) -> Search:
-        """Where routes go."""
+        """Search for routes."""
         b = self.lane_table.table
         total = reduce_at(np.add, self.links["bandwidth_Bps"][b.numbers], b.first_lane)
         return Search(self.graph, self.gpus, self.lane_table, total, self.family)

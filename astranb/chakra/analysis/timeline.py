@@ -1,4 +1,4 @@
-"""When the nodes of traces begin and end, and on which thread or stream."""
+"""Start and end of the nodes of traces, and the thread or stream of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DAY_US: Final = 24 * 3600 * 10**6
 
 
 class Times(NamedTuple):
-    """When the nodes of a trace begin and end.
+    """Start and end of the nodes of a trace.
 
     Attributes
     ----------

@@ -350,7 +350,7 @@ class ModuleTree:
 
     @cached_property
     def all_edges(self) -> tuple[Ints, FoldedEdges]:
-        """Where the edges of each module begin, and all of them.
+        """First edge of each module, and the edges of all modules.
 
         Each dependency is in one of them: in the innermost module around both of its nodes, between two
         children of it.

@@ -1,4 +1,4 @@
-"""Which process group a recorded collective belongs to, and which messages of ranks are one.
+"""Process groups of recorded collectives, and matching of messages between ranks.
 
 NCCL's kernels name their group in newer recordings, gloo's operations never do. A process group executes
 on threads (gloo: two, ``ProcessGroupGloo.cpp``) or a stream of its own, and its ranks call the same

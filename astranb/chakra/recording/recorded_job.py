@@ -260,12 +260,12 @@ class _Recording:
 
     @property
     def begun(self) -> float:
-        """When the recording began, by the clock of the host."""
+        """Start of the recording, by the clock of the host."""
         return self.base_us + self.start
 
     @property
     def ended(self) -> float:
-        """When it ended."""
+        """End of the recording."""
         return self.base_us + self.end
 
     def _is_in_steps(self, one: Event) -> bool:

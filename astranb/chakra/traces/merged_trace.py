@@ -206,7 +206,7 @@ def _assembled(
     more = np.uint64(shift)
 
     def first(least: int) -> Ints:
-        """Where the first field with at least this number begins in each node."""
+        """Return the position in each node of the first field with at least this number."""
         at = end.copy()
         some = np.flatnonzero(number >= least)[::-1]
         at[owner[some]] = begun[some]

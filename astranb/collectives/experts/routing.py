@@ -1,4 +1,4 @@
-"""Which experts each token goes to: drawn by a gate, or read from a file."""
+"""Experts of each token: drawn by a gate, or read from a file."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class _NumberedRank(Protocol):
 
 
 class _Free(NamedTuple):
-    """Where a receiver frees a slot: before this operation of a block, in a phase."""
+    """Point at which a receiver frees a slot: before this operation of a block, in a phase."""
 
     block: _MessageBlock
     before: int

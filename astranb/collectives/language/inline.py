@@ -36,7 +36,7 @@ _UNNAMED: Final = -1
 
 
 class Outlet(NamedTuple):
-    """Where operations of a called program go: a thread block, copy engine or NIC of a rank, by number."""
+    """Target of a called program's operations: a thread block, copy engine or NIC of a rank, by number."""
 
     rank: int
     unit: str

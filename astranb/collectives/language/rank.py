@@ -75,7 +75,7 @@ class Rank:
 
     @property
     def output(self) -> Buffer:
-        """Where its result must be at the end."""
+        """Output buffer of the rank, where its result must be at the end."""
         return self.program.output(self.number)
 
     @property

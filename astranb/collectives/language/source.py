@@ -1,4 +1,4 @@
-"""Which source line wrote each operation.
+"""Source line of each operation.
 
 Nothing here is simulated: it is kept beside the tables that the machine runs.
 """

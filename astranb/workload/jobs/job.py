@@ -175,7 +175,7 @@ class ClusterJob:
 
     @property
     def start_ps(self) -> int:
-        """When it begins, in whole nanoseconds."""
+        """Its start, in whole nanoseconds."""
         return time_ps(self.start, where="start") // 1000 * 1000
 
     @property

@@ -1,4 +1,4 @@
-"""Which GPUs of a network a job gets."""
+"""Placement of jobs on the GPUs of a network."""
 
 from __future__ import annotations
 

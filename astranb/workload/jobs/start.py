@@ -16,7 +16,7 @@ from astranb.workload.astrasim2 import DELAY, Operations, RankOperations, Worklo
 __all__ = ["Start", "delayed", "started", "starts_ps"]
 
 Start = Mapping[int, str | int] | Sequence[str | int]
-"""When ranks start: of some by their numbers, or of all in their order."""
+"""Starts of ranks: of some by their numbers, or of all in their order."""
 
 _MOST_PS: Final = 2**61  # 26 days
 
