@@ -1,4 +1,4 @@
-"""An infrastructure with nothing running on it: what there is, what joins it, and how fast."""
+"""Map of an infrastructure with nothing running on it: its parts, links and bandwidths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The links of a network of dimensions as a graph: which there are, and from where to where they lead.
+"""Links of a network of dimensions as a graph: sources and targets.
 
 Links are numbered as the message engine numbers them with congestion; without congestion they are the same
 links, and a message of several of them takes all of them at once.

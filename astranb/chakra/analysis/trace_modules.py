@@ -1,4 +1,4 @@
-"""The modules of a graph: a hierarchy of its nodes, as far as it is recorded or their names tell.
+"""The modules of a graph: a hierarchy of its nodes, as recorded or derived from their names.
 
 A PyTorch trace records which operation called which (``ctrl_deps``): a caller is a module. Elsewhere the
 words of names are: ``L3 fwd 0 attn`` lies in ``L3``, ``fwd``, ``0``. A module has at most a hundred children;

@@ -1,4 +1,4 @@
-"""Repair what can be repaired safely in a trace, and say what was done."""
+"""Repair what can be repaired safely in a trace, and report what was done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One collective as an operation of every rank, with the algorithm that is called so by messages."""
+"""One collective as an operation of every rank, with the algorithm of that name by messages."""
 
 from __future__ import annotations
 

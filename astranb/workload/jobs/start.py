@@ -1,4 +1,4 @@
-"""Ranks that start late: when each does, and a workload whose ranks do."""
+"""Late starts of ranks, and the workload that has them."""
 
 from __future__ import annotations
 
