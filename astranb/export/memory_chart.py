@@ -133,12 +133,12 @@ def memory_picture(
     """Draw what a rank holds over time, up to a moment; parameters as for :func:`memory`."""
     engine = sim.engine
     if not isinstance(engine, OperationRun):
-        what = f"{sim.fidelity} runs do not say what ranks hold in memory"
+        what = f"{sim.fidelity} runs have no memory footprint"
         raise InputError(what, where="memory", hint="use fidelity='congestion' or 'analytical'")
     found = footprint_of(engine, "memory")
     chosen = fullest_rank(engine) if rank is None else rank
     if isinstance(chosen, bool) or not isinstance(chosen, int) or not 0 <= chosen < sim.ranks:
-        raise InputError(f"there is no rank {chosen!r}", where="memory", hint=f"0 to {sim.ranks - 1}")
+        raise InputError(f"unknown rank {chosen!r}", where="memory", hint=f"0 to {sim.ranks - 1}")
     end = max(1, sim.now_ps)
     times, held = held_by(engine, chosen)
     if at_ps is not None:

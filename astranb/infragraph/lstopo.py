@@ -43,7 +43,7 @@ class LstopoReader:
         """Read the machine below the root of a file of hwloc."""
         machine = next(iter(root.inside("object")), None)
         if machine is None or machine.text("type") != "Machine":
-            raise root.error("there is no object of type Machine", "write the file with 'lstopo FILE.xml'")
+            raise root.error("no object of type Machine", "write the file with 'lstopo FILE.xml'")
         if declared := _infos(machine).get("DMIProductName", "").strip():
             self.machine.name = declared
         self._walk(machine, None, 0)

@@ -107,7 +107,7 @@ class Fabric:
             if to == dst and number.isdigit() and int(number) < len(lanes):
                 return [lanes[int(number)]]
         raise InputError(
-            f"there is no link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
+            f"unknown link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
         )
 
     @property

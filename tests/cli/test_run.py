@@ -429,8 +429,8 @@ def test_a_failure_without_other_routes_hangs_until_it_is_repaired(run, capsys):
     [
         (f"{RING} --fail gpu[0]->gpu[1]", "--fail: 'gpu[0]->gpu[1]' has no time; write LINK@TIME"),
         (f"{RING} --fail gpu[0]->gpu[1]@soon", "--fail: cannot read time 'soon'"),
-        (f"{RING} --fail gpu[0]->gpu[2]@5us", "there is no link"),
-        (f"{RING} --fail nothing@5us", "there is no node 'nothing'"),
+        (f"{RING} --fail gpu[0]->gpu[2]@5us", "unknown link"),
+        (f"{RING} --fail nothing@5us", "unknown node 'nothing'"),
         (f"{RING} --reroute 5us", "--reroute needs --fail"),
         (f"{RING} --fail gpu[0]@1us --reroute soon", "--reroute: cannot read time 'soon'"),
         (f"{RING} --fail gpu[0]@1us --fidelity analytical", "give --reroute 5us, or --fidelity congestion"),
@@ -448,8 +448,8 @@ def test_failures_that_cannot_be(words, error, capsys):
 @pytest.mark.parametrize(
     "words,error",
     [
-        (f"{DGX} --down nothing", "there is no node 'nothing'"),
-        (f"{DGX} --down gpu[0]->gpu[1]", "there is no link 'gpu[0]->gpu[1]'"),
+        (f"{DGX} --down nothing", "unknown node 'nothing'"),
+        (f"{DGX} --down gpu[0]->gpu[1]", "unknown link 'gpu[0]->gpu[1]'"),
         (
             "run --model gpt3-125m --dp 4 --down gpu[0]",
             "--down names links of an infrastructure; give --infra",

@@ -160,10 +160,10 @@ def test_a_workload_starts_late_too(fidelity):
 @pytest.mark.parametrize(
     "start, words",
     [
-        ({8: "1 us"}, "there is no rank 8.*0 to 7"),
-        ({-1: "1 us"}, "there is no rank -1"),
-        ({"3": "1 us"}, "there is no rank '3'"),
-        ({True: "1 us"}, "there is no rank True"),
+        ({8: "1 us"}, "unknown rank 8.*0 to 7"),
+        ({-1: "1 us"}, "unknown rank -1"),
+        ({"3": "1 us"}, "unknown rank '3'"),
+        ({True: "1 us"}, "unknown rank True"),
         ({3: "-1 us"}, "start of rank 3.*negative"),
         ({3: "1 parsec"}, "start of rank 3"),
         ({3: "40 d"}, "start of rank 3"),

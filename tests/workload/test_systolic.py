@@ -139,7 +139,7 @@ def test_shapes_that_are_of_no_use(text, message, tmp_path):
 def test_layers_that_are_too_small():
     with pytest.raises(InputError, match="m 4 and n 128 for 8 and 1 parts"):
         layer_table([MatrixProduct("a", Gemm(4, 512, 128))], "DATA", 8)
-    with pytest.raises(InputError, match="8 NPUs in 3 packages"):
+    with pytest.raises(InputError, match="8 NPUs do not divide among 3 packages"):
         layer_table([MatrixProduct("a", Gemm(1024, 512, 128))], "HYBRID_DATA_MODEL", 8, packages=3)
     with pytest.raises(InputError, match="unknown policy 'None'"):
         layer_table([MatrixProduct("a", Gemm(1024, 512, 128))], "HYBRID_CUSTOMIZED", 8)

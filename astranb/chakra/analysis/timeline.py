@@ -243,4 +243,4 @@ def _too_late(trace: Trace, row: int) -> InputError:
 def nothing_takes_time(where: str) -> InputError:
     """The error of a picture of times where all of them are 0: of operations without durations."""
     hint = "simulate it: --system FILE --network FILE; or write durations: chakra generate --gpu h100-sxm"
-    return InputError("no operation has a duration: there is no time to show", where=where, hint=hint)
+    return InputError("no operation has a duration", where=where, hint=hint)

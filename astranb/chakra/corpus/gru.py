@@ -238,7 +238,7 @@ def read_network(path: Path) -> tuple[StageNetwork, dict[str, Any]]:
         network.load_state_dict({name: torch.tensor(one) for name, one in content["weights"].items()})
         return network.eval(), content["document"]
     except (ValueError, KeyError, TypeError, IndexError, RuntimeError, AttributeError):
-        raise InputError("this is no network of a corpus", where=str(path), hint=hint) from None
+        raise InputError("not a network of a corpus", where=str(path), hint=hint) from None
 
 
 def _plain(value: Any, tables: dict[str, np.ndarray]) -> Any:

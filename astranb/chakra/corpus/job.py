@@ -115,7 +115,7 @@ def _read(prefix: Path) -> CorpusJob:
     if groups.exists():
         document = read_document(groups)
         if not isinstance(document.value, dict):
-            raise document.error("the groups are no object", 'write it as {"1": [0, 1]}')
+            raise document.error("the groups must be an object", 'write it as {"1": [0, 1]}')
         for name in document.value:
             members[name] = [one.number(0, len(traces) - 1) for one in document.get(name).items()]
     sizes, degrees = {"parameters": 1.0, "batch": 1.0}, {"tensor": 1, "data": 1, "pipeline": 1}

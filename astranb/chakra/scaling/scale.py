@@ -119,7 +119,7 @@ class ScaledJob:
                     was, now = getattr(self.traced, axis), getattr(self.plan, axis)
                     apart = now % was or (axis == "pipeline" and now != was)
                     if far and (apart or len(job.traces) < job.ranks):
-                        why = f"{now} is no multiple" if apart else "not all ranks were traced"
+                        why = f"{now} is not a multiple" if apart else "not all ranks were traced"
                         what = (
                             f"rank {rank} sends to or receives from another rank of {axis} {was}, and {why}"
                         )
@@ -197,7 +197,7 @@ class ScaledJob:
             There is no such rank.
         """
         if not 0 <= rank < self.ranks:
-            raise InputError(f"there is no rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
+            raise InputError(f"unknown rank {rank}", where="rank", hint=f"take 0 to {self.ranks - 1}")
         at = self._program_of[self._variant(rank)]
         program = self._programs[at]
         values: dict[str, int | str] = {OWN: rank}
@@ -345,7 +345,7 @@ def scale(
         if ranks is not None and "data" not in given:
             one = replace(base, **given | {"data": 1, "expert": 1})
             if ranks < 1 or ranks % one.ranks:
-                what = f"{ranks:,} ranks are no multiple of the {one.ranks:,} of a replica ({plan_text(one)})"
+                what = f"{ranks:,} ranks are not a multiple of a replica's {one.ranks:,} ({plan_text(one)})"
                 raise InputError(what, where="ranks", hint="give a multiple, or other degrees")
             given["data"] = ranks // one.ranks
         wanted = replace(base, **given)

@@ -166,7 +166,7 @@ def case(
     ([5, 6, 5, 6], 3)
     """
     if name not in _WRITERS:
-        raise InputError(f"there is no case {name[:60]!r}", where="case", hint=near(name, _WRITERS))
+        raise InputError(f"unknown case {name[:60]!r}", where="case", hint=near(name, _WRITERS))
     for what, value in (("npus", npus), ("duration_us", duration_us), ("tensor_size", tensor_size),
                         ("comm_size", comm_size)):  # fmt: skip
         if not 1 <= value <= (MOST_RANKS if what == "npus" else 1 << 40):

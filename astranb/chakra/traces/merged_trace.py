@@ -58,7 +58,7 @@ def merge(traces: Sequence[Trace], groups: str | None = None, *, source: str = "
     True
     """
     if not traces:
-        raise InputError("there is no trace to merge", where=source)
+        raise InputError("no traces to merge", where=source)
     shifts, shift = [], 0
     for trace in traces:
         if is_merged(trace) or trace.has(_RANK).any():

@@ -170,7 +170,7 @@ class TraceBuilder:
         """
         if collective not in _COLLECTIVES:
             hint = near(collective, _COLLECTIVES)
-            raise InputError(f"there is no collective {collective!r} in Chakra", where=name, hint=hint)
+            raise InputError(f"Chakra has no collective {collective!r}", where=name, hint=hint)
         name = name or collective
         size = _size(size, "size", name)
         involved = None if dims is None else tuple(bool(one) for one in dims)
@@ -325,7 +325,7 @@ class TraceBuilder:
         for one in ids:
             if not 0 <= one < len(self):
                 raise InputError(
-                    f"there is no node {one} yet", where=f"after= of {name!r}", hint="add it before"
+                    f"node {one} does not exist yet", where=f"after= of {name!r}", hint="add it before"
                 )
         return ids
 

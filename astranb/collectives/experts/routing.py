@@ -66,13 +66,13 @@ class Routing:
         if self.chosen.min() < NO_EXPERT or self.chosen.max() >= self.experts:
             wrong = self.chosen.min() if self.chosen.min() < NO_EXPERT else self.chosen.max()
             raise InputError(
-                f"there is no expert {wrong}", where="routing", hint=f"experts are 0 to {self.experts - 1}"
+                f"unknown expert {wrong}", where="routing", hint=f"experts are 0 to {self.experts - 1}"
             )
         ordered = np.sort(self.chosen, axis=2)
         twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] != NO_EXPERT)
         if twice.any():
             rank, token, _ = (int(k[0]) for k in np.nonzero(twice))
-            raise InputError(f"token {token} of rank {rank} has an expert twice", where="routing")
+            raise InputError(f"duplicate expert of token {token} of rank {rank}", where="routing")
 
     @property
     def ranks(self) -> int:
@@ -170,7 +170,7 @@ def draw_routing(
 def _check_tokens(ranks: int, tokens: int, where: str) -> None:
     if not 1 <= ranks * tokens <= _MOST_TOKENS:
         hint = f"from 1 to {_MOST_TOKENS:,} of all ranks"
-        raise InputError(f"{ranks * tokens:,} tokens", where=where, hint=hint)
+        raise InputError(f"{ranks * tokens:,} tokens are out of range", where=where, hint=hint)
 
 
 def _check_groups(groups: int | None, groups_of: int, topk: int, experts: int) -> None:

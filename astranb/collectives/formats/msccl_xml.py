@@ -214,7 +214,7 @@ class _XmlReader:
             ):
                 if peer >= 0 and wire in ends:
                     raise block.tag.error(
-                        f"a second block from rank {wire.source} to {wire.target} on channel {channel}",
+                        f"duplicate block from rank {wire.source} to {wire.target} on channel {channel}",
                         "give it another chan",
                     )
                 if peer >= 0:

@@ -386,7 +386,7 @@ class _JsonReader:
                     to = tuple(c._replace(index=c.index + MOST_CHUNKS) if c in from_ else c for c in to)
                 moves.append(PlanStep("move", from_, to, in_switch=_IN_SWITCH.get(name, 0), part=part))
                 if len(set(moves[-1].targets)) < len(moves[-1].targets):
-                    raise op.get("dst_buff").error("the same chunk twice")
+                    raise op.get("dst_buff").error("duplicate chunk")
         self.steps += sum(len(move.sources) + len(move.targets) for move in moves)
         self._count(op)
         flags: tuple[Flag, ...] = ()

@@ -98,10 +98,14 @@ class Contract:
     def __post_init__(self) -> None:
         """Check the contract's name, sizes and functions."""
         if not isinstance(self.name, str) or not self.name or "/" in self.name:
-            raise InputError(f"{self.name!r:.80} is no name", where="contract", hint="for example 'halo'")
+            raise InputError(
+                f"{self.name!r:.80} is not a valid name", where="contract", hint="for example 'halo'"
+            )
         if self.name in COLLECTIVES:
             hint = "choose another name"
-            raise InputError(f"{self.name} is a collective that astranb has", where="contract", hint=hint)
+            raise InputError(
+                f"name {self.name!r} is taken by a collective of astranb", where="contract", hint=hint
+            )
         for side in ("inputs", "outputs", "post"):
             given = getattr(self, side)
             functions = given.values() if isinstance(given, Mapping) else [given]

@@ -151,7 +151,7 @@ class Places:
                     once, times = np.unique(chunks, axis=0, return_counts=True)
                     if len(once) < len(chunks):
                         twice = _named(once[times > 1][0])
-                        raise refuse(f"{twice} is a target twice", "name every target once")
+                        raise refuse(f"duplicate target {twice}", "name every target once")
             lengths = {len(chunks) for chunks in lists if chunks is not None}
             if len(lengths) != 1:
                 found = " and ".join(map(str, sorted(lengths))) or "no"

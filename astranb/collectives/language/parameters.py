@@ -156,9 +156,11 @@ def parameters_given(texts: Iterable[str], where: str) -> dict[str, ParameterVal
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise InputError(f"{text[:40]!r} is no parameter", where=where, hint="write slices=16")
+            raise InputError(
+                f"{text[:40]!r} is not a parameter with its value", where=where, hint="write slices=16"
+            )
         if name in found:
-            raise InputError(f"{name} is given twice", where=where, hint="leave one of them out")
+            raise InputError(f"duplicate parameter {name}", where=where, hint="leave one of them out")
         found[name] = _value(value)
     return found
 

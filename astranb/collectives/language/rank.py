@@ -154,7 +154,7 @@ class Rank:
         """
         sizes, places = self.program.dimensions, list(self.coordinates)
         if not 0 <= dimension < len(sizes):
-            what = f"there is no dimension {dimension}"
+            what = f"unknown dimension {dimension}"
             hint = f"dimensions are 0 to {len(sizes) - 1}"
             raise ProgramError(what, line_of_caller(), where=f"program {self.program.name!r}", hint=hint)
         places[dimension] = (places[dimension] + by) % sizes[dimension]

@@ -585,7 +585,9 @@ def _tiles(
     if not len(of):
         return work, held
     if tiled is None:
-        raise InputError("it has products", where=f"program {program.name!r}", hint="give tiled")
+        raise InputError(
+            "the program contains matrix products", where=f"program {program.name!r}", hint="pass tiled="
+        )
     for shape, number in program.tiles.items():
         mine = np.flatnonzero(c.value[of] == number)
         one, row = tiled(shape), of[mine]

@@ -78,7 +78,7 @@ class Roofline:
             return 0.0
         if not rate > 0:
             raise InputError(
-                "the roofline is not above 0",
+                "the roofline must be greater than zero",
                 hint="increase the peak or the bandwidth, or decrease the intercept",
             )
         return operations / rate

@@ -154,7 +154,7 @@ class Operations:
             raise InputError("lists of kernels do not fit the operations", hint="one for each operation")
         collectives = self.rows["kind"] == COLLECTIVE
         if (self.rows["bytes"][collectives] <= 0).any():
-            raise InputError("a collective of no bytes", hint="give its size")
+            raise InputError("collective size is zero", hint="give its size")
         large = np.flatnonzero(self.rows["bytes"] > MOST_BYTES)
         if len(large):
             name = (

@@ -89,7 +89,7 @@ class Jobs:
     def __post_init__(self) -> None:
         """Name the jobs."""
         if not self.jobs:
-            raise InputError("there is no job", where="jobs", hint="give one or more")
+            raise InputError("no jobs are given", where="jobs", hint="give one or more")
         for one in self.jobs:
             if not isinstance(one, ClusterJob):
                 hint = "write anb.Job(what, ranks=...)"
@@ -98,7 +98,7 @@ class Jobs:
         names = [one.name for one in named]
         for name in names:
             if names.count(name) > 1:
-                raise InputError(f"two jobs are called {name}", where="jobs", hint="give each its own name")
+                raise InputError(f"duplicate job name {name}", where="jobs", hint="give each its own name")
         object.__setattr__(self, "jobs", tuple(named))
         if not self.title:
             title = f"{len(names)} jobs: {', '.join(names)}" if len(names) > 1 else names[0]
@@ -200,7 +200,7 @@ def only_job(workload: Workload, name: str) -> Workload:
     """
     names = [one.name for one in workload.jobs]
     if name not in names:
-        raise InputError(f"there is no job {name!r}", where="jobs", hint=near(name, names))
+        raise InputError(f"unknown job {name!r}", where="jobs", hint=near(name, names))
     all_ranks = RankOperations.of(workload.operations)
     pattern = np.full_like(all_ranks.pattern, len(all_ranks.patterns))
     mine = list(workload.jobs[names.index(name)].ranks)

@@ -78,11 +78,11 @@ class FreeGpus:
             raise InputError(what, where=where, hint="give as many ranks as it has")
         if len(set(ranks)) != len(ranks):
             twice = next(rank for rank in ranks if ranks.count(rank) > 1)
-            raise InputError(f"rank {twice} twice", where=where, hint="name each rank once")
+            raise InputError(f"duplicate rank {twice}", where=where, hint="name each rank once")
         for rank in ranks:
             if not 0 <= rank < self.npus:
                 hint = f"ranks are 0 to {self.npus - 1}"
-                raise InputError(f"there is no rank {rank}", where=where, hint=hint)
+                raise InputError(f"unknown rank {rank}", where=where, hint=hint)
             if self._owner[rank]:
                 what = f"rank {rank} has job {self._owner[rank]} already"
                 raise InputError(what, where=where, hint="give each GPU one job")

@@ -57,12 +57,12 @@ def starts_ps(start: Start | None, ranks: int) -> list[int]:
         given = dict(enumerate(start))
     else:
         hint = "write start={3: '20 us'}: rank 3 starts 20 us late"
-        raise InputError(f"{start!r:.60} is not when ranks start", where="start", hint=hint)
+        raise InputError(f"cannot read the starts of ranks {start!r:.60}", where="start", hint=hint)
     found = [0] * ranks
     for rank, value in given.items():
         if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 0 <= rank < ranks:
             hint = f"there are ranks 0 to {ranks - 1:,}"
-            raise InputError(f"there is no rank {rank!r:.40}", where="start", hint=hint)
+            raise InputError(f"unknown rank {rank!r:.40}", where="start", hint=hint)
         late = int(value) if isinstance(value, np.integer) else value
         found[int(rank)] = time_ps(late, where=f"start of rank {rank}")
         if found[int(rank)] > _MOST_PS:

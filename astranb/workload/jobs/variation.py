@@ -54,7 +54,7 @@ class Jitter:
             )
         if not 0 < self.cv <= _MOST_CV[self.shape]:
             hint = f"take more than 0, at most {_MOST_CV[self.shape]:g} with {self.shape}"
-            raise InputError(f"a coefficient of variation of {self.cv}", where="jitter", hint=hint)
+            raise InputError(f"coefficient of variation {self.cv} is out of range", where="jitter", hint=hint)
 
     def factors(self, draw: np.random.Generator, count: int) -> np.ndarray:
         """Draw some."""
@@ -87,7 +87,7 @@ class Stragglers:
     def __post_init__(self) -> None:
         """Check the values."""
         if not 0 < self.factor <= 1e6 or self.ranks < 1:
-            what = f"{self.ranks} ranks that take {self.factor} times as long"
+            what = f"{self.ranks} stragglers with factor {self.factor} are out of range"
             raise InputError(what, where="stragglers", hint="take one or more ranks and a factor above 0")
 
 
@@ -120,10 +120,12 @@ class Failures:
             value = getattr(self, name)
             needed = value is not None and getattr(self, name.replace("repair", "every")) is not None
             if needed and time_ps(value, where=name) <= 0:
-                raise InputError(f"{name} is not above 0", where="failures", hint="give a time, as '1 ms'")
+                raise InputError(
+                    f"{name} must be greater than zero", where="failures", hint="give a time, as '1 ms'"
+                )
         if not 0 <= self.link_rate < 1:
             hint = "take 0 or more, and less than 1"
-            raise InputError(f"a rate of {self.link_rate}", where="failures", hint=hint)
+            raise InputError(f"rate {self.link_rate} is out of range", where="failures", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,9 @@ class Variation:
     def __post_init__(self) -> None:
         """Check the seed."""
         if self.seed < 0:
-            raise InputError(f"a seed of {self.seed}", where="variation", hint="take 0 or more")
+            raise InputError(
+                f"seed must not be negative, got {self.seed}", where="variation", hint="take 0 or more"
+            )
 
     @property
     def slows_links(self) -> bool:

@@ -90,7 +90,7 @@ def read_efficiency(text: str | float | None) -> float | None:
     if not 0.01 <= value <= 1:
         hint = near(str(text), EFFICIENCIES)
         raise InputError(
-            f"no efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint}; or 0.01 to 1"
+            f"unknown efficiency {str(text)[:40]!r}", where="efficiency", hint=f"{hint}; or 0.01 to 1"
         )
     return value
 
@@ -174,10 +174,12 @@ class KernelTimes:
         if precision not in PRECISIONS or precision not in gpu.peaks:
             known = [name for name in PRECISIONS if name in gpu.peaks]
             raise InputError(
-                f"no {precision[:40]} on {gpu.name}", where="precision", hint=near(precision, known)
+                f"{gpu.name} does not compute in {precision[:40]}",
+                where="precision",
+                hint=near(precision, known),
             )
         if launch not in LAUNCHES:
-            raise InputError(f"no launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
+            raise InputError(f"unknown launch {launch[:40]!r}", where="launch", hint=near(launch, LAUNCHES))
         self.gpu, self.precision, self.efficiency, self.launch = gpu, precision, efficiency, launch
         self.sustained, self.stream_k, self.expanded = sustained, stream_k, expanded
         self.split: MemorySplit | None = None

@@ -161,7 +161,7 @@ def read_timings(path: str | Path) -> list[KernelTiming]:
     name, lines = Path(path).name, text_of(path).splitlines()
     about = {"source": name, "use": "choose"} | _notes(lines)
     if about["use"] not in USES:
-        raise InputError(f"no use {about['use'][:40]!r}", where=name, hint=near(about["use"], USES))
+        raise InputError(f"unknown use {about['use'][:40]!r}", where=name, hint=near(about["use"], USES))
     numbered = [(at, one) for at, one in enumerate(lines, 1) if one.strip() and not one.startswith("#")]
     header = numbered[0][1].strip() if numbered else ""
     if tuple(header.split(",")) != COLUMNS:
@@ -206,17 +206,21 @@ def _row(row: list[str], where: str, source: str, use: str) -> KernelTiming:
         raise InputError(f"{len(row)} values", where=where, hint=f"give {', '.join(COLUMNS)}")
     gpu, kernel, precision, text, took = (one.strip() for one in row)
     if not gpu or len(gpu) > 80:
-        raise InputError("no name of a GPU", where=where, hint="give one, of at most 80 characters")
+        raise InputError(
+            "the GPU's name is missing or too long", where=where, hint="give one, of at most 80 characters"
+        )
     if kernel not in KERNELS:
-        raise InputError(f"no kernel {kernel[:40]!r}", where=where, hint=near(kernel, KERNELS))
+        raise InputError(f"unknown kernel {kernel[:40]!r}", where=where, hint=near(kernel, KERNELS))
     if precision not in PRECISIONS:
-        raise InputError(f"no precision {precision[:40]!r}", where=where, hint=near(precision, PRECISIONS))
+        raise InputError(
+            f"unknown precision {precision[:40]!r}", where=where, hint=near(precision, PRECISIONS)
+        )
     needed, optional = KERNELS[kernel]
     shape: dict[str, int] = {}
     for one in text.split():
         key, _, value = one.partition("=")
         if key not in needed + optional or key in shape:
-            what = f"{key[:40]!r} is no number of {kernel}"
+            what = f"unknown or duplicate number {key[:40]!r} of {kernel}"
             raise InputError(what, where=where, hint=f"give {' '.join(needed)}")
         least = 0 if key in ("causal", "gated") else 1
         shape[key] = whole(value, least, _MOST, what=key, where=where)

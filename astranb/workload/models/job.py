@@ -145,11 +145,11 @@ class Job:
                 raise InputError(f"unknown {name} {value[:40]!r}", where=name, hint=near(value, known))
         for one in self.overlap:
             if one not in OVERLAPS:
-                raise InputError(f"no overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
+                raise InputError(f"unknown overlap {one[:40]!r}", where="overlap", hint=near(one, OVERLAPS))
         for one in self.offload.split(","):
             if one not in OFFLOADS and self.offload != "none":
                 hint = near(one, ("none", *OFFLOADS))
-                raise InputError(f"no offload {one[:40]!r}", where="offload", hint=hint)
+                raise InputError(f"unknown offload {one[:40]!r}", where="offload", hint=hint)
         if self.offloads("parameters") and degrees.zero in (1, 2):
             what = f"ZeRO {degrees.zero} keeps all parameters on every GPU"
             raise InputError(what, where="offload", hint="offload parameters with ZeRO 3, or without")
@@ -234,7 +234,7 @@ class Job:
             The approximate number of operations of a rank.
         """
         if nodes > _MOST_NODES:
-            what = f"about {nodes:,} operations of a rank"
+            what = f"too many operations of a rank: about {nodes:,}"
             raise InputError(what, where="microbatches", hint=f"take fewer: at most {_MOST_NODES:,}")
 
     @property

@@ -181,8 +181,8 @@ def test_files_of_a_routing(tmp_path):
 @pytest.mark.parametrize(
     "text,says",
     [
-        ("rank,a\n0,9\n1,0\n", "routing: there is no expert 9; experts are 0 to 3"),
-        ("rank,a,b\n0,1,1\n1,0,2\n", "token 0 of rank 0 has an expert twice"),
+        ("rank,a\n0,9\n1,0\n", "routing: unknown expert 9; experts are 0 to 3"),
+        ("rank,a,b\n0,1,1\n1,0,2\n", "duplicate expert of token 0 of rank 0"),
         ("rank,a\n0,1\n0,1\n1,0\n", "ranks must have equally many tokens"),
         ("1,2,3\n1,2,3\n", "it has counts of 3 experts, there are 4"),
         ("1,2,3,x\n", "bad.csv, line 1: number 4 is 'x'; give a whole number of 64 bits"),
@@ -196,8 +196,8 @@ def test_files_of_a_routing(tmp_path):
         ("rank,a\n2147483647,0\n", "ranks must have equally many tokens, from rank 0 on"),
         ("rank,a\n-1,0\n", "ranks must have equally many tokens, from rank 0 on"),
         ("rank,a\n0\n", "no token has an expert; give lines of rank,EXPERT,…"),
-        ("rank,a\n", "there are no numbers"),
-        ("", "there are no numbers"),
+        ("rank,a\n", "the file holds no numbers"),
+        ("", "the file holds no numbers"),
     ],
 )
 def test_a_bad_file_of_a_routing_is_refused(text, says, tmp_path):

@@ -88,16 +88,16 @@ def test_a_model_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     "degrees, more, message",
     [
-        ({"tensor": 300}, {}, "tensor parallelism 300 of an MLP of 256"),
+        ({"tensor": 300}, {}, "tensor parallelism 300 exceeds an MLP's 256"),
         ({"tensor": 2, "sequence": True, "context": 3}, {}, "6 parts .* of a sequence of 32 tokens"),
-        ({"pipeline": 16}, {}, "16 stages and chunks of 8 layers"),
+        ({"pipeline": 16}, {}, "16 stages and chunks, but only 8 layers"),
         ({"pipeline": 2, "interleave": 2}, {"microbatches": 3}, "take a multiple of 2"),
         ({"data": 4}, {"batch": 6}, "take a multiple of 4, as 8"),
         ({"data": 2, "expert": 2}, {}, "has no experts"),
         ({"zero": 3}, {"mode": "prefill"}, "does not apply to prefill"),
         ({"context": 2}, {"mode": "decode"}, "single token"),
         ({}, {"mode": "train"}, "did you mean 'training'"),
-        ({}, {"microbatches": 60_000, "batch": 60_000}, "operations of a rank"),
+        ({}, {"microbatches": 60_000, "batch": 60_000}, "too many operations of a rank"),
     ],
 )
 def test_divisions_that_do_not_fit_are_refused(degrees, more, message):
