@@ -245,7 +245,7 @@ class _Proof:
         return Flaw(kind, text, lines=(error.line,) if error.line else ())
 
     def _empty(self) -> None:
-        """Find the chunks of no bytes."""
+        """Find the empty chunks."""
         program = self.program
         if program.size is None:
             return

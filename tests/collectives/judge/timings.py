@@ -159,7 +159,7 @@ def _again(lines: Lines, first: int) -> list[Operation]:
 
 
 def empty_chunks(sketch: Sketch) -> set[Chunk]:
-    """Return the chunks of no bytes.
+    """Return the empty chunks.
 
     Raises
     ------
