@@ -140,8 +140,12 @@ def _built(tiers: Sequence[_Tier], nodes: int, podsize: int, file: str) -> FlatN
         what = f"Podsize {podsize:,} of {nodes:,} nodes, but two tiers are one pod"
         raise InputError(what, where=file, hint=f"write Podsize {nodes}")
     if tor.bundle != 1:
-        raise InputError(f"Bundle {tor.bundle} of tier 0", where=file, hint="hosts have one link each")
-    tors = fits(podsize, tor.down, f"a pod of {podsize:,} is no multiple of Radix_Down {tor.down} of tier 0")
+        raise InputError(
+            f"Bundle of tier 0 must be 1, got {tor.bundle}", where=file, hint="hosts have one link each"
+        )
+    tors = fits(
+        podsize, tor.down, f"a pod of {podsize:,} is not a multiple of Radix_Down {tor.down} of tier 0"
+    )
     aggs = fits(
         tor.up, agg.bundle, f"Radix_Up {tor.up} of tier 0 is no multiple of Bundle {agg.bundle} of tier 1"
     )

@@ -108,7 +108,10 @@ def test_jobs_run_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("jobs: [{model: gpt3-125m}]\nvariation: {jitter: {cv: 0}}", ":2, variation.jitter"),
         ("jobs: [{model: gpt3-125m}]\nvariation: {jitter: {size: 0}}", "unknown key 'size'"),
         ("jobs: [{model: gpt3-125m}]", "there is no infrastructure"),
-        ("infra: dgx-h100\njobs: [{model: gpt3-125m, plan: {dp: 9}}]", "it needs 9 GPUs, the network has 8"),
+        (
+            "infra: dgx-h100\njobs: [{model: gpt3-125m, plan: {dp: 9}}]",
+            "it needs 9 GPUs, but the network has 8",
+        ),
         (
             "infra: dgx-h100\njobs: [{model: gpt3-125m, ranks: [1]}, {model: gpt3-125m, ranks: [1]}]",
             "job job 1: rank 1 has job job 0 already; give each GPU one job",

@@ -322,7 +322,7 @@ def test_logical_dimensions_of_ns3(tmp_path, capsys):
     sim.run()
     assert sim.now_ps == square
     for more, message in (
-        ([f"--network={topology}", logical("bad")], "bad.json: dimensions of 4 x 4 for 4 GPUs"),
+        ([f"--network={topology}", logical("bad")], "bad.json: dimensions 4 x 4 do not fit 4 GPUs"),
         (
             [f"--network={topology}", logical("words")],
             "words.json:1, logical-dims[0]: a whole number is expected",
@@ -359,7 +359,7 @@ def test_astrasim_files_on_an_infrastructure(tmp_path, capsys):
         ([clos, "--network=n.yml"], "--infra and --network exclude each other"),
         ([clos, "--compat=astrasim2"], "ASTRA-sim 2.0 reads no infrastructures"),
         ([clos, "--dimensions=8by4"], "'8by4' is not a list of dimensions; write 8x4"),
-        ([clos, "--dimensions=8x5"], "dimensions of 8 x 5 for 32 GPUs"),
+        ([clos, "--dimensions=8x5"], "dimensions 8 x 5 do not fit 32 GPUs"),
         (["--infra=clos:servers=5"], "the trace of rank 32"),
         ([], "--workload needs --network; give --network FILE"),
     ):

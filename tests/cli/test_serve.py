@@ -119,7 +119,10 @@ def test_a_file_of_requests_and_files_of_results(capsys, tmp_path):
             ("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100", "--network", "n.yml"),
             "exclude each other",
         ),
-        (("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100"), "NPUs, and 1 ranks"),
+        (
+            ("--model", "llama3-8b", "--requests", "offline", "--infra", "dgx-h100"),
+            "NPUs, but the plan has 1 ranks",
+        ),
         (("--model", "resnet-50", "--requests", "offline"), "generates no tokens"),
     ],
 )

@@ -177,8 +177,8 @@ def test_small_ones():
 @pytest.mark.parametrize(
     "name, said",
     [
-        ("dgx-h10", r"no blueprint 'dgx-h10'; did you mean 'dgx-h100'"),
-        ("", r"no blueprint ''"),
+        ("dgx-h10", r"unknown blueprint 'dgx-h10'; did you mean 'dgx-h100'"),
+        ("", r"unknown blueprint ''"),
         ("dgx-h100:servers=2", r"takes no parameters; write single-tier:server=dgx-h100"),
         ("gb200-nvl72:trays=19", r"trays: '19' is not a whole number from 1 to 18"),
         ("rails:network=token-ring", r"network: unknown value 'token-ring'"),

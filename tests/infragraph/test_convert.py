@@ -425,8 +425,8 @@ def deep(name: str, count: int, inside: str = "") -> str:
         (f"<system><cpu>{gpu('a', 0, link('b', 0))}</cpu></system>", "count=0 is out of range"),
         (f"<system><cpu>{gpu('a', 0, link('b', 10**9))}</cpu></system>", "count=1000000000 is out of range"),
         ('<system><cpu><pci class="0x030200"/></cpu></system>', "attribute 'busid' is missing"),
-        (f"<system>{'<cpu/>' * 300}</system>", "300 CPUs in one host"),
-        (f'<topology><object type="Machine"/>{nvlinks("0 1", "1 0")}</topology>', "a matrix is square"),
+        (f"<system>{'<cpu/>' * 300}</system>", "too many CPUs in one host: 300"),
+        (f'<topology><object type="Machine"/>{nvlinks("0 1", "1 0")}</topology>', "not the square of"),
         (f'<topology><object type="Machine"/>{nvlinks("0 x")}</topology>', "something that is not a number"),
     ],
 )

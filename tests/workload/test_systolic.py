@@ -74,7 +74,7 @@ def test_roofline_is_flat_then_slanted():
     moved = 2 * (8192 + 8192 * 8192 + 8192)
     assert roofline_ns(narrow, 100, 2000) == pytest.approx(moved / 2000e9 * 1e9, abs=1)
     assert roofline_ns(narrow, 100, 2000, intercept_TFLOPS=1) > roofline_ns(narrow, 100, 2000)
-    with pytest.raises(InputError, match="not above 0"):
+    with pytest.raises(InputError, match="must be greater than zero"):
         roofline_ns(narrow, 100, 1, intercept_TFLOPS=1)
 
 

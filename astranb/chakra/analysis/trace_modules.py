@@ -192,10 +192,12 @@ class ModuleTree:
     def __init__(self, nodes: GraphNodes | Trace, by: str | None = None) -> None:
         self.nodes = nodes = GraphNodes.of(nodes) if isinstance(nodes, Trace) else nodes
         if by not in (None, "callers", "names"):
-            raise InputError(f"modules by {by!r}", where="by", hint="use callers or names")
+            raise InputError(f"unknown kind of modules {by!r}", where="by", hint="use callers or names")
         if by == "callers" and nodes.callers is None:
             hint = "use names; PyTorch execution traces record callers"
-            raise InputError("it does not record which node called which", where=nodes.source, hint=hint)
+            raise InputError(
+                "the trace does not record which node called which", where=nodes.source, hint=hint
+            )
         self.by = by or ("names" if nodes.callers is None else "callers")
         self.count = len(nodes.kind)
         self.notes = nodes.notes

@@ -55,10 +55,12 @@ class CorpusJob:
     def __post_init__(self) -> None:
         degrees = (self.tensor, self.data, self.pipeline)
         if min(degrees) < 1 or self.tensor * self.data * self.pipeline != self.ranks:
-            what = f"{self.ranks} traces, and {' x '.join(map(str, degrees))} ranks (tensor, data, pipeline)"
+            what = f"{self.ranks} traces, but {' x '.join(map(str, degrees))} ranks (tensor, data, pipeline)"
             raise InputError(what, where="corpus", hint="their product is the number of ranks")
         if not (self.parameters > 0 and self.batch > 0):
-            raise InputError("parameters or batch is not above 0", where="corpus", hint="leave it out: 1")
+            raise InputError(
+                "parameters and batch must be greater than zero", where="corpus", hint="leave it out: 1"
+            )
 
     @property
     def ranks(self) -> int:

@@ -270,11 +270,14 @@ class _TaskGraphReader:
                 raise device.error(f"the device joins nodes {ends[0]} and {ends[1]}", "name existing nodes")
             return FlexFlowTask(kind, ends=ends, duration_ns=duration_ns, size=size, following=unique)
         if where not in (_GPU, _CPU):
-            raise one.error(f"{kind} on a {where}", "take a GPU or CPU")
+            raise one.error(f"{kind} cannot run on a {where}", "take a GPU or CPU")
         node_id = _number(device, "nodeid", 0, _MOST_ID)
         rank = place if where == _GPU else node_id * self.gpus_per_node
         if rank >= self.ranks:
-            raise device.error(f"GPU {rank} of {self.ranks}", "count GPUs from 0 (deviceproperty)")
+            raise device.error(
+                f"GPU {rank} is out of range: the cluster has {self.ranks}",
+                "count GPUs from 0 (deviceproperty)",
+            )
         return FlexFlowTask(kind, rank, where == _CPU, duration_ns=duration_ns, following=unique)
 
     def device(self, task: DocumentNode) -> DocumentNode:

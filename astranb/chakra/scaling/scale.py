@@ -95,7 +95,7 @@ class ScaledJob:
             what = "stages do not repeat as many equal layers, which could be divided anew"
             raise InputError(what, where=where, hint="keep the number of stages")
         if layers * was % now or layers * was // now < 2:
-            what = f"{layers * was} layers in {now} stages"
+            what = f"{layers * was} layers do not divide among {now} stages"
             hint = "take a number that divides them, with two or more for each"
             raise InputError(what, where=where, hint=hint)
         more = layers * was // now - layers

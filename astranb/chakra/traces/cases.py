@@ -173,7 +173,9 @@ def case(
             raise InputError(f"{value} is out of range", where=what, hint="take 1 or more")
     pairs = name in ("one_comm_send_node", "one_comm_recv_node", "two_comm_groups_allreduce")
     if pairs and npus % 2:
-        raise InputError(f"{npus} ranks in pairs or halves", where=name, hint="take an even number")
+        raise InputError(
+            f"{npus} ranks do not divide into pairs or halves", where=name, hint="take an even number"
+        )
     traces: list[Trace] = []
     for rank in range(npus):
         if rank and not pairs:

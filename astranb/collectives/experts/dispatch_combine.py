@@ -141,7 +141,9 @@ class Exchange(Collective):
         joined = Shape(shape) if isinstance(shape, int) else shape or Shape(ranks)
         if ranks < 2 or ranks % joined.per_node:
             raise InputError(
-                f"{ranks} ranks do not fill nodes of {joined.per_node} ranks" if ranks > 1 else "only 1 rank",
+                f"{ranks} ranks do not fill nodes of {joined.per_node} ranks"
+                if ranks > 1
+                else "an exchange needs 2 ranks or more",
                 where=f"algorithm {self.title}",
                 hint="use nodes of equal size",
             )

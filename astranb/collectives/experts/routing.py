@@ -178,7 +178,7 @@ def _check_groups(groups: int | None, groups_of: int, topk: int, experts: int) -
         return
     if not 1 <= groups <= groups_of:
         raise InputError(
-            f"experts of {groups} groups, there are {groups_of}: one for each node",
+            f"{groups} groups are out of range: there are {groups_of}, one for each node",
             where="groups",
             hint=f"from 1 to {groups_of}",
         )

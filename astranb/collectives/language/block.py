@@ -264,7 +264,7 @@ class Block:
         if value < 1:
             raise InputError(f"a signal must add at least 1, got {value}", where=self._where)
         if behind and (relaxed or behind < 0 or self._last_moves(behind) < behind):
-            what = f"a signal behind {behind} moves"
+            what = f"a signal cannot be behind {behind} moves"
             hint = "give a number of moves that this block has made, or relaxed"
             raise InputError(what + (" and relaxed" if relaxed else ""), where=self._where, hint=hint)
         if self._near is not None and semaphore.rank not in self._near:
@@ -382,7 +382,7 @@ class Block:
         tile = TileShape(rows, columns, k)
         if min(tile) < 1 or k % _STEP:
             hint = f"take positive numbers, and a multiple of {_STEP} for k"
-            raise InputError(f"no product of {tile}", where=self._where, hint=hint)
+            raise InputError(f"cannot compute a product of {tile}", where=self._where, hint=hint)
         for chunk in (*of, to):
             self._local(chunk, "compute with")
         if to.buffer == "output":
@@ -455,7 +455,7 @@ class Block:
         if self.count:
             hint = "let a role do them"
             raise InputError(
-                "a block with roles that has operations of its own", where=self._where, hint=hint
+                "a block with roles cannot have operations of its own", where=self._where, hint=hint
             )
         role = Block(self.program, self.rank, self.channel, kernel=self.kernel, warps=last - first)
         role.thread_block, role.current = self, self.current
@@ -493,7 +493,9 @@ class Block:
             role.thread_block is not self for role in roles
         ):
             hint = "name two or more of its roles, each once: block.sync(mover, poster)"
-            raise InputError("a barrier of roles of one thread block", where=self._where, hint=hint)
+            raise InputError(
+                "a barrier needs two or more roles of one thread block", where=self._where, hint=hint
+            )
         key = frozenset(id(role) for role in roles)
         if key not in self._barriers:
             self._barriers[key] = self.semaphore()
@@ -605,7 +607,9 @@ class Block:
     ) -> None:
         if self.roles:
             hint = "let one of its roles do it"
-            raise InputError("an operation of a block whose warps have roles", where=self._where, hint=hint)
+            raise InputError(
+                "a block with roles cannot have operations of its own", where=self._where, hint=hint
+            )
         program = self.program
         program.count()
         if self._operations is None and self.origin is None:

@@ -205,7 +205,11 @@ class Connection:
     def receive_all(self, block: _MessageBlock, chunks: int) -> list[Chunk]:
         """Wait for the next message, of several chunks; return those that hold it."""
         if chunks < 1:
-            raise InputError(f"a message of {chunks} chunks", where=self._where, hint="receive at least one")
+            raise InputError(
+                f"a message must have at least one chunk, got {chunks}",
+                where=self._where,
+                hint="receive at least one",
+            )
         found = [self._part(self._received, self._read, k) for k in range(chunks)]
         self._read += chunks
         self._received += 1
@@ -296,7 +300,7 @@ class Connection:
             return Chunk(self._target, "scratch", index, program.slice_number if of is None else of)
         if part >= wires.chunks:
             raise InputError(
-                f"a message of more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
+                f"the message has more than {wires.chunks} chunk{'s' * (wires.chunks > 1)}",
                 where=self._where,
                 hint=f"use p.connections(depth={self._slots}, chunks={part + 1})",
             )
@@ -370,7 +374,7 @@ class ChunkMessage:
             return
         if not self.chunks:
             raise ProgramError(
-                "a message without a chunk", self.line, where="message", hint="put at least one chunk"
+                "the message has no chunk", self.line, where="message", hint="put at least one chunk"
             )
         self.closed = True
         posted = self._wire.posted
@@ -409,7 +413,7 @@ class Connections:
     ) -> None:
         if depth < 0 or chunks < 1:
             raise InputError(
-                f"connections of {depth} slots of {chunks} chunks",
+                f"connections cannot have {depth} slots of {chunks} chunks",
                 where=f"program {program.name!r}",
                 hint="give a depth from 0, and at least one chunk",
             )

@@ -284,9 +284,9 @@ class _Layouts:
             for one in listed:
                 size = int(one) if isinstance(one, int | np.integer) else self._size(one)
                 if size < 0:
-                    raise InputError(f"a chunk of {size} B")  # noqa: TRY301 - where it is follows below
+                    raise InputError(f"chunk size must not be negative, got {size}")  # noqa: TRY301 - where it is follows below
                 if size % numbers:
-                    what = f"a chunk of {size:,} B has no whole number of {self.contract.dtype}"
+                    what = f"a chunk of {size:,} B does not hold a whole number of {self.contract.dtype}"
                     raise InputError(what, hint=f"use multiples of {numbers} B")  # noqa: TRY301
                 sizes.append(size)
         except InputError as error:

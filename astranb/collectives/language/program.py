@@ -603,7 +603,9 @@ class Program:
         if not isinstance(count, int) or count < 1 or self.cut.of_channel not in (1, count):
             cut = self.cut.of_channel
             raise ProgramError(
-                f"{count} slices of chunks" + (f" that are cut into {cut} already" if cut > 1 else ""),
+                f"chunks are cut into {cut} slices already, not {count}"
+                if cut > 1
+                else f"chunks cannot be cut into {count} slices",
                 line_of_caller(),
                 where=f"program {self.name!r}",
                 hint=f"use {cut if cut > 1 else 'at least 1'}, in all channels",

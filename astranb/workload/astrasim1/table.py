@@ -123,7 +123,7 @@ class LayerTable:
             for layer in getattr(self, name):
                 if not 0 <= layer < len(self.layers):
                     raise InputError(
-                        f"{name} name layer {layer} of {len(self.layers)}",
+                        f"{name} name layer {layer}, but there are {len(self.layers)}",
                         where=self.where,
                         hint="count layers from 0",
                     )

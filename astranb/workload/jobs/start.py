@@ -52,7 +52,7 @@ def starts_ps(start: Start | None, ranks: int) -> list[int]:
         given = dict(start)
     elif isinstance(start, Sequence | np.ndarray) and not isinstance(start, str):
         if len(start) != ranks:
-            what = f"{len(start):,} times for {ranks:,} ranks"
+            what = f"{ranks:,} ranks need as many starts, got {len(start):,}"
             raise InputError(what, where="start", hint="give one a rank, or start={3: '20 us'}")
         given = dict(enumerate(start))
     else:

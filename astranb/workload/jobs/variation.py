@@ -271,7 +271,7 @@ class Variation:
             return set()
         busy = [rank for rank, n in enumerate(operations.pattern) if len(operations.patterns[n].rows)]
         if self.stragglers.ranks > len(busy):
-            what = f"{self.stragglers.ranks} stragglers of {len(busy)} ranks"
+            what = f"{self.stragglers.ranks} stragglers, but only {len(busy)} ranks do something"
             raise InputError(what, where="stragglers", hint="take fewer")
         chosen = self._stream(_STRAGGLERS, run).choice(busy, self.stragglers.ranks, replace=False)
         return set(chosen.tolist())

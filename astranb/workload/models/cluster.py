@@ -124,7 +124,7 @@ def machine(
     else:
         described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
     if described.npus != ranks:
-        what = f"a network of {described.npus} NPUs, and {ranks} ranks"
+        what = f"the network has {described.npus} NPUs, but the plan has {ranks} ranks"
         raise InputError(
             what,
             where=described.where,

@@ -172,12 +172,16 @@ class Job:
         parts = degrees.context * (degrees.tensor if degrees.sequence else 1)
         if self.sequence % parts:
             of = " and tensor" if degrees.sequence else ""
-            what = f"{parts} parts (context{of} parallelism) of a sequence of {self.sequence} tokens"
+            what = (
+                f"{parts} parts (context{of} parallelism) do not divide a sequence of {self.sequence} tokens"
+            )
             hint = f"{take_divisor(self.sequence)} parts, or a multiple of {parts} tokens, as "
             hint += f"{max(round(self.sequence / parts), 1) * parts}"
             raise InputError(what, where="sequence", hint=hint)
         if degrees.interleave > 1 and self.microbatches % degrees.pipeline:
-            what = f"{self.microbatches} microbatches on {degrees.pipeline} interleaved stages"
+            what = (
+                f"{self.microbatches} microbatches do not divide among {degrees.pipeline} interleaved stages"
+            )
             raise InputError(what, where="microbatches", hint=f"take a multiple of {degrees.pipeline}")
         if self.mode == "training" and self.cache_bytes != 2:
             what = "a cache of keys and values does not apply to training"

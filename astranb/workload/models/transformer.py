@@ -161,15 +161,17 @@ class Transformer:
         ):
             object.__setattr__(self, name, value)
         if self.heads % self.kv_heads or not self.head_size:
-            what = f"{self.heads} heads of queries and {self.kv_heads} of keys, of {self.head_size}"
+            what = f"{self.heads} heads of queries do not fit {self.kv_heads} of keys, of {self.head_size}"
             raise InputError(what, where=where, hint="let kv_heads divide heads, and heads hidden")
         if bool(self.experts) != bool(self.top_k) or self.top_k > self.experts:
-            what = f"top_k is {self.top_k} of {self.experts} experts"
+            what = f"top_k {self.top_k} does not fit {self.experts} experts"
             raise InputError(what, where=where, hint="give both, top_k the smaller")
         if self.kv_rank and not (self.rope_size and self.v_size):
-            raise InputError("kv_rank without rope_size and v_size", where=where, hint="give all three")
+            raise InputError("kv_rank needs rope_size and v_size", where=where, hint="give all three")
         if self.experts and self.biases:
-            raise InputError("experts with biases", where=where, hint="leave one of them out")
+            raise InputError(
+                "experts with biases are not modelled", where=where, hint="leave one of them out"
+            )
 
     def with_experts(self, experts: int = 0, top_k: int = 0) -> Transformer:
         """Return the model with experts in place of its MLPs, each as wide, or with another number of them.

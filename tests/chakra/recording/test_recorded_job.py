@@ -159,7 +159,10 @@ def test_recordings_of_different_jobs_are_refused(tmp_path):
         (four[:2], "the recording is of 4 ranks, but 2 are given"),
         ([two[0], four[1]], "the recording is of 4 ranks, but 2 are given"),
         (two[::-1], "the recording of rank 1 is in the place of rank 0's"),
-        ([RankFiles(two[0].host, four[0].device), two[1]], "a recording of 4 ranks|no operation of the host"),
+        (
+            [RankFiles(two[0].host, four[0].device), two[1]],
+            "the recording is of 4 ranks|no operation of the host",
+        ),
     ]:
         with pytest.raises(InputError, match=said):
             link_job(some)

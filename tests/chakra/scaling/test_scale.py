@@ -169,8 +169,18 @@ def test_other_stages_are_those_of_the_generated_job(
     [
         (Parallelism(2, 1, 3, zero=3), 12, 6, "stages do not repeat as many equal layers"),
         (Parallelism(2, 1, 3), 13, 4, "stages do not repeat as many equal layers"),
-        (Parallelism(2, 1, 3), 12, 5, "12 layers in 5 stages; take a number that divides them"),
-        (Parallelism(2, 1, 3), 12, 12, "12 layers in 12 stages; take a number that divides them"),
+        (
+            Parallelism(2, 1, 3),
+            12,
+            5,
+            "12 layers do not divide among 5 stages; take a number that divides them",
+        ),
+        (
+            Parallelism(2, 1, 3),
+            12,
+            12,
+            "12 layers do not divide among 12 stages; take a number that divides them",
+        ),
     ],
     ids=str,
 )

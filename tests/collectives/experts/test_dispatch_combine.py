@@ -237,7 +237,7 @@ def test_a_bad_routing_in_memory_is_refused(chosen):
         ({"experts": 12}, "12 experts do not divide among 8 ranks; use a multiple of 8"),
         ({"topk": 300}, "a token cannot go to 300 of 256 experts"),
         ({"topk": 0}, "topk must be at least 1"),
-        ({"groups": 2}, "experts of 2 groups, there are 1: one for each node"),
+        ({"groups": 2}, "2 groups are out of range: there are 1, one for each node"),
         ({"skew": -1.0}, "skew must be from 0 to 10"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"hidden": 0}, "hidden must be from 1"),

@@ -149,7 +149,7 @@ def test_a_slowed_and_a_flapping_link():
         (lambda: anb.Fault("a->b"), "the fault changes nothing"),
         (lambda: anb.Fault("a->b", at="2 us", until="1 us", down=True), "ends before it begins"),
         (lambda: anb.Fault("a->b", until="2 us", every="1 us", down=True), "shorter than the fault"),
-        (lambda: make(anb.Network(faults=(anb.Fault("a->b", bandwidth="1 GB/s"),))), "no link"),
+        (lambda: make(anb.Network(faults=(anb.Fault("a->b", bandwidth="1 GB/s"),))), "unknown link"),
         (lambda: anb.Fault("a->b", bandwidth="1 GX/s"), "GX/s"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_card_has_a_name_and_no_longer_sequences_than_8192(tmp_path: Path) -> 
         ({"model_type": "new"}, "'rms_norm_eps' is missing"),
         ({"num_experts": 8}, "'num_experts_per_tok' is missing"),
         ({"head_dim": 0}, "head_dim: 0 is out of range"),
-        ({"num_key_value_heads": 5}, "32 heads of queries and 5 of keys"),
+        ({"num_key_value_heads": 5}, "32 heads of queries do not fit 5 of keys"),
         ({"sliding_window": 64, "layer_types": ["full_attention"]}, "layer_types: 1 layers, but num_hidden"),
         (
             {"sliding_window": 64, "layer_types": ["sliding_attention"] * 31 + ["linear_attention"]},
