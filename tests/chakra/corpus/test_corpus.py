@@ -313,7 +313,7 @@ def test_what_the_corpus_lacks_is_said(tmp_path):
         CorpusModel([])
     with pytest.raises(InputError, match="their product"):
         CorpusJob([Trace.of([])], tensor=2)
-    with pytest.raises(InputError, match="above 0"):
+    with pytest.raises(InputError, match="greater than zero"):
         CorpusJob([Trace.of([])], batch=-1)
     with pytest.raises(InputError, match="no trace"):
         read_corpus(tmp_path)

@@ -229,7 +229,7 @@ def _changed(at: int, **fields: Any) -> list[Any]:
     [
         (_changed(0, nexttasks=[99]), r"tasks\[0\].nexttasks\[0\]: unknown task 99; name existing tasks"),
         (_changed(0, deviceid=99), r"tasks\[0\]: unknown device 99"),
-        (_changed(0, deviceid=100), r"tasks\[0\]: TASK_FORWARD on a DEVICE_COMM_NW_NOMINAL"),
+        (_changed(0, deviceid=100), r"tasks\[0\]: TASK_FORWARD cannot run on a DEVICE_COMM_NW_NOMINAL"),
         (_changed(1, taskid=10), r"tasks\[1\]: duplicate task 10"),
         (_changed(0, type=7), r"tasks\[0\].type: 7 is out of range"),
         (_changed(0, runtime=float("nan")), r"tasks\[0\].runtime: nan is out of range"),
