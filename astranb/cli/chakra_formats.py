@@ -103,7 +103,7 @@ def opened(name: str, passes: int = 1, *, whole: bool = True) -> OpenedTraces:
 
 
 def _begins_with_a_word(name: str) -> bool:
-    """Whether a file begins as a layer table of a loop that a user registered, or mistyped."""
+    """Return whether a file begins as a layer table of a loop that a user registered, or mistyped."""
     return re.match(rb"[A-Za-z]\w{2,60}[^\n\0]{0,400}\n\s*\d+\s", _head(name)) is not None
 
 

@@ -1,4 +1,4 @@
-"""What happened in an interval: time in states, lines and bytes on links, phases."""
+"""Sums over an interval: time in states, lines and bytes on links, phases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What happened in an interval.
+    """Sums over an interval of time.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ PARTS = {
     "hbm": "HBM channel",
     "semaphore": "semaphore",
 }
-"""What a GPU consists of: the words of paths, and what each is called."""
+"""Parts of a GPU: the words of paths, and the name of each."""
 
 BUFFERS = ("requests", "responses", "control_requests", "control_responses")
 """The classes of messages at a link, each with a queue of its own, by their numbers."""

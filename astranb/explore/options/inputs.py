@@ -517,7 +517,7 @@ def _refuse_failures(args: argparse.Namespace, what: str) -> None:
 
 
 def _is_topology(file: str | None) -> bool:
-    """Whether a network's file is that of a packet simulator."""
+    """Return whether a network's file is that of a packet simulator."""
     from astranb.infragraph import is_topology_file
 
     return file is not None and is_topology_file(file)

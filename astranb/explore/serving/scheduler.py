@@ -137,7 +137,7 @@ class Scheduler:
     # Sequences that come and go
 
     def has_room(self, one: Sequence) -> bool:
-        """Whether a sequence can be admitted now."""
+        """Return whether a sequence can be admitted now."""
         if len(self.running) >= self._policy.max_batch:
             return False
         if self._policy.reserve_output:

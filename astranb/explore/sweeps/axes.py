@@ -142,6 +142,6 @@ def _unit(text: str) -> str:
 
 
 def _same_kind(unit: str, plain: str) -> bool:
-    """Whether a unit is a bandwidth, as B/s is, or a time, as ps is."""
+    """Return whether a unit is a bandwidth, as B/s is, or a time, as ps is."""
     rate = unit.endswith(("/s", "bps", "Bps"))
     return rate if plain == "B/s" else not rate and unit.endswith("s")

@@ -57,7 +57,7 @@ class RankNetwork:
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.fabric.gpus)
 
     @property

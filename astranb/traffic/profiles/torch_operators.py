@@ -201,7 +201,7 @@ class OperatorRecorder:
         self._alive.append(tensor.untyped_storage())
 
     def is_part(self, tensor: Any) -> bool:
-        """Say whether each rank has a part of a tensor."""
+        """Return whether each rank has a part of a tensor."""
         key = storage_of(tensor)
         return key in self.split or self._state.get(key) == _PART
 
@@ -389,7 +389,7 @@ def _groups(args: Sequence[Any]) -> int:
 
 
 def _is_view(func: Any) -> bool:
-    """Whether an operator only gives another view of its input."""
+    """Return whether an operator only gives another view of its input."""
     returned = func._schema.returns  # noqa: SLF001 - PyTorch gives no public one
     return bool(returned) and all(
         one.alias_info is not None and not one.alias_info.is_write for one in returned

@@ -60,7 +60,7 @@ class TimedMessages:
         self._graph = graph
 
     def __len__(self) -> int:
-        """How many messages there are."""
+        """Number of messages."""
         return len(self.rows)
 
     def by_the_clock(self, what: str) -> None:

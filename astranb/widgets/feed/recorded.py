@@ -49,7 +49,7 @@ class TraceFeed(Feed):
 
     @property
     def counts(self) -> str:
-        """How many spans of how many ranks there are."""
+        """Number of spans of how many ranks."""
         spans, ranks = len(self.tracks), len(self.tracks.traces)
         return f"{spans:,} span{'s' * (spans != 1)} of {ranks:,} rank{'s' * (ranks != 1)}"
 

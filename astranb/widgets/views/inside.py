@@ -46,7 +46,7 @@ def _bytes(part: np.ndarray) -> np.ndarray:
 
 
 def _unrecorded(feed: LineFeed, start_ps: int, end_ps: int) -> bool:
-    """Whether a part of an interval has not been recorded."""
+    """Return whether a part of an interval has not been recorded."""
     return any(start < end_ps and end > start_ps for start, end in feed.sim.unrecorded)
 
 
