@@ -29,7 +29,7 @@ _TABLES = ("layer table", "SimAI workload")
 
 
 class OpenedTraces(NamedTuple):
-    """What a file or a prefix holds.
+    """Contents of a file or a prefix.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def faults_of(found: OpenedTraces) -> dict[int | None, list[Any]]:
 
 
 def info(args: argparse.Namespace) -> Report:
-    """Say what a file is, and summarise it; faults are notes."""
+    """Identify a file, and summarise it; faults are notes."""
     from astranb.chakra import summary
 
     found = format_of(args.file)

@@ -44,7 +44,7 @@ _NETWORK_KEYS: Final = ("units_count", "links_count", "link_latency", "link_band
 
 
 class _Inputs(NamedTuple):
-    """What runs, options of the simulation, and of a model what a report says beside the result."""
+    """Inputs of a run, options of the simulation, and of a model the further lines of a report."""
 
     what: Any
     options: dict[str, Any]
@@ -56,7 +56,7 @@ class _Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Subject:
-    """What runs: the simulation, and what a report says beside its result.
+    """The simulation, and the further lines of a report beside its result.
 
     Attributes
     ----------
@@ -504,13 +504,13 @@ def _starts(args: argparse.Namespace) -> dict[int, str] | None:
 
 
 def _refuse_starts(args: argparse.Namespace, what: str) -> None:
-    """Refuse ranks that start late where there is no run of its own."""
+    """Raise InputError for late starts where there is no run of its own."""
     if args.start:
         raise InputError(f"--start does not apply to {what}", where="run", hint="leave it out")
 
 
 def _refuse_failures(args: argparse.Namespace, what: str) -> None:
-    """Refuse links that fail while a run goes where there is no run of its own."""
+    """Raise InputError for link failures where there is no run of its own."""
     if args.fail is not None:
         hint = "leave it out, or give --down LINK"
         raise InputError(f"--fail does not apply to {what}", where="run", hint=hint)

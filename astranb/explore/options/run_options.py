@@ -36,7 +36,7 @@ MODEL: Final = "a model"
 JOBS: Final = "several jobs"
 TRACES: Final = "ASTRA-sim 2.0 files"
 LAYERS: Final = "ASTRA-sim 1.0 files"
-"""What can run."""
+"""Names of what can run."""
 
 _STARTERS: Final = {
     "collective": (COLLECTIVE,),

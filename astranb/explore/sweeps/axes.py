@@ -22,12 +22,12 @@ _UNITS: Final = re.compile(r"[\d.eE+-]+\s*(?P<unit>.*?)\s*\Z")
 _MOST: Final = 100_000
 Scalar = str | int | float | bool
 AxisValue = Scalar | tuple[Scalar, ...]
-"""What an axis sets: one value, or several of an option that takes them."""
+"""Value of an axis: one, or several of an option that takes them."""
 
 
 @dataclass(frozen=True)
 class SweepAxis:
-    """What one axis varies.
+    """An axis of a sweep: the option and its values.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ class Expression:
         return self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
 
     def _check(self, node: ast.AST, names: set[str]) -> None:
-        """Refuse what is not in the language; collect names."""
+        """Raise InputError for what is not in the language; collect names."""
         inside: list[Any] = []
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
             names.add(ast.unparse(node))

@@ -79,7 +79,7 @@ class EdgeTables(NamedTuple):
 
 
 class ChunkSets(NamedTuple):
-    """What ranks hold and need, as arrays of words: a bit for each chunk.
+    """Chunks that ranks hold and need, as arrays of words: a bit for each chunk.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What PyTorch computes: every operator with its operations, bytes and kernel, on one rank of a tensor group.
+"""Operators of PyTorch with their operations, bytes and kernel, on one rank of a tensor group.
 
 A model runs whole, as on one device, and each tensor is followed: with tensor parallelism it is the same on
 all ranks, divided between them, or on each rank a part of a sum. What an operator costs a rank follows from
@@ -216,7 +216,7 @@ class OperatorRecorder:
                 del self._state[storage_of(one)]
 
     def like(self, tensor: Any, other: Any) -> None:
-        """Let ranks have of a tensor what they have of another, as of a gradient."""
+        """Divide a tensor among ranks like another, such as a gradient."""
         if self.is_part(other):
             self._hold(tensor)
             self._state[storage_of(tensor)] = _PART
@@ -318,7 +318,7 @@ class OperatorRecorder:
         return _PART
 
     def _split_dim(self, matrix: Any) -> int | None:
-        """Give the dimension of a matrix that is divided, if it is a divided parameter, or its transpose."""
+        """Return the divided dimension of a matrix, if it is a divided parameter or its transpose."""
         known = self.split.get(storage_of(matrix))
         if known is None or matrix.dim() != 2:
             return None

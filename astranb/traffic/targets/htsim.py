@@ -501,7 +501,7 @@ class _Reader:
         return _graph_of(self, ranks)
 
     def check_trigger(self, number: int, trigger: _Trigger) -> None:
-        """Refuse what htsim would not run to its end, and what only time decides."""
+        """Check that htsim would run the trigger to its end, and that not only time decides it."""
         first = trigger.line or self.flows[(trigger.begins or [trigger.activated_by[0][0]])[0]].line
         found = len(trigger.activated_by)
         needed = trigger.count if trigger.kind == "barrier" else 1
