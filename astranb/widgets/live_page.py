@@ -112,7 +112,7 @@ def _script(pack: Pack, shared: str) -> str:
 
 
 def _origin(shared: str) -> str:
-    """What a page may fetch: its own site, or the address of its Python."""
+    """Return the origin that a page may fetch from: its own site, or the address of its Python."""
     return f"{shared}/" if "://" in shared else "'self'"
 
 

@@ -353,7 +353,7 @@ class PageHost:
         return {"kind": "run", "text": status}, []
 
     def _plan_cost(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:
-        """Say what the plan that was read takes for a size."""
+        """Answer with the cost of the plan that was read, for a size."""
         return {"cost": self._read_plan.cost(_size(content))}, []
 
     def _run_plan(self, content: Mapping[str, Any], _: Sequence[bytes]) -> _Answer:

@@ -35,7 +35,7 @@ _TAKES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "_sizes": ("a mapping", lambda v: isinstance(v, dict)),
     "_redraw_hz": ("a number", _is_number),
 }  # fmt: skip
-"""What a page may set, what that is, and whether it is."""
+"""Traits that a page may set: the type in words, and its check."""
 
 
 class PageWorkbench(Bench, Observed):
@@ -66,7 +66,7 @@ class PageWorkbench(Bench, Observed):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the page makes a view of."""
+        """Description from which the page builds a view."""
         return {"engine": self.feed.engine, "traits": self.attributes, "title": self.feed.title}
 
     def set_by_page(self, values: Any) -> None:

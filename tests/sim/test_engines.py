@@ -1,4 +1,4 @@
-"""What runs at which fidelity, what is refused, and what a result has at each of them."""
+"""Inputs by fidelity: which run, which are refused, and the results at each of them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def small() -> anb.Simulation:
 
 
 class Page:
-    """What a page sees of a run."""
+    """A page's view of a run."""
 
     def __init__(self, sim: anb.Simulation) -> None:
         self.sent: list[tuple[dict[str, Any], list[bytes]]] = []

@@ -1,4 +1,4 @@
-"""What a timeline of recorded traces is sent: a scene, and one state, which never changes."""
+"""Messages to a timeline of recorded traces: a scene, and one state, which never changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pictures of a sweep show: heat maps, sensitivity, what limits a point, the command that runs it."""
+"""Pictures of a sweep: heat maps, sensitivity, the limits of a point, the command that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep is asked to do: axes, names, and one line for what cannot be meant."""
+"""Specification of a sweep: axes, names, and one line for what cannot be meant."""
 
 from __future__ import annotations
 
