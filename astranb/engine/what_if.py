@@ -135,12 +135,12 @@ def factor_of(text: str, where: str) -> float:
     Raises
     ------
     InputError
-        It is no factor.
+        It is not a factor.
     """
     try:
         factor = float(text.removeprefix("x"))
     except ValueError:
         factor = 0.0
     if not 0 < factor < _MOST_FACTOR:
-        raise InputError(f"{text!r} is no factor", where=where, hint="for example x2 or x0.5")
+        raise InputError(f"{text!r} is not a factor", where=where, hint="for example x2 or x0.5")
     return factor

@@ -151,7 +151,7 @@ class Comparison(Displayed):
         """One of the tables: a list of dict."""
         known = self.tables
         if what not in known:
-            raise InputError(f"there is no table {what!r}", where="compare", hint=near(what, known))
+            raise InputError(f"unknown table {what!r}", where="compare", hint=near(what, known))
         (key, of_a, fields), (_, of_b, _) = (sim.engine.compared()[what] for sim in (self.a, self.b))
         return _join(key, of_a(), of_b(), fields)
 

@@ -304,7 +304,7 @@ class Result(Displayed):
         if what not in makers:
             reason = self.absent.get(what)
             hint = reason or near(what, makers)
-            raise InputError(f"there is no table {what!r} of this run", where="to_dataframe", hint=hint)
+            raise InputError(f"unknown table {what!r} of this run", where="to_dataframe", hint=hint)
         return makers[what]()
 
     def write_frames(self, folder: str | Path) -> list[str]:

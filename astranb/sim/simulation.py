@@ -333,7 +333,7 @@ class Simulation(Displayed):
         n : int
             How many, at least 0.
         unit : str
-            ``"event"``: one handled event; ``"cycle"``: all events at the next time at which
+            ``"event"``: one handled event; ``"cycle"``: all events of the next timestep at which
             something happens; ``"phase"``: up to the end of a phase of a collective (by messages, of
             one of its chunks). By cache lines also ``"instruction"``: one GPU instruction issued;
             ``"hop"``: a request enters a link; ``"line"``: data arrive at another GPU's memory, or come
@@ -898,7 +898,7 @@ class Simulation(Displayed):
         """
         count = len(self.driver.edits)
         if not -count <= number < count:
-            raise InputError(f"there is no edit {number}", where="undo", hint=f"there are {count}")
+            raise InputError(f"unknown edit {number}", where="undo", hint=f"there are {count}")
         return self._rewound(lambda: self.driver.undo(number % count))
 
     # Breakpoints and listeners -----------------------------------------------

@@ -208,7 +208,7 @@ def _loaded(data: dict[str, np.ndarray], where: str) -> Savable:
 
 def _number(value: Any, least: int) -> int:
     if type(value) is not int or not least <= value < 1 << 62:
-        raise TypeError(f"{value!r:.40} is no number")
+        raise TypeError(f"{value!r:.40} is not a number")
     return value
 
 

@@ -247,7 +247,7 @@ class Bench:
         """Show a view, as ``"topology"``, ``"graph"``, ``"explain"``, ``"blocks"`` or ``"tracks"``."""
         known = PANELS[self.feed.engine]
         if name not in known:
-            raise InputError(f"there is no view {name!r}", where="show_panel", hint=near(name, known))
+            raise InputError(f"unknown view {name!r}", where="show_panel", hint=near(name, known))
         below = known[name] == "below"
         self._panels = {**self._panels, **({name: True} if below else {known[name]: name})}
 

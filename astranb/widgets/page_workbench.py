@@ -78,7 +78,7 @@ class PageWorkbench(Bench, Observed):
             There is no such attribute, or it is something else.
         """
         if not isinstance(values, Mapping):
-            raise InputError("attributes are no mapping", where="traits")
+            raise InputError("attributes are not a mapping", where="traits")
         for name, value in values.items():
             if name not in _TAKES:
                 raise InputError(

@@ -82,7 +82,7 @@ class Runs(anywidget.AnyWidget):
     def __getitem__(self, name: str) -> Workbench:
         """The workbench of a run."""
         if name not in self._benches:
-            raise InputError(f"there is no run {name!r}", where="Runs", hint=near(name, self._benches))
+            raise InputError(f"unknown run {name!r}", where="Runs", hint=near(name, self._benches))
         return self._benches[name]
 
     def add(self, sim: Simulation, name: str = "") -> None:

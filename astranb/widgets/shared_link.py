@@ -100,7 +100,7 @@ def read_brought(given: Any) -> Brought | None:
         if not right or not all(isinstance(one, str) and len(one) <= _MOST_TEXT for one in texts):
             raise TypeError("no such thing")  # noqa: TRY301 - one report for all
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError("this is no plan of a run") from error
+        raise InputError("not a plan of a run") from error
     return Brought(kind, about, text)
 
 
@@ -187,7 +187,7 @@ def read_link(link: str) -> Linked:
 
 
 def _refused(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def of_another() -> InputError:

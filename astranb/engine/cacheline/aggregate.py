@@ -75,7 +75,7 @@ class Aggregate:
         import pandas as pd
 
         if what not in (known := ("states", "classes", "links", "phases")):
-            raise InputError(f"there is no table {what!r}", where="to_dataframe", hint=near(what, known))
+            raise InputError(f"unknown table {what!r}", where="to_dataframe", hint=near(what, known))
         return pd.DataFrame(getattr(self, what))
 
     def shares(self) -> dict[str, float]:

@@ -160,7 +160,7 @@ def contributions(engine: CacheLineState, buffer: str | None = None) -> Contribu
     if buffer == "fullest":
         if not sums(engine):
             raise InputError(
-                f"ranks of {engine.work.name} hold different data: there is no fullest copy",
+                f"ranks of {engine.work.name} hold different data: no copy is the fullest",
                 where="contributions",
                 hint="take a buffer, as output",
             )

@@ -72,7 +72,7 @@ def buffer_of(engine: CacheLineState, rank: int, buffer: str) -> BufferContent:
     """
     machine, program = engine.machine, engine.program
     if not 0 <= rank < program.ranks:
-        raise InputError(f"there is no rank {rank}", where="memory", hint=f"0 to {program.ranks - 1}")
+        raise InputError(f"unknown rank {rank}", where="memory", hint=f"0 to {program.ranks - 1}")
     if buffer not in BUFFERS:
         raise InputError(f"unknown buffer {buffer!r}", where="memory", hint=near(buffer, BUFFERS))
     table = machine.slices

@@ -318,7 +318,7 @@ def graph_of(document: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> G
             called = names[number]
             if called is not None:
                 if not isinstance(called, list) or not all(isinstance(name, str) for name in called):
-                    raise TypeError("the names of operations are no texts")
+                    raise TypeError("the names of operations are not texts")
                 called = Distinct(tables[f"{number}/names"], tuple(called))
                 own_tables |= {"names": called.index, "words": np.arange(len(called.values))}
             if durations is not None:

@@ -339,7 +339,7 @@ class MessageEngine(MessageState):
             about.parts = load_part_rows(inputs.get("parts"), data, about.own, about.kind)
             about.jobs = read_placed_jobs(inputs.get("jobs", []), len(machine.npus))
             if not isinstance(inputs["title"], str):
-                raise TypeError("the title is no text")
+                raise TypeError("the title is not a text")
             collective = _collective(inputs["collective"])
             run = Run.of_machine(cast("t.MessageMachine", machine))
             network = inputs.get("network")
@@ -357,7 +357,7 @@ def _collective(document: Any) -> tuple[str, int, int] | None:
 
     kind, size, ranks = document
     if kind not in COLLECTIVES or not all(type(one) is int and one > 0 for one in (size, ranks)):
-        raise TypeError("it is no collective")
+        raise TypeError("it is not a collective")
     return kind, size, ranks
 
 

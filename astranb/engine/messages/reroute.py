@@ -59,7 +59,7 @@ class RoutedLinks:
         """Make them of what :meth:`document` gave."""
         infra, counts = load(document["infra"]), tuple(document["npus_count"])
         if not all(type(count) is int for count in counts):
-            raise TypeError("dimensions are no numbers")
+            raise TypeError("dimensions are not numbers")
         return cls(InfraNetwork(infra, counts))
 
     def document(self) -> dict[str, Any]:

@@ -326,7 +326,7 @@ class _Classes:
         return rows, listed
 
     def _ambiguous(self) -> bool:
-        """Whether two groups of two ranks have the same tags: which message is whose is then chance."""
+        """Return whether two groups of two ranks have equal tags: which message is whose is then chance."""
         number = np.array([number for number, _ in self.groups], np.int64) % _TAGS
         if self.wholes and (number[np.unique(self.rows[self.rows >= 0])] == 0).any():
             return True

@@ -370,7 +370,9 @@ def _jobs(args: argparse.Namespace) -> _Inputs:
 
     found = read_jobs(args.jobs, read_pattern)
     if (args.infra or found.infra) is None:
-        raise InputError("there is no infrastructure", where=args.jobs, hint="give infra in it, or --infra")
+        raise InputError(
+            "the infrastructure is missing", where=args.jobs, hint="give infra in it, or --infra"
+        )
     what = found.jobs if found.variation is None else found.variation.of(found.jobs)
     gpu = {} if args.fidelity == "cacheline" else given(args, "gpu")
     return _Inputs(what, gpu, infra=_infra_of(args, found.infra))
@@ -496,9 +498,9 @@ def _starts(args: argparse.Namespace) -> dict[int, str] | None:
     for text in args.start or ():
         rank, at, late = text.partition("@")
         if not at or not rank.strip().isdecimal():
-            raise InputError(f"{text!r:.60} is no RANK@TIME", where="--start", hint="write it as 3@20us")
+            raise InputError(f"{text!r:.60} is not RANK@TIME", where="--start", hint="write it as 3@20us")
         if int(rank) in found:
-            raise InputError(f"rank {int(rank)} is given twice", where="--start", hint="give it once")
+            raise InputError(f"duplicate rank {int(rank)}", where="--start", hint="give it once")
         found[int(rank)] = late.strip()
     return found or None
 
@@ -544,7 +546,7 @@ def network_of(args: argparse.Namespace) -> Any:
 def _run_file(file: str) -> None:
     """Run a Python file, which registers training loops."""
     if not Path(file).is_file():
-        raise InputError("there is no such file", where=file, hint="name a Python file with training loops")
+        raise InputError("file not found", where=file, hint="name a Python file with training loops")
     try:
         runpy.run_path(file)
     except (Exception, SystemExit) as error:  # whatever the file does

@@ -120,7 +120,7 @@ def _range(node: DocumentNode, found: re.Match[str]) -> Iterator[Scalar]:
     low, high = number_of(found["low"]), number_of(found["high"])
     step = 1 if found["step"] is None else number_of(found["step"])
     if not all(isinstance(one, int | float) for one in (low, high, step)):
-        raise node.error(f"{node.brief} is no range", example)
+        raise node.error(f"{node.brief} is not a range", example)
     factor = found["times"] is not None
     if low > high or (step <= 1 if factor else step <= 0) or (factor and low <= 0):
         raise node.error(f"{node.brief} has no values, or no end", example)

@@ -99,7 +99,7 @@ class Expression:
             tree = ast.parse(written.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             hint = "write for example 'tp * dp == 1024'"
-            raise InputError("this is no expression", where=self._where, hint=hint) from None
+            raise InputError("this is not an expression", where=self._where, hint=hint) from None
         names: set[str] = set()
         self._check(tree, names)
         object.__setattr__(self, "_tree", tree)

@@ -234,7 +234,7 @@ def _change(options: dict[str, Any], name: str, value: Any, folder: Path) -> Non
     file = options.get(head)
     if not isinstance(file, str) or not Path(file).is_file():
         hint = f"give {head} as a file of YAML or JSON"
-        raise InputError(f"there is no file to change {path!r} in", where=name, hint=hint)
+        raise InputError(f"no file to change {path!r} in", where=name, hint=hint)
     document = read_document(file).value
     place, steps = document, _STEP.findall(path)
     for at, step in enumerate(steps):

@@ -155,7 +155,7 @@ class SweepResult(Displayed):
         """Return what is given for a point, at the fidelity of its row."""
         if not 0 <= point < len(self.points):
             hint = f"take 0 to {len(self.points) - 1}"
-            raise InputError(f"there is no point {point}", where=where, hint=hint)
+            raise InputError(f"unknown point {point}", where=where, hint=hint)
         words = dict(self.points[point].words)
         fidelity = self.rows[point].get("fidelity", words.get("fidelity"))
         return {**words, "fidelity": "analytical" if fidelity == ESTIMATE else fidelity}

@@ -209,7 +209,7 @@ def _check_names(top: DocumentNode, run: Mapping[str, Any], axes: list[SweepAxis
     braces = {name for value in inside if isinstance(value, str) for name in _TEMPLATE.findall(value)}
     for name in run:
         if name not in known:
-            raise top.get("run").error(f"there is no option {name[:40]!r}", near(name, known))
+            raise top.get("run").error(f"unknown option {name[:40]!r}", near(name, known))
     for axis in axes:
         for name in axis.sets:
             if name in known or name in braces or "[" in name or is_document_key(name) or is_parameter(name):

@@ -374,7 +374,7 @@ def _take_op(schedule: _Schedule, found: re.Match[bytes]) -> None:
     row = len(schedule.nodes)
     if label is not None and schedule.labels.setdefault(label, row) != row:
         raise InputError(
-            f"label {label.decode()!r} is used twice in a rank", hint="name one of them differently"
+            f"label {label.decode()!r} is a duplicate within a rank", hint="name one of them differently"
         )
     for what in ("cpu", "nic"):
         given = found[what] or (found["cpu1"] if what == "cpu" else None)

@@ -64,7 +64,7 @@ def _number(options: dict[str, Any], count: int, what: str) -> int:
     """Which one of a list, from a message."""
     number = options.get("number")
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
-        raise InputError(f"there is no {what} {number!r}", where=what, hint=f"there are {count}")
+        raise InputError(f"unknown {what} {number!r}", where=what, hint=f"there are {count}")
     return number
 
 

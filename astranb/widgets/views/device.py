@@ -47,7 +47,7 @@ def device(sim: Simulation, rank: int) -> tuple[dict[str, Any], list[np.ndarray]
     """
     machine = sim.engine.machine
     if not 0 <= rank < len(machine.gpus):
-        raise InputError(f"there is no gpu[{rank}]", hint=f"ranks are 0 to {len(machine.gpus) - 1}")
+        raise InputError(f"unknown gpu[{rank}]", hint=f"ranks are 0 to {len(machine.gpus) - 1}")
     gpu, now = machine.gpus[rank], max(1, sim.now_ps)
     first, last = int(gpu.first_sm), int(gpu.first_sm + gpu.sms)
     blocks = machine.blocks
