@@ -109,7 +109,7 @@ def _defined(text: str, what: str, fits: Callable[[Any], bool]) -> Any:
 
 
 def is_contract(collective: Any) -> bool:
-    """Return whether it is a contract, or names one of a file (``FILE.py:CONTRACT``), instead of a collective."""
+    """Return whether it is a contract, or names one of a file (``FILE.py:CONTRACT``)."""
     return collective is not None and (not isinstance(collective, str) or ".py:" in collective)
 
 
