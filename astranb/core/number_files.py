@@ -313,7 +313,7 @@ def _contents(path: str | Path) -> bytes:
 _DAMAGED: Final = (
     OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-"""What a file that is no ``.npz`` raises."""
+"""Exceptions that reading a damaged or foreign ``.npz`` file raises."""
 
 
 def _members(file: BinaryIO, size: int, most: int, where: str) -> dict[str, np.ndarray]:
@@ -473,7 +473,7 @@ def parquet_table(
 
 
 def _is_words(kind: Any) -> bool:
-    """Whether a column has words, numbered or not."""
+    """Return whether a column has words, numbered or not."""
     import pyarrow as pa
 
     value = kind.value_type if pa.types.is_dictionary(kind) else kind

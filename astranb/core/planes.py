@@ -27,7 +27,7 @@ BEGIN: Final = b"astranb planes 1\n"
 _MOST: Final = (1 << 31) - 1
 """Bytes of all tables together."""
 _FREE: Final = 1 << 28
-"""What any file may unpack to; a larger one is bounded by its size."""
+"""Bytes that any file may unpack to; a larger one is bounded by its size."""
 _MOST_HEADER: Final = 1 << 24
 _CHECKSUM: Final = 16
 _KIND = re.compile(r"[<|][biuf][1248]")

@@ -1,4 +1,4 @@
-"""What a rank holds in memory over time, as stacked areas, with the memory of its GPU as a line."""
+"""Memory of a rank over time, as stacked areas, with the memory of its GPU as a line."""
 
 from __future__ import annotations
 

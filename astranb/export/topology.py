@@ -93,7 +93,7 @@ class Edge:
 
 
 def _reach(box: Any, x: float, y: float, ux: float, uy: float) -> float:
-    """How far a point in a box is from the box's border, in a direction."""
+    """Return the distance from a point in a box to the box's border, in a direction."""
     across = (box.x - x + math.copysign(box.width / 2, ux)) / ux if ux else math.inf
     down = (box.y - y + math.copysign(box.height / 2, uy)) / uy if uy else math.inf
     return float(max(0.0, min(across, down)))

@@ -28,7 +28,7 @@ def issue_gap_ps(m: Machine, sm: int, op: int) -> int:
 
 @kernel
 def has_slot(gpus: Records, sms: Records, sm: int) -> bool:
-    """Whether an SM, copy engine or NIC may have another request under way.
+    """Return whether an SM, copy engine or NIC may have another request under way.
 
     The polls of a NIC's queue pairs stand for doorbells, which take no place of its requests.
     """

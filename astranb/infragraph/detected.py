@@ -27,7 +27,7 @@ _MOST_XGMI = 8  # GPUs of a platform in which each has a link to each
 
 
 def is_gpu(code: str, vendor: str, device: str = "") -> bool:
-    """Whether a PCI device computes, and does not only draw a server's console.
+    """Return whether a PCI device computes, and does not only draw a server's console.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class NcclReader:
         self.machine.missing = self._missing()
 
     def _missing(self) -> str:
-        """Say what NCCL would ask the driver for."""
+        """Explain what NCCL would ask the driver for."""
         gpus = self.machine.gpus
         if not gpus:
             return "there is no GPU in the file: NCCL adds those of the machine that it runs on"

@@ -82,7 +82,7 @@ class Join:
 
     @property
     def size(self) -> int:
-        """How many pairs it makes at most."""
+        """Greatest number of pairs that it makes."""
         if self.scheme == "many2many":
             return self.ep1.size * self.ep2.size
         return min(self.ep1.size, self.ep2.size) if self.scheme == "one2one" else self.ep1.size
@@ -175,7 +175,7 @@ class Selection:
 
     @property
     def size(self) -> int:
-        """How many nodes are selected."""
+        """Number of selected nodes."""
         return prod(len(units) for _, _, units in self.levels)
 
     def nodes(self) -> NDArray[np.int64]:
@@ -450,7 +450,7 @@ class _Planner:
         return Selection(levels + selection.levels, selection.whole), leaf
 
     def check_memory(self) -> None:
-        """Refuse an expansion that would not fit in memory."""
+        """Check that the expansion fits in memory."""
         pairs = sum(i.count * i.device.pairs for i in self._plan.instances.values())
         pairs += sum(j.size for j in self._plan.joins)
         needs = self._plan.nodes * _NODE_BYTES + pairs * _EDGE_BYTES
@@ -465,7 +465,7 @@ class _Planner:
 
 
 def _node(reached: Device | Component, name: str) -> Component:
-    """Refuse a path that ends at a device: upstream adds a node without a type instead."""
+    """Check that a path does not end at a device: upstream adds a node without a type instead."""
     if isinstance(reached, Component):
         return reached
     inner = next(iter(reached.components), "…")

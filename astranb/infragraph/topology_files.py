@@ -192,7 +192,7 @@ def write_topology(infra: Infra, path: str | Path, name: str | None = None) -> l
 
 
 def is_topology_file(path: str | Path) -> bool:
-    """Whether a file is, by its first bytes, a topology of a packet simulator or a task graph of FlexFlow."""
+    """Return whether a file begins as a topology of a packet simulator or a task graph of FlexFlow."""
     return _form(path) is not None or is_task_graph(path)
 
 

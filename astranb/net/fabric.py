@@ -119,7 +119,7 @@ class Fabric:
 
     @cached_property
     def shape(self) -> Shape:
-        """How the ranks are joined, as far as algorithms take it into account."""
+        """Shape in which the ranks are connected, as far as algorithms take it into account."""
         per_node, nics = self.per_node, self.graph.kinds(NodeKind.NIC)
         near = self.gpus[:per_node].tolist()
         meshed = all(self.lane_table.lanes_of((a, b)) for a in near for b in near if a != b)

@@ -102,7 +102,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Network:
-    """How messages share the fabric.
+    """Options of the network: how messages share the fabric.
 
     Parameters
     ----------

@@ -326,7 +326,7 @@ class Search:
         return frozenset(chain.nodes[-1] for one in nics for chain in self.chains(one.nic, way))
 
     def _fast(self, start: int, end: int) -> bool:
-        """Whether a GPU reaches another one over NVLink or xGMI, not over its host."""
+        """Return whether a GPU reaches another one over NVLink or xGMI, not over its host."""
         inside = self.boxes.inside(end)
         if inside.get(start, THROUGH_CPU_PS) >= THROUGH_CPU_PS:
             return False

@@ -1,4 +1,4 @@
-"""How ranks are joined, as far as algorithms take it into account."""
+"""Shape in which ranks are connected, as far as algorithms take it into account."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ HOSTILE = (
 
 
 def is_whole(text: str) -> bool:
-    """Whether a word is a whole number of 64 bits in plain digits."""
+    """Return whether a word is a whole number of 64 bits in plain digits."""
     digits = text.removeprefix("-")
     return bool(digits) and set(digits) <= set("0123456789") and INT64[0] <= int(text) <= INT64[1]
 

@@ -63,7 +63,7 @@ GB = 10**9
 
 
 def nvlink_rate(graph, rank=0):
-    """What a GPU's NVLinks carry in one direction: those to switches that are no PCIe switches."""
+    """Return the bandwidth of a GPU's NVLinks in one direction: those to switches other than PCIe's."""
     gpu = int(graph.gpus[rank])
     switches = {n for n in graph.kinds(NodeKind.SWITCH).tolist() if "nvsw" in graph.name(n)}
     mine = [k for k in range(len(graph.a)) if {int(graph.a[k]), int(graph.b[k])} & {gpu}]

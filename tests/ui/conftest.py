@@ -61,7 +61,7 @@ _failed = pytest.StashKey[bool]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Let fixtures know, when they end, whether the test failed."""
+    """Record for fixtures, before they end, whether the test failed."""
     report = yield
     if report.when == "call":
         item.stash[_failed] = report.failed
@@ -84,7 +84,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def record() -> Record:
-    """What the page of this test does."""
+    """Return the log of this test's page."""
     return Record()
 
 

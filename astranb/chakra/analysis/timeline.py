@@ -78,7 +78,7 @@ def tracks(trace: Trace) -> tuple[Ints, list[str]]:
 
 
 def lanes(track: Ints, when: Times) -> tuple[Ints, list[tuple[int, int]]]:
-    """Give each node a lane, so that spans of a lane follow or contain each other.
+    """Assign each node a row of its track, so that spans of a row follow or contain each other.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def job_times(traces: Sequence[Trace]) -> list[Times]:
 
 
 def has_starts(trace: Trace) -> bool:
-    """Whether any node has a recorded start."""
+    """Return whether any node has a recorded start."""
     return bool(trace.start_us.any() or trace.has("start_ns").any())
 
 

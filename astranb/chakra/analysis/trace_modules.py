@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 
 class GraphNodes(NamedTuple):
-    """What modules are found from: a row for each node.
+    """Nodes from which modules are found: a row for each node.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class ModuleTree:
         self._sum()
 
     def __len__(self) -> int:
-        """How many modules there are."""
+        """Return the number of modules."""
         return len(self.labels)
 
     def _order(self) -> None:
@@ -387,7 +387,7 @@ def _first_of(values: Ints) -> tuple[Ints, Ints]:
 
 
 def _notes(trace: Trace, dangling: int) -> list[str]:
-    """What is wrong with the dependencies of a trace."""
+    """List the faults in the dependencies of a trace."""
     found = []
     if again := len(trace.duplicates):
         found.append(f"nodes with the id of another one: {again:,}; dependencies lead to the first")

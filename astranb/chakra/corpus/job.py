@@ -62,12 +62,12 @@ class CorpusJob:
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return len(self.traces)
 
     @property
     def nodes(self) -> int:
-        """How many nodes all traces have together."""
+        """Number of nodes of all traces together."""
         return sum(map(len, self.traces))
 
     def write(self, prefix: str | Path) -> list[Path]:

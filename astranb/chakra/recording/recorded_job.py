@@ -29,11 +29,11 @@ __all__ = ["LinkedJob", "RankFiles", "link_job", "recorded_files", "write_job"]
 _HOST: Final = ("cpu_op", "user_annotation")
 _STEP: Final = "ProfilerStep"
 _LOOKAHEAD: Final = 64
-"""How many operations of a host trace may be missing in Kineto's at one place."""
+"""Number of operations of a host trace that may be missing in Kineto's at one place."""
 
 
 class RankFiles(NamedTuple):
-    """What one rank recorded: the host trace of ``ExecutionTraceObserver``, and Kineto's.
+    """Recording of one rank: the host trace of ``ExecutionTraceObserver``, and Kineto's.
 
     Without the former there are no tensors: sizes are those that Kineto gives with NCCL's kernels.
     """
@@ -193,7 +193,7 @@ def _unknown(messages: Sequence[Message]) -> list[str]:
 
 
 def _one_job(ranks: Sequence[_Recording]) -> None:
-    """Refuse recordings of different jobs, or of some ranks only."""
+    """Check that recordings are of one job, and of all of its ranks."""
     for number, one in enumerate(ranks):
         where = str(one.files.device)
         if one.world > 0 and one.world != len(ranks):
@@ -269,7 +269,7 @@ class _Recording:
         return self.base_us + self.end
 
     def _is_in_steps(self, one: Event) -> bool:
-        """Whether something began in the recorded steps: what did not, other ranks may not have recorded."""
+        """Return whether something began in the recorded steps: what did not, other ranks may not have recorded."""
         steps = self.steps
         return not steps or min(s.start for s in steps) <= one.start < max(s.end for s in steps)
 
@@ -520,7 +520,7 @@ def _has_tensors(op: Value) -> bool:
 
 
 def _inside(one: Event, spans: dict[str, list[Event]]) -> bool:
-    """Whether a backend's operation on the same thread has called it."""
+    """Return whether a backend's operation on the same thread has called it."""
     return any(span.start <= one.start and one.end <= span.end for span in spans.get(one.thread, ()))
 
 

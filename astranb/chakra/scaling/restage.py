@@ -93,7 +93,7 @@ def layers_of(programs: Sequence[Sequence[StageRow]]) -> int:
 
 
 def _is_whole(rows: Sequence[StageRow], modules: RepeatedModules, layers: int) -> bool:
-    """Whether the computations of layers are in modules that are repeated as often, and none outside."""
+    """Return whether the computations of layers are in modules that are repeated as often, and none outside."""
     inside: set[object] = set()
     outside: set[object] = set()
     for start, period, repeats in modules.segments:

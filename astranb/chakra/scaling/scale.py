@@ -112,7 +112,7 @@ class ScaledJob:
         return found
 
     def _refuse_shifts(self, job: TracedJob) -> None:
-        """Refuse messages between replicas or parts that cannot be repeated."""
+        """Check that no message goes between replicas or parts that cannot be repeated."""
         for rank, one in self._sources.items():
             for shift in {peer for peer in one.peers if isinstance(peer, tuple)}:
                 for axis, far in zip(_AXES, shift, strict=True):
@@ -138,7 +138,7 @@ class ScaledJob:
 
     @property
     def programs(self) -> int:
-        """How many different traces there are, but for groups and peers."""
+        """Number of different traces, but for groups and peers."""
         return len(self._programs)
 
     def in_stage(self, stage: int) -> list[ScaledRank]:
@@ -149,7 +149,7 @@ class ScaledJob:
         return self.source(rank), self.plan.stage(rank)
 
     def source(self, rank: int) -> int:
-        """Give the traced rank whose trace a rank has: the one in its place, in turn, or one of its stage."""
+        """Return the traced rank whose trace a rank has: the one in its place, in turn, or one of its stage."""
         part, context, replica, stage = self.plan.place(rank)
         one = self.traced
         like = self._like(stage)
@@ -254,7 +254,7 @@ _NOTES: Final = {
     "lists": ("lists of groups", "those in metadata nodes are emptied: PREFIX.groups.json has the groups"),
     "durations": ("durations of communication", "as recorded by the few ranks; a simulation takes its own"),
 }
-"""What is assumed where traces have something, by its mark."""
+"""Assumptions where traces have something, by its mark."""
 
 
 def _width(value: int | str) -> int:

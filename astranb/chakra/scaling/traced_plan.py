@@ -39,7 +39,7 @@ trace may have two steps. Those of partial products begin in the first layer."""
 _FEW: Final = 4  # computations of a trace that say nothing about forward and backward passes
 
 Shift: TypeAlias = tuple[int, int, int, int]
-"""How far a peer is from a rank: in parts of matrices, parts of the sequence, replicas and stages."""
+"""Distance of a peer from a rank: in parts of matrices, parts of the sequence, replicas and stages."""
 
 
 class _Use(NamedTuple):
@@ -53,7 +53,7 @@ class _Use(NamedTuple):
 
 
 class TracedJob:
-    """What was traced of a job.
+    """Traces of a job, with its groups.
 
     Parameters
     ----------

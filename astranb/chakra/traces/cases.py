@@ -40,7 +40,7 @@ class TraceCase:
 
 @dataclass(frozen=True)
 class _CaseRank:
-    """What a rank's trace is written from."""
+    """Inputs of a rank's trace."""
 
     step: TraceBuilder
     rank: int
@@ -135,7 +135,7 @@ _WRITERS: Final[dict[str, tuple[str, _Writer]]] = {
 }
 
 CASES: Final = {name: text for name, (text, _) in _WRITERS.items()}
-"""What each case has, by its name."""
+"""Description of each case, by its name."""
 
 
 def case(

@@ -32,7 +32,7 @@ __all__ = ["Feeder", "IssuePlace", "IssueQueue", "issue_order", "issue_places"]
 
 
 class IssuePlace(IntEnum):
-    """What a node occupies; a rank has one of each, and nothing is always free."""
+    """Resource that a node occupies; a rank has one of each, and nothing is always free."""
 
     CPU = 0
     GPU = 1
@@ -222,7 +222,7 @@ class Feeder:
         self._left = len(rows)
 
     def __len__(self) -> int:
-        """How many nodes have not ended."""
+        """Return the number of nodes that have not ended."""
         return self._left
 
     def __iter__(self) -> Iterator[int]:

@@ -118,7 +118,7 @@ def split(trace: Trace) -> list[Trace]:
 
 
 def is_merged(trace: Trace) -> bool:
-    """Whether a trace holds the nodes of several ranks."""
+    """Return whether a trace holds the nodes of several ranks."""
     return {"merged_heads", "merged_shifts"} <= trace.metadata.keys()
 
 
@@ -190,7 +190,7 @@ def _at_once(trace: Trace, rows: Ints, shift: int, rank: int | None) -> bytes | 
 
 
 def _all_named_rank(trace: Trace, start: Ints, end: Ints) -> bool:
-    """Whether attributes are ``merged_rank``, written as :func:`merge` writes it."""
+    """Return whether attributes are ``merged_rank``, written as :func:`merge` writes it."""
     usual = encode_attribute(10, _RANK, Attribute(0, "int32_val"))[2:-1]
     stream = np.frombuffer(trace.data, np.uint8)
     return bool((end - start > len(usual)).all()) and all(

@@ -64,7 +64,7 @@ class TraceBuilder:
         self._device, self._cpu = (self._attributes({"is_cpu_op": cpu}) for cpu in (False, True))
 
     def __len__(self) -> int:
-        """How many nodes there are so far."""
+        """Return the number of nodes so far."""
         return len(self._rows)
 
     def add(
@@ -369,7 +369,7 @@ def _size(size: int | str, what: str, name: str) -> int:
 
 
 def _prefix(name: str) -> bytes:
-    """What is before the number in an attribute: its length without the number's, its name, the tag."""
+    """Return the bytes before the number in an attribute: its length without the number's, its name, the tag."""
     number = NUMBERS[KIND_OF[name]]
     inner = text(1, name) + varint(number << 3 | ATTRIBUTE_KINDS[number].wire)
     return varint(10 << 3 | LENGTH) + varint(len(inner)) + inner

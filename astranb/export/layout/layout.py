@@ -272,7 +272,7 @@ class _Picture:
         return by_shape(gpus, shape).below(lead)
 
     def _joins_all(self, switches: Sequence[int], boxes: Sequence[int]) -> bool:
-        """Whether each of a few switches is joined with all of some boxes, and none with another one."""
+        """Return whether each of a few switches is connected to all of some boxes, and none to another."""
         return len(switches) <= _MOST_RAILS and all(
             self.near[switch].issuperset(boxes) and self.near[switch].isdisjoint(switches)
             for switch in switches

@@ -21,7 +21,7 @@ _TRIES_AN_ITEM = 60
 
 @dataclass(frozen=True)
 class GraphShape:
-    """What a graph of items looks like.
+    """Shape of a graph of items.
 
     Attributes
     ----------

@@ -207,7 +207,7 @@ def test_copies_are_told_from_synthetic_workloads(corpus):
 
 
 def compare_rows(corpus: Corpus) -> list[dict[str, float]]:
-    """What a workload is off from itself on every cluster."""
+    """Compare a workload with itself on every cluster."""
     rows = compare_on_clusters(corpus.held_out[:1], corpus.held_out[:1])
     return [{"distance": abs(row["makespan_off"]) + row["worst_pair_off"]} for row in rows]
 

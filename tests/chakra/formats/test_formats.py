@@ -51,7 +51,7 @@ def _step() -> Trace:
 
 
 def _same(one: Trace, other: Trace) -> bool:
-    """Whether nodes, dependencies and attributes are the same, not their bytes."""
+    """Return whether nodes, dependencies and attributes are the same, not their bytes."""
     documents = [{**as_document(node), "attributes": None} for node in one.nodes()]
     values = [{name: kind.value for name, kind in node.attributes.items()} for node in one.nodes()]
     return documents == [{**as_document(node), "attributes": None} for node in other.nodes()] and values == [

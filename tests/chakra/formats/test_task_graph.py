@@ -366,7 +366,7 @@ def test_every_graph_ends_in_its_order(graph: TaskGraph, congestion: bool) -> No
 
 
 def _paths(graph: TaskGraph, number: int) -> list[int]:
-    """What follows a task, behind messages too."""
+    """List the tasks that follow a task, behind messages too."""
     found: list[int] = []
     for one in graph.tasks[number].following:
         found += graph.tasks[one].following if graph.tasks[one].kind == "TASK_COMM" else (one,)

@@ -51,7 +51,7 @@ SYSTEM = {
 
 
 def simulated_us(job: LinkedJob, folder: Path, bandwidth_gbps: float, latency_ns: float) -> np.ndarray:
-    """How long the recorded steps of each rank take, all of them on one switch."""
+    """Return the time of the recorded steps of each rank, all of them on one switch."""
     ranks = len(job.traces)
     write_job(folder / "job", job)
     (folder / "system.json").write_text(json.dumps(SYSTEM))
@@ -68,7 +68,7 @@ def simulated_us(job: LinkedJob, folder: Path, bandwidth_gbps: float, latency_ns
 
 
 def replayed_us(job: LinkedJob) -> float:
-    """How long the steps of one rank take if collectives keep their recorded durations."""
+    """Return the time of the steps of one rank if collectives keep their recorded durations."""
     operations = operations_of(job.traces[0], replay=True)
     system = System.from_document(SYSTEM | {"replay-only": 1})
     run = Run(Workload([operations], DimensionNetwork(["Switch"], [1], [100], [1000]), system))
@@ -86,7 +86,7 @@ def jobs() -> dict[str, LinkedJob]:
 
 
 def messages(trace: Trace) -> list[str]:
-    """What a rank communicates, in a word each."""
+    """Return a word for each communication of a rank."""
     kinds = {int(one): one.name.lower() for one in CollectiveType}
     told = []
     for row in np.flatnonzero(trace.type >= NodeType.COMM_SEND).tolist():

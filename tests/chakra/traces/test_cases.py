@@ -21,7 +21,7 @@ _PUBLIC = (
     "one_comm_coll_node_alltoall", "one_comm_coll_node_allgather", "one_comm_coll_node_reducescatter",
     "one_comm_coll_node_broadcast", "one_comm_coll_node_barrier", "one_comm_send_node", "one_comm_recv_node",
 )  # fmt: skip
-"""What mlcommons/chakra's src/generator/generator.py writes (21585d8)."""
+"""Traces that mlcommons/chakra's src/generator/generator.py writes (21585d8)."""
 
 
 @pytest.fixture(scope="module")
