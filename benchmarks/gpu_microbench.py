@@ -362,7 +362,7 @@ def sizes(gpu: Gpu, cache: int | None, near: int | None) -> tuple[int, int]:
 
 
 def peers(cupy: Any, first: int, second: int) -> bool:
-    """Return two GPUs access to each other's memory, where they can have it."""
+    """Enable access of two GPUs to each other's memory, where they can have it."""
     runtime = cupy.cuda.runtime
     if not (runtime.deviceCanAccessPeer(first, second) and runtime.deviceCanAccessPeer(second, first)):
         return False

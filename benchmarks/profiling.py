@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 def cases(*, with_torch: bool) -> Iterator[Case]:
-    """Return the jobs of the table."""
+    """Yield the jobs of the table."""
     for model in ("llama3-405b", "gpt3-175b"):
         yield Case(model, 1, 8, 1)
         for replicas in (1, 8, 32, 128):

@@ -24,13 +24,12 @@ PAGES: Final = ("docs", "examples", "README.md", "CONTRIBUTING.md")
 """Folders and files whose Markdown is checked."""
 
 NOT_YET: Final = (
-    "astranb",
-    "benchmarks",
-    "docs",
-    "scripts/lite",
-    "scripts/published_inference.py",
-    "scripts/published_steps.py",
-    "tests",
+    *(f"astranb/{name}" for name in ("cli", "engine", "explore", "sim", "traffic", "widgets")),
+    *(f"tests/{name}" for name in ("cli", "engine", "explore", "sim", "traffic", "widgets")),
+    "astranb/core/rules.py",
+    "astranb/gpu/presets.py",
+    "astranb/infragraph/link_types.py",
+    "astranb/infragraph/servers.py",
 )
 """Files and folders that are not rewritten yet; a run without names leaves them out."""
 
@@ -74,7 +73,7 @@ EVERYWHERE: Final = _phrases(
         r"\bof no (?:bytes|bandwidth)\b": "empty, of zero bytes; 'collective size is zero'",
         r"\bnot in common\b": "differences",
         r"\bwaits? for ever\b": "is deadlocked, never ends",
-        r"\b(?:is|are) given away\b": "is attributed to",
+        r"\btime (?:is|are) given away\b": "is attributed to",
         r"\blooks? random\b": "pseudo-random, counter-based random numbers",
         r"\bat a price\b": "faster, at lower cost",
         r"\blies? behind (?:one another|each other)\b": "ragged, concatenated",

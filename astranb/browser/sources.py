@@ -1,4 +1,4 @@
-"""Where Pyodide and the wheels for it come from, each file accepted by its checksum alone.
+"""Sources of Pyodide and the wheels for it, each file accepted by its checksum alone.
 
 Pyodide is CPython for browsers. Its core comes from npm. Wheels that are compiled for it are on no registry
 by themselves; a package on PyPI carries those of Pyodide's own distribution, and they are accepted only by

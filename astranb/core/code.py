@@ -1,4 +1,4 @@
-"""Where machine code is kept, and under which name.
+"""Cache of machine code: its place, and the names of its files.
 
 Folders are named by a hash over *all* kernel sources: an edit anywhere, in a called function
 too, is seen. Object files in the user's cache are this machine's own, so that their folder's

@@ -46,7 +46,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """Where a document came from.
+    """Origin of a document.
 
     Attributes
     ----------

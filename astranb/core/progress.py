@@ -76,7 +76,7 @@ def heard(show: Callable[[str], None]) -> Iterator[None]:
 
 @contextmanager
 def reported_to(show: Callable[[str, int, int | None], None]) -> Iterator[None]:
-    """Return the progress of this thread's work to a function, instead of printing it.
+    """Report the progress of this thread's work to a function, instead of printing it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Thread blocks: which operation a block is at, and when it may go on."""
+"""Thread blocks: the current operation of each, and the conditions for going on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which presets an infrastructure names, suggests or leaves to be assumed."""
+"""GPU presets that an infrastructure names or suggests, and the assumed one."""
 
 from __future__ import annotations
 

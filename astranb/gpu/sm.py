@@ -74,7 +74,7 @@ def free_slot(m: Machine, sm: int) -> None:
 
 @kernel
 def release(m: Machine, request: int) -> None:
-    """Return a request's record back."""
+    """Release a request's record."""
     clock = m.clock[0]
     m.requests[request].live = 0
     m.requests[request].next_free = clock.free_request

@@ -1,4 +1,4 @@
-"""Managed links: what a message weighs, who is asked next, and buffers that are given back."""
+"""Managed links: wire size, arbitration, credit return."""
 
 from __future__ import annotations
 

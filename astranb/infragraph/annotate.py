@@ -230,7 +230,7 @@ def read_annotations(
     for i, entry in enumerate(document.get("links") or []):
         place = (*at, "links", i)
         if entry["name"] not in names:
-            raise source.error(f"there is no link {entry['name']!r}", place, near(entry["name"], names))
+            raise source.error(f"unknown link {entry['name']!r}", place, near(entry["name"], names))
         attributes, read = _attributes(entry.get("attributes"), "link", source, place)
         before = found.links.get(entry["name"], Note((), {}, {}, place))
         before.attributes.update(attributes)

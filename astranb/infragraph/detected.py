@@ -167,7 +167,9 @@ class DetectedServer:
     def join_cpus(self, cpus: Sequence[DetectedPart]) -> None:
         """Connect all CPUs of a host by an unspecified link."""
         if len(cpus) > _MOST_CPUS:
-            raise InputError(f"{len(cpus):,} CPUs in one host", where=self.name, hint="is the file whole?")
+            raise InputError(
+                f"too many CPUs in one host: {len(cpus):,}", where=self.name, hint="is the file whole?"
+            )
         for a, b in combinations(cpus, 2):
             self.join(a, b, DetectedLink("cpu fabric"))
 

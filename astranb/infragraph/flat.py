@@ -109,7 +109,7 @@ class FlatNetwork:
         return replace(self, forward_ps=none, links=links, remarks=(*self.remarks, remark))
 
     def with_routers(self) -> FlatNetwork:
-        """Return hosts that have links to hosts a switch of their own, as hosts forward nothing.
+        """Return a network in which hosts with links to hosts have a switch each, as hosts forward nothing.
 
         Nothing changes where all hosts have links to all others, or none has one to another.
         """

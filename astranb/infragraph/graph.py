@@ -208,7 +208,7 @@ class NodeGraph:
         try:
             blocks = locate(self._plan, name)
         except ValueError as error:
-            raise InputError(f"there is no node {name!r}: {error}", where=self.title) from None
+            raise InputError(f"unknown node {name!r}: {error}", where=self.title) from None
         if not blocks.leaf or blocks.first.size != 1:
             raise InputError(
                 f"{name!r} names more than one node", where=self.title, hint="give the full name"
@@ -226,7 +226,7 @@ class NodeGraph:
 
         def name(match: re.Match[str]) -> str:
             if int(match[1]) >= len(self.gpus):
-                raise InputError(f"there is no {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
+                raise InputError(f"unknown {match[0]}", hint=f"ranks are 0 to {len(self.gpus) - 1}")
             return self.name(int(self.gpus[int(match[1])]))
 
         return "->".join(re.sub(r"^gpu\[(\d+)\](?=#|$)", name, end.strip()) for end in path.split("->", 1))

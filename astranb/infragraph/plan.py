@@ -118,7 +118,7 @@ class Instance:
 
 @dataclass(slots=True)
 class ExpansionPlan:
-    """Everything an expansion needs; edges refer to rows of links, nodes to rows of components."""
+    """Complete plan of an expansion; edges refer to rows of links, nodes to rows of components."""
 
     devices: dict[str, Device] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class ExpansionPlan:
     def instance(self, name: str) -> Instance:
         """Find an instance; a ValueError names similar ones."""
         if name not in self.instances:
-            raise ValueError(f"there is no instance {name!r}; {near(name, self.instances)}")
+            raise ValueError(f"unknown instance {name!r}; {near(name, self.instances)}")
         return self.instances[name]
 
     def descend(
@@ -291,7 +291,7 @@ class _Planner:
             name = component["name"]
             if kind is None and name not in self._plan.devices:
                 raise self._source.error(
-                    f"component {name!r} is a device, but there is no device of that name",
+                    f"component {name!r} is a device, but no device has that name",
                     (*place, "components", i, "name"),
                     near(name, self._plan.devices),
                 )
@@ -371,7 +371,7 @@ class _Planner:
         copies = 0
         if not documents:
             raise self._source.error(
-                "there are no instances, so nothing to expand",
+                "the document has no instances",
                 self._at,
                 "add instances: [{name: host, device: …, count: 1}]",
             )
@@ -379,7 +379,7 @@ class _Planner:
             device = self._plan.devices.get(document["device"])
             if device is None:
                 raise self._source.error(
-                    f"there is no device {document['device']!r}",
+                    f"unknown device {document['device']!r}",
                     (*self._at, "instances", i, "device"),
                     near(document["device"], self._plan.devices)
                     if self._plan.devices
@@ -397,7 +397,7 @@ class _Planner:
         name = document["link"]
         if name not in links:
             raise self._source.error(
-                f"there is no link {name!r} here",
+                f"unknown link {name!r}",
                 (*place, "link"),
                 near(name, links) if links else "declare it under links",
             )

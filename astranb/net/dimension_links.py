@@ -1,4 +1,4 @@
-"""The links of a network of dimensions as a graph: which there are, and from where to where they lead.
+"""Links of a network of dimensions as a graph: sources and targets.
 
 Links are numbered as the message engine numbers them with congestion; without congestion they are the same
 links, and a message of several of them takes all of them at once.
@@ -84,7 +84,7 @@ class DimensionLinks:
         return np.flatnonzero(kept)
 
     def drawn_ranks(self) -> np.ndarray:
-        """Of each rank, whether a drawn link begins or ends at it."""
+        """Return whether each rank is an end of a drawn link."""
         some = self.drawn()
         shown = np.zeros(self.npus + len(self.switches), bool)
         shown[self.source[some]] = shown[self.target[some]] = True

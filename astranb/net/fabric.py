@@ -107,7 +107,7 @@ class Fabric:
             if to == dst and number.isdigit() and int(number) < len(lanes):
                 return [lanes[int(number)]]
         raise InputError(
-            f"there is no link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
+            f"unknown link {name!r}", hint="write A->B or A->B#k with names of the infrastructure"
         )
 
     @property
@@ -201,7 +201,7 @@ class Fabric:
 
     @cached_property
     def search(self) -> Search:
-        """Where routes go."""
+        """Search for routes."""
         b = self.lane_table.table
         total = reduce_at(np.add, self.links["bandwidth_Bps"][b.numbers], b.first_lane)
         return Search(self.graph, self.gpus, self.lane_table, total, self.family)

@@ -371,7 +371,7 @@ class Search:
                     hint="leave these ranks out, or bring one of the links up",
                 )
             raise NoRoute(
-                f"there is no route from {self.graph.name(start)} (rank {source}) "
+                f"no route from {self.graph.name(start)} (rank {source}) "
                 f"to {self.graph.name(int(self.gpus[target]))} (rank {target})",
                 where=f"infrastructure {self.graph.title!r}",
                 hint="add an edge or a switch that joins them",

@@ -12,7 +12,7 @@ __all__ = ["Shape"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which ranks share a node, and how they reach one another.
+    """Ranks of each node, and the links between them.
 
     Attributes
     ----------

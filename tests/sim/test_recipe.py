@@ -162,7 +162,7 @@ def test_tables_are_packed_and_unpacked() -> None:
         assert found[name].dtype == table.dtype
         assert found[name].shape == table.shape
         assert np.array_equal(found[name], table)
-    with pytest.raises(ValueError, match="no type of numbers"):
+    with pytest.raises(ValueError, match="unknown type of numbers"):
         pack({"objects": np.array([None])})
 
 

@@ -61,7 +61,7 @@ _failed = pytest.StashKey[bool]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Record for fixtures, before they end, whether the test failed."""
+    """Store whether the test failed, for fixtures to read when they end."""
     report = yield
     if report.when == "call":
         item.stash[_failed] = report.failed
@@ -84,7 +84,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def record() -> Record:
-    """Return the log of this test's page."""
+    """Record of the activity of this test's page."""
     return Record()
 
 

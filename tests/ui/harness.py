@@ -36,13 +36,13 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, Position, ex
 REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = REPOSITORY / "build" / "ui"
 LAB = (sys.executable, "-c", "import sys, astranb.cli.lab as lab; sys.exit(lab.command(sys.argv[1:]))")
-"""Command of `astranb lab`."""
+"""Command that `astranb lab` runs."""
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("dark", "light")
 
 TIMEOUT_S = 60
-"""Seconds that anything may take before the test fails."""
+"""Time that anything may take before the test fails."""
 
 CHROMIUM_OPTIONS = (
     "--no-sandbox",  # root in a container has no user namespaces
@@ -89,7 +89,7 @@ class Lab:
 
 @dataclass
 class Record:
-    """Log and requests of a page.
+    """Logs and requests of a page.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ WATCH = """() => {
     }
     return kernel
 }"""
-"""Returns the kernel of the open notebook; from now on it records what views send until it is handled."""
+"""Script that returns the kernel of the open notebook; it records what views send until it is handled."""
 
 HANDLED = f"""async () => {{
     const kernel = ({WATCH})()
@@ -268,7 +268,7 @@ HANDLED = f"""async () => {{
     }}
     return kernel
 }}"""
-"""Returns it once it has handled what views have sent.
+"""Script that returns the kernel once it has handled what views have sent.
 
 JupyterLab sends their messages and a cell's code on different channels: the later one may be handled first.
 """
@@ -475,7 +475,7 @@ clear_output()
 
 
 def kept(page: Page) -> dict[str, float]:
-    """Return nodes, listeners and bytes of the page after a garbage collection."""
+    """Count what the page holds after garbage collection: nodes, listeners, bytes."""
     page.wait_for_timeout(1000)
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.enable")

@@ -1,4 +1,4 @@
-"""Questions of a new user, answered with the mouse alone, in as many clicks as documented."""
+"""Twenty tasks of a new user, done with the mouse alone, in as many clicks as the documentation says."""
 
 from __future__ import annotations
 

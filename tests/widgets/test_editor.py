@@ -364,7 +364,7 @@ def test_a_cell_sees_the_notebooks_variables_and_parameters(capsys: pytest.Captu
     assert made.program(4).input_chunks == 8
     with pytest.raises(Unfit, match="pipeline has no parameter 'slice'; did you mean 'slices'"):
         run_cell(shell, line.replace("slices=2", "slice=2"), cell)
-    with pytest.raises(InputError, match="'slices' is no parameter; write slices=16"):
+    with pytest.raises(InputError, match="'slices' is not a parameter with its value; write slices=16"):
         run_cell(shell, line.replace("slices=2", "slices"), cell)
 
 

@@ -28,7 +28,7 @@ _BEGINS: Final = re.compile(r"rank \d+ begins")
 
 
 class RankTime(NamedTuple):
-    """Where the time of a rank goes.
+    """Time of a rank by activity.
 
     Attributes
     ----------

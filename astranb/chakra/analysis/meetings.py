@@ -56,7 +56,7 @@ class Meetings(NamedTuple):
         return self.end_ns - self.arrival_ns - self.wait_ns
 
     def last(self) -> Ints:
-        """Of each number the place of the last rank to arrive, among the rows: the one that waited least."""
+        """Return for each number the row of the last rank to arrive: the one that waited least."""
         order = np.lexsort((np.arange(len(self.number)), self.wait_ns, self.number))
         return order[np.searchsorted(self.number[order], np.arange(len(self.group)))]
 

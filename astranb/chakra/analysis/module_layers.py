@@ -20,7 +20,7 @@ _MOST_BESIDE: Final = 4  # boxes in a row; more of one layer go into further row
 
 
 class ModuleDrawing(NamedTuple):
-    """Where the children of a module are, and what leads from one to another.
+    """Positions of the children of a module, and the edges between them.
 
     Attributes
     ----------

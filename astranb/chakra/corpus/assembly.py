@@ -91,7 +91,7 @@ class WorkloadAssembly:
             ]
 
     def _to_exchange(self) -> dict[tuple[str, int], int]:
-        """Return the number of messages to come: with earlier stages as they need, with later ones as usual."""
+        """Return the number of messages to come: with earlier stages as needed, with later ones as usual."""
         own, stages = self.own, self._plan[2]
         same = len(self._ends) == stages
         like = dict(self._ends[own] if same else self._ends[0 if own == 0 else min(1, len(self._ends) - 1)])

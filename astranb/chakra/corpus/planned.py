@@ -180,7 +180,7 @@ class PlannedModel(ABC):
             tensor, _, pipeline = self._plans[usable[0]].tolist()
             data = ranks // (tensor * pipeline)
         if (tensor or 1) * data * (pipeline or 1) != ranks:
-            what = f"{ranks} ranks, and tensor, data, pipeline {tensor or 1}, {data}, {pipeline or 1}"
+            what = f"{ranks} ranks, but tensor, data, pipeline {tensor or 1}, {data}, {pipeline or 1}"
             raise InputError(what, where="sample", hint="their product is the number of ranks")
         return tensor or 1, data, pipeline or 1
 

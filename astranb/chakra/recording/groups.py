@@ -1,4 +1,4 @@
-"""Which process group a recorded collective belongs to, and which messages of ranks are one.
+"""Process groups of recorded collectives, and matching of messages between ranks.
 
 NCCL's kernels name their group in newer recordings, gloo's operations never do. A process group executes
 on threads (gloo: two, ``ProcessGroupGloo.cpp``) or a stream of its own, and its ranks call the same
@@ -105,7 +105,7 @@ def matched(
 
 
 def alone(messages: Sequence[Message], groups: Mapping[str, _Ranks], world: int) -> Matched:
-    """Return the messages of one rank their groups, without the other ranks: as recorded, else all ranks."""
+    """Assign the messages of one rank their groups, without other ranks: as recorded, else all ranks."""
     everyone = tuple(range(world))
     found = Matched(world)
     for one in messages:
@@ -179,7 +179,7 @@ def _spread(chosen: Iterable[_Threads]) -> int:
 
 
 def _options(ranks: _Ranks, threads: Sequence[dict[str, list[Message]]]) -> Iterator[_Threads]:
-    """Return the choices of threads on all ranks that call the same collectives at the same times."""
+    """Yield the choices of threads on all ranks that call the same collectives at the same times."""
     if len(ranks) < 2:
         return
     choices: list[dict[tuple[object, ...], list[tuple[str, ...]]]] = []
@@ -197,7 +197,7 @@ def _options(ranks: _Ranks, threads: Sequence[dict[str, list[Message]]]) -> Iter
 
 
 def _at_once(each: Sequence[Message]) -> bool:
-    """Return whether nobody leaves a collective before all have come; only the root of one may, or all others."""
+    """Return whether no rank leaves a collective before all have come; only its root may, or all others."""
     if each[0].kind in _ROOTED:
         return True
     return max(one.start for one in each) <= min(one.end for one in each)

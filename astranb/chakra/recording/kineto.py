@@ -136,7 +136,7 @@ class Event:
 
     @property
     def end(self) -> float:
-        """When it ended."""
+        """Its end."""
         return self.start + self.duration
 
     @property

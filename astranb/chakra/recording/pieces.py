@@ -103,7 +103,7 @@ def host_pieces(events: Iterable[Event], cuts: Iterable[float], begun: float) ->
     at = begun
 
     def account(until: float) -> None:
-        """Return the time until then to the operation that runs."""
+        """Add the time until then to the running operation."""
         nonlocal at
         event = open_[-1] if open_ else None
         rest = until - at

@@ -101,7 +101,7 @@ def recorded_files(prefix: str | Path) -> list[RankFiles]:
         found.append(RankFiles(hosts[0] if hosts else None, devices[0]))
     if not found:
         hint = "record the job with astranb.chakra.record(PREFIX), or give a host trace and Kineto's"
-        raise InputError("there is no recording", where=f"{prefix}.0.et.json", hint=hint)
+        raise InputError("no recording found", where=f"{prefix}.0.et.json", hint=hint)
     return found
 
 
@@ -197,10 +197,10 @@ def _one_job(ranks: Sequence[_Recording]) -> None:
     for number, one in enumerate(ranks):
         where = str(one.files.device)
         if one.world > 0 and one.world != len(ranks):
-            what = f"a recording of {one.world} ranks, and {len(ranks)} are given"
+            what = f"the recording is of {one.world} ranks, but {len(ranks)} are given"
             raise InputError(what, where=where, hint="give those of all ranks of one job")
         if one.rank >= 0 and one.rank != number:
-            what = f"the recording of rank {one.rank}, in the place of rank {number}'s"
+            what = f"the recording of rank {one.rank} is in the place of rank {number}'s"
             raise InputError(what, where=where, hint="give the ranks of one job in their order")
         for key, value in one.about.items():
             if value != ranks[0].about.get(key, value):
@@ -260,16 +260,16 @@ class _Recording:
 
     @property
     def begun(self) -> float:
-        """When the recording began, by the clock of the host."""
+        """Start of the recording, by the clock of the host."""
         return self.base_us + self.start
 
     @property
     def ended(self) -> float:
-        """When it ended."""
+        """End of the recording."""
         return self.base_us + self.end
 
     def _is_in_steps(self, one: Event) -> bool:
-        """Return whether something began in the recorded steps: what did not, other ranks may not have recorded."""
+        """Return whether something began in the recorded steps; other ranks may not have recorded more."""
         steps = self.steps
         return not steps or min(s.start for s in steps) <= one.start < max(s.end for s in steps)
 

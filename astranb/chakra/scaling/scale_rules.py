@@ -31,7 +31,11 @@ class ScaleRules:
     def __post_init__(self) -> None:
         """Check that everything asked for follows from the traces."""
         if self.micro < 1:
-            raise InputError(f"{self.micro} times the sequences", where="micro", hint="take 1 or more")
+            raise InputError(
+                f"the factor of the sequences must be positive, got {self.micro}",
+                where="micro",
+                hint="take 1 or more",
+            )
         fixed = {
             "context": "rings over another number of parts are other operations",
             "interleave": "chunks of a stage are other passes",
@@ -74,7 +78,7 @@ class ScaleRules:
 
     @property
     def assumptions(self) -> dict[str, str]:
-        """Return the assumptions of the rules, by subject; empty where nothing is scaled."""
+        """Assumptions of the rules, by subject; empty where nothing is scaled."""
         found = {}
         if self.replicas != 1:
             found["data parallelism"] = (

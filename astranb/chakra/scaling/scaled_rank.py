@@ -112,7 +112,7 @@ class ScaledRank:
         return found
 
     def _scaled(self) -> Iterator[Node]:
-        """Return the nodes of the scaled job, and remember what is to be filled in."""
+        """Yield the nodes of the scaled job, and remember what is to be filled in."""
         trace, rules = self._trace, self._rules
         updates = self._update_rows
         host = trace.is_cpu_op & (trace.type == NodeType.COMP)

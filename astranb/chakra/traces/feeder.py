@@ -264,7 +264,7 @@ class Feeder:
     def _known(self, node: int) -> int:
         place = self._place_of.get(node, -1)
         if place < 0:
-            raise InputError(f"there is no node {node} to issue", where=self._trace.source)
+            raise InputError(f"unknown node {node}", where=self._trace.source)
         return place
 
     def _issued(self, node: int) -> int:

@@ -58,7 +58,7 @@ def merge(traces: Sequence[Trace], groups: str | None = None, *, source: str = "
     True
     """
     if not traces:
-        raise InputError("there is no trace to merge", where=source)
+        raise InputError("no traces to merge", where=source)
     shifts, shift = [], 0
     for trace in traces:
         if is_merged(trace) or trace.has(_RANK).any():
@@ -206,7 +206,7 @@ def _assembled(
     more = np.uint64(shift)
 
     def first(least: int) -> Ints:
-        """Where the first field with at least this number begins in each node."""
+        """Return the position in each node of the first field with at least this number."""
         at = end.copy()
         some = np.flatnonzero(number >= least)[::-1]
         at[owner[some]] = begun[some]

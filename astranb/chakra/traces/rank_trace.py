@@ -179,7 +179,7 @@ class Trace:
 
     @property
     def spans(self) -> tuple[Ints, Ints]:
-        """Where in :attr:`data` each node begins, behind its length, and ends."""
+        """Beginning of each node in :attr:`data`, behind its length, and its end."""
         return self._start, self._end
 
     def message(self, row: int) -> bytes:

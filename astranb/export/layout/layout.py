@@ -1,4 +1,4 @@
-"""Where nodes are placed in the picture: deterministic, by instance and tier."""
+"""Layout of nodes in the picture: deterministic, by instance and tier."""
 
 from __future__ import annotations
 
@@ -369,7 +369,7 @@ def _height(width: float, *, gpus: bool) -> float:
 def _ports(
     boxes: Sequence[Box], bundles: Sequence[tuple[int, int, tuple[int, ...]]]
 ) -> tuple[float | None, ...]:
-    """Where links to rails leave each box: side by side, one place for each rail above it, and below."""
+    """Return the places of links to rails at each box: side by side, for each rail above it, and below."""
     rails: dict[tuple[int, bool], set[int]] = defaultdict(set)  # by box and whether they are below it
     for a, b, _ in bundles:
         for box, rail in ((a, b), (b, a)):

@@ -255,7 +255,7 @@ def test_bad_traces_of_pytorch_are_refused(run, capsys):
             pytorch_trace(pytorch_document(file))
     twice = [*events, events[1]]
     for what, said in [
-        ({"traceEvents": twice}, "two launches"),
+        ({"traceEvents": twice}, "duplicate correlation"),
         ({"traceEvents": []}, "no operation of the host"),
         ([], "no operation of the host"),  # a list alone is Kineto's, too
         (7, "neither an object nor a list"),

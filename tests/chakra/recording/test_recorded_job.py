@@ -156,10 +156,13 @@ def test_a_slower_network_delays_what_waits_for_it(jobs, tmp_path):
 def test_recordings_of_different_jobs_are_refused(tmp_path):
     two, four = recorded_files(DATA / "two"), recorded_files(DATA / "four")
     for some, said in [
-        (four[:2], "a recording of 4 ranks, and 2 are given"),
-        ([two[0], four[1]], "a recording of 4 ranks, and 2 are given"),
-        (two[::-1], "the recording of rank 1, in the place of rank 0's"),
-        ([RankFiles(two[0].host, four[0].device), two[1]], "a recording of 4 ranks|no operation of the host"),
+        (four[:2], "the recording is of 4 ranks, but 2 are given"),
+        ([two[0], four[1]], "the recording is of 4 ranks, but 2 are given"),
+        (two[::-1], "the recording of rank 1 is in the place of rank 0's"),
+        (
+            [RankFiles(two[0].host, four[0].device), two[1]],
+            "the recording is of 4 ranks|no operation of the host",
+        ),
     ]:
         with pytest.raises(InputError, match=said):
             link_job(some)
@@ -168,7 +171,7 @@ def test_recordings_of_different_jobs_are_refused(tmp_path):
     (tmp_path / "later.json").write_text(json.dumps(later))
     with pytest.raises(InputError, match="it ends before that of later"):
         link_job([two[0], RankFiles(two[1].host, tmp_path / "later.json")])
-    with pytest.raises(InputError, match="there is no recording"):
+    with pytest.raises(InputError, match="no recording found"):
         recorded_files(tmp_path / "none")
     assert two[0].host is not None
     shutil.copy(two[0].host, tmp_path / "half.0.et.json.gz")

@@ -400,7 +400,7 @@ def test_networks_that_htsim_has_not_are_reported(tmp_path: Path) -> None:
     found = write_htsim(ring(8, 100), tmp_path / "a.cm", topology=resolve("dgx-h100"))
     assert [file.name for file in found.files] == ["a.cm"]
     assert any(
-        one.startswith("network: dgx_h100-infra: no network of htsim's") for one in found.not_expressed
+        one.startswith("network: dgx_h100-infra: not a network of htsim's") for one in found.not_expressed
     )
     found = write_htsim(ring(2, 100), tmp_path / "a.cm", topology=resolve("switch:gpus=4"), nodes=9)
     assert "network: there is none of 9 nodes, switch has 4" in found.not_expressed
