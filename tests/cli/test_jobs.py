@@ -107,7 +107,7 @@ def test_jobs_run_by_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("jobs: [{workload: x}]", "'system' is missing"),
         ("jobs: [{model: gpt3-125m}]\nvariation: {jitter: {cv: 0}}", ":2, variation.jitter"),
         ("jobs: [{model: gpt3-125m}]\nvariation: {jitter: {size: 0}}", "unknown key 'size'"),
-        ("jobs: [{model: gpt3-125m}]", "there is no infrastructure"),
+        ("jobs: [{model: gpt3-125m}]", "infrastructure is missing"),
         (
             "infra: dgx-h100\njobs: [{model: gpt3-125m, plan: {dp: 9}}]",
             "it needs 9 GPUs, but the network has 8",

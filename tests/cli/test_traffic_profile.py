@@ -17,7 +17,7 @@ from astranb.workload.models import Parallelism, workload
 
 
 def profile(*words: str) -> Any:
-    """What the command prints with ``--json``."""
+    """Return what the command prints with ``--json``."""
     parser = Parser(prog="astranb traffic")
     add_profile(parser.add_subparsers(parser_class=Parser))
     args = parser.parse_args(["profile", *words])

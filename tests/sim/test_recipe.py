@@ -199,7 +199,7 @@ def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_position_is_refused(changes: dict[str, Any]) -> None:
     right = {"events": 900, "edits": [], "breakpoints": [], "watches": [], "hash": ""}
     assert read_position(right).events == 900
-    with pytest.raises(InputError, match="this is no state of a run"):
+    with pytest.raises(InputError, match="not the state of a run"):
         read_position({**right, **changes})
     with pytest.raises(InputError):
         read_position(list(changes))

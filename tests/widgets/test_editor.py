@@ -228,7 +228,7 @@ def test_the_chunks_of_several_collectives_are_drawn_side_by_side() -> None:
 
 
 class Shell:
-    """What the magic needs of IPython."""
+    """IPython's shell, as far as the magic needs it."""
 
     def __init__(self) -> None:
         self.user_ns: dict[str, Any] = {}
@@ -345,7 +345,7 @@ def test_a_parameter_that_the_text_no_longer_has_is_forgotten(monkeypatch: pytes
 
 
 class Notebook:
-    """What the magic needs of a notebook."""
+    """A notebook, as far as the magic needs it."""
 
     def __init__(self, **names: Any) -> None:
         self.user_ns: dict[str, Any] = names

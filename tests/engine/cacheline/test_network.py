@@ -1,4 +1,4 @@
-"""What may be chosen about the fabric: it changes times, never results."""
+"""Options of the fabric: they change times, never results."""
 
 from contextlib import suppress
 

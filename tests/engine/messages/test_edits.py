@@ -164,7 +164,7 @@ def test_edits_are_undone_one_by_one_and_reset_keeps_the_last_of_each():
     sim.set("rank[1].speed", 0.25)
     sim.reset(keep=True)
     assert sim.edits == [(0, "rank[1].speed", "0.25")]
-    with pytest.raises(InputError, match="there is no edit 3"):
+    with pytest.raises(InputError, match="unknown edit 3"):
         sim.undo(3)
 
 

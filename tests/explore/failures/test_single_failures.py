@@ -1,4 +1,4 @@
-"""What a machine loses with each link: the same as one run with each failure."""
+"""The loss without each link is that of one run with each failure."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _COLUMNS = (
 
 
 def assert_same(one: ModelStep, other: ModelStep) -> None:
-    """Whether two steps are the same: every column, and the traces of the first and last rank."""
+    """Return whether two steps are the same: every column, and the traces of the first and last rank."""
     assert one.parallelism == other.parallelism
     assert one.plan == other.plan
     assert (one.tokens, one.unit, one.title, one.precision) == (

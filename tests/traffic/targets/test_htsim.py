@@ -432,7 +432,7 @@ WRONG = [
     (GOOD.replace("oneshot", ""), ":6: a trigger needs an id and a kind"),
     (GOOD.replace("oneshot", "oneshot barrier"), ":6: a trigger of two kinds"),
     (GOOD.replace("oneshot", "sometimes"), ":6: unknown word 'sometimes' of a trigger"),
-    (GOOD.replace("oneshot\n", "oneshot\ntrigger id 1 oneshot\n"), ":7: trigger 1 is described twice"),
+    (GOOD.replace("oneshot\n", "oneshot\ntrigger id 1 oneshot\n"), ":7: duplicate trigger 1"),
     (GOOD.replace("trigger id 1 oneshot\n", "").replace("Triggers 1\n", ""), "trigger 1 is not described"),
     (GOOD.replace("oneshot", "barrier count 2"), ":6: trigger 1 has 1 of 2 activations"),
     (GOOD.replace(" send_done_trigger 1", ""), ":6: trigger 1 has 0 of 1 activations"),
