@@ -438,7 +438,7 @@ def test_a_custom_training_loop_from_a_file(files, capsys):
         (["--num-queues-per-dim", "0"], "--num-queues-per-dim"),
         (["--compute-scale", "-1"], "--compute-scale"),
         (["--infra", "dgx-h100"], "--infra and --network exclude each other"),
-        (["--training-loops", "nothing.py"], "nothing.py: there is no such file"),
+        (["--training-loops", "nothing.py"], "nothing.py: file not found"),
     ],
 )
 def test_options_that_do_not_go_together(more, message, files, capsys):
