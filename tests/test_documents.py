@@ -62,6 +62,49 @@ def test_a_page_that_is_wrong_is_found(tmp_path):
         run_page(page, tmp_path)
 
 
+RECIPE = """In `astranb/net/link.py`, in front of `__all__ = [`:
+
+```python
+MOST = {most}
+```
+
+In `docs/glossary.md`, in front of `# Glossary`:
+
+```text
+A line.
+```
+
+`tests/net/test_most.py`:
+
+```python
+from pathlib import Path
+from astranb.core import jit
+from astranb.net import link
+
+def test_most():
+    assert (link.MOST, jit.JIT) == (3, False)
+    assert Path(link.__file__).parents[2] == Path(__file__).parents[2] == Path.cwd()
+    assert Path("docs/glossary.md").read_text().startswith("A line.")
+```
+
+```console
+$ pytest tests/net/test_most.py
+…
+```
+"""
+
+
+def test_a_recipe_runs_tests_in_its_own_copy(tmp_path):
+    page = tmp_path / "page.md"
+    for most, wrong in ((3, ""), (4, "1 failed")):
+        folder = tmp_path / str(most)
+        folder.mkdir()
+        page.write_text(RECIPE.replace("{most}", str(most)))
+        said = apart(page, folder)
+        assert wrong in said
+        assert bool(said) == bool(wrong)
+
+
 def test_what_stands_for_any_lines():
     assert fits("a\nb\nc\n", ["a", "…"])
     assert fits("a\nb\nc\n", ["…", "b", "…"])
