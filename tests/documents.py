@@ -37,7 +37,8 @@ DOCS = REPOSITORY / "docs"
 _BLOCK = re.compile(r"^```(?P<language>[\w-]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`(?P<name>[\w./-]+\.\w+)`:\s*\Z")
 _EDIT = re.compile(
-    r"[Ii]n `(?P<name>[\w./-]+\.\w+)`, (?P<how>behind|in front of|in the place of) `(?P<line>[^`\n]+)`:\s*\Z"
+    r"[Ii]n\s+`(?P<name>[\w./-]+\.\w+)`,\s+(?P<how>behind|in\s+front\s+of|in\s+the\s+place\s+of)\s+"
+    r"`(?P<line>[^`\n]+)`:\s*\Z"
 )
 _SOME = "…"
 
@@ -84,9 +85,9 @@ def blocks(text: str) -> list[Block]:
     for match in _BLOCK.finditer(text):
         before = text[: match.start()]
         edit, file = _EDIT.search(before), _FILE.search(before)
-        name, how, line = (
-            (edit["name"], edit["how"], edit["line"]) if edit else (file["name"] if file else "", "", "")
-        )
+        name, how, line = file["name"] if file else "", "", ""
+        if edit:
+            name, how, line = edit["name"], " ".join(edit["how"].split()), edit["line"]
         found.append(Block(match["language"], match["text"], name, how, line, match.end()))
     return found
 
