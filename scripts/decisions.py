@@ -65,9 +65,7 @@ def parse(text: str) -> Decision:
     """
     found = _RECORD.fullmatch(text)
     if not found:
-        message = (
-            "a record is a title, area, status, decision and a list of what was rejected"
-        )
+        message = "a record is a title, area, status, decision and a list of what was rejected"
         raise ValueError(message)
     return Decision(int(found["number"]), *(found[name] for name in list(found.groupdict())[1:]))
 
