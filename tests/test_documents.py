@@ -36,6 +36,23 @@ def test_a_recipe_works_as_it_is_written(page, tmp_path):
     assert not wrong, wrong
 
 
+WRAPPED = [
+    README.parent / "CHANGELOG.md",
+    README.parent / "CONTRIBUTING.md",
+    README.parent / "changes" / "README.md",
+    DOCS / "architecture.md",
+    DOCS / "contributing" / "traffic_target.md",
+    DOCS / "generated.md",
+]
+"""Pages whose lines are short, so that two branches can change one paragraph."""
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: page.stem)
+def test_lines_are_short(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+
+
 def test_every_page_is_reached_from_the_first():
     listed = set()
     for index in DOCS.rglob("index.md"):
