@@ -1,4 +1,4 @@
-"""What every test gets: examples that can be reproduced, no network, a clean checkout, and a small run."""
+"""Fixtures of all tests: examples that can be reproduced, no network, a clean checkout, and a small run."""
 
 from __future__ import annotations
 
