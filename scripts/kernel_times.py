@@ -21,7 +21,7 @@ from benchmarks.generated import write_generated
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
 TABLE: Final = "python -m scripts.kernel_times --write"
-BY_LINES: Final = "python -m scripts.kernel_times --by-lines --write"
+TABLE_BY_LINES: Final = "python -m scripts.kernel_times --by-lines --write"
 """Commands that write the tables of the page."""
 BY_LINES: Final = ("a100-sxm", "h100-sxm", "mi300x")
 _LEAST_ROWS: Final = 64
@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> None:
     text = table(compared(found))
     print(text)
     if "--write" in arguments and not stream_k:
-        write_generated(BY_LINES if by_lines else TABLE, text, PAGE)
+        write_generated(TABLE_BY_LINES if by_lines else TABLE, text, PAGE)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What lies in the root of the checkout."""
+"""Names of files and folders in the root of the checkout."""
 
 from __future__ import annotations
 

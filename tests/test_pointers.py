@@ -95,7 +95,7 @@ def texts(text: str, kind: str) -> Iterator[tuple[int, str]]:
 
 
 def defines(file: str, name: str) -> bool:
-    """Whether a file defines a function, a class, a constant or a key of this name."""
+    """Return whether a file defines a function, a class, a constant or a key of this name."""
     text = (REPOSITORY / file).read_text(encoding="utf-8")
     return re.search(rf"\b(?:def|class|function|const|let)\s+{name}\b|\b{name}\b[^\n]*[=:]", text) is not None
 

@@ -474,7 +474,7 @@ IN_ROOT = {
     "tsconfig.json": "TypeScript",
     "tutorials": "lessons",
 }
-"""What lies in the root, and for whom: all else has another place."""
+"""Files and folders of the root, and for whom they are there: all else has another place."""
 
 
 def test_nothing_else_is_in_the_root() -> None:
