@@ -88,6 +88,7 @@ def test_every_pin_says_what_asks_for_it() -> None:
 def test_the_pins_name_no_machine_and_no_index() -> None:
     lines = [line for line in _constraints().splitlines() if line and not line.lstrip().startswith("#")]
     assert [line for line in lines if not _PIN.fullmatch(line)] == []
+    assert all(Requirement(line).specifier for line in lines)  # so pip reads them, too
     assert not re.search(r"://|/(?:home|root|work|tmp)/", _constraints())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -32,6 +33,8 @@ OF_OTHERS = {
     "docs/source/performance/performance_long_sequence.md": "NVIDIA/NeMo",
     "docs/source/performance/performance_summary.md": "NVIDIA/NeMo",
     "gpt.py": "a user's own, as an example",
+    "mine.py": "a user's own, as an example",
+    "my_loops.py": "a user's own, as an example",
     "msccl/language/ir.py": "MSCCL",
     "norms.py": "torchtitan",
     "python/mscclpp/__main__.py": "MSCCL++",
@@ -55,10 +58,11 @@ _PATH = re.compile(
 )
 _CODE = {".py", ".js", ".mjs", ".css", ".ts", ".sh"}
 _FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_HASH = re.compile(r"(?:^|\s)#(?!!).*$", re.MULTILINE)
+_SLASHES = re.compile(r"(?:^|\s)//[^\n]*|/\*.*?\*/", re.MULTILINE | re.DOTALL)
 _COMMENT = {
-    ".py": re.compile(r"(?:^|\s)#(?!!).*$", re.MULTILINE),
-    ".js": re.compile(r"(?:^|\s)//[^\n]*|/\*.*?\*/", re.MULTILINE | re.DOTALL),
-    ".sh": re.compile(r"(?:^|\s)#(?!!).*$", re.MULTILINE),
+    **dict.fromkeys((".py", ".sh", ".toml", "Makefile", "run"), _HASH),
+    **dict.fromkeys((".js", ".mjs", ".ts", ".css"), _SLASHES),
 }
 
 
@@ -83,6 +87,10 @@ def resolved(file: str) -> list[str]:
 
 def texts(text: str, kind: str) -> Iterator[tuple[int, str]]:
     """Yield the prose of a file with its line: a document without its blocks, or docstrings and comments."""
+    if kind == ".ipynb":
+        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+        yield from ((1, _FENCED.sub("", "".join(cell["source"]))) for cell in cells)
+        return
     if kind == ".md":
         yield 1, _FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
         return
@@ -119,12 +127,13 @@ def stale(text: str, kind: str) -> Iterator[str]:
 
 def test_named_files_and_functions_are_there() -> None:
     every = [REPOSITORY / path for paths in files().values() for path in paths]
-    sources = [path for path in every if path.suffix in {".md", *_COMMENT}]
+    sources = {path: path.suffix or path.name for path in every}
+    sources = {path: kind for path, kind in sources.items() if kind in {".md", ".ipynb", *_COMMENT}}
     assert len(sources) > 500
     assert [
         f"{path.relative_to(REPOSITORY)}:{wrong}"
-        for path in sources
-        for wrong in stale(path.read_text(encoding="utf-8"), path.suffix)
+        for path, kind in sources.items()
+        for wrong in stale(path.read_text(encoding="utf-8"), kind)
     ] == []
 
 
@@ -137,7 +146,12 @@ def test_named_files_and_functions_are_there() -> None:
         ("`net/new.py`:\n\n```python\n```\n\n`net/new.py` is new.", ".md", []),
         ('"""As ``a/b.py``."""\nx = "net/other.py"\n# and c.py', ".py", ["3: c.py", "1: a/b.py"]),
         ("// answers (views/compare.py: gone)\nopen('gone.js')", ".js", ["1: views/compare.py: gone"]),
-        ("# tests/gone.py\nrun tests/other.py", ".sh", ["1: tests/gone.py"]),
+        ("# tests/gone.py\nrun tests/other.py", "Makefile", ["1: tests/gone.py"]),
+        (
+            '{"cells": [{"cell_type": "markdown", "source": ["See\\n", "a/b.py"]}, {"cell_type": "code"}]}',
+            ".ipynb",
+            ["2: a/b.py"],
+        ),
     ],
 )
 def test_what_is_not_there_is_found(text: str, kind: str, found: list[str]) -> None:
