@@ -16,12 +16,13 @@ import astranb as anb
 from astranb.engine.cacheline import Graph
 from astranb.workload.kernels import GPUS, KernelTimes, Product
 from astranb.workload.kernels.timings import KernelTiming, read_timings
+from benchmarks.generated import write_generated
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
-_BEGIN: Final = "<!-- python -m scripts.kernel_times -->"
-_BEGIN_BY_LINES: Final = "<!-- python -m scripts.kernel_times --by-lines -->"
-_END: Final = "<!-- end -->"
+TABLE: Final = "python -m scripts.kernel_times --write"
+TABLE_BY_LINES: Final = "python -m scripts.kernel_times --by-lines --write"
+"""Commands that write the tables of the page."""
 BY_LINES: Final = ("a100-sxm", "h100-sxm", "mi300x")
 _LEAST_ROWS: Final = 64
 """Products of fewer rows are limited by memory alone."""
@@ -132,10 +133,7 @@ def main(arguments: list[str]) -> None:
     text = table(compared(found))
     print(text)
     if "--write" in arguments and not stream_k:
-        page = PAGE.read_text(encoding="utf-8")
-        begin = _BEGIN_BY_LINES if by_lines else _BEGIN
-        before, _, rest = page.partition(begin)
-        PAGE.write_text(f"{before}{begin}\n{text}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
+        write_generated(TABLE_BY_LINES if by_lines else TABLE, text, PAGE)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 CODE: Final = ("astranb", "benchmarks", "docs", "examples", "scripts", "tests")
 """Folders whose Python files are checked."""
 
-PAGES: Final = ("docs", "examples", "README.md", "CONTRIBUTING.md")
+PAGES: Final = ("changes", "docs", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 """Folders and files whose Markdown is checked."""
 
 NOT_YET: Final = (
