@@ -221,7 +221,8 @@ class DeviceFile:
                 other, _, number = what.shared.partition(".")
                 found = self.sections[other].values if other in self.sections else {}
                 if number in found:
-                    shared[name] = found[number]
+                    in_ns = name.endswith("_ns") and number.endswith("_ps")
+                    shared[name] = found[number] // 1000 if in_ns else found[number]
                 elif what.required:
                     raise self.root.error(f"{what.shared} is missing, which {section} needs", "give it")
             elif what.required and name not in values:
@@ -442,7 +443,7 @@ def checked_name(word: str, where: str = "name") -> str:
     """Return the name of a device if it is short and usable as a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,59}", word, re.ASCII):
         hint = "use letters, digits, '-', '_' and '.'"
-        raise InputError(f"{word[:40]!r} is not a valid device name", where=where, hint=hint)
+        raise InputError(f"{word[:40]!r} is not a valid name", where=where, hint=hint)
     return word
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from astranb.core.errors import InputError
+from astranb.hardware import PRECISIONS, Gpu
 
-from .gpus import PRECISIONS, Gpu
 from .times import KernelTimes
 from .timings import KernelTiming, read_facts, read_timings
 

@@ -19,9 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
+from astranb.hardware import PRECISIONS, Gpu
 
-from .gpus import PRECISIONS, Gpu
-from .host import HOSTS
 from .hybrid import HybridMemory, MemorySplit
 from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
@@ -324,7 +323,7 @@ class KernelTimes:
             elif isinstance(kernel, Attention):
                 took = self._attention_ns(kernel)
             elif isinstance(kernel, HostUpdate):
-                took = HOSTS[self.gpu.name].update_ns(kernel)
+                took = self.gpu.host.update_ns(kernel.sent, kernel.size)
             elif isinstance(kernel, TimedKernel):
                 took = kernel.duration_ns
             else:

@@ -1,0 +1,281 @@
+"""What models need of a GPU: peaks, what kernels achieve of them, memory, host, links, power and price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from astranb.core.errors import InputError
+
+from .reader import quantity, words
+
+__all__ = ["PARTS", "PRECISIONS", "Gpu", "GpuCosts", "GpuMemory", "Host", "Interconnect"]
+
+PRECISIONS: Final = ("bf16", "fp16", "fp8")
+"""Numbers that matrices may have; fp8 has as many bits as its name says."""
+
+_MOST_BPS: Final = 10**16
+_MOST_BYTES: Final = 2**50
+_MOST_NS: Final = 10**9
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True)
+class GpuMemory:
+    """The memory of a GPU: two numbers, as vendors count and as programs find it.
+
+    Parameters
+    ----------
+    sold_bytes : int
+        As the data sheet says it: it names the product, and no simulation uses it.
+    usable_bytes : int
+        As the driver shows it (nvidia-smi, rocm-smi): whether a plan or a program's buffers fit, at every
+        fidelity.
+    """
+
+    sold_bytes: int = quantity(2**20, _MOST_BYTES)
+    usable_bytes: int = quantity(2**20, _MOST_BYTES)
+
+
+@dataclass(frozen=True)
+class GpuCosts:
+    """Power and price of a GPU.
+
+    Parameters
+    ----------
+    peak_W : float
+        Most that it draws with its memory.
+    idle_part : float
+        Part of that it draws while it does not compute.
+    gpu_dollars : float
+        Its price, with its share of a server.
+    """
+
+    peak_W: float = quantity(0, 1e5, whole=False)  # noqa: N815 - unit in the name
+    idle_part: float = quantity(0, 1, whole=False)
+    gpu_dollars: float = quantity(0, 1e9, whole=False)
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a GPU has of its host, where an optimizer is offloaded (ZeRO-Offload).
+
+    Parameters
+    ----------
+    link_Bps : int
+        What copies achieve between the memories of the host and of the GPU, in one direction.
+    memory_Bps : int
+        A GPU's share of the peak bandwidth of the host's memory.
+    achieved : float
+        Part of that which an optimizer on the host's cores achieves.
+    text : str
+        What they are.
+
+    Examples
+    --------
+    >>> from astranb.hardware import gpu_named
+    >>> gpu_named("h100-sxm").host.update_ns(sent=4 * 10**9, size=28 * 10**9) / 1e6  # ms
+    800.0
+    """
+
+    link_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815 - unit in the name
+    memory_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
+    achieved: float = quantity(0.01, 1, whole=False)
+    text: str = words("")
+
+    def update_ns(self, sent: int, size: int) -> float:
+        """Return the time of an update: gradients to the host, the optimizer, and parameters to the GPU.
+
+        Parameters
+        ----------
+        sent : int
+            Bytes that cross the link.
+        size : int
+            Bytes of the host's memory that are read and written.
+        """
+        return sent * 1e9 / self.link_Bps + size * 1e9 / (self.memory_Bps * self.achieved)
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """The two tiers of a cluster of one kind of GPU; bandwidths are of a GPU and direction.
+
+    Parameters
+    ----------
+    per_node : int
+        GPUs of a node.
+    inside_Bps, between_Bps : int
+        What collectives achieve inside a node and between nodes.
+    inside_ns, between_ns : int
+        What a message takes besides: a step of a ring.
+    inside_peak_Bps, between_peak_Bps : int
+        What the links can carry.
+    few_steps_Bps : int
+        What all-reduces of few steps achieve inside a node: kernels of a library's own, for a few MB.
+    large_ns : int
+        A step's time of the algorithms for larger messages, which achieve ``inside_Bps``.
+    text : str
+        What they are. Switches that add up (NVLS) are not assumed.
+
+    Examples
+    --------
+    >>> from astranb.hardware import gpu_named
+    >>> links = gpu_named("h100-sxm").interconnect
+    >>> links.all_reduce(1 << 20, 4), links.all_reduce(1 << 27, 4)
+    ((190000000000, 1300), (335000000000, 6000))
+    """
+
+    per_node: int = quantity(1, 2**20)
+    inside_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815 - unit in the name
+    between_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
+    inside_ns: int = quantity(0, _MOST_NS)
+    between_ns: int = quantity(0, _MOST_NS)
+    inside_peak_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
+    between_peak_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
+    few_steps_Bps: int = quantity(1, _MOST_BPS)  # noqa: N815
+    large_ns: int = quantity(0, _MOST_NS)
+    text: str = words("")
+
+    def all_reduce(self, size: int, ranks: int) -> tuple[int, int]:
+        """Return bandwidth and time of a step with which an all-reduce inside a node is faster.
+
+        Parameters
+        ----------
+        size : int
+            Bytes of each rank's input.
+        ranks : int
+
+        Returns
+        -------
+        bandwidth_Bps, step_ns : int
+        """
+        # Of both, log2(ranks) halvings and as many doublings.
+        steps, moved = 2 * math.log2(ranks), 2 * (ranks - 1) / ranks * size * 1e9
+        both = (self.few_steps_Bps, self.inside_ns), (self.inside_Bps, self.large_ns)
+        return min(both, key=lambda one: moved / one[0] + steps * one[1])
+
+    @property
+    def inside_text(self) -> str:
+        """The links inside a node, in words."""
+        return self.text.partition("; ")[0]
+
+    @property
+    def between_text(self) -> str:
+        """The links between nodes, in words."""
+        return self.text.partition("; ")[2]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as models see it: peaks, and the parts of them that kernels achieve.
+
+    Parameters
+    ----------
+    name : str
+    sms : int
+        Multiprocessors (AMD: compute units) that each compute one tile of a product at a time.
+    memory_Bps, memory_bytes : int
+        Peak bandwidth of the memory, and its usable size (:class:`GpuMemory`).
+    peaks : mapping of str to int
+        Dense operations on matrices per second, by precision.
+    matrices : mapping of str to float
+        Part of the peak that full tiles of large products achieve, by precision.
+    attention, attention_back : float
+        Part of the bfloat16 peak that long causal attention achieves, forward and backward.
+    attention_2 : float
+        Part that FlashAttention-2 achieves where its kernels, made for A100, miss what the GPU can do; 0: as
+        the other kernels.
+    half_keys : int
+        Keys at which attention achieves half of that.
+    stream, feed : float
+        Parts of the memory's bandwidth that a long pass over memory, and the matrices of a product, achieve.
+    kernel_ns : int
+        What a kernel takes besides, however little it does.
+    decode_ns : int
+        What attention of single tokens takes besides.
+    graph_ns : int
+        From the launch of a kernel to that of the next, in a CUDA graph.
+    stream_ns : int
+        From the launch of a kernel to that of the next, one after another from a framework on the host.
+    fp8_tiles : tuple of (int, int, float)
+        Rows, columns and the part of the largest tile's rate of the tiles of products in fp8 of two rows or
+        more, where these never split ``k``; empty: they are like other products.
+    cluster : int
+        Thread blocks that share what one of them loads, by multicast.
+    fitted : str
+        The timings that the parts are fitted to, and how well; empty: docs/explanation/kernels.md holds them
+        against published timings.
+    own_host, own_interconnect, own_costs : optional
+        As :attr:`host`, :attr:`interconnect` and :attr:`costs`, where they are known.
+
+    Examples
+    --------
+    >>> from astranb.hardware import gpu_named
+    >>> gpu = gpu_named("h100-sxm")
+    >>> gpu.peaks["bf16"] / 1e12, gpu.sms
+    (989.0, 132)
+    """
+
+    name: str
+    sms: int = quantity(1, 10**6, shared="machine.sms")
+    memory_Bps: int = quantity(1, _MOST_BPS, shared="machine.hbm_Bps")  # noqa: N815 - unit in the name
+    memory_bytes: int = quantity(2**20, _MOST_BYTES, shared="memory.usable_bytes")
+    peaks: Mapping[str, int] = quantity(10**9, 10**18, keys=PRECISIONS)
+    matrices: Mapping[str, float] = quantity(0.01, 1, whole=False, keys=PRECISIONS)
+    attention: float = quantity(0.01, 1, whole=False)
+    attention_back: float = quantity(0.01, 1, whole=False)
+    half_keys: int = quantity(0, 10**6)
+    stream: float = quantity(0.01, 1, whole=False)
+    feed: float = quantity(0.01, 1, whole=False)
+    kernel_ns: int = quantity(0, _MOST_NS)
+    decode_ns: int = quantity(0, _MOST_NS)
+    graph_ns: int = quantity(0, _MOST_NS, shared="machine.graph_ps")
+    stream_ns: int = quantity(0, _MOST_NS)
+    attention_2: float = quantity(0, 1, whole=False, default=0.0)
+    fp8_tiles: tuple[tuple[int, int, float], ...] = quantity(0, 2**20, columns=3, default=())
+    cluster: int = quantity(1, 16, default=1)
+    fitted: str = words("")
+    own_host: Host | None = None
+    own_interconnect: Interconnect | None = None
+    own_costs: GpuCosts | None = None
+
+    def __post_init__(self) -> None:
+        """Make the parts of a document's plain data."""
+        for name, made in PARTS.items():
+            part: Any = getattr(self, f"own_{name}")
+            if isinstance(part, Mapping):
+                object.__setattr__(self, f"own_{name}", made(**part))
+        tiles = tuple((int(rows), int(columns), part) for rows, columns, part in self.fp8_tiles)
+        object.__setattr__(self, "fp8_tiles", tiles)
+
+    @property
+    def peak_flops(self) -> int:
+        """Dense bfloat16 operations on matrices per second."""
+        return self.peaks["bf16"]
+
+    @property
+    def host(self) -> Host:
+        """What it has of its host; raise InputError if that is not known."""
+        return self._part(self.own_host, "host")
+
+    @property
+    def interconnect(self) -> Interconnect:
+        """The links of its clusters; raise InputError if they are not known."""
+        return self._part(self.own_interconnect, "interconnect")
+
+    @property
+    def costs(self) -> GpuCosts:
+        """Its power and price; raise InputError if they are not known."""
+        return self._part(self.own_costs, "costs")
+
+    def _part(self, part: _Part | None, section: str) -> _Part:
+        if part is None:
+            hint = f"add {section!r} to the GPU's file, or 'like' with the name of a similar GPU"
+            raise InputError(f"section {section!r} is missing", where=f"GPU {self.name!r}", hint=hint)
+        return part
+
+
+PARTS: Final[Mapping[str, type]] = {"host": Host, "interconnect": Interconnect, "costs": GpuCosts}
+"""Sections of a GPU's file that models need in addition to ``kernels``."""
