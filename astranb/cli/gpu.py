@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from astranb.hardware import DEFAULT_GPU
@@ -28,7 +29,7 @@ def add_commands(commands: Any) -> None:
     show = add_command(verbs, "show", "print every number of a preset with its source", _show)
     show.add_argument("gpu", help="preset, or its file, as my-gpu.yaml")
     fit = add_command(verbs, "from", "make a preset from measurements of a GPU", _from)
-    fit.add_argument("file", help="file written by benchmarks/gpu_microbench.py")
+    fit.add_argument("file", help="measurement of benchmarks/gpu_microbench.py, or timings (FILE.csv)")
     like = f"preset of what was not measured (default: {DEFAULT_GPU})"
     fit.add_argument("--like", default=DEFAULT_GPU, help=like)
     fit.add_argument("--name", help="name of the preset (default: that of the device)")
@@ -38,11 +39,11 @@ def add_commands(commands: Any) -> None:
 
 
 def _list(args: argparse.Namespace) -> Report:
-    from astranb.hardware import gpu_names, read_gpu
+    from astranb.hardware import PRESETS, read_gpu
 
     del args
     rows, lines = [], []
-    for name in gpu_names():
+    for name in PRESETS:
         gpu = read_gpu(name)
         p, memory = gpu.preset, gpu.memory
         numbers = {"name": name, "sms": p.sms, "l2_bytes": p.l2_bytes, "hbm_Bps": p.hbm_Bps}
@@ -65,6 +66,8 @@ def _show(args: argparse.Namespace) -> Report:
 
 
 def _from(args: argparse.Namespace) -> Report:
+    if Path(args.file).suffix.lower() == ".csv":
+        return _from_timings(args)
     from astranb.explore import compare_to_measured, preset_from
     from astranb.gpu import read_measured, write_preset
     from astranb.hardware.reader import unit_of
@@ -93,6 +96,27 @@ def _from(args: argparse.Namespace) -> Report:
     compared = [{k: None if _missing(v) else v for k, v in row.items()} for row in compared]
     document = {"name": made.name, "file": str(path), "measured": changed, "comparison": compared}
     return Report(document, lines)
+
+
+def _from_timings(args: argparse.Namespace) -> Report:
+    """Fit what kernels achieve to timings of them."""
+    from astranb.core.errors import InputError
+    from astranb.hardware import PRESETS, gpu_named, read_gpu
+    from astranb.hardware.reader import checked_name, write_device_file
+    from astranb.workload.kernels import fitted_document, gpu_of_file
+
+    if args.infra is not None:
+        raise InputError("timings of kernels cross no links", where="--infra", hint="leave it out")
+    like = gpu_named(args.like)
+    if like.name not in PRESETS:
+        raise InputError(f"{args.like} is not a shipped GPU", where="--like", hint="give the name of one")
+    fit = gpu_of_file(args.file, like)
+    name = checked_name(args.name or f"{like.name}-fitted", "--name")
+    path = args.output or f"{name}.json"
+    write_device_file(fitted_document(fit, like.name, name, Path(args.file).name), path)
+    rows = [row for row in read_gpu(path).rows() if row["source"].startswith(Path(args.file).name)]
+    lines = [f"wrote {name}, based on {like.name}, to {path}; use it with --gpu {path}", *_number_lines(rows)]
+    return Report({"name": name, "file": str(path), "fitted": fit.text, "numbers": rows}, lines)
 
 
 def _number_lines(rows: Iterable[dict[str, Any]]) -> list[str]:

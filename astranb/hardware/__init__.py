@@ -1,6 +1,6 @@
 """Floor 1: devices as data. One readable file for each, with a source and a kind for every number."""
 
-from .gpu import PRECISIONS, Gpu, GpuCosts, GpuMemory, Host, Interconnect
+from .gpu import PRECISIONS, Gpu, GpuCosts, GpuLibrary, GpuMemory, Host, Interconnect
 from .gpu_files import (
     DEFAULT_GPU,
     GPUS,
@@ -8,7 +8,6 @@ from .gpu_files import (
     SHORT_NAMES,
     GpuDevice,
     gpu_named,
-    gpu_names,
     preset,
     read_gpu,
     suggested_gpu,
@@ -27,13 +26,13 @@ __all__ = [
     "Gpu",
     "GpuCosts",
     "GpuDevice",
+    "GpuLibrary",
     "GpuMemory",
     "Host",
     "Interconnect",
     "Preset",
     "Provenance",
     "gpu_named",
-    "gpu_names",
     "preset",
     "read_gpu",
     "suggested_gpu",

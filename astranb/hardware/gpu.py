@@ -11,7 +11,7 @@ from astranb.core.errors import InputError
 
 from .reader import quantity, words
 
-__all__ = ["PARTS", "PRECISIONS", "Gpu", "GpuCosts", "GpuMemory", "Host", "Interconnect"]
+__all__ = ["PARTS", "PRECISIONS", "Gpu", "GpuCosts", "GpuLibrary", "GpuMemory", "Host", "Interconnect"]
 
 PRECISIONS: Final = ("bf16", "fp16", "fp8")
 """Numbers that matrices may have; fp8 has as many bits as its name says."""
@@ -37,6 +37,19 @@ class GpuMemory:
 
     sold_bytes: int = quantity(2**20, _MOST_BYTES)
     usable_bytes: int = quantity(2**20, _MOST_BYTES)
+
+
+@dataclass(frozen=True)
+class GpuLibrary:
+    """What NCCL and RCCL know of a GPU when they choose an algorithm.
+
+    Parameters
+    ----------
+    compute_capability : int
+        NVIDIA's, times ten: 90 for Hopper; 0 for AMD.
+    """
+
+    compute_capability: int = quantity(0, 999)
 
 
 @dataclass(frozen=True)

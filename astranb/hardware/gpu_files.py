@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from astranb.core.errors import InputError, near
 
-from .gpu import PARTS, Gpu, GpuMemory
+from .gpu import PARTS, Gpu, GpuLibrary, GpuMemory
 from .preset import Preset
 from .reader import (
     DeviceFile,
@@ -34,7 +34,6 @@ __all__ = [
     "SHORT_NAMES",
     "GpuDevice",
     "gpu_named",
-    "gpu_names",
     "preset",
     "preset_document",
     "read_gpu",
@@ -52,6 +51,7 @@ SECTIONS: Final[dict[str, type]] = {
     "machine": Preset,
     "kernels": Gpu,
     **PARTS,
+    "library": GpuLibrary,
 }
 """The sections of a GPU's file, and the dataclass that declares the numbers of each."""
 
@@ -85,6 +85,11 @@ class GpuDevice:
     def memory(self) -> GpuMemory:
         """The memory as sold and as usable."""
         return self.file.make("memory", GpuMemory)
+
+    @cached_property
+    def library(self) -> GpuLibrary:
+        """What collective libraries know of it."""
+        return self.file.make("library", GpuLibrary)
 
     @cached_property
     def kernels(self) -> Gpu:
@@ -129,9 +134,9 @@ class GpuDevice:
                     yield {"section": section, "number": name, "value": one, **about}
 
 
-def gpu_names() -> tuple[str, ...]:
-    """Return the names of the shipped GPUs: the default first, then in alphabetical order."""
-    return tuple(sorted(device_names("gpus"), key=lambda name: (name != DEFAULT_GPU, name)))
+def _names() -> list[str]:
+    """Return the names of all files: the default first, then in alphabetical order."""
+    return sorted(device_names("gpus"), key=lambda name: (name != DEFAULT_GPU, name))
 
 
 def read_gpu(name: str | Path) -> GpuDevice:
@@ -178,14 +183,14 @@ class _Gpus(Mapping[str, _One]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in gpu_names() if self._section in _shipped(name).file.sections)
+        return (name for name in _names() if self._section in _shipped(name).file.sections)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
 PRESETS: Final[Mapping[str, Preset]] = _Gpus("machine", "preset")
-"""The shipped presets by name."""
+"""The shipped presets by name: GPUs whose machine is known."""
 
 GPUS: Final[Mapping[str, Gpu]] = _Gpus("kernels", "kernels")
 """The shipped GPUs whose kernels models know, by name."""
@@ -203,7 +208,7 @@ class _ShortNames(Mapping[str, str]):
 
     @cached_property
     def _known(self) -> dict[str, str]:
-        return {name.removesuffix("-sxm"): name for name in gpu_names() if name.endswith("-sxm")}
+        return {name.removesuffix("-sxm"): name for name in device_names("gpus") if name.endswith("-sxm")}
 
 
 SHORT_NAMES: Final[Mapping[str, str]] = _ShortNames()
@@ -322,7 +327,8 @@ def suggested_gpu(text: str) -> str | None:
     ('h200-sxm', 'gb200', None)
     """
     # Longer names first: gb200 has b200 in it.
-    return next((n for n in sorted(gpu_names(), key=lambda one: -len(_word(one))) if _is_word(n, text)), None)
+    longest = sorted(_names(), key=lambda name: -len(_word(name)))
+    return next((name for name in longest if _is_word(name, text) and name in PRESETS), None)
 
 
 def _word(name: str) -> str:

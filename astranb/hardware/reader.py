@@ -260,7 +260,7 @@ def device_file(folder: str, name: str) -> Path:
     if name not in device_names(folder):
         kind = {"gpus": "GPU"}.get(folder, folder.removesuffix("s"))
         hint = f"{near(name, device_names(folder))}; or give a file, for example my-{kind.lower()}.yaml"
-        raise InputError(f"unknown {kind} {name[:60]!r}", hint=hint)
+        raise InputError(f"unknown {kind} {name[:40]!r}", hint=hint)
     return FOLDER / folder / f"{name}.json"
 
 
@@ -308,12 +308,12 @@ def read_device_file(
         like = read_device_file(file, folder, sections, texts)
     found: dict[str, GivenNumbers] = {}
     for section, schema in sections.items():
-        inherited = like.sections.get(section) if like else None
+        values, origins = _inherited(like, section) if like else ({}, {})
         if root.has(section):
             own = read_section(root.get(section), schema)
-            found[section] = own if inherited is None else _above(own, _as(inherited, like))
-        elif inherited is not None:
-            found[section] = _as(inherited, like)
+            values, origins = values | own.values, origins | own.origins
+        if values or root.has(section):
+            found[section] = GivenNumbers(values, origins)
     given = {
         key: root.get(key).choice(words) if root.has(key) else like.texts[key] if like else words[0]
         for key, words in texts.items()
@@ -321,20 +321,17 @@ def read_device_file(
     return DeviceFile(name.text(), given, found, root)
 
 
-def _above(own: GivenNumbers, inherited: GivenNumbers) -> GivenNumbers:
-    return GivenNumbers({**inherited.values, **own.values}, {**inherited.origins, **own.origins})
-
-
-def _as(inherited: GivenNumbers, like: DeviceFile | None) -> GivenNumbers:
-    """Return what is taken from another device: its sources say so."""
-    name = like.name if like else ""
-    return GivenNumbers(
-        inherited.values,
-        {
-            number: one if one.source.startswith("as ") else Provenance(one.kind, f"as {name}: {one.source}")
-            for number, one in inherited.origins.items()
-        },
-    )
+def _inherited(like: DeviceFile, section: str) -> GivenNumbers:
+    """Return what is taken from another device: sources of its own numbers name it."""
+    if section not in like.sections:
+        return GivenNumbers({}, {})
+    values, origins = like.sections[section]
+    own = like.root.value.get(section, {})
+    named = {
+        number: Provenance(one.kind, f"as {like.name}: {one.source}") if number in own else one
+        for number, one in origins.items()
+    }
+    return GivenNumbers(values, named)
 
 
 def read_section(node: DocumentNode, schema: type) -> GivenNumbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +13,19 @@ import astranb as anb
 from astranb.cli import main
 from astranb.core.errors import InputError
 from astranb.hardware import (
+    DEFAULT_GPU,
     GPUS,
     KINDS,
     PRESETS,
+    SHORT_NAMES,
     Preset,
     gpu_named,
-    gpu_names,
     preset,
     read_gpu,
     write_preset,
 )
 from astranb.hardware.gpu_files import SECTIONS, suggested_gpu
-from astranb.hardware.reader import quantities
+from astranb.hardware.reader import device_names, quantities
 from astranb.workload.kernels import KernelTimes
 from astranb.workload.models import workload
 
@@ -51,7 +53,7 @@ def own(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", gpu_names())
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_number_has_a_source_and_a_kind(name):
     found = read_gpu(name)
     assert found.name == found.preset.name == name
@@ -66,7 +68,7 @@ def test_every_number_has_a_source_and_a_kind(name):
         assert len(row["source"]) > 5 or not row["kind"]
 
 
-@pytest.mark.parametrize("name", gpu_names())
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_written_file_is_the_preset_again(name, tmp_path):
     write_preset(preset(name), tmp_path / "mine.json")
     again = preset(tmp_path / "mine.json")
@@ -117,10 +119,10 @@ def test_a_file_is_accepted_wherever_a_name_is(own, tmp_path, capsys):
         "gpu show {gpu}",
         "run --infra switch:gpus=2 --gpu {gpu} --collective all_reduce --size 4KiB",
         "run --model gpt3-125m --mode decode --batch 1 --gpu {gpu}",
-        "serve --model llama3-8b --gpu {gpu} --requests 4 --rate 8",
-        "traffic profile gpt3-125m --gpu {gpu}",
+        "serve --model llama3-8b --gpu {gpu} --requests constant:rate=4,prompt=64,output=8,count=3",
+        f"traffic profile --model gpt3-125m --gpu {{gpu}} --output {tmp_path}/profile.json",
         f"chakra generate --model gpt3-125m --gpu {{gpu}} --output {tmp_path}/step",
-        "collective verify --collective all_reduce --ranks 2 --gpu {gpu}",
+        "collective verify all_reduce --ranks 2 --gpu {gpu}",
     ):
         assert main([*command.format(gpu=own).split(), "--json"]) == 0, command
         mine = json.loads(capsys.readouterr().out)
@@ -158,7 +160,7 @@ def test_a_file_without_kernels_cannot_run_models(tmp_path, capsys):
     path = tmp_path / "bare.json"
     write_preset(replace(preset("generic"), name="bare", like=""), path)
     assert main(["run", "--model", "gpt3-125m", "--gpu", str(path)]) == 2
-    assert f"{path}: section 'kernels' is missing; add it, or 'like' with" in capsys.readouterr().err
+    assert f"{path}:1: section 'kernels' is missing; add it, or 'like' with" in capsys.readouterr().err
     with pytest.raises(InputError, match="no GPU 'generic' for a model"):
         gpu_named("generic")
 
@@ -175,7 +177,8 @@ def test_a_file_without_kernels_cannot_run_models(tmp_path, capsys):
 def test_bad_numbers_are_one_line_of_the_command(line, message, tmp_path, capsys):
     path = tmp_path / "h100-pcie.yaml"
     path.write_text(OWN.partition("kernels:")[0] + line + "\n")
-    assert main(["run", "--infra", "ring:gpus=2", "--gpu", str(path), "--collective", "all_reduce"]) == 2
+    run = ["run", "--infra", "ring:gpus=2", "--collective", "all_reduce", "--size", "1KiB", "--gpu"]
+    assert main([*run, str(path)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
@@ -188,6 +191,45 @@ def test_unknown_names():
         preset("h100.jsn")
     with pytest.raises(InputError, match="No such file"):
         preset("none.json")
+
+
+NAMED_BY_THEMSELVES = {
+    "infragraph/link_types.py": "patterns of the products that have a link type",
+    "infragraph/nccl.py": "products by compute capability, as NCCL's files have it",
+    "infragraph/servers.py": "names of servers",
+    "infragraph/blueprint_catalog.py": "names of servers",
+}
+"""Files with GPU names of their own, and why."""
+
+
+def _literals(file: Path) -> set[str]:
+    """Return the strings of a file without its documentation."""
+    tree = ast.parse(file.read_text("utf-8"))
+    documented = {
+        id(inner.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        for inner in node.body
+        if isinstance(inner, ast.Expr)
+    }
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented
+    }
+
+
+def test_no_other_file_names_a_gpu():
+    """A string that is a GPU's name is a second home; in a hint, a help text or an example it is a word."""
+    names = set(device_names("gpus")) - {"generic"} | set(SHORT_NAMES)
+    found = {
+        file.relative_to(PACKAGE).as_posix(): sorted(names & {text.lower() for text in _literals(file)})
+        for file in PACKAGE.rglob("*.py")
+    }
+    named = {file for file, known in found.items() if known}
+    assert named - NAMED_BY_THEMSELVES.keys() == {"hardware/gpu_files.py"}, found
+    assert found["hardware/gpu_files.py"] == [DEFAULT_GPU]
+    assert found["infragraph/servers.py"]
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_shared_numbers_are_those_of_the_other_section(tmp_path):
         (("machine", "rate_Bps"), "1 GiB", "machine.rate_Bps: unknown bandwidth unit 'GiB'"),
         (("machine", "part"), float("nan"), "not JSON: NaN is not a number"),
         (("machine", "part"), True, "machine.part: a number is expected, not True"),
-        (("machine", "peaks"), {"fp4": 1}, "machine.peaks.fp4: unknown key 'fp4'; known: bf16, fp8"),
+        (("machine", "peaks"), {"fp4": 1}, "machine.peaks.fp4: unknown key 'fp4'; did you mean 'fp8'?"),
         (("machine", "peaks"), 3, "machine.peaks: an object is expected, not 3"),
         (("machine", "tiles"), [[1, 2]], "machine.tiles[0]: 2 numbers instead of 3"),
         (("machine", "tiles"), [[1, 2, 999]], "machine.tiles[0][2]: 999 is out of range; take 0 to 512"),
@@ -178,7 +178,7 @@ def test_what_is_missing_is_named_where_it_is_used(tmp_path):
     with pytest.raises(InputError, match=r"f\.json:5, machine: 'units' is missing; give it, or 'like' with"):
         found.make("machine", Machine)
     found = read(changed(SMALL, ("model",), ...), tmp_path)
-    with pytest.raises(InputError, match=r"f\.json: section 'model' is missing; add it, or 'like' with"):
+    with pytest.raises(InputError, match=r"f\.json:1: section 'model' is missing; add it, or 'like' with"):
         found.make("model", Model)
 
 

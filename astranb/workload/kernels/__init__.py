@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from astranb.hardware import DEFAULT_GPU, GPUS, PRECISIONS, Gpu, Host, Interconnect, gpu_named
 
-from .fit import Fit, fit_gpu, gpu_of_file
+from .fit import Fit, fit_gpu, fitted_document, gpu_of_file
 from .grids import Grid, grids, kernel_of, tile_of
 from .hybrid import PLACEMENTS, STREAMINGS, HybridMemory, MemorySplit, MemoryTier
 from .recorded import Launch, ShapedKernel, shaped_kernel
@@ -57,6 +57,7 @@ __all__ = [
     "expert_kernels",
     "experts_used",
     "fit_gpu",
+    "fitted_document",
     "gpu_named",
     "gpu_of_file",
     "grids",

@@ -468,4 +468,4 @@ _DIAGONAL: Final = 128
 """Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
 """What attention of single tokens takes in addition for long contexts: on H100 8.5 µs with a few keys, 14 to
-16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""
+16.5 with 4,096 of a few heads (the source of astranb/hardware/timings/trtllm.csv)."""
