@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -99,7 +99,10 @@ class GpuDevice:
             for name, made in PARTS.items()
             if name in self.file.sections
         }
-        return self.file.make("kernels", Gpu, name=self.name, **parts)
+        found = self.file.make("kernels", Gpu, name=self.name, **parts)
+        if self.like in ("", self.name) or found.fitted:
+            return found
+        return replace(found, fitted=f"like those of {self.like}")
 
     @cached_property
     def preset(self) -> Preset:
