@@ -1,4 +1,4 @@
-"""What models need of a GPU: peaks, what kernels achieve of them, memory, host, links, power and price."""
+"""Numbers of a GPU for models: peaks, parts that kernels achieve, memory, host, links, power and price."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GpuMemory:
 
 @dataclass(frozen=True)
 class GpuLibrary:
-    """What NCCL and RCCL know of a GPU when they choose an algorithm.
+    """Properties of a GPU by which NCCL and RCCL choose an algorithm.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class GpuCosts:
 
 @dataclass(frozen=True)
 class Host:
-    """What a GPU has of its host, where an optimizer is offloaded (ZeRO-Offload).
+    """A GPU's share of its host, where an optimizer is offloaded (ZeRO-Offload).
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Host:
     text: str = words("")
 
     def update_ns(self, sent: int, size: int) -> float:
-        """Return the time of an update: gradients to the host, the optimizer, and parameters to the GPU.
+        """Return the time of an update: copy gradients there, optimize, copy parameters back, in sequence.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class Gpu:
 
     @property
     def host(self) -> Host:
-        """What it has of its host; raise InputError if that is not known."""
+        """Its share of its host; raise InputError if that is not known."""
         return self._part(self.own_host, "host")
 
     @property

@@ -88,12 +88,12 @@ class GpuDevice:
 
     @cached_property
     def library(self) -> GpuLibrary:
-        """What collective libraries know of it."""
+        """Properties by which collective libraries choose."""
         return self.file.make("library", GpuLibrary)
 
     @cached_property
     def kernels(self) -> Gpu:
-        """What models need: peaks, parts of them that kernels achieve, host, links, costs."""
+        """Numbers for models: peaks, parts of them that kernels achieve, host, links, costs."""
         parts = {
             f"own_{name}": self.file.make(name, made)
             for name, made in PARTS.items()
@@ -106,7 +106,7 @@ class GpuDevice:
 
     @cached_property
     def preset(self) -> Preset:
-        """What a simulation by cache lines needs."""
+        """Numbers for simulations by cache lines."""
         known = dict.fromkeys(quantities(Preset), _DEFAULT)
         if "machine" in self.file.sections:
             known |= self.file.sections["machine"].origins
@@ -240,7 +240,7 @@ def preset(name: str | Path) -> Preset:
 
 
 def gpu_named(name: str | Path) -> Gpu:
-    """Return what models need of a GPU, by its name or file.
+    """Return the numbers of a GPU for models, by its name or file.
 
     Raises
     ------

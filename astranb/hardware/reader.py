@@ -76,7 +76,7 @@ class Provenance(NamedTuple):
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a field of a section may be.
+    """Type and allowed range of a field of a section.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def unit_of(name: str) -> str:
 
 
 class GivenNumbers(NamedTuple):
-    """What a file, with the device that it is like, says of one section.
+    """Values and sources of one section, inherited ones included.
 
     Attributes
     ----------
@@ -322,7 +322,7 @@ def read_device_file(
 
 
 def _inherited(like: DeviceFile, section: str) -> GivenNumbers:
-    """Return what is taken from another device: sources of its own numbers name it."""
+    """Return the numbers of another device; sources of its own numbers name it."""
     if section not in like.sections:
         return GivenNumbers({}, {})
     values, origins = like.sections[section]

@@ -24,7 +24,7 @@ _RING_COLLECTIVES: Final = ("all-reduce", "all-gather", "reduce-scatter")
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a workload is simulated on.
+    """Cluster on which a workload is simulated.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Cluster:
 
 
 class _Placed(Protocol):
-    """What a cluster has to know of a step."""
+    """Members of a step that a cluster needs."""
 
     times: KernelTimes | None
     precision: str
@@ -122,7 +122,7 @@ def machine(
     else:
         described = network if isinstance(network, DimensionNetwork | InfraNetwork) else read_network(network)
     if described.npus != ranks:
-        what = f"a network of {described.npus} NPUs, and {ranks} ranks"
+        what = f"the network has {described.npus} NPUs, but the plan has {ranks} ranks"
         raise InputError(
             what,
             where=described.where,
