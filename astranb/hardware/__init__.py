@@ -1,6 +1,6 @@
 """Floor 1: devices as data. One readable file for each, with a source and a kind for every number."""
 
-from .gpu import PRECISIONS, Gpu, GpuCosts, GpuLibrary, GpuMemory, Host, Interconnect
+from .gpu import PRECISIONS, Gpu, Preset
 from .gpu_files import (
     DEFAULT_GPU,
     GPUS,
@@ -13,7 +13,7 @@ from .gpu_files import (
     suggested_gpu,
     write_preset,
 )
-from .preset import Preset
+from .parts import GpuCosts, GpuLibrary, GpuMemory, Host, Interconnect
 from .reader import KINDS, Provenance
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 from astranb.core.errors import InputError, near
 
-from .gpu import PARTS, Gpu, GpuLibrary, GpuMemory
-from .preset import Preset
+from .gpu import Gpu, Preset
+from .parts import PARTS, GpuLibrary, GpuMemory
 from .reader import (
     DeviceFile,
     Provenance,
@@ -94,28 +94,39 @@ class GpuDevice:
     @cached_property
     def kernels(self) -> Gpu:
         """Numbers for models: peaks, parts of them that kernels achieve, host, links, costs."""
-        parts = {
+        parts: dict[str, Any] = {
             f"own_{name}": self.file.make(name, made)
             for name, made in PARTS.items()
             if name in self.file.sections
         }
         found = self.file.make("kernels", Gpu, name=self.name, **parts)
-        if self.like in ("", self.name) or found.fitted:
+        if self.like == self.name:  # shipped
             return found
-        return replace(found, fitted=f"like those of {self.like}")
+        fitted = found.fitted or (f"like those of {self.like}" if self.like else "")
+        machine = self._machine if "machine" in self.file.sections else None
+        return replace(found, fitted=fitted, own_machine=machine)
 
     @cached_property
     def preset(self) -> Preset:
         """Numbers for simulations by cache lines."""
+        kernels = replace(self.kernels, own_machine=None) if "kernels" in self.file.sections else None
+        return replace(self._machine, kernels=kernels)
+
+    @cached_property
+    def _machine(self) -> Preset:
         known = dict.fromkeys(quantities(Preset), _DEFAULT)
         if "machine" in self.file.sections:
             known |= self.file.sections["machine"].origins
         if "memory" in self.file.sections:
             known["memory_bytes"] = self.file.sections["memory"].origins.get("usable_bytes", _DEFAULT)
         return self.file.make(
-            "machine", Preset, name=self.name, sm_word=self.file.texts["sm_word"], like=self.like,
-            kernels=self.kernels if "kernels" in self.file.sections else None, sources=known,
-        )  # fmt: skip
+            "machine",
+            Preset,
+            name=self.name,
+            sm_word=self.file.texts["sm_word"],
+            like=self.like,
+            sources=known,
+        )
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield every number with its section, unit, kind and source."""
@@ -339,5 +350,5 @@ def _word(name: str) -> str:
 
 
 def _is_word(name: str, text: str) -> bool:
-    """Whether a text has a GPU's name: ``8xh200`` has h200, not h20, which is not in ``mesh20`` either."""
+    """Return whether a text has a GPU's name: ``8xh200`` has h200, not h20; ``mesh20`` has neither."""
     return re.search(rf"(?<![a-fh-wyz]){re.escape(_word(name))}(?!\d)", text) is not None

@@ -42,8 +42,8 @@ __all__ = [
 ]
 
 KINDS: Final = ("measured", "data sheet", "fitted", "assumed")
-"""How a number is known. ``data sheet`` includes white papers, standards and published source code; what
-follows from measurements by arithmetic is ``measured``."""
+"""Kinds of numbers, by how they are known. ``data sheet`` includes white papers, standards and published
+source code; what follows from measurements by arithmetic is ``measured``."""
 
 FOLDER: Final = Path(__file__).parent
 
@@ -142,7 +142,6 @@ def words(default: Any = dataclasses.MISSING) -> Any:
 _METADATA: Final = "quantity"
 
 
-@cache
 def quantities(schema: type) -> dict[str, Quantity]:
     """Return the quantities of a section by the names of the fields of its dataclass."""
     return {
@@ -239,7 +238,7 @@ class DeviceFile:
 
 
 def is_file_name(name: str | Path) -> bool:
-    """Whether a device is given as a file: by the file's extension."""
+    """Return whether a device is given as a file: by the file's extension."""
     return isinstance(name, Path) or name.lower().endswith(_SUFFIXES)
 
 
