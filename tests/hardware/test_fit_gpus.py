@@ -14,7 +14,11 @@ from scripts.fit_gpus import TIMINGS, fitted, timings
 ROWS = timings()
 
 
-@pytest.mark.parametrize("name", GPUS)
+MANY_ROWS = ("h100-sxm", "b200-sxm", "gb200", "gb300")
+EACH = [pytest.param(name, marks=[pytest.mark.slow] * (name in MANY_ROWS)) for name in GPUS]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_a_fit_gives_the_same_bytes(name, tmp_path):
     write_device_file(fitted(name, ROWS), tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (FOLDER / "gpus" / f"{name}.json").read_bytes()
