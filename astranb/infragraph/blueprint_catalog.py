@@ -84,7 +84,7 @@ class _Host(NamedTuple):
     def cable(self, name: str, text: str, gigabits: int) -> Document:
         """A link of the network."""
         kind = f"InfiniBand {gigabits} " if self.network == "infiniband" else ""
-        return link(name, f"{kind}{text}".strip(), gigabits)
+        return link(name, f"{kind}{text}".strip(), gigabits * 10**9 // 8, unit="gigabits_per_second")
 
 
 def _host(server: str, factor: int, bandwidth: int, network: str) -> _Host:

@@ -7,16 +7,21 @@ bytes per second of one lane in one direction.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from astranb.core.errors import InputError, near
+
+from .link_properties import LinkProperty
 
 __all__ = [
     "CABLE",
     "DEFAULT",
     "LINK_TYPES",
     "LinkType",
+    "Sourced",
     "between_gpus",
     "family",
     "forwarding",
@@ -44,6 +49,13 @@ _MESSAGES = {
 """By Gbps of the NIC; for others the rate is not limited."""
 
 
+class Sourced(NamedTuple):
+    """A number of a link type, in the unit of the property's column, and its source."""
+
+    number: int
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class LinkType:
     """A kind of link.
@@ -51,32 +63,31 @@ class LinkType:
     Attributes
     ----------
     name : str
-    bandwidth_Bps : int
-        Of one lane, in one direction.
-    latency_ps : int
-        From the end of the sender to the start of the receiver, without that of a switch.
-    bandwidth_source, latency_source : str
-        The sources of the numbers.
+    values : mapping
+        By the name of the link property: of one lane, in one direction. The latency is from the end of the
+        sender to the start of the receiver, without that of a switch.
     links_per_gpu : int
         All lanes of this type of a GPU, distributed over its edges; 0: one lane for each edge.
-    messages_per_s : int
-        RDMA messages that a NIC of this rate sends in a second; 0: unknown.
-    messages_source : str
     """
 
     name: str
-    bandwidth_Bps: int  # noqa: N815 - unit in the name
-    bandwidth_source: str
-    latency_ps: int
-    latency_source: str
+    values: Mapping[str, Sourced]
     links_per_gpu: int = 0
-    messages_per_s: int = 0
-    messages_source: str = ""
 
-    @property
-    def gap_ps(self) -> int:
-        """Least time between two messages of a NIC; 0 if unknown."""
-        return -(-(10**12) // self.messages_per_s) if self.messages_per_s else 0
+    def number(self, one: LinkProperty) -> int:
+        """Return the number of a property in the unit of its column; its default if there is none."""
+        return self.values[one.name].number if one.name in self.values else one.default
+
+    def source(self, one: LinkProperty) -> str:
+        """Return the source of a number."""
+        return self.values[one.name].source
+
+
+def _type(
+    name: str, bandwidth: int, source: str, latency_ps: int, latency_source: str, links_per_gpu: int = 0
+) -> LinkType:
+    values = {"bandwidth": Sourced(bandwidth, source), "latency": Sourced(latency_ps, latency_source)}
+    return LinkType(name, values, links_per_gpu)
 
 
 _IB_RATE = {"100": "edr", "200": "hdr", "400": "ndr", "800": "xdr"}
@@ -91,12 +102,15 @@ def _nvlink(
     latency_source: str = _NVLINK_NS,
 ) -> LinkType:
     source = f"NVIDIA data sheet of {total} both ways over {links} links"
-    return LinkType(f"nvlink{generation}", gigabytes * _GB, source, latency_ps, latency_source, links)
+    return _type(f"nvlink{generation}", gigabytes * _GB, source, latency_ps, latency_source, links)
 
 
 def _of_nic(name: str, gigabits: int, source: str) -> LinkType:
-    messages = _MESSAGES.get(gigabits, (0, ""))
-    return LinkType(name, gigabits * _GB // 8, source, 150 * _NS, _ETH_NS, 0, *messages)
+    made = _type(name, gigabits * _GB // 8, source, 150 * _NS, _ETH_NS)
+    if gigabits not in _MESSAGES:
+        return made
+    rate, rate_source = _MESSAGES[gigabits]
+    return LinkType(name, {**made.values, "message_rate": Sourced(-(-(10**12) // rate), rate_source)})
 
 
 _TYPES = (
@@ -107,24 +121,24 @@ _TYPES = (
     _nvlink("4", 25, 18, "H100: 900 GB/s"),
     _nvlink("4-h800", 25, 8, "H800: 400 GB/s"),
     _nvlink("5", 50, 18, "B200: 1.8 TB/s", 360 * _NS, _NVLINK_5_NS),
-    LinkType("nvlink-c2c", 450 * _GB, "NVIDIA GH200 data sheet: 900 GB/s both ways", 100 * _NS, "assumed"),
-    LinkType(
+    _type("nvlink-c2c", 450 * _GB, "NVIDIA GH200 data sheet: 900 GB/s both ways", 100 * _NS, "assumed"),
+    _type(
         "xgmi", 56_250_000_000,
         "measured 50 GB/s of data one way (scalarlm.com), headers of 16 B for 128 B; the data sheet has 64",
         300 * _NS,
         "assumed: RCCL's ring-LL hop of 0.8 us (src/graph/tuning.cc) less about 0.5 us of store and poll", 7,
     ),
-    LinkType("ici", 100 * _GB, "Google TPU7x: 1,200 GB/s both ways over 6 links", 200 * _NS, "assumed"),
-    LinkType("pcie3", 15_750_000_000, "PCI Express 3.0 x16: 8 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
-    LinkType("pcie4", 31_500_000_000, "PCI Express 4.0 x16: 16 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
-    LinkType("pcie5", 63_000_000_000, "PCI Express 5.0 x16: 32 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
-    LinkType("pcie6", 121_000_000_000, "PCI Express 6.0 x16: 64 GT/s, 242 of 256 B", 250 * _NS, _PCIE_NS),
-    LinkType("qpi", 19_200_000_000, "Intel QPI: 9.6 GT/s, 2 B", 120 * _NS, "assumed"),
-    LinkType("upi", 48 * _GB, "Intel UPI 2.0: 16 GT/s, 24 lanes", 120 * _NS, "assumed"),
-    LinkType("ddr5", 44_800_000_000, "DDR5-5600, 8 B wide", 90 * _NS, "assumed"),
+    _type("ici", 100 * _GB, "Google TPU7x: 1,200 GB/s both ways over 6 links", 200 * _NS, "assumed"),
+    _type("pcie3", 15_750_000_000, "PCI Express 3.0 x16: 8 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
+    _type("pcie4", 31_500_000_000, "PCI Express 4.0 x16: 16 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
+    _type("pcie5", 63_000_000_000, "PCI Express 5.0 x16: 32 GT/s, 128b/130b", 250 * _NS, _PCIE_NS),
+    _type("pcie6", 121_000_000_000, "PCI Express 6.0 x16: 64 GT/s, 242 of 256 B", 250 * _NS, _PCIE_NS),
+    _type("qpi", 19_200_000_000, "Intel QPI: 9.6 GT/s, 2 B", 120 * _NS, "assumed"),
+    _type("upi", 48 * _GB, "Intel UPI 2.0: 16 GT/s, 24 lanes", 120 * _NS, "assumed"),
+    _type("ddr5", 44_800_000_000, "DDR5-5600, 8 B wide", 90 * _NS, "assumed"),
     *(_of_nic(f"eth{g}", g, "IEEE 802.3 line rate") for g in (10, 25, 40, 50, 100, 200, 400, 800)),
     *(_of_nic(f"ib-{rate}", int(g), "InfiniBand 4x data rate") for g, rate in _IB_RATE.items()),
-    LinkType(
+    _type(
         "on-chip", 1000 * _GB, "assumed: wires inside a chip are wider than any port", 0,
         "assumed: contained in what the switch takes",
     ),
@@ -133,7 +147,7 @@ _TYPES = (
 LINK_TYPES: dict[str, LinkType] = {t.name: t for t in _TYPES}
 """Every known kind by name."""
 
-DEFAULT = LinkType(
+DEFAULT = _type(
     "unknown",
     12_500_000_000,
     "nothing else is specified: 100 Gbps, the default of astra-sim-service",
@@ -141,7 +155,7 @@ DEFAULT = LinkType(
     "nothing else is specified",
 )
 
-CABLE = LinkType("cable", DEFAULT.bandwidth_Bps, DEFAULT.bandwidth_source, 150 * _NS, _ETH_NS)
+CABLE = _type("cable", *DEFAULT.values["bandwidth"], 150 * _NS, _ETH_NS)
 """An unrecognised link between two instances: its latency is that of a network cable."""
 
 _Near = tuple[tuple[re.Pattern[str], str], ...]

@@ -44,25 +44,28 @@ def edge(ep1: str, ep2: str, link: str, scheme: str = "many2many") -> Document:
     return {"ep1": {"component": ep1}, "ep2": {"component": ep2}, "scheme": scheme, "link": link}
 
 
+_BITS = {"gigabits_per_second": 8, "gigabytes_per_second": 1}
+
+
 def link(
     name: str,
     description: str = "",
-    gigabits: float | None = None,
-    gigabytes: float | None = None,
-    ns: float | None = None,
+    bandwidth_Bps: float | None = None,  # noqa: N803 - unit in the name
+    latency_ps: float | None = None,
+    unit: str = "gigabytes_per_second",
 ) -> Document:
-    """One link, with its bandwidth in Gbps or GB/s and its latency if they are known."""
+    """One link, with its bandwidth (in Gbps or GB/s) and its latency if they are known."""
     made: Document = {"name": name, **({"description": description} if description else {})}
-    physical = {
-        what: {"choice": unit, unit: value}
-        for what, unit, value in (
-            ("bandwidth", "gigabits_per_second", gigabits),
-            ("bandwidth", "gigabytes_per_second", gigabytes),
-            ("latency", "ns", ns),
-        )
-        if value is not None
-    }
+    physical: Document = {}
+    if bandwidth_Bps is not None:
+        physical["bandwidth"] = {"choice": unit, unit: _number(bandwidth_Bps * _BITS[unit], 10**9)}
+    if latency_ps is not None:
+        physical["latency"] = {"choice": "ns", "ns": _number(latency_ps, 1000)}
     return made | ({"physical": physical} if physical else {})
+
+
+def _number(value: float, unit: int) -> float:
+    return value // unit if value % unit == 0 else value / unit
 
 
 def one_device(name: str, device: Document, instance: str = "") -> Document:
