@@ -311,7 +311,7 @@ def test_forwarding():
     annotated = load(
         MINIMAL, annotations=notes(nodes=[({"name": "host.1.sw"}, {"astranb.latency": "1 us"})])
     ).expand()
-    assert [int(annotated.forward_ps[annotated.index(f"host.{h}.sw.0")]) for h in (0, 1)] == [
+    assert [int(annotated.nodes.forward_ps[annotated.index(f"host.{h}.sw.0")]) for h in (0, 1)] == [
         500_000,
         1_000_000,
     ]
