@@ -70,7 +70,7 @@ def test_every_edge_is_where_a_plain_loop_puts_it():
 
 def test_arrays_have_their_documented_types_and_cannot_be_written():
     graph = load(MINIMAL).expand()
-    types = {
+    types: dict[str, dict[str, type]] = {
         "nodes": {
             "kind": np.int8, "component": np.int32, "instance": np.int32, "device": np.int32,
             "forward_ps": np.int64,

@@ -16,8 +16,8 @@ def test_a_failed_lane_is_not_shared_out_again() -> None:
     whole, less = (
         i.expand() for i in (blueprint("dgx-h100"), blueprint("dgx-h100").without(f"{DGX}->{NVSW}#1"))
     )
-    assert int(whole.lanes.sum()) - int(less.lanes.sum()) == 1
-    assert np.count_nonzero(whole.lanes != less.lanes) == 1
+    assert int(whole.edges.lanes.sum()) - int(less.edges.lanes.sum()) == 1
+    assert np.count_nonzero(whole.edges.lanes != less.edges.lanes) == 1
     assert less.failed == (f"{NVSW}->{DGX}",)
 
 
