@@ -262,39 +262,39 @@ BANDWIDTH: Final = LinkProperty(
 )
 """Of which a document may state the transfers per second of a PCIe lane."""
 
-LINK_PROPERTIES: Final = (
-    BANDWIDTH,
-    LinkProperty(
-        name="latency",
-        column="latency_ps",
-        meaning="first bit out to first bit in",
-        read=lambda value, where: time_ps(value, where=where),
-        text=format_time,
-        limits="from 0",
-        most=LATEST_PS,
-        unit="ps",
-        label="latency",
-        changeable=True,
-        in_tables=True,
-        document_units={
-            unit: partial(lambda unit, number, where: quantity("time", number, unit, where=where), unit)
-            for unit in ("ns", "us", "ms")
-        },
-    ),
-    LinkProperty(
-        name="message_rate",
-        column="gap_ps",
-        meaning="RDMA packets that a NIC sends in a second, at most",
-        read=_gap,
-        text=lambda gap_ps: f"{1e6 / gap_ps:,.3g} million" if gap_ps else "no limit",
-        limits="1 to 1e12 a second",
-        label="packets a second",
-        hidden=0,
-        of_type=" a second",
-        where=", where it leaves a NIC or GPU",
-        senders=(NodeKind.NIC, NodeKind.XPU),
-    ),
+LATENCY: Final = LinkProperty(
+    name="latency",
+    column="latency_ps",
+    meaning="first bit out to first bit in",
+    read=lambda value, where: time_ps(value, where=where),
+    text=format_time,
+    limits="from 0",
+    most=LATEST_PS,
+    unit="ps",
+    label="latency",
+    changeable=True,
+    in_tables=True,
+    document_units={
+        unit: partial(lambda unit, number, where: quantity("time", number, unit, where=where), unit)
+        for unit in ("ns", "us", "ms")
+    },
 )
+
+MESSAGE_RATE: Final = LinkProperty(
+    name="message_rate",
+    column="gap_ps",
+    meaning="RDMA packets that a NIC sends in a second, at most",
+    read=_gap,
+    text=lambda gap_ps: f"{1e6 / gap_ps:,.3g} million" if gap_ps else "no limit",
+    limits="1 to 1e12 a second",
+    label="packets a second",
+    hidden=0,
+    of_type=" a second",
+    where=", where it leaves a NIC or GPU",
+    senders=(NodeKind.NIC, NodeKind.XPU),
+)
+
+LINK_PROPERTIES: Final = (BANDWIDTH, LATENCY, MESSAGE_RATE)
 """All of them, in the order in which they are shown."""
 
 COLUMNS: Final = np.dtype([(one.column, "i8") for one in LINK_PROPERTIES])
