@@ -28,7 +28,7 @@ _PCIE_WIDTH = 16
 _LEFT_EMPTY = {"bandwidth": "gigatransfers_per_second", "latency": "ns"}
 """Choices without a value that the upstream package adds to links when it reads them."""
 Stated = dict[str, Any]
-"""What a document states of a link row, by the name of the property."""
+"""Values that a document states of a link row, by the name of the property."""
 
 
 def _in_transfers(*rates: Rate | None) -> bool:
