@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from astranb.core.document import read_document
 from astranb.core.errors import InputError
-from astranb.hardware.reader import FOLDER, KINDS
+from astranb.hardware.reader import FOLDER, KINDS, read_section
 from astranb.infragraph import LINK_PROPERTIES, LINK_TYPES
 from astranb.infragraph.link_properties import BANDWIDTH
 from astranb.infragraph.link_types import CABLE, DEFAULT, forwarding, read_link_type
+from astranb.infragraph.servers import SERVERS, HostNumbers, read_hosts
 
 GOOD: dict[str, Any] = {
     "format": "astranb-link",
@@ -71,3 +73,19 @@ def test_every_shipped_file_is_read() -> None:
     nodes = {"SWITCH", "CPU", "NIC"}
     assert all(forwarding(kind, "")[0] > 0 for kind in nodes)
     assert len(list((FOLDER / "nodes").glob("*.json"))) == 6
+
+
+def test_hosts_are_a_file_each_number_with_its_source(tmp_path: Path) -> None:
+    shipped = read_document(FOLDER / "hosts.json")
+    assert set(SERVERS) == set(shipped.value) - {"format", "version"}
+    for name in SERVERS:
+        origins = read_section(shipped.get(name), HostNumbers).origins
+        assert {origin.kind for origin in origins.values()} <= {"data sheet", "assumed"}
+        assert SERVERS[name].numbers.network in ("ethernet", "infiniband")
+    path = tmp_path / "hosts.json"
+    path.write_text('{"format": "astranb-hosts", "version": 1,\n"box": {"title": "a box",\n"nic_Bps": -5}}')
+    with pytest.raises(InputError, match=r"hosts\.json:3, box\.nic_Bps: -5 is out of range.* 0 to "):
+        read_hosts(path)
+    path.write_text('{"format": "astranb-hosts", "version": 1,\n"box": {"title": "a box",\n"nics": 5}}')
+    with pytest.raises(InputError, match=r"hosts\.json:3, box\.nics: unknown number 'nics'"):
+        read_hosts(path)
