@@ -24,8 +24,8 @@ from .plan import NodeKind
 
 __all__ = [
     "BANDWIDTH",
-    "COLUMNS",
     "LATEST_PS",
+    "LINK_COLUMNS",
     "LINK_PROPERTIES",
     "LinkProperty",
     "Rate",
@@ -297,5 +297,5 @@ MESSAGE_RATE: Final = LinkProperty(
 LINK_PROPERTIES: Final = (BANDWIDTH, LATENCY, MESSAGE_RATE)
 """All of them, in the order in which they are shown."""
 
-COLUMNS: Final = np.dtype([(one.column, "i8") for one in LINK_PROPERTIES])
+LINK_COLUMNS: Final = np.dtype([(one.column, "i8") for one in LINK_PROPERTIES])
 """Their columns in ``net.link.LINK``."""

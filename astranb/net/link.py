@@ -8,7 +8,7 @@ import numpy as np
 
 from astranb.core.jit import Records, kernel
 from astranb.core.ticks import transfer_ps
-from astranb.infragraph.link_properties import COLUMNS
+from astranb.infragraph import LINK_COLUMNS
 
 __all__ = [
     "INJECTS",
@@ -63,7 +63,7 @@ _ORDER: Final = (
     ("resumes_ps", "i8"),  # of a link that is down: when its wire would be free if it came up
 )
 
-LINK = np.dtype([*_ORDER, *((name, "i8") for name in COLUMNS.names or () if name not in dict(_ORDER))])
+LINK = np.dtype([*_ORDER, *((name, "i8") for name in LINK_COLUMNS.names or () if name not in dict(_ORDER))])
 """One directed lane: its state and its properties (`LINK_PROPERTIES`), of which new ones come last."""
 
 
