@@ -106,14 +106,14 @@ def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
         hint = "give an algorithm, or a section 'library' in the GPU's file"
         raise InputError(what, where="library", hint=hint)
     capability = device.library.compute_capability
-    fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.link]
+    fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.edges.link]
     first = int(graph.gpus[0])
-    mine = fast & ((graph.a == first) | (graph.b == first)) & ~_touches(graph, NodeKind.CPU)
-    links = int(graph.lanes[mine].sum())
+    mine = fast & ((graph.edges.a == first) | (graph.edges.b == first)) & ~_touches(graph, NodeKind.CPU)
+    links = int(graph.edges.lanes[mine].sum())
     if not links:
         what = f"no model of a library's choice where {infra.name[:40]!r} joins GPUs without NVLink or xGMI"
         raise InputError(what, where="library", hint="give an algorithm")
-    ends = np.where(graph.a[mine] == first, graph.b[mine], graph.a[mine])
+    ends = np.where(graph.edges.a[mine] == first, graph.edges.b[mine], graph.edges.a[mine])
     nics, rate = _nics(graph)
     return LibraryView(
         len(graph.gpus),
@@ -121,7 +121,7 @@ def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
         device.name,
         capability,
         links,
-        bool((graph.kind[ends] == NodeKind.SWITCH).all()),
+        bool((graph.nodes.kind[ends] == NodeKind.SWITCH).all()),
         nics,
         rate,
         cpu=_cpu(graph),
@@ -129,12 +129,12 @@ def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
 
 
 def _touches(graph: NodeGraph, kind: NodeKind) -> np.ndarray:
-    found: np.ndarray = (graph.kind[graph.a] == kind) | (graph.kind[graph.b] == kind)
+    found: np.ndarray = (graph.nodes.kind[graph.edges.a] == kind) | (graph.nodes.kind[graph.edges.b] == kind)
     return found
 
 
 def _per_node(graph: NodeGraph, where: str) -> int:
-    sizes = set(Counter(graph.instance[graph.gpus].tolist()).values())
+    sizes = set(Counter(graph.nodes.instance[graph.gpus].tolist()).values())
     if len(sizes) > 1:
         what = f"nodes of {' and '.join(map(str, sorted(sizes)))} GPUs: no model of a library's choice"
         raise InputError(what, where=where, hint="give an algorithm")
@@ -143,20 +143,22 @@ def _per_node(graph: NodeGraph, where: str) -> int:
 
 def _nics(graph: NodeGraph) -> tuple[int, float]:
     """Return the NICs of the first node that lead out of it, and what one carries."""
-    node = int(graph.instance[graph.gpus[0]])
-    outward = graph.instance[graph.a] != graph.instance[graph.b]
-    ends = np.concatenate([graph.a[outward], graph.b[outward]])
-    ours = np.unique(ends[(graph.kind[ends] == NodeKind.NIC) & (graph.instance[ends] == node)])
+    node = int(graph.nodes.instance[graph.gpus[0]])
+    outward = graph.nodes.instance[graph.edges.a] != graph.nodes.instance[graph.edges.b]
+    ends = np.concatenate([graph.edges.a[outward], graph.edges.b[outward]])
+    ours = np.unique(ends[(graph.nodes.kind[ends] == NodeKind.NIC) & (graph.nodes.instance[ends] == node)])
     if not len(ours):
         return 0, 0.0
-    mine = (graph.a == ours[0]) | (graph.b == ours[0])
-    wire = int(graph.bandwidth_ab_Bps[mine & outward].sum()) / 1e9
-    slots = [_PCIE_GBPS.get(graph.links[number].type, wire) for number in graph.link[mine & ~outward]]
+    mine = (graph.edges.a == ours[0]) | (graph.edges.b == ours[0])
+    wire = int(graph.edges["bandwidth_Bps"][0][mine & outward].sum()) / 1e9
+    slots = [_PCIE_GBPS.get(graph.links[number].type, wire) for number in graph.edges.link[mine & ~outward]]
     return len(ours), min([wire, *slots])
 
 
 def _cpu(graph: NodeGraph) -> str:
     """Return the processor's vendor, by the link that joins the sockets."""
-    between = (graph.kind[graph.a] == NodeKind.CPU) & (graph.kind[graph.b] == NodeKind.CPU)
-    types = {graph.links[number].type for number in graph.link[between]}
+    between = (graph.nodes.kind[graph.edges.a] == NodeKind.CPU) & (
+        graph.nodes.kind[graph.edges.b] == NodeKind.CPU
+    )
+    types = {graph.links[number].type for number in graph.edges.link[between]}
     return "intel" if types & {*_INTEL} else "amd" if types & {*_AMD_CPU} else ""
