@@ -364,7 +364,7 @@ def one(kind: str, **attributes: Any) -> dict[str, Any]:
         (one("links", latency="-1 ns"), r"astranb\.latency: time must not be negative"),
         (one("links", lanes=0), r"astranb\.lanes: 0 is not a whole number of at least 1"),
         (one("links", lanes="many"), r"'many' is not a whole number"),
-        (one("links", link_type="nvlnk4"), r"no link type 'nvlnk4'; did you mean 'nvlink4'"),
+        (one("links", link_type="nvlnk4"), r"unknown link type 'nvlnk4'; did you mean 'nvlink4'"),
         (one("nodes", profile=""), r"'' is not text"),
         (notes(links=[({"name": "eth40"}, {})]), r"unknown link 'eth40'; did you mean 'eth400'"),
         (notes(nodes=[({"name": "host.2"}, {})]), r"'host\.2': index 2 is outside 0 … 1"),
