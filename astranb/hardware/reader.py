@@ -42,8 +42,8 @@ __all__ = [
 ]
 
 KINDS: Final = ("measured", "data sheet", "fitted", "assumed")
-"""How a number is known. ``data sheet`` includes white papers, standards and published source code; what
-follows from measurements by arithmetic is ``measured``."""
+"""Kinds of numbers, by how they are known. ``data sheet`` includes white papers, standards and published
+source code; what follows from measurements by arithmetic is ``measured``."""
 
 FOLDER: Final = Path(__file__).parent
 
@@ -76,7 +76,7 @@ class Provenance(NamedTuple):
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a field of a section may be.
+    """Type and allowed range of a field of a section.
 
     Attributes
     ----------
@@ -142,7 +142,6 @@ def words(default: Any = dataclasses.MISSING) -> Any:
 _METADATA: Final = "quantity"
 
 
-@cache
 def quantities(schema: type) -> dict[str, Quantity]:
     """Return the quantities of a section by the names of the fields of its dataclass."""
     return {
@@ -162,7 +161,7 @@ def unit_of(name: str) -> str:
 
 
 class GivenNumbers(NamedTuple):
-    """What a file, with the device that it is like, says of one section.
+    """Values and sources of one section, inherited ones included.
 
     Attributes
     ----------
@@ -221,7 +220,8 @@ class DeviceFile:
                 other, _, number = what.shared.partition(".")
                 found = self.sections[other].values if other in self.sections else {}
                 if number in found:
-                    shared[name] = found[number]
+                    in_ns = name.endswith("_ns") and number.endswith("_ps")
+                    shared[name] = found[number] // 1000 if in_ns else found[number]
                 elif what.required:
                     raise self.root.error(f"{what.shared} is missing, which {section} needs", "give it")
             elif what.required and name not in values:
@@ -238,7 +238,7 @@ class DeviceFile:
 
 
 def is_file_name(name: str | Path) -> bool:
-    """Whether a device is given as a file: by the file's extension."""
+    """Return whether a device is given as a file: by the file's extension."""
     return isinstance(name, Path) or name.lower().endswith(_SUFFIXES)
 
 
@@ -259,7 +259,7 @@ def device_file(folder: str, name: str) -> Path:
     if name not in device_names(folder):
         kind = {"gpus": "GPU"}.get(folder, folder.removesuffix("s"))
         hint = f"{near(name, device_names(folder))}; or give a file, for example my-{kind.lower()}.yaml"
-        raise InputError(f"unknown {kind} {name[:60]!r}", hint=hint)
+        raise InputError(f"unknown {kind} {name[:40]!r}", hint=hint)
     return FOLDER / folder / f"{name}.json"
 
 
@@ -307,12 +307,12 @@ def read_device_file(
         like = read_device_file(file, folder, sections, texts)
     found: dict[str, GivenNumbers] = {}
     for section, schema in sections.items():
-        inherited = like.sections.get(section) if like else None
+        values, origins = _inherited(like, section) if like else ({}, {})
         if root.has(section):
             own = read_section(root.get(section), schema)
-            found[section] = own if inherited is None else _above(own, _as(inherited, like))
-        elif inherited is not None:
-            found[section] = _as(inherited, like)
+            values, origins = values | own.values, origins | own.origins
+        if values or root.has(section):
+            found[section] = GivenNumbers(values, origins)
     given = {
         key: root.get(key).choice(words) if root.has(key) else like.texts[key] if like else words[0]
         for key, words in texts.items()
@@ -320,20 +320,17 @@ def read_device_file(
     return DeviceFile(name.text(), given, found, root)
 
 
-def _above(own: GivenNumbers, inherited: GivenNumbers) -> GivenNumbers:
-    return GivenNumbers({**inherited.values, **own.values}, {**inherited.origins, **own.origins})
-
-
-def _as(inherited: GivenNumbers, like: DeviceFile | None) -> GivenNumbers:
-    """Return what is taken from another device: its sources say so."""
-    name = like.name if like else ""
-    return GivenNumbers(
-        inherited.values,
-        {
-            number: one if one.source.startswith("as ") else Provenance(one.kind, f"as {name}: {one.source}")
-            for number, one in inherited.origins.items()
-        },
-    )
+def _inherited(like: DeviceFile, section: str) -> GivenNumbers:
+    """Return the numbers of another device; sources of its own numbers name it."""
+    if section not in like.sections:
+        return GivenNumbers({}, {})
+    values, origins = like.sections[section]
+    own = like.root.value.get(section, {})
+    named = {
+        number: Provenance(one.kind, f"as {like.name}: {one.source}") if number in own else one
+        for number, one in origins.items()
+    }
+    return GivenNumbers(values, named)
 
 
 def read_section(node: DocumentNode, schema: type) -> GivenNumbers:
@@ -442,7 +439,7 @@ def checked_name(word: str, where: str = "name") -> str:
     """Return the name of a device if it is short and usable as a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,59}", word, re.ASCII):
         hint = "use letters, digits, '-', '_' and '.'"
-        raise InputError(f"{word[:40]!r} is not a valid device name", where=where, hint=hint)
+        raise InputError(f"{word[:40]!r} is not a valid name", where=where, hint=hint)
     return word
 
 

@@ -19,6 +19,8 @@ from astranb.core.document import DocumentSource, Place, form_of
 from astranb.core.errors import InputWarning
 from astranb.core.extras import needs_extra
 from astranb.core.files import whole_file
+from astranb.hardware import read_gpu
+from astranb.hardware.reader import is_file_name
 
 from .annotate import Annotations, read_annotations
 from .expand import expand_edges, expand_nodes
@@ -108,7 +110,8 @@ class Infra:
         Parameters
         ----------
         gpu : str, optional
-            Name of the GPUs, as ``"h100-sxm"``: it says which links they have among themselves.
+            Name of the GPUs, as ``"h100-sxm"``, or their file: it says which links they have among
+            themselves.
 
         Returns
         -------
@@ -126,6 +129,9 @@ class Infra:
         >>> blueprint("dgx-h100").completed(None)
         <Infra 'dgx_h100-infra': 33 nodes, 8 GPUs>
         """
+        if gpu is not None and self.with_gpu is not None and is_file_name(gpu):
+            device = read_gpu(gpu)
+            gpu = device.like or device.name
         made = self if gpu is None or self.with_gpu is None else self.with_gpu(gpu)
         if made.missing:
             warnings.warn(f"{self._source.name}: {made.missing}", InputWarning, stacklevel=3)

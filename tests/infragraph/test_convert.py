@@ -276,7 +276,7 @@ def test_commands_warn_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "added for h100-sxm" in capsys.readouterr().err
     assert load(tmp_path / "out.yaml").expand().edges_by_link()["nvlink4"] == 2
     assert main(["infra", "convert", file, "--gpu", "h10"]) == 2
-    assert "unknown GPU preset 'h10'" in capsys.readouterr().err
+    assert "unknown GPU 'h10'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

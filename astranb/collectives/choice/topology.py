@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from astranb.core.errors import InputError
+from astranb.hardware import read_gpu
 from astranb.infragraph import Infra, NodeGraph, NodeKind, family
 
 __all__ = ["LibraryView", "library_view"]
 
-_CAPABILITY: Final = {"v100": 70, "a100": 80, "h100": 90, "h200": 90, "h800": 90, "h20": 90, "gh200": 90}
-_CAPABILITY_10: Final = {"b100": 100, "b200": 100, "gb200": 100, "b300": 103, "gb300": 103}
-_AMD: Final = ("mi300x", "mi325x", "mi308x")
 _NVLINK_GBPS: Final = ((100, 40.1), (90, 20.6), (70, 20.0), (60, 18.0))  # of one link, by capability
 _XGMI_GBPS: Final = 48.0  # of one link of gfx94x
 _PCIE_GBPS: Final = {"pcie3": 12.0, "pcie4": 24.0, "pcie5": 48.0, "pcie6": 96.0}  # x16, as NCCL has them
@@ -92,8 +91,8 @@ class LibraryView:
         return self.links * self.link_GBps
 
 
-def library_view(infra: Infra, gpu: str) -> LibraryView:
-    """Derive what a library sees of an infrastructure whose GPUs are of one kind.
+def library_view(infra: Infra, gpu: str | Path) -> LibraryView:
+    """Derive what a library sees of an infrastructure whose GPUs are of one kind, given by name or file.
 
     Raises
     ------
@@ -101,11 +100,12 @@ def library_view(infra: Infra, gpu: str) -> LibraryView:
         The GPU's library is unknown, nodes differ in size, or GPUs have neither NVLink nor xGMI.
     """
     graph = infra.expand()
-    name = gpu.split("-", 1)[0]
-    capability = (_CAPABILITY | _CAPABILITY_10).get(name, 0)
-    if not capability and name not in _AMD:
-        what = f"no model of the library of GPU {gpu[:40]!r}"
-        raise InputError(what, where="library", hint="give an algorithm, or a GPU as h100-sxm or mi300x")
+    device = read_gpu(gpu)
+    if "library" not in device.file.sections:
+        what = f"no model of the library of GPU {device.name!r}"
+        hint = "give an algorithm, or a section 'library' in the GPU's file"
+        raise InputError(what, where="library", hint=hint)
+    capability = device.library.compute_capability
     fast = np.array([family(link.type) in ("NVLink", "xGMI") for link in graph.links], bool)[graph.edges.link]
     first = int(graph.gpus[0])
     mine = fast & ((graph.edges.a == first) | (graph.edges.b == first)) & ~_touches(graph, NodeKind.CPU)
@@ -118,7 +118,7 @@ def library_view(infra: Infra, gpu: str) -> LibraryView:
     return LibraryView(
         len(graph.gpus),
         _per_node(graph, infra.name),
-        gpu,
+        device.name,
         capability,
         links,
         bool((graph.nodes.kind[ends] == NodeKind.SWITCH).all()),
