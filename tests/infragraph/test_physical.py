@@ -362,6 +362,8 @@ def one(kind: str, **attributes: Any) -> dict[str, Any]:
         (one("links", bandwidth="0 GB/s"), r"astranb\.bandwidth: bandwidth must be positive"),
         (one("links", bandwidth="x GT/s"), r"astranb\.bandwidth: "),
         (one("links", latency="-1 ns"), r"astranb\.latency: time must not be negative"),
+        (one("links", latency="3000000 s"), r"astranb\.latency: latency '3000000 s' is out of range; write 0 ps to 2,305,843 s"),
+        (one("edges", bandwidth_rev="9001 GB/s"), r"bandwidth '9001 GB/s' is out of range; write 1 B/s to 9000 GB/s"),
         (one("links", lanes=0), r"astranb\.lanes: 0 is not a whole number of at least 1"),
         (one("links", lanes="many"), r"'many' is not a whole number"),
         (one("links", link_type="nvlnk4"), r"unknown link type 'nvlnk4'; did you mean 'nvlink4'"),
@@ -406,3 +408,30 @@ def test_thousands_of_edge_annotations_are_quick():
     graph = load(document, annotations=annotations).expand()
     rows = [edge(graph, f"host.{h}.gpu.0", f"host.{h}.sw.0") for h in (0, 999, 1999)]
     assert graph.edges["latency_ps"][0][rows].tolist() == [1_000, 1_000_000, 2_000_000]
+
+
+@pytest.mark.parametrize(
+    "physical, said",
+    [
+        ("{latency: {ms: 3.0e+9}}", r"latency 3000000000\.0 is out of range; write 0 ps to 2,305,843 s"),
+        (
+            "{bandwidth: {gigabytes_per_second: 9001}}",
+            r"bandwidth 9001 is out of range; write 1 B/s to 9000 GB/s",
+        ),
+        ("{bandwidth: {gigabits_per_second: .inf}}", r"bandwidth 'inf Gbps' is out of range"),
+        ("{latency: {ns: 0.0001}}", r"'0\.0001 ns' is not a whole number of picoseconds"),
+    ],
+)
+def test_numbers_of_a_document_have_a_range_and_a_line(physical: str, said: str, tmp_path: Any) -> None:
+    file = tmp_path / "pair.yaml"
+    file.write_text(
+        "name: pair\n"
+        "devices:\n"
+        "- name: box\n"
+        "  components: [{name: gpu, count: 2, choice: xpu}]\n"
+        f"  links: [{{name: wire, physical: {physical}}}]\n"
+        "  edges: [{ep1: {component: 'gpu[0]'}, ep2: {component: 'gpu[1]'}, scheme: one2one, link: wire}]\n"
+        "instances: [{name: host, device: box, count: 1}]\n"
+    )
+    with pytest.raises(InputError, match=rf"pair\.yaml:5, devices\[0\]\.links\[0\]\.physical.*: {said}"):
+        load(file)
