@@ -95,7 +95,7 @@ _SECTION: Final = make_dataclass(
         (_LANES, int, quantity(0, 1000, default=0)),
     ],
 )
-"""What a file of a link type may hold: any link property, by its column."""
+"""Fields of a link type's file: any link property, by its column."""
 
 _OF_NO_NAME: Final = ("cable", "unknown")
 
@@ -203,7 +203,7 @@ def link_type(name: str, *, where: str = "link type") -> LinkType:
     18
     """
     if name not in LINK_TYPES:
-        raise InputError(f"there is no link type {name!r}", where=where, hint=near(name, LINK_TYPES))
+        raise InputError(f"unknown link type {name!r}", where=where, hint=near(name, LINK_TYPES))
     return LINK_TYPES[name]
 
 
@@ -310,7 +310,7 @@ _NODES: Final = "nodes"
 
 @dataclass(frozen=True)
 class NodeNumbers:
-    """What a file of a switch, a CPU or a NIC holds.
+    """Content of the file of a switch, a CPU or a NIC.
 
     Attributes
     ----------

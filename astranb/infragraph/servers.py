@@ -421,4 +421,4 @@ NOTES: dict[str, tuple[str, ...]] = {
     "xe9680": ("corrected: the disks are of type nvme; the infragraph package gives them no type",),
     "switch": ("the ASIC of a switch is typed cpu, as in the infragraph package",),
 }
-"""What a blueprint corrects, by its name."""
+"""Corrections by a blueprint, by its name."""

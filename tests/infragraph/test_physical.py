@@ -366,7 +366,7 @@ def one(kind: str, **attributes: Any) -> dict[str, Any]:
         (one("edges", bandwidth_rev="9001 GB/s"), r"bandwidth '9001 GB/s' is out of range; write 1 B/s to 9000 GB/s"),
         (one("links", lanes=0), r"astranb\.lanes: 0 is not a whole number of at least 1"),
         (one("links", lanes="many"), r"'many' is not a whole number"),
-        (one("links", link_type="nvlnk4"), r"no link type 'nvlnk4'; did you mean 'nvlink4'"),
+        (one("links", link_type="nvlnk4"), r"unknown link type 'nvlnk4'; did you mean 'nvlink4'"),
         (one("nodes", profile=""), r"'' is not text"),
         (notes(links=[({"name": "eth40"}, {})]), r"unknown link 'eth40'; did you mean 'eth400'"),
         (notes(nodes=[({"name": "host.2"}, {})]), r"'host\.2': index 2 is outside 0 … 1"),
