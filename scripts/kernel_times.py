@@ -15,10 +15,11 @@ from typing import Final, NamedTuple
 import astranb as anb
 from astranb.engine.cacheline import Graph
 from astranb.workload.kernels import GPUS, KernelTimes, Product
-from astranb.workload.kernels.timings import KernelTiming, read_timings
+from astranb.workload.kernels.timings import KernelTiming
 from benchmarks.generated import write_generated
 
-DATA: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
+from .fit_gpus import timings
+
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "kernels.md"
 TABLE: Final = "python -m scripts.kernel_times --write"
 TABLE_BY_LINES: Final = "python -m scripts.kernel_times --by-lines --write"
@@ -52,11 +53,6 @@ class Compared(NamedTuple):
     def bias(self) -> float:
         """Mean of the relative errors."""
         return sum(self.errors) / len(self.errors)
-
-
-def timings() -> list[KernelTiming]:
-    """Read all tables."""
-    return [row for file in sorted(DATA.glob("*.csv")) for row in read_timings(file)]
 
 
 def errors(

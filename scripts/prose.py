@@ -171,8 +171,8 @@ def check_python(path: Path, source: str) -> list[Finding]:
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             match statement:
-                case ast.Expr(value=ast.Constant(value=str()) as text):
-                    found += _docstring(path, node, text)
+                case ast.Expr(value=ast.Constant(value=str()) as docstring):
+                    found += _docstring(path, node, docstring)
     return sorted(set(found))
 
 

@@ -131,8 +131,12 @@ def run_command(command: str) -> tuple[int, str]:
 def run_python(text: str, scope: dict[str, Any], name: str) -> str:
     """Run a block of Python; give what it printed."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(text, name, "exec"), scope)
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile(text, name, "exec"), scope)
+    except BaseException:
+        print(out.getvalue())
+        raise
     return out.getvalue()
 
 

@@ -27,6 +27,7 @@ PACKAGE = REPOSITORY / "astranb"
 
 FLOORS = {
     "core": 0,
+    "hardware": 1,
     "infragraph": 1,
     "chakra": 1,
     "net": 2,

@@ -1,7 +1,6 @@
-"""Presets, shipped and in files, and measurements: what is read, and one clear line where it cannot be."""
+"""Measurements of a GPU, and the presets that an infrastructure suggests."""
 
 import copy
-import dataclasses
 import json
 from typing import Any
 
@@ -10,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import astranb as anb
-from astranb.core.document import DocumentNode, DocumentSource
 from astranb.core.errors import InputError
 from astranb.engine.cacheline.assumptions import presets_of
-from astranb.gpu import PRESETS, preset, read_measured, write_preset
-from astranb.gpu.presets import NUMBERS, preset_of
+from astranb.gpu import read_measured
 from astranb.net import compile_fabric
 
 MEASURED: dict[str, Any] = {
@@ -27,57 +24,12 @@ MEASURED: dict[str, Any] = {
         {"what": "copy to a peer, 8 blocks", "value": 0.1, "unit": "TB/s"},
     ],
 }
-SMALL: dict[str, Any] = {
-    "format": "astranb-gpu-preset",
-    "version": 1,
-    "name": "mine",
-    "numbers": {name: getattr(PRESETS["h100-sxm"], name) for name, must in NUMBERS.items() if must},
-}
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=8,
 )
-
-
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_number_has_a_source(name):
-    found = preset(name)
-    assert found.name == name
-    numbers = {f.name for f in dataclasses.fields(found) if f.type in ("int", int)}
-    assert set(found.sources) == numbers
-    assert all(len(text) > 5 for text in found.sources.values())
-    assert all(getattr(found, n) >= 0 for n in numbers)
-
-
-def test_an_unknown_preset():
-    with pytest.raises(InputError, match="did you mean 'h100-sxm'"):
-        preset("h100-smx")
-
-
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_a_file_is_the_preset_again(name, tmp_path):
-    write_preset(preset(name), tmp_path / "mine.json")
-    again = preset(str(tmp_path / "mine.json"))
-    assert again == preset(name)
-    assert again.sources == preset(name).sources
-
-
-def test_a_file_is_accepted_wherever_a_name_is(tmp_path):
-    path = tmp_path / "few.preset.json"
-    write_preset(preset("h100-sxm").but(fence_ps=0), path)
-    times = []
-    for gpu in (path, str(path), preset("h100-sxm").but(fence_ps=0)):
-        sim = anb.Simulation("switch:gpus=2", anb.collectives.all_reduce("4 KiB"), gpu=gpu)
-        sim.run()
-        times.append(sim.result.time_ps)
-    assert len(set(times)) == 1
-
-
-def test_a_short_file_takes_what_is_usual():
-    short = preset_of(DocumentNode(SMALL, DocumentSource("short.json")))
-    assert (short.line_bytes, short.fence_ps, short.sources["sms"]) == (128, 0, "given in short.json")
 
 
 def test_what_is_measured_comes_in_one_unit():
@@ -138,70 +90,25 @@ def test_a_bad_measurement_is_one_line(path, value, message):
 
 
 @pytest.mark.parametrize(
-    "path,value,message",
-    [
-        (("format",), "astranb-gpu-microbench", "`astranb gpu from` makes a preset from a measurement"),
-        (("version",), 9, "unknown version 9; this release reads version 1"),
-        (("name",), "../mine", "name: '../mine' is not a valid GPU name"),
-        (("name",), "", "is not a valid GPU name"),
-        (("numbers",), [], "numbers: an object is expected"),
-        (("numbers", "sms"), ..., "numbers: 'sms' is missing"),
-        (("numbers", "smss"), 3, "unknown number 'smss'; did you mean 'sms'?"),
-        (("numbers", "sms"), 0, "f.json: numbers: sms must be at least 1"),
-        (("numbers", "sms"), -1, "numbers.sms: -1 is out of range"),
-        (("numbers", "l2_ps"), 48.5, "numbers.l2_ps: a whole number is expected"),
-        (("numbers", "hbm_Bps"), 10**30, "numbers.hbm_Bps: a huge number is out of range"),
-        (("numbers", "warps_per_block"), 65, "a block of 65 warps does not fit"),
-        (("numbers", "columns"), 4, "a mesh needs columns and at least 2 rows"),
-        (("sm_word",), "core", "sm_word: unknown 'core'; take SM, CU"),
-        (("sources",), 3, "sources: an object is expected"),
-        (("sources",), {"sms": 3}, "sources.sms: a string is expected"),
-        (("notes",), 3, "unknown 'notes'"),
-    ],
-)
-def test_a_bad_preset_file_is_one_line(path, value, message):
-    with pytest.raises(InputError) as error:
-        preset_of(DocumentNode(_changed(SMALL, path, value), DocumentSource("f.json")))
-    assert message in str(error.value)
-    assert str(error.value).startswith(("f.json: ", "f.json, "))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
     "text,message",
     [(b"{", ":1: not JSON"), (b"\xff\xfe", "not JSON"), (b"[" * 100_000, "not JSON"), (b"3", "an object")],
 )
-def test_a_file_that_is_not_json(text, message, tmp_path):
+def test_a_measurement_that_is_not_json(text, message, tmp_path):
     path = tmp_path / "bad.json"
     path.write_bytes(text)
-    for reads in (preset, read_measured):
-        with pytest.raises(InputError, match=message) as error:
-            reads(str(path))
-        assert str(error.value).startswith(str(path))
+    with pytest.raises(InputError, match=message) as error:
+        read_measured(str(path))
+    assert str(error.value).startswith(str(path))
 
 
-def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(InputError, match="No such file"):
-        preset(str(tmp_path / "none.json"))
-    with pytest.raises(InputError, match=r"ends in \.json"):
-        write_preset(preset("h100-sxm"), tmp_path / "mine.txt")
-    with pytest.raises(InputError, match="or give a file"):
-        preset("h100.jsn")
-
-
-KEYS = ["", "format", "version", "device", "measured", "name", "numbers", "sources"]
-
-
-@given(anything, st.sampled_from(KEYS))
-def test_arbitrary_json_is_read_or_one_line(value, key):
-    small = DocumentSource("f.json")
-    for document, reads in ((MEASURED, read_measured), (SMALL, lambda d: preset_of(DocumentNode(d, small)))):
-        message = ""
-        try:
-            reads(document | {key: value} if key else value)
-        except InputError as error:
-            message = str(error)
-        assert "\n" not in message
+@given(anything, st.sampled_from(["", "format", "version", "device", "measured"]))
+def test_arbitrary_json_is_a_measurement_or_one_line(value, key):
+    message = ""
+    try:
+        read_measured(MEASURED | {key: value} if key else value)
+    except InputError as error:
+        message = str(error)
+    assert "\n" not in message
 
 
 @given(st.dictionaries(st.sampled_from(["what", "value", "unit", "spread"]), anything))
