@@ -187,7 +187,7 @@ class MessageGraph:
         *,
         by_lines: bool = False,
     ) -> Workload:
-        """Return the workload that sends the messages over a network: give the graph to a ``Simulation``.
+        """Return the workload that sends the messages over a network: pass the graph to a ``Simulation``.
 
         Each rank has one operation, a custom collective of its messages and computations: what begins when
         depends on the dependencies alone. Picoseconds are rounded up to nanoseconds.

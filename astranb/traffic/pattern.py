@@ -138,7 +138,7 @@ class Pattern:
         *,
         by_lines: bool = False,
     ) -> Workload:
-        """Return the workload that replays the pattern on a network: give the pattern to a ``Simulation``.
+        """Return the workload that replays the pattern on a network: pass the pattern to a ``Simulation``.
 
         Parameters
         ----------

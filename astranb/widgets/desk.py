@@ -117,7 +117,7 @@ class Desk:
         self._page.chosen = {**self._page.chosen, **what}
 
     def tune(self, **values: ParameterValue) -> list[Problem]:
-        r"""Return parameters of the text's function other values, and verify it with them.
+        r"""Set parameters of the text's function to other values, and verify it with them.
 
         Raises
         ------

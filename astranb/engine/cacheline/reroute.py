@@ -114,7 +114,7 @@ class _Reroute:
     # Requests under way ------------------------------------------------------
 
     def choose_routes(self) -> None:
-        """Return requests under way other routes, where theirs are broken or their operand's have changed."""
+        """Reroute requests under way whose routes are broken or whose operand's have changed."""
         m = self._machine
         self._waiting = self._take_off()
         broken_before = np.concatenate([[0], np.cumsum(self._down[np.array(self._links, np.int64)])])

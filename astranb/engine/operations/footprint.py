@@ -102,7 +102,7 @@ def memory_table(engine: OperationRun) -> dict[str, Any]:
 
 
 def memory_counters(engine: OperationRun) -> Iterator[Event]:
-    """Return counters of a Perfetto trace: bytes by parts, of one rank of each stage."""
+    """Yield counters of a Perfetto trace: bytes by parts, of one rank of each stage."""
     found = engine.about.footprint
     if found is None:
         return

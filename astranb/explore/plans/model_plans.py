@@ -253,7 +253,7 @@ def suggest(
 
 
 def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]]:
-    """Return plans that differ in recomputation alone, the fastest of each family first."""
+    """Yield plans that differ in recomputation alone, the fastest of each family first."""
     for degrees in _degrees(model, job, per_node):
         replicas = job.batch // degrees.data
         for micro in _MICRO:
@@ -273,7 +273,7 @@ def _families(model: Transformer, job: Job, per_node: int) -> Iterator[list[Job]
 
 
 def _degrees(model: Transformer, job: Job, per_node: int) -> Iterator[Parallelism]:
-    """Return degrees of parallelism that multiply to the number of ranks and divide the model."""
+    """Yield degrees of parallelism that multiply to the number of ranks and divide the model."""
     ranks = job.parallelism.ranks
     for tensor in divisors(ranks, per_node):
         if any(shares(model, tensor)):

@@ -199,7 +199,7 @@ def _is_object(value: Any) -> bool:
 
 @contextmanager
 def _options(words: Words) -> Iterator[argparse.Namespace]:
-    """Return the options of a point; their files with other values exist in this context."""
+    """Yield the options of a point; their files with other values exist in this context."""
     options = option_words(words)
     objects = {name: options.pop(name) for name in _OBJECTS if _is_object(options.get(name))}
     numbers: dict[str, Any] = {}

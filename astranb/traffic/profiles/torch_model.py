@@ -489,7 +489,7 @@ class _Tracer:
         return int(parameter.numel()) // (self.recorder.parts if divided else 1)
 
     def _passed(self, out: Any, inputs: Sequence[Any]) -> Any:
-        """Return results like those of a unit, whose gradients pass by it."""
+        """Return placeholders of a unit's results, whose gradients bypass it."""
         torch, tracer = self.torch, self
         function: Any = torch.autograd.Function
         like = [one for one in self.leaves(out) if one.requires_grad]
@@ -628,7 +628,7 @@ def _matches(name: str, key: str) -> bool:
 
 
 def _units(torch: Any, module: Any) -> Iterator[Any]:
-    """Return the children of the outermost lists and sequences of modules."""
+    """Yield the children of the outermost lists and sequences of modules."""
     containers = (torch.nn.ModuleList, torch.nn.Sequential, torch.nn.ModuleDict)
     if isinstance(module, containers):
         yield from module.children()

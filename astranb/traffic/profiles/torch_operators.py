@@ -74,7 +74,7 @@ class RecordedPass:
         )
 
     def rows(self, unit: str, name: str) -> Iterator[dict[str, Any]]:
-        """Return a row for each kind of operator."""
+        """Yield a row for each kind of operator."""
         found: dict[str, Counter[str]] = {}
         for one in self.operators:
             found.setdefault(one.name, Counter()).update(count=1, flops=one.flops, bytes=one.touched)
