@@ -106,6 +106,8 @@ class CacheLineEngine(CacheLineState):
             self.assumed,
             self.edits,
             self.late_ps,
+            self.notes,
+            self.given,
         )
         other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
@@ -467,18 +469,31 @@ class CacheLineEngine(CacheLineState):
 
     # Files -------------------------------------------------------------------
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a file has to hold beside the machine's tables."""
-        from .store import saved
+    def made(self) -> dict[str, list[np.ndarray]]:
+        """Return the links of the infrastructure, and the program of what runs."""
+        program = self.program
+        return {
+            "the links of the infrastructure": [self.fabric.links],
+            f"the program of {self.work.title}": [program.ops, program.operands, program.slices],
+        }
 
-        return saved(self)
+    def tables_now(self) -> dict[str, np.ndarray]:
+        """Return all tables by name, those of the recording included."""
+        recorder = np.array([self.recorder.most, self.recorder.most_bursts], np.int64)
+        return {**self._tables(), "most": recorder}
 
-    @classmethod
-    def loaded(
-        cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit]
-    ) -> tuple[Self, Callable[[], None]]:
-        """Make an engine at its start of what :meth:`saved` gave, and what enters the saved state."""
-        from .store import loaded
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from such tables; False where they are of another layout, and nothing was done."""
+        now = self.tables_now()
+        layout = {name: (table.dtype, table.shape) for name, table in now.items()}
+        if {name: (table.dtype, table.shape) for name, table in tables.items()} != layout:
+            return False
+        for name, table in self._tables().items():
+            table[...] = tables[name]
+        self.recorder.most, self.recorder.most_bursts = tables["most"].tolist()
+        return True
 
-        engine, enter = loaded(inputs, data, edits, cls)
-        return engine, enter
+    def _tables(self) -> dict[str, np.ndarray]:
+        recorded = self.machine.recording._asdict()
+        recorded = {f"recording/{name}": table for name, table in recorded.items() if name != "trace"}
+        return {name: np.asarray(table) for name, table in {**self.machine.tables, **recorded}.items()}
