@@ -67,11 +67,12 @@ def kinds_of(engine: str) -> Kinds:
 
 def _layers() -> Kinds:
     from astranb.workload import astrasim1 as a1
+    from astranb.workload.astrasim1.loops import WrittenLoop
     from astranb.workload.astrasim1.roofline import CountedWork, ProductWork, Roofline, Rooflines
 
     classes = [
         root_of("layers"), a1.HierarchicalNetwork, a1.Layer, a1.LayerAlgorithm, a1.LayerSystem, a1.LayerTable,
-        a1.LayerWorkload, a1.Part, CountedWork, ProductWork, Roofline, Rooflines,
+        a1.LayerWorkload, a1.Part, a1.Action, CountedWork, ProductWork, Roofline, Rooflines, WrittenLoop,
     ]  # fmt: skip
     return Kinds(classes, {})
 

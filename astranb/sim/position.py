@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from astranb.core.errors import InputError
 from astranb.core.progress import bar
 from astranb.engine.breakpoints import Breakpoint, check_point
-from astranb.engine.edits import RECORD
 
 from .driver import Driver
 
@@ -112,14 +111,7 @@ def go(driver: Driver, position: Position) -> None:
 
         for events, path, value, at_ps in position.edits:
             _run_to(driver, events, beat)
-            engine = driver.engine
-            edit = (
-                engine.recording_switched(on=value != "off")
-                if path == RECORD
-                else engine.read_edit(path, value)
-            )
-            if edit is not None:
-                driver.edit(replace(edit, at_ps=at_ps))
+            driver.edit(replace(driver.engine.read_edit(path, value), at_ps=at_ps))
         _run_to(driver, position.events, beat)
     if position.hash and driver.engine.digest() != position.hash:
         raise InputError("the state is not the one that was saved")

@@ -16,7 +16,7 @@ from astranb.core.units import format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import REROUTE, Edit, Parameter, reroute_edit
+from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, reroute_edit
 from astranb.engine.protocol import Rows
 from astranb.engine.stops import TIME
 from astranb.engine.what_if import Change
@@ -217,6 +217,8 @@ class CacheLineEngine(CacheLineState):
         """Check a change and make an edit of it."""
         if path == REROUTE:
             return reroute_edit(self.events, value, self.now_ps)
+        if path == RECORD:
+            return self._recording_switch(on=value != "off")
         return read_edit(self.events, path, value, self.fabric, self.machine)
 
     def apply(self, edit: Edit) -> None:
@@ -238,11 +240,13 @@ class CacheLineEngine(CacheLineState):
         InputError
             There is no room for a recording.
         """
+        edit = self._recording_switch(on=on)
+        return edit if bool(self.machine.recording.recorder[0].paused) == on else None
+
+    def _recording_switch(self, *, on: bool) -> Edit:
         if not self.recording:
             hint = "make it with Simulation(..., record=True)"
             raise InputError("this simulation has no room for a recording", where="record", hint=hint)
-        if bool(self.machine.recording.recorder[0].paused) != on:
-            return None
         return switch_recording(self.events, self.machine, on=on)
 
     def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:

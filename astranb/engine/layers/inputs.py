@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astranb.workload.astrasim1 import LayerWorkload
+from astranb.workload.astrasim1 import Layers, LayerWorkload
+from astranb.workload.astrasim1.loops import WrittenLoop, loop_named
 
 from .engine import LayerEngine
 from .run import LayerRun
@@ -21,15 +22,21 @@ class LayerInputs:
     workload : LayerWorkload
     record : bool
         Whether what views show is recorded.
+    loop : WrittenLoop, optional
+        The training loop, where it is a function that does not come with astranb.
     """
 
     workload: LayerWorkload
     record: bool = True
+    loop: WrittenLoop | None = None
 
     @classmethod
     def of(cls, engine: LayerEngine) -> LayerInputs:
         """Return the inputs of an engine."""
-        return cls(engine.run.inputs, engine.recording)
+        table = engine.run.inputs.table
+        loop = engine.run.loop or loop_named(table.loop, table.where)
+        written = None if loop.shipped else loop.written(Layers.of(table))
+        return cls(engine.run.inputs, engine.recording, written)
 
     def engine(self) -> LayerEngine:
         """Build the tables.
@@ -39,4 +46,5 @@ class LayerInputs:
         InputError
             The inputs do not fit together.
         """
-        return LayerEngine(LayerRun(self.workload, record=self.record), self.workload.title)
+        loop = None if self.loop is None else self.loop.loop()
+        return LayerEngine(LayerRun(self.workload, record=self.record, loop=loop), self.workload.title)
