@@ -19,7 +19,7 @@ import numpy as np
 
 from .errors import AstranbError, InputError, near
 
-__all__ = ["Decoder", "Encoder", "Form", "Kinds", "require"]
+__all__ = ["TYPING", "Decoder", "Encoder", "Form", "Kinds", "require"]
 
 _LONG: Final = 32
 """More whole numbers than these are an array."""
@@ -395,7 +395,7 @@ class Decoder:
             A field is unknown, missing or of another type.
         """
         if cls not in self._hints:
-            names = {**self._classes, **vars(np.typing), **_TYPING}
+            names = {**self._classes, **TYPING}
             self._hints[cls] = get_type_hints(cls, localns=names)
         hints, known = self._hints[cls], self.kinds.fields(cls)
         for name in document:
@@ -465,7 +465,7 @@ class Decoder:
         return InputError(f"unexpected value {text:.60}", where=where, hint="save it again")
 
 
-_TYPING: Final = {
+TYPING: Final = {
     "Any": Any, "Callable": Callable, "Fraction": Fraction, "Iterable": Iterable, "Mapping": Mapping,
     "Sequence": Sequence, "np": np,
 }  # fmt: skip
