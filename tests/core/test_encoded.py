@@ -89,11 +89,11 @@ def test_a_place_is_not_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [len, object(), Shape((), table=Odd), float("nan"), float("inf"), {1.5: 2}, {True: 1}, b"bytes"]
+    "value", [len, object(), Odd, [len], {"a": object()}, float("nan"), float("inf"), {1.5: 2}, {True: 1}]
 )
 def test_what_cannot_be_written_is_refused(value: Any) -> None:
     with pytest.raises(InputError):
-        Encoder(KINDS).encode(value if not isinstance(value, bytes) else Shape((), table=lambda: value))
+        Encoder(KINDS).encode(value)
 
 
 @pytest.mark.parametrize(

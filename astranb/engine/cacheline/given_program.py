@@ -22,7 +22,6 @@ _MOST_LINES: Final = (1 << 31) - 1
 """The longest range of a Python of 32 bits."""
 _COUNT: Final = (0, 1 << 60)
 _TIME: Final = (-1, 3 << 60)
-_ANY: Final = (-(1 << 62), 1 << 62)
 _FLAG: Final = (0, 1)
 
 _DTYPES: Final = {
@@ -36,36 +35,44 @@ _MAYBE: Final = -1
 _FIELDS: Final[Mapping[str, Mapping[str, _Range]]] = {
     "blocks": {
         "gpu": (_ROW, "gpus"), "first_op": (_MAYBE, "ops+1"), "last_op": (_MAYBE, "ops+1"),
-        "state": (0, len(t.BLOCK_STATES) - 1), "launch_ps": _COUNT, "engine": (0, t.NIC),
-        "held": (t.SHARE, t.ROOM), "urgent": _FLAG, "role": (_MAYBE, "blocks+1"), "roles": _COUNT,
-        "fenced": (0, 2), "unacked": _COUNT, "polls": _COUNT, "posting": _FLAG, "posted": _COUNT,
-        "next_pending": (_MAYBE, "blocks"),
+        "engine": (0, t.NIC), "held": (t.SHARE, t.ROOM), "role": (_MAYBE, "blocks+1"), "kernel": (0, 1 << 20),
     },
     "ops": {
         "kind": (0, len(t.OP_KINDS) - 1), "block": (_ROW, "blocks"),
         "first_source": (_MAYBE, "operands+1"), "first_target": (_MAYBE, "operands+1"),
         "sources": _COUNT, "targets": _COUNT, "payload": _COUNT, "last_bytes": _COUNT, "before": _COUNT,
         "lines": (0, 1 << 31), "semaphore": (_MAYBE, "semaphores"), "phase": (_ROW, "phases"),
-        "fence": (0, t.COUNTED), "in_switch": (0, 3), "spins": (0, 2), "ahead": _FLAG, "acked": _COUNT,
-        "started_ps": _TIME, "issued_ps": _TIME, "ended_ps": _TIME,
+        "fence": (0, t.COUNTED), "in_switch": (0, 3), "spins": (0, 2), "ahead": _FLAG,
     },
     "tiles": {
         "steps": (1, 1 << 30), "step_lines": (1, 1 << 30), "issue_lines": (1, 1 << 30),
-        "first_lines": _COUNT, "step_ps": _TIME, "fetched": _COUNT, "computed": _COUNT,
-        "computing": _FLAG, "stages": (1, 1 << 20),
+        "first_lines": _COUNT, "step_ps": _TIME, "stages": (1, 1 << 20),
     },
     "operands": {
-        "gpu": (_ROW, "gpus"), "slice": (_MAYBE, "slices"), "out_routes": _COUNT, "back_routes": _COUNT,
-        "stride": _COUNT, "line": _COUNT, "flag": (t.LINE_BY_LINE, "flags+1"), "seen": (-(1 << 60), "ops"),
+        "gpu": (_ROW, "gpus"), "slice": (_MAYBE, "slices"), "stride": _COUNT, "line": _COUNT,
+        "flag": (t.LINE_BY_LINE, "flags+1"), "seen": (-(1 << 60), "ops"),
     },
     "slices": {
         "gpu": (_ROW, "gpus"), "line": _COUNT, "lines": _COUNT, "bytes": _COUNT, "writer": (t.TORN, "ops"),
-        "writing": (_MAYBE, "ops"), "arrived": _COUNT, "flag": (_MAYBE, "flags+1"),
+        "flag": (_MAYBE, "flags+1"),
     },
-    "semaphores": {"gpu": (_ROW, "gpus"), "line": (t.IN_SHARED, 1 << 62), "value": _ANY},
-    "phases": {"started_ps": _TIME, "ended_ps": _TIME},
+    "semaphores": {"gpu": (_ROW, "gpus"), "line": (t.IN_SHARED, 1 << 62)},
 }  # fmt: skip
 """The least and the greatest value of fields; a table's name: the number of one of its rows."""
+_STARTS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
+    "blocks": {0: (
+        "first_warp", "sm", "op", "state", "unacked", "since_ps", "started_ps", "ended_ps", "moving_ps",
+        "signalling_ps", "waiting_ps", "draining_ps", "polls", "spinning", "fenced", "launch_ps", "after",
+        "urgent", "post", "posting", "posted", "roles", "next_pending",
+    )},
+    "ops": {0: ("acked",), -1: ("started_ps", "issued_ps", "ended_ps")},
+    "tiles": {0: ("fetched", "computed", "computing")},
+    "operands": {0: ("out_route", "out_routes", "back_route", "back_routes")},
+    "slices": {-1: ("writing",), 0: ("arrived",)},
+    "semaphores": {0: ("value",)},
+    "phases": {-1: ("started_ps", "ended_ps")},
+}  # fmt: skip
+"""Fields that a run changes, by the value that a program leaves them."""
 
 
 def check_given(program: Lowered, gpus: int) -> None:
@@ -99,6 +106,10 @@ def check_given(program: Lowered, gpus: int) -> None:
             most = lengths[table] - 1 + len(more) if table else high
             values = tables[name][field]
             require((values >= low) & (values <= most), f"program.{name}.{field}")
+    for name, values_of in _STARTS.items():
+        for value, listed in values_of.items():
+            for field in listed:
+                require(tables[name][field] == value, f"program.{name}.{field}")
     for name in ("slices", "semaphores"):
         rows = tables[name]
         many = rows["lines"] if name == "slices" else 1
