@@ -341,7 +341,7 @@ class Decoder:
             raise self._wrong(document, where)
         if issubclass(cls, Iterable) and cls is not str:
             found = self._sequence(document, args[0] if args else Any, where)
-            return found if cls is list else frozenset(found) if issubclass(cls, frozenset) else tuple(found)
+            return cls(found) if cls in (tuple, frozenset, set) else found
         raise self._wrong(document, where)
 
     def _sequence(self, document: Any, hint: Any, where: str) -> list[Any]:

@@ -172,7 +172,8 @@ def test_snapshots_take_so_much_room_and_no_more(
     size = first.stat().st_size
     monkeypatch.setattr(snapshots, "_MOST_ALL", 3 * size + size // 2)
     for number in range(1, 5):
-        os.utime(first, (number, number))  # long ago
+        if first.exists():
+            os.utime(first, (number, number))  # long ago
         sim.step(1)
         sim.save(tmp_path / f"{number}.anb")
     assert not first.exists()

@@ -251,8 +251,8 @@ class CacheLineEngine(CacheLineState):
 
     def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
         """Intervals of simulated time, in ps, of which nothing was recorded."""
-        recorder, now_ps = self.machine.recording.recorder[0], self.now_ps
-        gaps = [(0, int(recorder.since_ps) if recorder.on else now_ps)]
+        now_ps = self.now_ps
+        gaps = [] if self.recording else [(0, now_ps)]
         off_ps = -1
         for edit in switches:
             if edit.number:
