@@ -17,9 +17,9 @@ __all__ = ["DAMAGED", "FREE_BYTES", "members", "read_archive", "write_archive"]
 DAMAGED: Final = (
     OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-"""What a file that is no zip file raises."""
+"""Exceptions that reading a damaged or foreign zip file raises."""
 FREE_BYTES: Final = 1 << 20
-"""What any file may unpack to; a larger one is bounded by its size."""
+"""Bytes that any file may unpack to; a larger one is bounded by its size."""
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
 _MOST_MEMBERS: Final = 10_000
 

@@ -45,7 +45,7 @@ _MOST_BUDGET: Final = 1 << 50
 
 
 class Saved(NamedTuple):
-    """What a recipe holds of a simulation.
+    """The parts of a simulation that a recipe holds.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ def _document(members: dict[str, bytes], where: str) -> dict[str, Any]:
 
 
 def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _version(document: dict[str, Any]) -> str:
@@ -218,7 +218,7 @@ def _hash(tables: Sequence[Any]) -> str:
 
 
 def _unequal(error: InputError, document: dict[str, Any], engine: Any, where: str) -> InputError:
-    """Say which input differs from when the recipe was saved, by which version that was, and what to do."""
+    """Report which input differs from when the recipe was saved, by which version that was, and what to do."""
     now, then = _parts_of(engine), document["parts"]
     differs = [name for name, found in now.items() if name in then and then[name] != found]
     why = f"{' and '.join(differs)} differ" if differs else "its inputs are equal, what is simulated differs"

@@ -97,7 +97,7 @@ def _folder() -> Path | None:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file or folder is this user's, and nobody else can read or write it."""
+    """Return whether a file or folder is this user's, and nobody else can read or write it."""
     if not hasattr(os, "geteuid"):  # Windows
         return True
     found = path.lstat()

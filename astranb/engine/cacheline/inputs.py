@@ -20,7 +20,7 @@ __all__ = ["CacheLineInputs"]
 
 @dataclass(frozen=True)
 class CacheLineInputs:
-    """What a machine of cache lines is built of.
+    """Inputs that a machine of cache lines is built of.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class CacheLineInputs:
 
 
 def _only_a_function(work: Collective | Graph) -> bool:
-    """Whether the algorithm has neither a name nor a file by which it can be had again."""
+    """Return whether the algorithm has neither a name nor a file by which it can be had again."""
     if not isinstance(work, Collective) or isinstance(work, Exchange) or isinstance(work.algorithm, str):
         return False
     return not (isinstance(work.algorithm, Plan) and work.algorithm.file)

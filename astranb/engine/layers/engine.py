@@ -97,7 +97,7 @@ class LayerEngine(LayerState):
         return frozenset()
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         return edits.parameters(self.resolve(path), self.run, self.edits) if path else []
 
     def directions(self, link: str, *, both: bool) -> list[str]:

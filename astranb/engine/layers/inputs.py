@@ -15,7 +15,7 @@ __all__ = ["LayerInputs"]
 
 @dataclass(frozen=True)
 class LayerInputs:
-    """What a run of a layer table is built of.
+    """Inputs that a run of a layer table is built of.
 
     Attributes
     ----------

@@ -157,7 +157,7 @@ class MessageEngine(MessageState):
         return RECORDED_WORDS.get(self.resolve(path).kind, frozenset())
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         return parameters(self.resolve(path), self.machine, self.edits) if path else []
 
     def directions(self, link: str, *, both: bool) -> list[str]:
@@ -219,12 +219,12 @@ class MessageEngine(MessageState):
         return inspection.states_of(self, rows)
 
     def progress(self, row: int) -> tuple[int, int]:
-        """How many chunks of an operation are done, of how many."""
+        """Return the number of chunks of an operation that are done, and of all."""
         o = self.machine.operations[row]
         return int(o.streams_done), int(o.streams)
 
     def computed_ps(self) -> np.ndarray:
-        """How long each rank's GPU has computed, summed; ASTRA-sim adds a computation when it begins."""
+        """Return each rank's summed computation time; ASTRA-sim adds a computation when it begins."""
         if self.represented is not None:
             few, npu = self.represented
             return np.asarray(few.computed_ps()[npu])

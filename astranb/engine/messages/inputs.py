@@ -15,7 +15,7 @@ __all__ = ["MessageInputs"]
 
 @dataclass(frozen=True)
 class MessageInputs:
-    """What a run by messages is built of.
+    """Inputs that a run by messages is built of.
 
     Attributes
     ----------

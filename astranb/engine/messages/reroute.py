@@ -81,7 +81,7 @@ class RoutedLinks:
         return tuple(link for link, own_lanes in enumerate(known) if not wanted.isdisjoint(own_lanes))
 
     def down_of(self, machine: t.MessageMachine, rows: Iterable[int], closed: frozenset[int]) -> list[bool]:
-        """Whether some links have lanes that are closed."""
+        """Return whether some links have lanes that are closed."""
         known = self.known(machine).lanes
         return [not closed.isdisjoint(known[row]) for row in rows]
 
