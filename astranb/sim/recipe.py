@@ -218,7 +218,7 @@ def _hash(tables: Sequence[Any]) -> str:
 
 
 def _unequal(error: InputError, document: dict[str, Any], engine: Any, where: str) -> InputError:
-    """Report which input differs from when the recipe was saved, by which version that was, and what to do."""
+    """Report which input differs, which version saved the recipe, and what to do."""
     now, then = _parts_of(engine), document["parts"]
     differs = [name for name, found in now.items() if name in then and then[name] != found]
     why = f"{' and '.join(differs)} differ" if differs else "its inputs are equal, what is simulated differs"
