@@ -77,7 +77,7 @@ def members(file: BinaryIO, size: int, most: int, where: str) -> Iterator[tuple[
         listed = archive.infolist()
         unpacked = sum(member.file_size for member in listed)
         if unpacked > most or len(listed) > _MOST_MEMBERS:
-            what = f"unpacks to {unpacked:,} bytes in {len(listed):,} files from {size:,} bytes"
+            what = f"unpacks to {unpacked:,} bytes from {size:,}, {len(listed):,} files"
             raise InputError(what, where=where, hint="save it without compression")
         require_bytes(unpacked, where=where, hint="use a smaller file")
         for member in listed:
