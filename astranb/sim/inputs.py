@@ -92,15 +92,15 @@ def _cache_lines() -> Kinds:
     from astranb.collectives.language.layout import ChunkLayout
     from astranb.collectives.language.reduction import Reduction
     from astranb.engine.cacheline import Graph
-    from astranb.gpu import Preset
+    from astranb.hardware import Gpu, GpuCosts, Host, Interconnect, Preset, Provenance
     from astranb.net import Fault, Network
     from astranb.net.roce import Dcqcn, Ecn, Pfc, Roce
     from astranb.workload.astrasim2 import PlacedJob
 
     classes = [
         root_of("cacheline"), c.Collective, c.Exchange, c.Lowered, c.ProgramSource, c.Routing, c.SourceText,
-        ChunkLayout, Dcqcn, Ecn, Fault, Graph, Network, Pfc, PlacedJob, Preset, Reduction, Roce,
-        *_operations(),
+        ChunkLayout, Dcqcn, Ecn, Fault, Gpu, GpuCosts, Graph, Host, Interconnect, Network, Pfc, PlacedJob,
+        Preset, Provenance, Reduction, Roce, *_operations(),
     ]  # fmt: skip
     forms = {
         **_infra(),
@@ -108,7 +108,8 @@ def _cache_lines() -> Kinds:
         ChunkLayout: Form(Encoder.fields_of, _layout),
         Graph: Form(Encoder.fields_of, _graph),
     }
-    return Kinds(classes, forms, frozenset({("ChunkLayout", "buffers")}), _SHARED)
+    left_out = frozenset({("ChunkLayout", "buffers"), ("Gpu", "own_machine")})
+    return Kinds(classes, forms, left_out, _SHARED)
 
 
 _SHARED: Final = frozenset({"Operations"})
