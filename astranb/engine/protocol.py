@@ -189,8 +189,16 @@ class Movable(Protocol):
         """A link's full path, and, if wanted, that of its other direction."""
         ...
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return what a file has to hold beside the machine's tables: for JSON, and arrays."""
+    def made(self) -> Mapping[str, Sequence[np.ndarray]]:
+        """Return tables that were made of single inputs, by what these are called."""
+        ...
+
+    def tables_now(self) -> dict[str, np.ndarray]:
+        """Return all tables by name, those of the recording included."""
+        ...
+
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from such tables; False where they are of another layout, and nothing was done."""
         ...
 
 

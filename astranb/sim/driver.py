@@ -176,15 +176,20 @@ class Driver:
         restoring = self.engine.state_bytes // self.engine.replay_bytes
         return restoring + self.events - self.history.before(field, target).events
 
-    def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
-        """Run to a moment; carry out edits at the events at which they were made."""
+    def replay(
+        self, field: str, target: int, edits: Sequence[Edit], beat: Callable[[], None] = _nothing
+    ) -> None:
+        """Run to a moment; carry out edits at the events at which they were made.
+
+        ``beat`` is called after each slice, for those who watch a long replay.
+        """
         self.keep()
         self.engine.install([])
         for edit in edits:
-            if not self._replay(field, target, edit.events):
+            if not self._replay(field, target, edit.events, beat):
                 return
             self._apply(edit)
-        self._replay(field, target, FOREVER)
+        self._replay(field, target, FOREVER, beat)
 
     def undo(self, number: int) -> None:
         """Go back to the moment of an edit, as it was before it; later ones are forgotten as well."""
@@ -229,11 +234,15 @@ class Driver:
             self._take()
         return why
 
-    def _replay(self, field: str, target: int, edit_at: int) -> bool:
+    def _replay(self, field: str, target: int, edit_at: int, beat: Callable[[], None]) -> bool:
         """Handle events up to the target or to the event of an edit; true if the edit's was reached."""
         last = min(target if field == "events" else FOREVER, edit_at)
         limits = {} if field == "events" else {"until_ps" if field == "now_ps" else field: target}
         while self.events < last:
-            if self._slice(last, self.engine.slice_events, closely=False, **limits) != STEPS:
+            before = self.events
+            why = self._slice(last, self.engine.slice_events, closely=False, **limits)
+            # A run whose links are down was simulated on behind the error, too: as long as anything happens.
+            if why not in (STEPS, STRANDED, DEADLOCK) or self.events == before:
                 break
+            beat()
         return self.events >= edit_at

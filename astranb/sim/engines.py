@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from astranb.core.errors import InputError
 from astranb.core.file_formats import is_task_graph
-from astranb.core.progress import building, stage
 from astranb.core.units import format_bytes
 from astranb.engine.fidelity import fidelity_of
 
@@ -77,8 +76,8 @@ def open_engine(
         what = what.on(_network(infra, name), kernels, by_lines=chosen == "cacheline")
         gpu = gpu if chosen == "cacheline" else None  # its computations have their durations already
     if chosen == "cacheline":
-        from astranb.engine.cacheline import CacheLineEngine
         from astranb.engine.cacheline.assumptions import presets_of
+        from astranb.engine.cacheline.inputs import CacheLineInputs
         from astranb.gpu.chosen import chosen_preset
         from astranb.net import Network as Options
         from astranb.net import compile_fabric
@@ -88,18 +87,17 @@ def open_engine(
         machine = machine.completed((given.like or given.name) if given else None)
         fabric = compile_fabric(machine.expand())
         presets, notes = presets_of(machine, fabric, gpu)
-        return CacheLineEngine.built(
+        inputs = CacheLineInputs(
             machine,
             work,
-            fabric,
-            presets,
+            tuple(presets),
             network or Options(),
             launch,
-            late_ps=_starts_ps(start, len(fabric.gpus)),
-            notes=notes,
-            record=record,
-            memory_bytes=memory_bytes,
+            tuple(_starts_ps(start, len(fabric.gpus))),
+            tuple(notes),
+            record,
         )
+        return inputs.engine(memory_bytes=memory_bytes, fabric=fabric)
     options = {"gpu": gpu, "network": network, "launch": launch, "memory_bytes": memory_bytes}
     if subject == "collective":
         options |= {"protocol": what.protocol, "channels": what.channels}
@@ -113,13 +111,13 @@ def open_engine(
         if start is not None:
             hint = "use fidelity='cacheline', or a workload of operations"
             raise InputError("one rank of a layer table represents all", where="start", hint=hint)
-        from astranb.engine.layers import LayerEngine, LayerRun
+        from astranb.engine.layers.inputs import LayerInputs
 
         congestion = what.congestion if fidelity is None else chosen == "congestion"
         layered = what.network if infra is None else _layered(infra)
         described = dataclasses.replace(what, network=layered, congestion=congestion)
-        return LayerEngine(LayerRun(described, record=record), what.title)
-    from astranb.engine.messages import MessageEngine, Run
+        return LayerInputs(described, record).engine()
+    from astranb.engine.messages.inputs import MessageInputs
 
     collective = None
     if subject == "collective":
@@ -130,10 +128,7 @@ def open_engine(
         from astranb.workload.jobs import started
 
         what = started(what, _starts_ps(start, len(what.operations)))
-    with building(f"{what.title} on {len(what.operations):,} ranks"):
-        stage("routes", 1.0)
-        run = Run(what, congestion=chosen == "congestion", record=record)
-    return MessageEngine(run, what.title, collective)
+    return MessageInputs(what, chosen == "congestion", collective, record).engine()
 
 
 def _starts_ps(start: Start | None, ranks: int) -> list[int]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from astranb.workload.jobs import ClusterJob, Start
 
     from .position import Position
-    from .store import Savable
+    from .recipe import Saved
 
 __all__ = ["CHECKPOINT_BYTES", "Simulation"]
 
@@ -537,21 +537,28 @@ class Simulation(Displayed):
                     other.record(not edit.number)
         return other
 
-    def save(self, path: str | Path, *, recipe: bool = False) -> None:
-        """Write inputs, edits and state to a file: atomically, without pickle.
+    def save(self, path: str | Path) -> None:
+        """Write inputs, edits and position to a file, whole or not at all.
+
+        The file holds no state and no code: whoever loads it simulates up to the same moment, and compares
+        the hash. Of a run that takes long to simulate, the state is kept in this user's cache as well, so
+        that loading it here takes no time.
 
         Parameters
         ----------
         path : str or Path
-        recipe : bool
-            Without the state: a small file, which takes as long to load as it took to run this far.
-        """
-        from .store import save
 
-        save(self._savable(), Path(path), recipe=recipe)
+        Raises
+        ------
+        InputError
+            It cannot be written there, or the inputs hold something that no file can.
+        """
+        from .recipe import save
+
+        save(self._saved(), Path(path))
 
     def recipe(self) -> bytes:
-        """Return the file that :meth:`save` writes as a recipe, in memory.
+        """Return the contents of the file that :meth:`save` writes.
 
         Examples
         --------
@@ -563,49 +570,58 @@ class Simulation(Displayed):
         >>> again.events, again.state_hash() == sim.state_hash()
         (1000, True)
         """
-        from .store import recipe_of
+        from .recipe import recipe_of
 
-        return recipe_of(self._savable())
+        return recipe_of(self._saved())
 
-    def _savable(self) -> Savable:
-        from .store import Savable
+    def _saved(self) -> Saved:
+        from .recipe import Saved
 
         watches = [watch.text for watch in self._watches if watch.field]
-        return Savable(self.driver, self._points, watches, self.notes)
+        return Saved(self.driver, self._points, watches, self.notes)
 
     @classmethod
-    def of_saved_bytes(cls, data: bytes, where: str = "a file") -> Simulation:
-        """Read the contents of a file of :meth:`save`, of either kind; ``where`` is what errors call it.
+    def of_saved_bytes(cls, data: bytes, where: str = "a file", *, unequal: bool = False) -> Simulation:
+        """Open the contents of a file of :meth:`save`; ``where`` is what errors call it.
 
         Raises
         ------
         InputError
-            It is no saved simulation, or of another version.
+            As for :meth:`load`.
         """
-        from .store import read_saved
+        from .recipe import open_recipe
 
-        return cls._of_saved(read_saved(data, where))
+        return cls._of_saved(open_recipe(data, where, unequal=unequal), unequal=unequal)
 
     @classmethod
-    def load(cls, path: str | Path) -> Simulation:
-        """Read a saved simulation, with its state or as a recipe; it continues to the same hash.
+    def load(cls, path: str | Path, *, unequal: bool = False) -> Simulation:
+        """Open a saved simulation: simulate up to the moment at which it was saved, and compare the hash.
+
+        Parameters
+        ----------
+        path : str or Path
+        unequal : bool
+            Whether a run that does not reach the saved state is opened all the same, as far as it got: one
+            of another version of astranb, for example.
 
         Raises
         ------
         InputError
-            The file is not a saved simulation, or of another version.
+            The file is not a saved simulation, or this version does not reach the saved state; the text
+            says which version saved it, and which input differs.
         """
-        from .store import load
+        from .recipe import open_recipe
 
-        return cls._of_saved(load(Path(path)))
+        return cls._of_saved(open_recipe(Path(path), str(path), unequal=unequal), unequal=unequal)
 
     @classmethod
-    def _of_saved(cls, loaded: Savable) -> Simulation:
-        sim = cls._of(loaded.driver)
-        sim._points = list(loaded.points)  # noqa: SLF001 - its own class
-        for text in loaded.watches:
-            sim.watch(text)
-        sim.notes = loaded.notes
+    def _of_saved(cls, opened: Saved, *, unequal: bool) -> Simulation:
+        sim = cls._of(opened.driver)
+        sim._points = list(opened.points)  # noqa: SLF001 - its own class
+        for text in opened.watches:
+            with suppress(*((InputError,) if unequal else ())):
+                sim.watch(text)
+        sim.notes = opened.notes
         return sim
 
     def position(self) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def rebuilt(
         _network(engine.network, network),
         engine.launch if launch is None else launch,
         late_ps=late_ps,
-        notes=[note for note in engine.assumed if "GPUs are taken for" in note] if gpu is None else [],
+        notes=engine.notes if gpu is None else (),
         record=engine.recording,
     )
 

@@ -421,15 +421,21 @@ class Bench:
         self.sim.notes[_NOTES] = {**self._shown(), "speed": self.session.speed}
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, *, unequal: bool = False) -> Self:
         """Show again what was saved, at the same moment, and go on to the same end.
+
+        Parameters
+        ----------
+        path : str or Path
+        unequal : bool
+            As for :meth:`.Simulation.load`.
 
         Raises
         ------
         InputError
-            The file is not a saved simulation.
+            As for :meth:`.Simulation.load`.
         """
-        workbench = cls(Simulation.load(path))  # type: ignore[call-arg]  # of a workbench
+        workbench = cls(Simulation.load(path, unequal=unequal))  # type: ignore[call-arg]  # of a workbench
         workbench._look_as_saved()
         workbench.session.show(f"loaded from {path}")
         return workbench

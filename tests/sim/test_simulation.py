@@ -267,7 +267,7 @@ def test_a_file_that_is_no_simulation(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(InputError, match="not a saved simulation"):
         anb.Simulation.load(tmp_path / "x")
-    with pytest.raises(InputError, match="file not found"):
+    with pytest.raises(InputError, match="No such file"):
         anb.Simulation.load(tmp_path / "y")
     with pytest.raises(InputError, match="cannot be written"):
         make().save(tmp_path / "no" / "folder")

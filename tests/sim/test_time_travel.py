@@ -331,7 +331,7 @@ class Traveller:
         """Go on with what was loaded, or with the original."""
         del a
         path = self.folder / "run"
-        self.sim.save(path, recipe=bool(b % 2))
+        self.sim.save(path)
         loaded = Simulation.load(path)
         assert self.facts(loaded) == self.facts(self.sim)
         assert loaded.edits == self.made

@@ -64,16 +64,19 @@ def algorithm_of(data: bytes, path: str | Path) -> Plan:
     begins = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     start = begins[:1]
     if begins.startswith(b"NPUs Count"):
-        return read_tacos(path, data)
-    if start == b"{":
-        return read_mscclpp(path, data)
-    if start == b"<":
-        return read_msccl_xml(path, data)
-    raise InputError(
-        "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML) nor a schedule of TACOS (CSV)",
-        where=str(path),
-        hint="such a file begins with {, < or NPUs Count",
-    )
+        plan = read_tacos(path, data)
+    elif start == b"{":
+        plan = read_mscclpp(path, data)
+    elif start == b"<":
+        plan = read_msccl_xml(path, data)
+    else:
+        raise InputError(
+            "neither an MSCCL++ execution plan (JSON) nor an MSCCL algorithm (XML) nor TACOS (CSV)",
+            where=str(path),
+            hint="such a file begins with {, < or NPUs Count",
+        )
+    plan.file = (Path(path).name, data)
+    return plan
 
 
 def write_algorithm(program: Program, path: str | Path) -> list[str]:

@@ -126,8 +126,23 @@ def lower_for(
     )
     if program.flags and network.coalesce > 1:
         return lower_for(collective, presets, fabric, replace(network, coalesce=1), launch)
-    most = -(-program.lines_per_sm // network.coalesce)
-    return [p if p.max_outstanding >= most else p.but(max_outstanding=most) for p in chosen], program
+    return presets_for(program, presets, network), program
+
+
+def presets_for(program: Lowered, presets: Sequence[Preset], network: Network) -> list[Preset]:
+    """Return the presets of GPUs that run a program: lines coalesced, and as many under way as it asks for.
+
+    Parameters
+    ----------
+    program : Lowered
+    presets : sequence of Preset
+        As chosen.
+    network : Network
+    """
+    lines = 1 if program.flags else network.coalesce  # packets travel line by line
+    most = -(-program.lines_per_sm // lines)
+    chosen = (p.coalesced(lines) for p in presets)
+    return [p if p.max_outstanding >= most else p.but(max_outstanding=most) for p in chosen]
 
 
 def launches_ps(presets: Sequence[Preset], launch: str) -> list[int]:

@@ -16,7 +16,7 @@ from astranb.core.units import format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import REROUTE, Edit, Parameter, reroute_edit
+from astranb.engine.edits import RECORD, REROUTE, Edit, Parameter, reroute_edit
 from astranb.engine.protocol import Rows
 from astranb.engine.stops import TIME
 from astranb.engine.what_if import Change
@@ -106,6 +106,8 @@ class CacheLineEngine(CacheLineState):
             self.assumed,
             self.edits,
             self.late_ps,
+            self.notes,
+            self.given,
         )
         other.recorder.most, other.recorder.most_bursts = self.recorder.most, self.recorder.most_bursts
         return other
@@ -215,6 +217,8 @@ class CacheLineEngine(CacheLineState):
         """Check a change and make an edit of it."""
         if path == REROUTE:
             return reroute_edit(self.events, value, self.now_ps)
+        if path == RECORD:
+            return self._recording_switch(on=value != "off")
         return read_edit(self.events, path, value, self.fabric, self.machine)
 
     def apply(self, edit: Edit) -> None:
@@ -236,17 +240,19 @@ class CacheLineEngine(CacheLineState):
         InputError
             There is no room for a recording.
         """
+        edit = self._recording_switch(on=on)
+        return edit if bool(self.machine.recording.recorder[0].paused) == on else None
+
+    def _recording_switch(self, *, on: bool) -> Edit:
         if not self.recording:
             hint = "make it with Simulation(..., record=True)"
             raise InputError("this simulation has no room for a recording", where="record", hint=hint)
-        if bool(self.machine.recording.recorder[0].paused) != on:
-            return None
         return switch_recording(self.events, self.machine, on=on)
 
     def unrecorded(self, switches: Sequence[Edit]) -> list[tuple[int, int]]:
         """Intervals of simulated time, in ps, of which nothing was recorded."""
-        recorder, now_ps = self.machine.recording.recorder[0], self.now_ps
-        gaps = [(0, int(recorder.since_ps) if recorder.on else now_ps)]
+        now_ps = self.now_ps
+        gaps = [] if self.recording else [(0, now_ps)]
         off_ps = -1
         for edit in switches:
             if edit.number:
@@ -467,18 +473,31 @@ class CacheLineEngine(CacheLineState):
 
     # Files -------------------------------------------------------------------
 
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return what a file has to hold beside the machine's tables."""
-        from .store import saved
+    def made(self) -> dict[str, list[np.ndarray]]:
+        """Return the links of the infrastructure, and the program of what runs."""
+        program = self.program
+        return {
+            "the links of the infrastructure": [self.fabric.links],
+            f"the program of {self.work.title}": [program.ops, program.operands, program.slices],
+        }
 
-        return saved(self)
+    def tables_now(self) -> dict[str, np.ndarray]:
+        """Return all tables by name, those of the recording included."""
+        recorder = np.array([self.recorder.most, self.recorder.most_bursts], np.int64)
+        return {**self._tables(), "most": recorder}
 
-    @classmethod
-    def loaded(
-        cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit]
-    ) -> tuple[Self, Callable[[], None]]:
-        """Make an engine at its start of what :meth:`saved` gave, and what enters the saved state."""
-        from .store import loaded
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from such tables; False where they are of another layout, and nothing was done."""
+        now = self.tables_now()
+        layout = {name: (table.dtype, table.shape) for name, table in now.items()}
+        if {name: (table.dtype, table.shape) for name, table in tables.items()} != layout:
+            return False
+        for name, table in self._tables().items():
+            table[...] = tables[name]
+        self.recorder.most, self.recorder.most_bursts = tables["most"].tolist()
+        return True
 
-        engine, enter = loaded(inputs, data, edits, cls)
-        return engine, enter
+    def _tables(self) -> dict[str, np.ndarray]:
+        recorded = self.machine.recording._asdict()
+        recorded = {f"recording/{name}": table for name, table in recorded.items() if name != "trace"}
+        return {name: np.asarray(table) for name, table in {**self.machine.tables, **recorded}.items()}

@@ -18,7 +18,7 @@ from astranb.gpu import Preset
 from astranb.infragraph import Infra
 from astranb.net import Fabric, Network
 
-from .build import MachinePlan, build, lower_for
+from .build import MachinePlan, build, lower_for, presets_for
 from .deadlock import explain_deadlock
 from .faults import LAST_PS, any_down, explain_stranded, stranded
 from .machine import CacheLineMachine, state_hash
@@ -72,6 +72,10 @@ class CacheLineState:
     edits : sequence of Edit
     late_ps : sequence of int
         How late each rank starts; empty: none does.
+    notes : sequence of str
+        Those of ``assumed`` that are about the GPUs.
+    given : Lowered, optional
+        The program, where it was given and not lowered from ``work``.
     """
 
     fidelity = "cacheline"
@@ -94,7 +98,10 @@ class CacheLineState:
         assumed: Sequence[str] = (),
         edits: Sequence[Edit] = (),
         late_ps: Sequence[int] | np.ndarray = (),
+        notes: Sequence[str] = (),
+        given: Lowered | None = None,
     ) -> None:
+        self.notes, self.given = tuple(notes), given
         self.infra, self.work, self.fabric, self.program = infra, work, fabric, program
         self.chosen, self.presets, self.network, self.launch = list(chosen), list(presets), network, launch
         self.machine, self.assumed, self.edits = machine, list(assumed), list(edits)
@@ -115,8 +122,11 @@ class CacheLineState:
         notes: Sequence[str] = (),
         record: bool = True,
         memory_bytes: int | None = None,
+        given: Lowered | None = None,
     ) -> Self:
         """Lay out a machine at its start.
+
+        With ``given``, the program is not lowered from ``work`` but is this one.
 
         Raises
         ------
@@ -128,7 +138,10 @@ class CacheLineState:
         with building(f"{work.title} on {len(chosen):,} GPUs"):
             if isinstance(work, Collective):
                 work = work.on_ranks(len(chosen))
-            presets, program = lower_for(work, chosen, fabric, network, launch)
+            if given is None:
+                presets, program = lower_for(work, chosen, fabric, network, launch)
+            else:
+                presets, program = presets_for(given, chosen, network), given
             plan = MachinePlan(fabric, presets, program, network, launch, late_ps)
             machine, more = build(plan, record=record, memory_bytes=memory_bytes)
         assumed = [*fabric.assumed, *notes, *more]
@@ -144,6 +157,8 @@ class CacheLineState:
             machine,
             assumed,
             late_ps=late_ps,
+            notes=notes,
+            given=given,
         )
 
     # What is now -------------------------------------------------------------
@@ -285,7 +300,7 @@ class CacheLineState:
                 _PROOF_S,
                 lambda: verify(program, self.work.name, root=self.work.root, most=1),
             )
-        except (InputError, OutOfTime):  # the function of a saved run is not saved
+        except (InputError, OutOfTime):  # a recipe holds no functions
             return ""
         # The first fault, and how it may be read; that the result is wrong is said already.
         faults = [flaw for flaw in flaws if flaw.kind not in ("result", "more")]

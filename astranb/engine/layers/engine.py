@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from . import tables as t
 from .about import PARTS
 from .breakpoints import EVENTS, on_event
 from .paths import FIELDS, find
-from .rules import check
 from .run import condition_tables
 from .state import LayerState
-from .store import inputs_of, run_of
 
 __all__ = ["LayerEngine"]
 
@@ -167,22 +165,6 @@ class LayerEngine(LayerState):
             "collectives": lambda: result_tables.collectives(self),
             "layers": lambda: result_tables.layers(self),
         }
-
-    def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """The inputs, and how phases were planned; the training loop's code is not needed to load them."""
-        columns = {"sent": self.run.built.sent, "planned": self.run.built.planned, "base_ps": self.base_ps}
-        return {**inputs_of(self.run), "title": self.title}, columns
-
-    @classmethod
-    def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Check that tables of a file are safe for compiled code."""
-        check(machine, start)
-
-    @classmethod
-    def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
-        """Make one of what :meth:`saved` gave and of tables."""
-        run = run_of(inputs, data["sent"], data["planned"], cast("t.LayerMachine", machine))
-        return cls(run, inputs["title"], data["base_ps"])
 
 
 def _read(where: ConditionField, machine: t.LayerMachine) -> int:

@@ -13,7 +13,6 @@ from astranb.engine.operations.run import EVERY, recent
 
 from . import tables as t
 from .about import about_of
-from .loop import DTYPES
 from .paths import LayerPart, resolve
 from .run import LayerRun, condition_tables
 
@@ -34,8 +33,6 @@ class LayerState(OperationEngine):
         The changes so far.
     """
 
-    dtypes: ClassVar = DTYPES
-    tables_of: ClassVar = t.LayerMachine
     units: ClassVar[Mapping[str, str]] = {
         "event": "events",
         "cycle": "turns",

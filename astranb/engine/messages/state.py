@@ -47,8 +47,6 @@ class MessageState(OperationEngine):
         Of an infrastructure, where there is no workload that has it.
     """
 
-    dtypes: ClassVar = t.DTYPES
-    tables_of: ClassVar = t.MessageMachine
     units: ClassVar[Mapping[str, str]] = UNITS
     count_names = ("events", "turns", "ended", "delivered", "phases", "now_ps")
     places: ClassVar[Sequence[str]] = ()

@@ -15,7 +15,7 @@ from astranb.core.units import format_bytes, format_time
 from astranb.engine import breakpoints
 from astranb.engine.breakpoints import Breakpoint, ConditionField
 from astranb.engine.critical_path import CriticalPath
-from astranb.engine.edits import Edit, is_rerouted
+from astranb.engine.edits import Edit
 from astranb.engine.jobs import job_rows
 from astranb.engine.protocol import Bound, Replica, Rows
 from astranb.engine.what_if import Change
@@ -84,8 +84,6 @@ class OperationEngine(OperationRun):
     inspectors: ClassVar[Mapping[str, Callable[..., dict[str, Any]]]]
     example: ClassVar[str]
     not_kept: ClassVar[Sequence[str]]
-    dtypes: ClassVar[Any]
-    tables_of: ClassVar[Any]
     not_simulated: ClassVar[Sequence[str]]
 
     # Moving ------------------------------------------------------------------
@@ -494,43 +492,22 @@ class OperationEngine(OperationRun):
 
     # Files -------------------------------------------------------------------
 
-    @classmethod
-    @abstractmethod
-    def _restored(cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], machine: Any) -> Self:
-        """Make an engine of what :meth:`saved` gave, and of tables."""
+    def made(self) -> dict[str, list[np.ndarray]]:
+        """Nothing: inputs are tables already, unless an engine says more."""
+        return {}
 
-    @classmethod
-    def loaded(
-        cls, inputs: Mapping[str, Any], data: Mapping[str, np.ndarray], edits: list[Edit]
-    ) -> tuple[Self, Callable[[], None]]:
-        """Make an engine at its start of what a file holds, and what enters the saved state."""
-        start, machine = cls._tables(data, "start"), cls._tables(data, "state")
-        cls.check_tables(start)
-        if not is_rerouted(edits):  # then the state is not taken from the file
-            cls.check_tables(machine, start)
-        engine = cls._restored(inputs, data, start)
+    def tables_now(self) -> dict[str, np.ndarray]:
+        """Return all tables by name, those of the recording included."""
+        return {name: np.asarray(table) for name, table in self.machine._asdict().items()}
 
-        def enter() -> None:
-            engine.run.machine = machine
-
-        return engine, enter
-
-    @classmethod
-    def _tables(cls, data: Mapping[str, np.ndarray], which: str) -> Any:
-        """The tables of one moment; their rows are what they were when they were saved."""
-        tables = {name: data[f"{which}/{name}"] for name in cls.tables_of._fields}
-        for name, table in tables.items():
-            if table.ndim != 1 or table.dtype != cls.dtypes[name]:
-                raise InputError(f"the table {name!r} does not fit", hint="save it again")
-        found = cls.tables_of(**{name: own(table.view(np.recarray)) for name, table in tables.items()})
-        if len(found.watch):
-            found.watch.points = 0  # written before the loop is called
-        return found
-
-    @classmethod
-    @abstractmethod
-    def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Check that tables are safe for compiled code; ``start``: those of the run's start."""
+    def enter_tables(self, tables: Mapping[str, np.ndarray]) -> bool:
+        """Continue from such tables; False where they are of another layout, and nothing was done."""
+        now = self.tables_now()
+        if {name: table.dtype for name, table in tables.items()} != {n: t.dtype for n, t in now.items()}:
+            return False
+        entered = {name: own(table.view(np.recarray)) for name, table in tables.items()}
+        self.run.machine = type(self.machine)(**entered)
+        return True
 
     # Comparing ---------------------------------------------------------------
 

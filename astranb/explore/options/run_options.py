@@ -498,7 +498,7 @@ _GROUPS: Final = (
         "--model gpt3-125m --dp 4 --html run.html --perfetto run.json.gz",
         (
             _flag("--explain", "explain where the time went", {**_ALL, LAYERS: _MESSAGES}),
-            _file("--save", "save the finished simulation", _ALL),
+            _file("--save", "save the finished simulation: inputs, changes, position and hash", _ALL),
             _file("--html", "write a page that replays the run offline", _ALL),
             _option(
                 "--live",

@@ -9,7 +9,7 @@ from .memory import Memory
 from .network import DimensionNetwork, InfraNetwork
 from .operations import COLLECTIVE_NAMES, Operations, RankOperations
 from .parts import Label, RecordedParts
-from .placed_job import PlacedJob, read_placed_jobs, saved_placed_jobs
+from .placed_job import PlacedJob
 from .system import ALGORITHM_WORDS, DimensionAlgorithm, System
 from .whole_dimensions import along_dimensions, spanned_dimensions
 from .workload import Workload, load
@@ -41,8 +41,6 @@ __all__ = [
     "read_logical_dimensions",
     "read_memory",
     "read_network",
-    "read_placed_jobs",
     "read_system",
-    "saved_placed_jobs",
     "spanned_dimensions",
 ]

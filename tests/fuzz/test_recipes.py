@@ -1,7 +1,7 @@
-"""A saved state that is damaged is refused in one line, or runs: no table leads machine code astray.
+"""A recipe that is damaged is refused in one line, or runs: no number leads machine code astray.
 
-The checksum is written anew, as somebody would who wants to do harm. The slow test has kernels that check
-every index: ``ASTRANB_BOUNDS=1 python -m tests.fuzz.test_states "layers" 0 1000``.
+The slow test has kernels that check every index:
+``ASTRANB_BOUNDS=1 python -m tests.fuzz.test_recipes "layers" 0 1000``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import random
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,9 @@ import pytest
 
 import astranb as anb
 from astranb.collectives import gemm_reduce_scatter
+from astranb.core.archive import read_archive, write_archive
 from astranb.core.errors import InputError
-from astranb.core.number_files import read_tables, write_tables
-from astranb.engine.cacheline.loop import OWNERS
-from astranb.engine.cacheline.rules import RULES as CACHELINE_RULES
-from astranb.engine.cacheline.workload_rules import DTYPES as WORKLOAD_DTYPES
-from astranb.engine.cacheline.workload_rules import RULES as WORKLOAD_RULES
-from astranb.engine.layers.loop import DTYPES as LAYER_DTYPES
-from astranb.engine.layers.rules import RULES as LAYER_RULES
-from astranb.engine.messages.rules import RULES as MESSAGE_RULES
-from astranb.engine.messages.tables import DTYPES as MESSAGE_DTYPES
+from astranb.core.planes import pack, unpack
 from astranb.infragraph import resolve
 from astranb.net import Fault, Network
 from astranb.net.roce import Dcqcn, Ecn, Pfc, Roce
@@ -53,7 +45,7 @@ from astranb.workload.astrasim2 import (
     Workload,
 )
 from astranb.workload.kernels import Attention, Launch, Product, ShapedKernel
-from tests.fuzz.support import VALUES, refused_or_read
+from tests.fuzz.support import damaged_bytes, damaged_json, refused_or_read
 from tests.fuzz.test_readers import NETWORK1, SYSTEM1, TABLE
 
 _ROCE = Roce(Pfc("8 KiB", "4 KiB"), Ecn("2 kB", "9 kB", 0.5), Dcqcn())
@@ -63,6 +55,12 @@ def _ring(
     size: str = "4 KiB", name: str = "ring", infra: str = "switch:gpus=4", **more: Any
 ) -> anb.Simulation:
     return anb.Simulation(infra, anb.collectives.all_reduce(size, name, **more.pop("how", {})), **more)
+
+
+def _pass_on(p: Any) -> None:
+    """An exchange that exists only as a function: everybody passes on to its right, and waits."""
+    for me in p.everyone:
+        me.block().put(me.input[0], me.right.output[0])
 
 
 def _layers(one: bool = False, **more: Any) -> anb.Simulation:
@@ -170,6 +168,10 @@ RUNS: dict[str, tuple[Callable[[], anb.Simulation], tuple[int, ...]]] = {
         lambda: anb.Simulation("ring:gpus=2", gemm_reduce_scatter(256, 64, 128, 2, (64, 64)), gpu="h100-sxm"),
         (0, 3000, 8000),
     ),
+    "cache lines, a function": (
+        lambda: anb.Simulation("switch:gpus=4", anb.collectives.send_recv("4 KiB", _pass_on, channels=2)),
+        (0, 200),
+    ),
     "messages": (lambda: _ring("16 KiB", fidelity="analytical", record=True), (0, 60, 200)),
     "messages, congestion": (
         lambda: _ring("16 KiB", "halving_doubling", "dgx-h100", fidelity="congestion"), (300,),
@@ -218,76 +220,73 @@ NUMBERS = [-2, -1, 0, 1, 2, 3, 7, 255, 256, 1 << 15, 1 << 16, 1 << 20, (1 << 31)
            (1 << 63) - 1, -(1 << 63)]  # fmt: skip
 
 
-def _saved(name: str, folder: Path) -> list[dict[str, np.ndarray]]:
-    """Save a run at its moments, and read the tables of the files."""
+def _saved(name: str) -> list[bytes]:
+    """Save a run at its moments."""
     make, moments = RUNS[name]
     sim, found = make(), []
     for at in moments:
         sim.step(at - sim.events)
-        sim.save(folder / "x.npz")
-        found.append(read_tables(folder / "x.npz", "", ""))
+        found.append(sim.recipe())
     return found
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, np.ndarray]]]:
-    folder = tmp_path_factory.mktemp("saved")
-    return {name: _saved(name, folder) for name in RUNS}
+def saved() -> dict[str, list[bytes]]:
+    return {name: _saved(name) for name in RUNS}
 
 
-def _damaged(tables: dict[str, np.ndarray], chance: random.Random) -> dict[str, np.ndarray]:
-    """Change a few numbers of a few tables, or a value of the inputs."""
-    found = dict(tables)
-    for _ in range(chance.choice((1, 1, 1, 2, 4))):
-        name = chance.choice(list(found))
-        if name == "inputs":
-            document = json.loads(found[name].tobytes())
-            key = chance.choice(list(document))
-            inner = document[key]
-            if isinstance(inner, dict | list) and inner and chance.random() < 0.8:
-                place = chance.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
-                while key == "graph" and isinstance(inner[place], dict | list) and inner[place]:
-                    inner = inner[place]
-                    place = chance.choice(list(inner) if isinstance(inner, dict) else range(len(inner)))
-                inner[place] = chance.choice(VALUES)
-            else:
-                document[key] = chance.choice(VALUES)
-            found[name] = np.frombuffer(json.dumps(document).encode(), np.uint8)
-            continue
-        table = np.array(found[name])
-        how = chance.randrange(40)
-        if how == 0:
-            found[name] = table[: len(table) // 2] if table.ndim else table
-        elif how == 1:
-            found[name] = np.concatenate([table, table]) if table.ndim else table
-        elif how == 2:
-            del found[name]
-            return found
-        elif how == 3:
-            found[name] = (
-                table.astype([("other", "i8")]) if table.dtype.names is None else table.view(np.uint8)
-            )
-        elif table.size:
-            flat = table.reshape(-1)
-            row = chance.choice((0, 0, len(flat) - 1, chance.randrange(len(flat))))
-            field = chance.choice(table.dtype.names) if table.dtype.names else None
-            column = flat[field] if field else flat
-            if column.dtype.kind in "iu":
-                low, high = (int(v) for v in (np.iinfo(column.dtype).min, np.iinfo(column.dtype).max))
-                value = chance.choice((
-                    chance.choice(NUMBERS), int(column[row]) + chance.choice((-1, 1, 2, 8)),
-                    int(column[chance.randrange(len(flat))]), chance.randrange(1 + min(high, 4 * len(flat))),
-                ))  # fmt: skip
-                column[row] = min(max(value, low), high)
-            elif column.dtype.kind == "f":
-                column[row] = chance.choice((0.0, -1.0, 1e300, float("nan"), float("inf"), 1e-300))
-            found[name] = table
-    return found
+def _damaged(recipe: bytes, chance: random.Random) -> bytes:
+    """Change a few values of the document or numbers of the tables; the position is damaged more rarely."""
+    members = read_archive(recipe, "", "", "")
+    if chance.random() < 0.1:
+        return damaged_bytes(recipe, chance)
+    if "tables" in members and chance.random() < 0.5:
+        tables = unpack(members["tables"], "", "", "")
+        for _ in range(chance.choice((1, 1, 1, 2, 4))):
+            _damage_table(tables, chance)
+        return write_archive({**members, "tables": pack(tables)})
+    document = json.loads(members["recipe.json"])
+    part = chance.choice(("inputs", "inputs", "inputs", "shared", "position", ""))
+    if not part:
+        return write_archive({**members, "recipe.json": damaged_json(members["recipe.json"], chance)})
+    text = damaged_json(json.dumps(document[part]).encode(), chance)
+    document[part] = json.loads(text)
+    return write_archive({**members, "recipe.json": json.dumps(document).encode()})
 
 
-def _use(path: Path, most: int = 20_000) -> None:
-    """Load a file and go on with it; an edit is applied, and time goes back."""
-    sim = anb.Simulation.load(path)
+def _damage_table(tables: dict[str, np.ndarray], chance: random.Random) -> None:
+    """Change a number, the length or the type of a table, or remove it."""
+    if not tables:
+        return
+    name = chance.choice(list(tables))
+    table = np.array(tables[name])
+    how = chance.randrange(40)
+    if how == 0:
+        tables[name] = table[: len(table) // 2] if table.ndim else table
+    elif how == 1:
+        tables[name] = np.concatenate([table, table]) if table.ndim else table
+    elif how == 2:
+        del tables[name]
+    elif how == 3:
+        tables[name] = table.astype([("other", "i8")]) if table.dtype.names is None else table.view(np.uint8)
+    elif table.size:
+        flat = table.reshape(-1)
+        row = chance.choice((0, 0, len(flat) - 1, chance.randrange(len(flat))))
+        field = chance.choice(table.dtype.names) if table.dtype.names else None
+        column = flat[field] if field else flat
+        if column.dtype.kind in "iu":
+            low, high = (int(v) for v in (np.iinfo(column.dtype).min, np.iinfo(column.dtype).max))
+            value = chance.choice((
+                chance.choice(NUMBERS), int(column[row]) + chance.choice((-1, 1, 2, 8)),
+                int(column[chance.randrange(len(flat))]), chance.randrange(1 + min(high, 4 * len(flat))),
+            ))  # fmt: skip
+            column[row] = min(max(value, low), high)
+        tables[name] = table
+
+
+def _use(recipe: bytes, most: int = 20_000) -> None:
+    """Open a recipe, whatever state it reaches, and go on with it; time goes back."""
+    sim = anb.Simulation.of_saved_bytes(recipe, "x.anb", unequal=True)
     before = sim.events
     sim.step(most)
     sim.state_hash()
@@ -297,21 +296,22 @@ def _use(path: Path, most: int = 20_000) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_file_that_is_not_damaged_is_loaded(name: str, saved: Any, tmp_path: Path):
-    for tables in saved[name]:
-        write_tables(tmp_path / "x.npz", tables)
-        _use(tmp_path / "x.npz")
+def test_a_recipe_that_is_not_damaged_is_opened(name: str, saved: dict[str, list[bytes]]) -> None:
+    for recipe in saved[name]:
+        assert anb.Simulation.of_saved_bytes(recipe).recipe() == recipe
+        assert len(recipe) < 20_000
+        _use(recipe)
 
 
-def _try(name: str, tables: list[dict[str, np.ndarray]], numbers: range, folder: Path) -> int:
-    """Damage a file so often; returns how often it was not refused."""
-    file, ran = folder / "damaged.npz", 0
+def _try(name: str, recipes: list[bytes], numbers: range) -> int:
+    """Damage a recipe so often; returns how often it was not refused."""
+    ran = 0
     for number in numbers:
         chance = random.Random(f"{name} {number}")
-        write_tables(file, _damaged(chance.choice(tables), chance))
+        damaged = _damaged(chance.choice(recipes), chance)
         try:
             with refused_or_read(60):
-                _use(file)
+                _use(damaged)
                 ran += 1
         except BaseException as error:
             error.add_note(f"case {number} of {name}")
@@ -320,66 +320,33 @@ def _try(name: str, tables: list[dict[str, np.ndarray]], numbers: range, folder:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_damaged_table_is_refused_or_runs(name: str, saved: Any, tmp_path: Path):
-    _try(name, saved[name], range(25 if name in WORKLOADS else 40), tmp_path)
+def test_a_damaged_recipe_is_refused_or_runs(name: str, saved: dict[str, list[bytes]]) -> None:
+    _try(name, saved[name], range(25 if name in WORKLOADS else 40))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_a_damaged_table_never_leads_beyond_its_tables(name: str):
+def test_a_damaged_recipe_never_leads_beyond_its_tables(name: str) -> None:
     """The same in 20,000 cases, with kernels that check their indices."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.fuzz.test_states", name, "0", str(20_000 // len(RUNS))],
+        [sys.executable, "-W", "error", "-m", "tests.fuzz.test_recipes", name, "0", str(20_000 // len(RUNS))],
         env={**os.environ, "ASTRANB_BOUNDS": "1", "PYTHONFAULTHANDLER": "1"},
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
 
 
-@pytest.mark.parametrize(
-    "rules, dtypes",
-    [
-        (CACHELINE_RULES, OWNERS), (MESSAGE_RULES, MESSAGE_DTYPES), (LAYER_RULES, LAYER_DTYPES),
-        (WORKLOAD_RULES, WORKLOAD_DTYPES),
-    ],
-)  # fmt: skip
-def test_every_field_of_every_table_has_a_rule(rules: Any, dtypes: Any):
-    assert rules.keys() == dtypes.keys()
-    for name, fields in rules.items():
-        if name != "roce":  # all of it is that of the start
-            assert set(fields) == set(dtypes[name].names or ("",)), name
-        assert all(rule.table in dtypes for rule in fields.values() if rule.table), name
-
-
-def test_nothing_compressed_and_nothing_larger_than_the_file(tmp_path: Path, saved: Any):
-    path = tmp_path / "x.npz"
-    np.savez_compressed(path, inputs=np.zeros(1 << 26, np.uint8))
-    assert path.stat().st_size < 1 << 20
-    with pytest.raises(InputError, match="unpacks to 67,108,992 bytes"):
-        anb.Simulation.load(path)
-    tables = saved["layers"][0]
-    write_tables(path, tables)
-    data = bytearray(path.read_bytes())
-    for at in random.Random(1).sample(range(len(data)), 300):
-        data[at] ^= 8
-        path.write_bytes(data)
-        with refused_or_read():
-            anb.Simulation.load(path)
-        data[at] ^= 8
-    header = np.lib.format.magic(1, 0) + (118).to_bytes(2, "little")
-    text = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1152921504606846976,), }"
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("inputs.npy", header + text.ljust(117) + b"\n")
-    with pytest.raises(InputError, match="not a saved simulation"):
-        anb.Simulation.load(path)
+def test_a_recipe_that_unpacks_to_far_more_than_its_size_is_refused() -> None:
+    bomb = write_archive({"recipe.json": bytes(1 << 29)})
+    assert len(bomb) < 1 << 20
+    with pytest.raises(InputError, match=r"unpacks to 536,870,912 bytes from"):
+        anb.Simulation.of_saved_bytes(bomb)
 
 
 def _main(name: str, first: str, count: str) -> None:
-    """Print how many of so many damaged files were not refused."""
-    with tempfile.TemporaryDirectory() as folder:
-        tables = _saved(name, Path(folder))
-        ran = _try(name, tables, range(int(first), int(first) + int(count)), Path(folder))
-    print(f"{name}: {count} damaged files, {ran} ran")
+    """Print how many of so many damaged recipes were not refused."""
+    ran = _try(name, _saved(name), range(int(first), int(first) + int(count)))
+    print(f"{name}: {count} damaged recipes, {ran} ran")
 
 
 if __name__ == "__main__":
