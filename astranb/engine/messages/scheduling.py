@@ -56,7 +56,15 @@ from .tables import (
 from .ties import grants, takes_grant
 from .transport import free_message, new_message
 
-__all__ = ["goes_behind", "next_granted", "order_dimensions", "place_in_queue", "plan_phases", "reset_loads"]
+__all__ = [
+    "goes_behind",
+    "has_own_place",
+    "next_granted",
+    "order_dimensions",
+    "place_in_queue",
+    "plan_phases",
+    "reset_loads",
+]
 
 _MIB: Final = 1048576.0
 _GAP: Final = 16  # a difference of loads below this part of a chunk counts as none
@@ -483,6 +491,22 @@ def goes_behind(m: MessageMachine, stream: int, row: int) -> bool:
     if intra == SMALLEST_FIRST or intra == SHORTEST_FIRST:
         return bool(r.largest < s.largest)
     return False
+
+
+@kernel(inline=False)
+def has_own_place(m: MessageMachine, stream: int, row: int) -> bool:
+    """Return whether two streams are queued in an order that does not depend on which comes first.
+
+    Each goes behind the first waiting ones that precede it. Of two streams of which one precedes the other,
+    the list is the same in both orders of coming, whatever else waits.
+    """
+    s = m.streams[stream]
+    r = m.streams[row]
+    by_priority = m.config[0].intra == FIFO or s.collective == ALL_TO_ALL or s.collective == ALL_REDUCE
+    other = m.config[0].intra == FIFO or r.collective == ALL_TO_ALL or r.collective == ALL_REDUCE
+    if by_priority or other:
+        return bool(by_priority and other and s.priority != r.priority)
+    return bool(m.config[0].intra == SHORTEST_FIRST and s.largest != r.largest)
 
 
 # A grant is a row of the table of messages: `tag` and `bytes` name the chunk and its phase, `sent`
