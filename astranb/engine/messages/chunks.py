@@ -6,11 +6,9 @@ from astranb.core.jit import kernel
 
 from .algorithms import begin_phase, load_phase
 from .recording import record_phase
-from .scheduling import goes_behind, has_own_place, next_granted, place_in_queue
+from .scheduling import by_priority, goes_behind, has_own_place, next_granted, place_in_queue
 from .tables import (
     ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
     CUSTOM,
     FIFO,
     PHASE_BEGINS,
@@ -139,7 +137,7 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
     m.tails[s.queue].newest = stream
     if fifo and tail >= 0 and (m.streams[tail].running == 1 or m.streams[tail].priority >= s.priority):
         before = tail  # the waiting ones are in the order of their priorities
-    elif not fifo and s.collective != ALL_TO_ALL and s.collective != ALL_REDUCE:
+    elif not by_priority(m, stream):
         before = place_in_queue(m, stream)
         m.tails[s.queue].newest = -1
     else:

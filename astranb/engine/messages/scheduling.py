@@ -57,6 +57,7 @@ from .ties import grants, takes_grant
 from .transport import free_message, new_message
 
 __all__ = [
+    "by_priority",
     "goes_behind",
     "has_own_place",
     "next_granted",
@@ -442,6 +443,13 @@ def plan_phases(m: MessageMachine, stream: int, operation: int, group: int, size
 # Chunks of a queue.
 
 
+@kernel
+def by_priority(m: MessageMachine, stream: int) -> bool:
+    """Return whether a stream is queued behind those of the same or a higher priority."""
+    collective = m.streams[stream].collective
+    return bool(m.config[0].intra == FIFO or collective == ALL_TO_ALL or collective == ALL_REDUCE)
+
+
 @kernel(inline=False)
 def place_in_queue(m: MessageMachine, stream: int) -> int:
     """Find the stream behind which another is queued if the order is not FIFO; -1 for none."""
@@ -486,7 +494,7 @@ def goes_behind(m: MessageMachine, stream: int, row: int) -> bool:
     s = m.streams[stream]
     r = m.streams[row]
     intra = m.config[0].intra
-    if intra == FIFO or s.collective == ALL_TO_ALL or s.collective == ALL_REDUCE:
+    if by_priority(m, stream):
         return bool(r.priority >= s.priority)
     if intra == SMALLEST_FIRST or intra == SHORTEST_FIRST:
         return bool(r.largest < s.largest)
@@ -502,10 +510,10 @@ def has_own_place(m: MessageMachine, stream: int, row: int) -> bool:
     """
     s = m.streams[stream]
     r = m.streams[row]
-    by_priority = m.config[0].intra == FIFO or s.collective == ALL_TO_ALL or s.collective == ALL_REDUCE
-    other = m.config[0].intra == FIFO or r.collective == ALL_TO_ALL or r.collective == ALL_REDUCE
-    if by_priority or other:
-        return bool(by_priority and other and s.priority != r.priority)
+    if by_priority(m, stream) != by_priority(m, row):
+        return False
+    if by_priority(m, stream):
+        return bool(s.priority != r.priority)
     return bool(m.config[0].intra == SHORTEST_FIRST and s.largest != r.largest)
 
 

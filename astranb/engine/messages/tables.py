@@ -344,7 +344,7 @@ FOLDED = np.dtype(
     [
         ("rank", "i8"),  # of the NPU with this row's number
         ("npu", "i8"),  # that represents the rank with this row's number
-        ("list_strand", "i8"),  # of its timers of this time, and by which event the last of them was set
+        ("list_strand", "i8"),  # of its timers of this time, and of which block and event the first were set
         ("set_block", "i8"),
         ("set_strand", "i8"),
         ("entered_block", "i8"),  # where a message entered its memory last,

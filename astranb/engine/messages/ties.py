@@ -141,10 +141,11 @@ def _place_timer(m: MessageMachine, npu: int, head: int, row: int) -> None:
     strand = _strand(_strand(timer.strand, timer.block), _TIMER)
     if row == head:
         f.list_strand = strand
-    elif timer.block != f.set_block or timer.strand == f.set_strand:
+    if row == head or timer.block != f.set_block:
+        f.set_block = timer.block
+        f.set_strand = timer.strand
+    if timer.strand == f.set_strand:
         strand = f.list_strand
-    f.set_block = timer.block
-    f.set_strand = timer.strand
     _place(m, m.timers[head].block, strand)
 
 
