@@ -437,6 +437,23 @@ def test_halving_in_a_switch_is_folded_beside_rings():
     assert find_fold(dataclasses.replace(work, system=halving), congestion=False) is None
 
 
+def test_chunks_of_themis_that_wait_by_size_are_folded():
+    """Chunks of different sizes come to a full queue at one nanosecond: the smaller one is ahead anyway."""
+    each = ["ring", "direct", "ring", "halvingDoubling"]
+    document = {
+        **{f"{key}-implementation": each for key in KEYS[:3]},
+        "preferred-dataset-splits": 32,
+        "active-chunks-per-dimension": 4,
+        "collective-optimization": "localBWAware",
+        "inter-dimension-scheduling": "themis",
+        "intra-dimension-scheduling": "SCF",
+    }
+    shapes = ["Ring", "FullyConnected", "Ring", "Switch"]
+    network = DimensionNetwork(shapes, [2, 4, 4, 2], [250.0, 200 / 7, 100.0, 50.0], [500.0] * 4)
+    one = Operations.of([{"kind": COLLECTIVE, "bytes": 1 << 17}])
+    assert assert_same(Workload([one] * 64, network, System.from_document(document)))
+
+
 def test_groups_are_not_folded_with_congestion():
     two = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 1}])
     four = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 2}])
