@@ -6,11 +6,9 @@ from astranb.core.jit import kernel
 
 from .algorithms import begin_phase, load_phase
 from .recording import record_phase
-from .scheduling import goes_behind, next_granted, place_in_queue
+from .scheduling import by_priority, goes_behind, has_own_place, next_granted, place_in_queue
 from .tables import (
     ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
     CUSTOM,
     FIFO,
     PHASE_BEGINS,
@@ -139,7 +137,7 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
     m.tails[s.queue].newest = stream
     if fifo and tail >= 0 and (m.streams[tail].running == 1 or m.streams[tail].priority >= s.priority):
         before = tail  # the waiting ones are in the order of their priorities
-    elif not fifo and s.collective != ALL_TO_ALL and s.collective != ALL_REDUCE:
+    elif not by_priority(m, stream):
         before = place_in_queue(m, stream)
         m.tails[s.queue].newest = -1
     else:
@@ -151,7 +149,7 @@ def _queue_up(m: MessageMachine, stream: int) -> None:
             before = row
             row = m.streams[row].next
     if m.config[0].folded == 1:
-        enters_queue(m, s.queue, _is_ahead(m, stream, before))
+        enters_queue(m, s.queue, _is_ahead(m, stream, before), _waits_anyhow(m, stream))
     _link_behind(m, stream, before)
 
 
@@ -171,6 +169,24 @@ def _is_ahead(m: MessageMachine, stream: int, before: int) -> int:
             behind = 1
         row = r.next
     return 0
+
+
+@kernel(inline=False)
+def _waits_anyhow(m: MessageMachine, stream: int) -> int:
+    """Return whether a stream waits, in the same place as if it had come before others of this time (1)."""
+    s = m.streams[stream]
+    if m.queues[s.queue].running < m.config[0].concurrent:
+        return 0
+    row = m.queues[s.queue].head
+    while row >= 0:
+        r = m.streams[row]
+        now = m.queue[0].now
+        if r.running == 1 and r.begun_ns == now:
+            return 0
+        if r.running == 0 and r.queued_ns == now and not has_own_place(m, stream, row):
+            return 0
+        row = r.next
+    return 1
 
 
 @kernel(inline=False)

@@ -68,9 +68,7 @@ class Fold:
         table = allocate(len(self.npu), t.FOLDED)
         table["rank"][: len(self.ranks)] = self.ranks
         table.npu = self.npu
-        table.fresh[0] = -1 << 20
-        table.late_ns = -1
-        table.came_block = table.entered_block = table.operation = -1
+        table.entered_block = table.operation = -1
         return table
 
     def spread_places(self, places: Records, operations: int) -> Records:

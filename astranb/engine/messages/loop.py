@@ -157,7 +157,7 @@ def _step(m: MessageMachine) -> bool:
         return True
     if clock[0].fired < len(m.npus):
         clock[0].fired += 1
-        scheduled(m, -1)
+        scheduled(m, clock[0].fired - 1)
         start_npu(m, clock[0].fired - 1)
         return True
     what = next_event(m.queue, m.timesteps, m.pending)

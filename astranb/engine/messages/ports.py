@@ -26,7 +26,7 @@ from astranb.core.jit import kernel
 from astranb.net.astrasim2 import hops_in, port_of, wire_ns
 
 from .tables import ALL_TO_ALL, KIND_BITS, NOBODY, RING_STEPS, MessageMachine
-from .ties import comes_in, leaves
+from .ties import uses_port
 
 __all__ = ["come_in", "leave", "pass_switch", "rails_in", "shared_by"]
 
@@ -90,10 +90,7 @@ def _crossed(m: MessageMachine, row: int, side: int, ahead_ns: float) -> tuple[f
         if here != there:
             taken_ns = float(size) / m.dims[dim].rate_Bpns / rails_in(m, sender, dim)
             port = first + port_of(m.dims, dim, here, there)
-            if m.config[0].folded == 1 and side == 0:
-                leaves(m, port)
-            elif m.config[0].folded == 1:
-                comes_in(m, port)
+            uses_port(m, port)
             ends_ns = max(ends_ns, _occupy(m, port, taken_ns, ahead_ns))
             latency_ns += hops_in(m.dims, dim, here, there) * m.dims[dim].latency_ns
     return ends_ns, latency_ns

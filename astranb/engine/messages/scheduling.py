@@ -56,7 +56,16 @@ from .tables import (
 from .ties import grants, takes_grant
 from .transport import free_message, new_message
 
-__all__ = ["goes_behind", "next_granted", "order_dimensions", "place_in_queue", "plan_phases", "reset_loads"]
+__all__ = [
+    "by_priority",
+    "goes_behind",
+    "has_own_place",
+    "next_granted",
+    "order_dimensions",
+    "place_in_queue",
+    "plan_phases",
+    "reset_loads",
+]
 
 _MIB: Final = 1048576.0
 _GAP: Final = 16  # a difference of loads below this part of a chunk counts as none
@@ -434,6 +443,13 @@ def plan_phases(m: MessageMachine, stream: int, operation: int, group: int, size
 # Chunks of a queue.
 
 
+@kernel
+def by_priority(m: MessageMachine, stream: int) -> bool:
+    """Return whether a stream is queued behind those of the same or a higher priority."""
+    collective = m.streams[stream].collective
+    return bool(m.config[0].intra == FIFO or collective == ALL_TO_ALL or collective == ALL_REDUCE)
+
+
 @kernel(inline=False)
 def place_in_queue(m: MessageMachine, stream: int) -> int:
     """Find the stream behind which another is queued if the order is not FIFO; -1 for none."""
@@ -478,11 +494,27 @@ def goes_behind(m: MessageMachine, stream: int, row: int) -> bool:
     s = m.streams[stream]
     r = m.streams[row]
     intra = m.config[0].intra
-    if intra == FIFO or s.collective == ALL_TO_ALL or s.collective == ALL_REDUCE:
+    if by_priority(m, stream):
         return bool(r.priority >= s.priority)
     if intra == SMALLEST_FIRST or intra == SHORTEST_FIRST:
         return bool(r.largest < s.largest)
     return False
+
+
+@kernel(inline=False)
+def has_own_place(m: MessageMachine, stream: int, row: int) -> bool:
+    """Return whether two streams are queued in an order that does not depend on which comes first.
+
+    Each goes behind the first waiting ones that precede it. Of two streams of which one precedes the other,
+    the list is the same in both orders of coming, whatever else waits.
+    """
+    s = m.streams[stream]
+    r = m.streams[row]
+    if by_priority(m, stream) != by_priority(m, row):
+        return False
+    if by_priority(m, stream):
+        return bool(s.priority != r.priority)
+    return bool(m.config[0].intra == SHORTEST_FIRST and s.largest != r.largest)
 
 
 # A grant is a row of the table of messages: `tag` and `bytes` name the chunk and its phase, `sent`

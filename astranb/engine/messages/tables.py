@@ -269,7 +269,7 @@ STREAM_ROW = np.dtype(
         ("node", "i8"),
         ("queued_ns", "i8"),  # when it entered its queue, and when it began to run
         ("begun_ns", "i8"),
-        ("block", "i8"),  # of a folded run (ties.py): of the event by which it went on last
+        ("block", "i8"),  # of a folded run (ties.py): of the event by which it went on last, or goes on late
         ("strand", "i8"),
     ]
 )
@@ -344,20 +344,9 @@ FOLDED = np.dtype(
     [
         ("rank", "i8"),  # of the NPU with this row's number
         ("npu", "i8"),  # that represents the rank with this row's number
-        ("list_strand", "i8"),  # of its timers of this time, and by which events those at hand were set
+        ("list_strand", "i8"),  # of its timers of this time, and of which block and event the first were set
         ("set_block", "i8"),
         ("set_strand", "i8"),
-        ("subs", "i8"),  # strands beside the first of those that set them, and the last event of these
-        ("sub_strand", "i8"),
-        ("came_block", "i8"),  # where its last message came
-        ("came_strand", "i8"),
-        ("came_stream", "i8"),  # for which chunk those of this strand are, and from whom (-1: several)
-        ("came_key", "i8"),
-        ("came_from", "i8"),  # of which strand there
-        ("late_ns", "i8"),  # when it posted a receive late, of which strand those are (-2: of none),
-        ("late_strand", "i8"),
-        ("late_block", "i8"),  # and where the last of them was posted
-        ("late_from", "i8"),
         ("entered_block", "i8"),  # where a message entered its memory last,
         ("due_ns", "i8"),  # when it is through, of which operation it is, and whether it came from another
         ("operation", "i8"),
@@ -367,13 +356,10 @@ FOLDED = np.dtype(
         ("tied", "i8"),
         ("block", "i8"),
         ("strand", "i8"),
-        ("fresh", "i8"),  # the strand that was made last
         ("arrival", "i8"),  # its strand at the target of a message while it goes on at the sender
         ("put_block", "i8"),  # which block put it into the queue
         ("at_ns", "i8"),  # its time, and the first event of that time
         ("since", "i8"),
-        ("sender", "i8"),  # who sent it, at an event of which strand
-        ("sender_strand", "i8"),
     ]
 )
 """NPUs that represent others."""
@@ -447,7 +433,6 @@ TIE = np.dtype(
         ("put_block", "i8"),  # of the event that put its arrival into the event queue
         ("put_strand", "i8"),
         ("met_block", "i8"),  # of that by which it arrived or was expected, whichever was first
-        ("met_strand", "i8"),
     ]
 )
 """A message or a grant of a folded run, in the row of its number."""
@@ -456,7 +441,7 @@ LAST_USE = np.dtype(
     [
         ("block", "i8"),  # of the event by which something was used last; of a queue, by which chunks came
         ("strand", "i8"),
-        ("key", "i8"),  # of a port by which messages come in, who sent it; of a queue, by whom chunks left
+        ("left", "i8"),  # of a queue: the strand of events by which chunks left
         ("ahead", "i8"),  # of a queue: 1 if a chunk came before others that wait
         ("begun", "i8"),  # 1 if a chunk began as another one left
     ]

@@ -1,24 +1,26 @@
 """Ties in a folded run: what happens at one time in an order that may not be the same for all ranks.
 
+A folded run promises the times, bytes and tables of all ranks. Where ranks handle events of one time in
+another order, and the order matters, they may differ: the folded run is given up, all ranks are simulated.
+
 Events at one time are handled in the order in which they were put into the queue. In a run of all ranks each
 event of the folded run happens once for each rank of a class. Events that are put into the queue by one event
 for all ranks, at one time and for one time, form a **block**, and so do those that a block puts there. Blocks
 follow one another as in the folded run; within a block, events of the ranks are mixed: in a ring one rank
-gets its message from a rank that is handled before it, and another from one that is handled after it. So two
-events of an NPU happen in the same order on all ranks of its class if they are of different blocks, or of one
-**strand**:
+gets its message from a rank that is handled before it, and another from one that is handled after it.
 
-- messages that one NPU sent, in events that were of one strand; or of one chunk, as the chunk goes on alike,
-  whichever of them comes first;
-- its timers, set by different blocks or by one strand (timers of one time are handled one after another, in
-  the block of the first that was set);
-- receives that it posts late, after their messages have arrived, in events of different blocks or of one
-  strand (they are handled at that time, in the order in which they are posted).
+A **strand** names how an event came about: it hashes the strand of the event that put it into the queue, and
+the way from there (a timer, a late receive, a message of one NPU over one distance). Two events of an NPU, a
+block and a strand come, on each rank of the class, from one other rank, back to the start: they are in the
+same order on all ranks. Timers of an NPU and a time are handled one after another, in the order in which they
+were set: those that were set in different blocks are one strand, too. So are the messages of a chunk that
+several NPUs send: whichever is first does the same.
 
 Where events of one block and of different strands use the same thing, which of them is first could make a
-difference. Then all ranks are simulated instead. Things are a port, a queue of chunks, an NPU's collectives,
-a chunk (if one event is a message and the other a timer), and a message, which arrives and is expected.
-Among classes it is a grant: which chunk is begun next (:mod:`.scheduling`).
+difference. Things are a port, a queue of chunks, an NPU's collectives, a chunk (if one event is a message and
+the other a timer), and a message, which arrives and is expected. Among classes it is a grant: which chunk is
+begun next (:mod:`.scheduling`). Chunks that come to a full queue make none where their size or priority, not
+who comes first, decides which is ahead.
 
 What is put into the queue for the time at hand comes behind everything else, and is taken for one block.
 Without ports chunks of one operation are alike; there messages of two operations that enter an NPU's memory
@@ -31,20 +33,25 @@ from typing import Final
 
 from astranb.core.jit import kernel
 
-from .tables import AWAY_BITS, CLEAR_TO_SEND_TAGS, KIND_BITS, NATIVE_TAGS, STREAM, MessageMachine
+from .tables import (
+    AWAY_BITS,
+    CLEAR_TO_SEND_TAGS,
+    KIND_BITS,
+    NATIVE_TAGS,
+    STREAM,
+    MessageMachine,
+)
 
 __all__ = [
     "arrives",
     "at_sender",
     "at_target",
     "begins",
-    "comes_in",
     "enters",
     "enters_queue",
     "expects",
     "grants",
     "has_begun",
-    "leaves",
     "leaves_queue",
     "posts_late",
     "puts",
@@ -54,6 +61,7 @@ __all__ = [
     "scheduled_timer",
     "takes_grant",
     "uses_collectives",
+    "uses_port",
     "uses_stream",
 ]
 
@@ -62,33 +70,32 @@ _TAGS: Final = (1 << AWAY_BITS) - 1
 _CHUNKS_OF_GROUP: Final = 1_000_000
 _PEERS: Final = 4095
 _NOW: Final = -2  # the block of all that was put into the queue for the time at hand
-_NONE: Final = -3
-_SELF: Final = 1 << 62  # who sent a message that has waited for a port
-_MESSAGES: Final = -1  # the strand of all messages of a chunk
-_MIXED: Final = -2  # several strands
-_LATEST: Final = 255
+_NONE: Final = -3  # the strand of nothing
+_MIXED: Final = -1  # several strands
 
-
-# The event at hand. A strand is a number: an event, or the first timer of a list; in the lower bits which of
-# the blocks that set timers of this list set this one, and at which of their strands.
+# Ways from the event that puts another one into the queue; those of messages are greater.
+_TIMER: Final = 1
+_LATE: Final = 2
+_WAITED: Final = 3  # a message that has waited for a port
+_SENT: Final = 4  # a message that has arrived, at its sender
+_ALONE: Final = 5  # of a strand of its own
+_CHUNK: Final = 6
+_BEGINS: Final = 7
+_MESSAGE: Final = 1 << 20
+_LOW: Final = 0x7FFFFFFF
+_WORD: Final = (1 << 62) - 1
 
 
 @kernel
-def _ordered(one: int, other: int) -> bool:
-    """Say whether events of one block are in the same order on all ranks, by their strands."""
-    return bool(one == other or (one >> 16 == other >> 16 and one >> 8 != other >> 8))
-
-
-@kernel
-def _fresh(m: MessageMachine) -> None:
-    """Return what follows a strand of its own."""
-    m.fold[0].fresh -= 1 << 16
-    m.fold[0].strand = m.fold[0].fresh
+def _strand(before: int, way: int) -> int:
+    """Hash a strand and the way from it (62 bits)."""
+    mixed = ((before ^ way) & _LOW) * 0x5BD1E995 + (((before >> 31) ^ (way >> 31)) & _LOW) * 0x2545F491
+    return int((mixed ^ (mixed >> 29)) & _WORD)
 
 
 @kernel(inline=False)
-def _place(m: MessageMachine, put_block: int) -> None:
-    """Find the block of the event at hand, which another block has put into the queue."""
+def _place(m: MessageMachine, put_block: int, strand: int) -> None:
+    """Set the block and the strand of the event at hand, which another block has put into the queue."""
     f = m.fold[0]
     step = m.clock[0].steps
     if f.at_ns != m.queue[0].now:
@@ -99,80 +106,47 @@ def _place(m: MessageMachine, put_block: int) -> None:
     if put != f.put_block:
         f.put_block = put
         f.block = step
-    f.strand = step << 16
-    f.sender = -1
-    f.sender_strand = -1
+    f.strand = strand
 
 
 @kernel
-def scheduled(m: MessageMachine, put_block: int) -> None:
+def scheduled(m: MessageMachine, npu: int) -> None:
     """Place the event at hand: the start of an NPU."""
     if m.config[0].folded == 1:
-        _place(m, put_block)
+        _place(m, -1, _strand(npu, _ALONE))
 
 
-@kernel(inline=False)
-def posts_late(m: MessageMachine, npu: int) -> None:
-    """An NPU posts a receive whose message is there: it is handled behind those posted before."""
-    f = m.fold[npu]
-    g = m.fold[0]
-    if f.late_ns != m.queue[0].now:
-        f.late_ns = m.queue[0].now
-        g.fresh -= 1 << 16
-        f.late_strand = g.fresh
-    elif f.late_block == g.block and not _ordered(f.late_from, g.strand):
-        f.late_strand = _MIXED
-    f.late_block = g.block
-    f.late_from = g.strand
-
-
-@kernel(inline=False)
-def _place_late(m: MessageMachine, handler: int) -> None:
-    """Place a receive that was posted late, at this time."""
-    _place(m, m.clock[0].steps)
-    if handler & _MASK == STREAM:
-        f = m.fold[m.streams[handler >> KIND_BITS].npu]
-        if f.late_ns == m.queue[0].now and f.late_strand != _MIXED:
-            m.fold[0].strand = f.late_strand
+@kernel
+def posts_late(m: MessageMachine, handler: int) -> None:
+    """A receive is posted whose message is there: it is handled behind those posted before."""
+    if handler & _MASK == STREAM and m.streams[handler >> KIND_BITS].window == 1:
+        m.streams[handler >> KIND_BITS].strand = _strand(m.fold[0].strand, _LATE)
 
 
 @kernel
 def scheduled_late(m: MessageMachine, handler: int) -> None:
-    """Place the receive at hand, which was posted late."""
+    """Place the receive at hand, which was posted late, at this time."""
     if m.config[0].folded == 1:
-        _place_late(m, handler)
+        strand = _strand(m.clock[0].steps, _ALONE)
+        if handler & _MASK == STREAM:
+            strand = m.streams[handler >> KIND_BITS].strand
+        _place(m, m.clock[0].steps, strand)
 
 
 @kernel(inline=False)
 def _place_timer(m: MessageMachine, npu: int, head: int, row: int) -> None:
     """Place a timer, one of a list that was put into the queue with its first one."""
-    _place(m, m.timers[head].block)
-    timer = m.timers[row]
     f = m.fold[npu]
+    timer = m.timers[row]
+    strand = _strand(_strand(timer.strand, timer.block), _TIMER)
     if row == head:
-        f.list_strand = m.clock[0].steps << 16
-        f.subs = 0
-    elif timer.block != f.set_block:
-        f.subs = 0
-        if (f.list_strand >> 8) & _LATEST < _LATEST:
-            f.list_strand += 1 << 8
-    elif _ordered(f.set_strand, timer.strand):
+        f.list_strand = strand
+    if row == head or timer.block != f.set_block:
+        f.set_block = timer.block
         f.set_strand = timer.strand
-    elif f.subs > 0 and _ordered(f.sub_strand, timer.strand):
-        f.sub_strand = timer.strand
-        m.fold[0].strand = f.list_strand + f.subs
-        return
-    elif f.subs < _LATEST:
-        f.subs += 1
-        f.sub_strand = timer.strand
-        m.fold[0].strand = f.list_strand + f.subs
-        return
-    else:
-        return
-    if f.subs == 0:
-        f.set_strand = timer.strand
-    f.set_block = timer.block
-    m.fold[0].strand = f.list_strand
+    if timer.strand == f.set_strand:
+        strand = f.list_strand
+    _place(m, m.timers[head].block, strand)
 
 
 @kernel
@@ -183,54 +157,29 @@ def scheduled_timer(m: MessageMachine, npu: int, head: int, row: int) -> None:
 
 
 @kernel
-def _sender(m: MessageMachine, row: int) -> int:
-    """Number the NPU that sent a message as its target counts, -1: unknown.
+def _way(m: MessageMachine, row: int) -> int:
+    """Return the way of a message to its target.
 
-    Where two messages of one NPU have the same number, every rank of the target's class gets both from one
-    rank.
+    Where two messages of a strand have the same way, each rank of the target's class gets both from one rank.
     """
     message = m.messages[row]
     tag = message.tag & _TAGS
     group = tag // _CHUNKS_OF_GROUP
-    if m.config[0].ports == 0:
-        return -1
     if message.heading == 1:
-        return _SELF
-    if tag >= CLEAR_TO_SEND_TAGS:
-        return -1
+        return _WAITED
+    if m.config[0].ports == 0 or tag >= CLEAR_TO_SEND_TAGS:
+        return _ALONE
     if tag < NATIVE_TAGS:
         group = _PEERS
-    return int((((message.at << 12) + group) << 20) + (message.tag >> AWAY_BITS))
+    return int(_MESSAGE + (((message.at << 12) + group) << 20) + (message.tag >> AWAY_BITS))
 
 
 @kernel(inline=False)
 def _place_message(m: MessageMachine, row: int) -> None:
     """Place the arrival of a message."""
-    _place(m, m.meeting[row].put_block)
-    message = m.messages[row]
-    f = m.fold[message.dst]
-    g = m.fold[0]
-    stream = -1
-    if message.posted == 1 and message.receiver & _MASK == STREAM:
-        stream = message.receiver >> KIND_BITS
-    key = _sender(m, row)
-    g.sender = key
-    g.sender_strand = m.meeting[row].put_strand
-    same = key >= 0 and f.came_key == key and _ordered(f.came_from, g.sender_strand)
-    if f.came_block == g.block and same:
-        g.strand = f.came_strand
-        f.came_from = g.sender_strand
-        if f.came_stream != stream:
-            f.came_stream = -1
-    elif f.came_block == g.block and stream >= 0 and f.came_stream == stream:
-        g.strand = f.came_strand
-        f.came_key = -1
-    else:
-        f.came_block = g.block
-        f.came_strand = g.strand
-        f.came_stream = stream
-        f.came_key = key
-        f.came_from = g.sender_strand
+    way = _way(m, row)
+    before = m.clock[0].steps if way == _ALONE else _strand(m.meeting[row].put_strand, m.messages[row].src)
+    _place(m, m.meeting[row].put_block, _strand(before, way))
 
 
 @kernel
@@ -252,7 +201,7 @@ def at_sender(m: MessageMachine) -> None:
     """A message that has arrived goes on at its sender: there its order among events is another one."""
     if m.config[0].folded == 1:
         m.fold[0].arrival = m.fold[0].strand
-        _fresh(m)
+        m.fold[0].strand = _strand(m.fold[0].arrival, _SENT)
 
 
 @kernel
@@ -270,29 +219,24 @@ def _uses(m: MessageMachine, row: int) -> None:
     """The event at hand uses something: mark the run if another one has, and which is first is chance."""
     u = m.last_use[row]
     g = m.fold[0]
-    if u.block == g.block and not _ordered(u.strand, g.strand):
+    if u.block == g.block and u.strand != g.strand:
         g.tied = 1
     u.block = g.block
     u.strand = g.strand
 
 
 @kernel
-def leaves(m: MessageMachine, port: int) -> None:
-    """A message leaves by a port."""
-    _uses(m, port)
+def uses_port(m: MessageMachine, port: int) -> None:
+    """A message leaves, or comes in, by a port."""
+    if m.config[0].folded == 1:
+        _uses(m, port)
 
 
-@kernel(inline=False)
-def comes_in(m: MessageMachine, port: int) -> None:
-    """A message comes in by a port, of a strand if one NPU sends it; those of a chunk may be as far away."""
-    u = m.last_use[port]
-    g = m.fold[0]
-    same = u.key == g.sender and g.sender >= 0 and _ordered(u.strand, g.sender_strand)
-    if u.block == g.block and not same:
-        g.tied = 1
-    u.block = g.block
-    u.key = g.sender
-    u.strand = g.sender_strand
+@kernel
+def uses_collectives(m: MessageMachine, npu: int) -> None:
+    """An NPU begins a collective, or ends an operation."""
+    if m.config[0].folded == 1 and m.config[0].ports > 0:
+        _uses(m, len(m.ports) + len(m.queues) + npu)
 
 
 @kernel(inline=False)
@@ -302,45 +246,56 @@ def _queue(m: MessageMachine, queue: int) -> int:
     u = m.last_use[row]
     if u.block != m.fold[0].block:
         u.block = m.fold[0].block
-        u.strand = u.key = _NONE
+        u.strand = u.left = _NONE
         u.ahead = u.begun = 0
     return row
 
 
 @kernel(inline=False)
-def _enters_queue(m: MessageMachine, queue: int, ahead: int) -> None:
+def _enters_queue(m: MessageMachine, queue: int, ahead: int, waits: int) -> None:
     u = m.last_use[_queue(m, queue)]
-    strand = m.fold[0].strand
-    if u.strand != _NONE and not _ordered(u.strand, strand):
-        m.fold[0].tied = 1
-    if ahead == 1 and u.key != _NONE and not _ordered(u.key, strand):
-        m.fold[0].tied = 1
-    u.strand = strand
+    g = m.fold[0]
     u.ahead = max(u.ahead, ahead)
+    if ahead == 1 and u.left != _NONE and u.left != g.strand:
+        g.tied = 1
+    if u.strand == _NONE or u.strand == g.strand:
+        u.strand = g.strand
+        return
+    if waits == 0 or u.left != _NONE:
+        g.tied = 1
+    u.strand = _MIXED
 
 
 @kernel(inline=False)
 def _leaves_queue(m: MessageMachine, queue: int) -> None:
     u = m.last_use[_queue(m, queue)]
-    strand = m.fold[0].strand
-    if u.ahead == 1 and not _ordered(u.strand, strand):
-        m.fold[0].tied = 1
-    if u.key == _NONE or (u.key != _MIXED and _ordered(u.key, strand)):
-        u.key = strand
+    g = m.fold[0]
+    if u.strand == _MIXED or (u.ahead == 1 and u.strand != g.strand):
+        g.tied = 1
+    if u.left == _NONE or u.left == g.strand:
+        u.left = g.strand
         return
     if u.begun == 1:
-        m.fold[0].tied = 1
-    u.key = _MIXED
+        g.tied = 1
+    u.left = _MIXED
 
 
 @kernel
-def enters_queue(m: MessageMachine, queue: int, ahead: int) -> None:
-    """A chunk comes into a queue: 1 if ahead of others that wait, or have waited before this block.
+def enters_queue(m: MessageMachine, queue: int, ahead: int, waits: int) -> None:
+    """A chunk comes into a queue.
 
-    Behind them it may come before or after others leave: the same chunks begin.
+    Parameters
+    ----------
+    m : MessageMachine
+    queue : int
+    ahead : int
+        1 if it is ahead of others that wait, or have waited before this block. Behind them it may come before
+        or after others leave: the same chunks begin.
+    waits : int
+        1 if it waits, in the same place as if it had come before others of this time.
     """
-    if m.config[0].folded == 1 and m.config[0].ports > 0:
-        _enters_queue(m, queue, ahead)
+    if m.config[0].ports > 0:
+        _enters_queue(m, queue, ahead, waits)
 
 
 @kernel
@@ -353,10 +308,11 @@ def leaves_queue(m: MessageMachine, queue: int) -> None:
 @kernel(inline=False)
 def _begins(m: MessageMachine, queue: int, stream: int) -> None:
     u = m.last_use[_queue(m, queue)]
+    g = m.fold[0]
     if u.strand == _NONE or m.streams[stream].queued_ns != m.queue[0].now:
         u.begun = 1
-    elif u.key != _NONE and not _ordered(u.key, u.strand):
-        _fresh(m)
+    elif u.left != _NONE and (u.left != u.strand or u.left == _MIXED):
+        g.strand = _strand(_strand(m.clock[0].steps, _BEGINS), stream)
 
 
 @kernel
@@ -376,23 +332,20 @@ def has_begun(m: MessageMachine, strand: int) -> None:
 
 
 @kernel
-def uses_collectives(m: MessageMachine, npu: int) -> None:
-    """An NPU begins a collective, or ends an operation."""
-    if m.config[0].folded == 1 and m.config[0].ports > 0:
-        _uses(m, len(m.ports) + len(m.queues) + npu)
-
-
-@kernel
 def uses_stream(m: MessageMachine, stream: int, message: int) -> None:
-    """A chunk goes on: by a message that it has got (1), or by a timer (0)."""
-    if m.config[0].folded == 1 and m.config[0].ports > 0:
+    """A chunk goes on: by a message that it has got (1), or by a timer (0).
+
+    Those of a chunk that sends one message after another take turns.
+    """
+    if m.config[0].folded == 1 and m.config[0].ports > 0 and m.streams[stream].window > 1:
         s = m.streams[stream]
         g = m.fold[0]
-        strand = _MESSAGES if message == 1 else g.strand
-        if s.block == g.block and not _ordered(s.strand, strand):
+        if message == 1:
+            g.strand = _strand(stream, _CHUNK)
+        if s.block == g.block and s.strand != g.strand:
             g.tied = 1
         s.block = g.block
-        s.strand = strand
+        s.strand = g.strand
 
 
 @kernel
@@ -429,32 +382,21 @@ def enters(m: MessageMachine, npu: int, stream: int, came: int) -> None:
     f.came = came
 
 
-@kernel
-def _meets(m: MessageMachine, row: int) -> None:
-    """A message has both arrived and been expected."""
-    meeting = m.meeting[row]
-    g = m.fold[0]
-    if meeting.met_block == g.block and not _ordered(meeting.met_strand, g.strand):
-        g.tied = 1
-
-
 @kernel(inline=False)
 def expects(m: MessageMachine, row: int) -> None:
-    """A receive is posted."""
-    if m.messages[row].sent == 2:
-        _meets(m, row)
-    m.meeting[row].met_block = m.fold[0].block
-    m.meeting[row].met_strand = m.fold[0].strand
+    """A receive is posted, or a message arrives: which of the two is first is chance in one block."""
+    meeting = m.meeting[row]
+    message = m.messages[row]
+    if (message.sent == 2 or message.posted == 1) and meeting.met_block == m.fold[0].block:
+        m.fold[0].tied = 1
+    meeting.met_block = m.fold[0].block
 
 
 @kernel(inline=False)
 def arrives(m: MessageMachine, row: int) -> None:
     """A message arrives."""
+    expects(m, row)
     message = m.messages[row]
-    if message.posted == 0:
-        expects(m, row)
-        return
-    _meets(m, row)
-    if m.config[0].ports == 0 and message.receiver & _MASK == STREAM:
+    if message.posted == 1 and m.config[0].ports == 0 and message.receiver & _MASK == STREAM:
         stream = message.receiver >> KIND_BITS
         enters(m, m.streams[stream].npu, stream, 1)

@@ -416,7 +416,7 @@ def _receive_inline(m: MessageMachine, src: int, dst: int, tag: int, size: int, 
         expects(m, row)
     if message.sent == 2:
         if folded:
-            posts_late(m, dst)
+            posts_late(m, handler)
         free_message(m, row)
         put_event(m.queue, m.timesteps, m.pending, m.queue[0].now, (handler << KIND_BITS) | LATE)
         return

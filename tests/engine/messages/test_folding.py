@@ -1,4 +1,4 @@
-"""A few NPUs represent all that are alike: the end is that of all NPUs, to the bit."""
+"""A few NPUs represent all that are alike: times, bytes and tables are those of all NPUs."""
 
 import dataclasses
 
@@ -125,6 +125,35 @@ def test_receives_that_are_posted_late_tie_with_nothing(step, latency, compat):
         {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
     )
     assert_same(Workload([one] * network.npus, fast, system, memory=memory, compat=compat))
+
+
+@settings(max_examples=25)
+@given(symmetric(), st.sampled_from([1, 8, 64]))
+def test_results_are_those_of_all_ranks(step, factor):
+    """Times, bytes, tables and explanations; in units of a nanosecond, so that events meet."""
+    one, network, system = step
+    count = len(network.shapes)
+    even = DimensionNetwork(network.topology, network.npus_count, [1.0 * factor] * count, [8.0] * count)
+    rows = one.rows.copy()
+    rows["bytes"] = 8 << rows["bytes"] % 9
+    work = Workload([dataclasses.replace(one, rows=rows)] * even.npus, even, system)
+    sims = [anb.Simulation(None, work, record=False) for _ in range(2)]
+    sims[1].step(1)  # all ranks from here
+    answers = []
+    for sim in sims:
+        try:
+            sim.run()
+        except Deadlock:
+            answers.append(["deadlock"])
+            continue
+        result = sim.result
+        tables = [result.to_dataframe(name).to_dict("list") for name in result.tables()]
+        engine = sim.engine
+        answers.append([
+            sim.now_ps, sim.events, result.per_rank(), result.breakdown(), result.explain(),
+            engine.ends_ps().tolist(), [times.tolist() for times in engine.times_ps()], tables,
+        ])  # fmt: skip
+    assert repr(answers[0]) == repr(answers[1])
 
 
 @st.composite
@@ -408,6 +437,23 @@ def test_halving_in_a_switch_is_folded_beside_rings():
     assert find_fold(dataclasses.replace(work, system=halving), congestion=False) is None
 
 
+def test_chunks_of_themis_that_wait_by_size_are_folded():
+    """Chunks of different sizes come to a full queue at one nanosecond: the smaller one is ahead anyway."""
+    each = ["ring", "direct", "ring", "halvingDoubling"]
+    document = {
+        **{f"{key}-implementation": each for key in KEYS[:3]},
+        "preferred-dataset-splits": 32,
+        "active-chunks-per-dimension": 4,
+        "collective-optimization": "localBWAware",
+        "inter-dimension-scheduling": "themis",
+        "intra-dimension-scheduling": "SCF",
+    }
+    shapes = ["Ring", "FullyConnected", "Ring", "Switch"]
+    network = DimensionNetwork(shapes, [2, 4, 4, 2], [250.0, 200 / 7, 100.0, 50.0], [500.0] * 4)
+    one = Operations.of([{"kind": COLLECTIVE, "bytes": 1 << 17}])
+    assert assert_same(Workload([one] * 64, network, System.from_document(document)))
+
+
 def test_groups_are_not_folded_with_congestion():
     two = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 1}])
     four = Operations.of([{"kind": COLLECTIVE, "bytes": 4096, "group": 2}])
@@ -431,6 +477,35 @@ def test_what_cannot_be_told_apart_is_not_folded():
     work = Workload(operations, network, RING, groups={1: four, 2: four})
     assert find_fold(work, congestion=False)
     assert assert_same(work)
+
+
+def test_a_tie_that_changes_times_gives_the_folded_run_up():
+    """Chunks of three all-gathers come in by one port at one nanosecond: who is first differs among ranks."""
+    document = {
+        **{f"{key}-implementation": ["ring", "halvingDoubling"] for key in KEYS[:3]},
+        "all-to-all-implementation": ["ring", "direct"],
+        "scheduling-policy": "LIFO",
+        "endpoint-delay": 8,
+        "preferred-dataset-splits": 6,
+        "intra-dimension-scheduling": "RG",
+        "collective-optimization": "localBWAware",
+    }
+    network = DimensionNetwork(["Ring", "Switch"], [4, 2], [1000.0, 1000.0], [1.0, 0.0])
+    rows = [
+        {"collective": 2, "bytes": 4096, "involved": 3, "priority": 2, "stream": 1},
+        {"collective": 2, "bytes": 4096, "involved": 3, "stream": 1},
+        {"collective": 3, "bytes": 16384, "involved": 1, "stream": 1},
+        {"collective": 2, "bytes": 256, "involved": 2, "priority": 2},
+    ]
+    one = Operations.of([{"kind": COLLECTIVE, **row} for row in rows], [[], [0], [0, 1], [0]])
+    work = Workload([one] * 8, network, System.from_document(document, queues=3))
+    fold, few, each = find_fold(work, congestion=False), Run(work), Run(work)
+    assert fold is not None
+    assert fold.ranks.tolist() == [0]
+    few.finish()
+    each.go()
+    assert len(set(each.result().end_ns.tolist())) > 1
+    assert few.digest() == each.digest()
 
 
 def test_a_tie_gives_the_folded_run_up():
