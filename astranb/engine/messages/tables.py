@@ -356,6 +356,7 @@ FOLDED = np.dtype(
         ("tied", "i8"),
         ("block", "i8"),
         ("strand", "i8"),
+        ("set", "i8"),  # of a timer: of which block is the event that set it
         ("arrival", "i8"),  # its strand at the target of a message while it goes on at the sender
         ("put_block", "i8"),  # which block put it into the queue
         ("at_ns", "i8"),  # its time, and the first event of that time
@@ -441,6 +442,7 @@ LAST_USE = np.dtype(
     [
         ("block", "i8"),  # of the event by which something was used last; of a queue, by which chunks came
         ("strand", "i8"),
+        ("set", "i8"),  # of a timer: of which block is the event that set it
         ("left", "i8"),  # of a queue: the strand of events by which chunks left
         ("ahead", "i8"),  # of a queue: 1 if a chunk came before others that wait
         ("begun", "i8"),  # 1 if a chunk began as another one left

@@ -94,7 +94,7 @@ def _strand(before: int, way: int) -> int:
 
 
 @kernel(inline=False)
-def _place(m: MessageMachine, put_block: int, strand: int) -> None:
+def _place(m: MessageMachine, put_block: int, strand: int, set_block: int) -> None:
     """Set the block and the strand of the event at hand, which another block has put into the queue."""
     f = m.fold[0]
     step = m.clock[0].steps
@@ -107,13 +107,14 @@ def _place(m: MessageMachine, put_block: int, strand: int) -> None:
         f.put_block = put
         f.block = step
     f.strand = strand
+    f.set = set_block
 
 
 @kernel
 def scheduled(m: MessageMachine, npu: int) -> None:
     """Place the event at hand: the start of an NPU."""
     if m.config[0].folded == 1:
-        _place(m, -1, _strand(npu, _ALONE))
+        _place(m, -1, _strand(npu, _ALONE), _NONE)
 
 
 @kernel
@@ -130,7 +131,7 @@ def scheduled_late(m: MessageMachine, handler: int) -> None:
         strand = _strand(m.clock[0].steps, _ALONE)
         if handler & _MASK == STREAM:
             strand = m.streams[handler >> KIND_BITS].strand
-        _place(m, m.clock[0].steps, strand)
+        _place(m, m.clock[0].steps, strand, _NONE)
 
 
 @kernel(inline=False)
@@ -146,7 +147,7 @@ def _place_timer(m: MessageMachine, npu: int, head: int, row: int) -> None:
         f.set_strand = timer.strand
     if timer.strand == f.set_strand:
         strand = f.list_strand
-    _place(m, m.timers[head].block, strand)
+    _place(m, m.timers[head].block, strand, timer.block)
 
 
 @kernel
@@ -179,7 +180,7 @@ def _place_message(m: MessageMachine, row: int) -> None:
     """Place the arrival of a message."""
     way = _way(m, row)
     before = m.clock[0].steps if way == _ALONE else _strand(m.meeting[row].put_strand, m.messages[row].src)
-    _place(m, m.meeting[row].put_block, _strand(before, way))
+    _place(m, m.meeting[row].put_block, _strand(before, way), _NONE)
 
 
 @kernel
@@ -219,10 +220,12 @@ def _uses(m: MessageMachine, row: int) -> None:
     """The event at hand uses something: mark the run if another one has, and which is first is chance."""
     u = m.last_use[row]
     g = m.fold[0]
-    if u.block == g.block and u.strand != g.strand:
+    in_turn = u.set != _NONE and g.set != _NONE and u.set != g.set  # timers of one list
+    if u.block == g.block and u.strand != g.strand and not in_turn:
         g.tied = 1
     u.block = g.block
     u.strand = g.strand
+    u.set = g.set
 
 
 @kernel
@@ -313,6 +316,7 @@ def _begins(m: MessageMachine, queue: int, stream: int) -> None:
         u.begun = 1
     elif u.left != _NONE and (u.left != u.strand or u.left == _MIXED):
         g.strand = _strand(_strand(m.clock[0].steps, _BEGINS), stream)
+        g.set = _NONE
 
 
 @kernel

@@ -136,7 +136,10 @@ def test_results_are_those_of_all_ranks(step, factor):
     even = DimensionNetwork(network.topology, network.npus_count, [1.0 * factor] * count, [8.0] * count)
     rows = one.rows.copy()
     rows["bytes"] = 8 << rows["bytes"] % 9
-    work = Workload([dataclasses.replace(one, rows=rows)] * even.npus, even, system)
+    memory = Memory.from_document(
+        {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
+    )
+    work = Workload([dataclasses.replace(one, rows=rows)] * even.npus, even, system, memory)
     sims = [anb.Simulation(None, work, record=False) for _ in range(2)]
     sims[1].step(1)  # all ranks from here
     answers = []
@@ -147,7 +150,7 @@ def test_results_are_those_of_all_ranks(step, factor):
             answers.append(["deadlock"])
             continue
         result = sim.result
-        tables = [result.to_dataframe(name).to_dict("list") for name in result.tables()]
+        tables = [result.to_dataframe(name).to_dict("list") for name in result.tables]
         engine = sim.engine
         answers.append([
             sim.now_ps, sim.events, result.per_rank(), result.breakdown(), result.explain(),
