@@ -50,12 +50,16 @@ def _list(args: argparse.Namespace) -> Report:
 
     del args
     names = ("name", "sms", "l2_bytes", "hbm_Bps", "hbm_bytes")
-    rows = [{name: getattr(p, name) for name in names} for p in PRESETS.values()]
+    built_in = PRESETS.own().values()
+    rows: list[dict[str, Any]] = [{name: getattr(p, name) for name in names} for p in built_in]
     lines = [
         f"{p.name:<12} {p.sms:>4} {p.sm_word}s, {p.hbm_bytes / 1e9:.0f} GB at {p.hbm_Bps / 1e12:.2f} TB/s, "
         f"L2 {p.l2_bytes / 2**20:.0f} MiB"
-        for p in PRESETS.values()
+        for p in built_in
     ]
+    for plugin in PRESETS.plugins():
+        rows.append({"name": plugin.name, "plugin": plugin.source})
+        lines.append(f"{plugin.name:<12} of {plugin.source}")
     return Report(rows, lines)
 
 

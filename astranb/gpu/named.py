@@ -26,7 +26,7 @@ def named_gpus(infra: Infra) -> tuple[list[str], list[str]]:
     """
     declared = infra.profile_of_gpus()
     text = " ".join([infra.name, *infra.device_names()]).lower()
-    suggested = next((p for p in PRESETS if _named(p, text)), None)
+    suggested = next((p for p in PRESETS.own() if _named(p, text)), None)
     unnamed = declared.count(None)
     notes = []
     if unnamed:

@@ -11,6 +11,7 @@ from pathlib import Path
 from astranb.core.document import DocumentNode, read_document
 from astranb.core.errors import InputError, near
 from astranb.core.files import whole_file
+from astranb.core.plugins import Registry
 from astranb.core.units import bandwidth_Bps, time_ps
 
 __all__ = [
@@ -627,10 +628,16 @@ _SHIPPED = (
     _preset("mi300x", _MI300X, "CU"),
     _preset("generic", _GENERIC, "CU"),
 )
-PRESETS = {p.name: p for p in _SHIPPED}
-"""The presets by name."""
+PRESETS: Registry[str, Preset] = Registry(
+    "presets",
+    Preset,
+    lambda one: one.name,
+    {p.name: p for p in _SHIPPED},
+    read=lambda found: read_preset(found) if isinstance(found, str | Path) else found,
+)
+"""The presets by name; a plug-in offers a preset, or its file."""
 
-SHORT_NAMES = {name.removesuffix("-sxm"): name for name in PRESETS if name.endswith("-sxm")}
+SHORT_NAMES = {p.name.removesuffix("-sxm"): p.name for p in _SHIPPED if p.name.endswith("-sxm")}
 """Names without their socket, which every command takes too: ``h100`` is ``h100-sxm``."""
 
 

@@ -94,6 +94,7 @@ def document_of(what: Savable) -> tuple[dict[str, Any], dict[str, Any]]:
     document = {
         "format": _FORMAT,
         "engine": next(name for name, kind in _ENGINES.items() if isinstance(engine, kind)),
+        "plugins": list(driver.plugins),
         "edits": [dataclasses.asdict(edit) for edit in driver.edits],
         "breakpoints": [
             {k: v for k, v in vars(p).items() if k != "call"} for p in what.points if p.call is None
@@ -174,7 +175,7 @@ def _loaded(data: dict[str, np.ndarray], where: str) -> Savable:
             _check_edit(edit, engine, grown=is_rerouted(edits))
         history = History(_number(document["budget_bytes"], 0))
         history.take(engine, 0)
-        driver = Driver(engine, history)
+        driver = Driver(engine, history, tuple(map(str, document.get("plugins", ()))))
         if recipe or is_rerouted(edits):  # tables of routes have grown: they are made again, not believed
             driver.replay("events", _number(document["events"], 0), edits)
             if engine.digest() != document["hash"]:

@@ -21,11 +21,11 @@ from astranb.core.errors import AstranbError
 from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 
-from .assets import ENTRY, MODULES, PLAYER, STYLES
+from .assets import ENTRY, PLAYER, STYLES
 from .feed import QUICK_EVENTS, AnyFeed, Columns, answers
 from .pictures import picture_of
 from .recording import FREE, record
-from .views import always, answers_of, offline_questions
+from .views import always, answers_of, modules, offline_questions
 
 __all__ = ["VARIABLES", "answers", "packed", "page", "wrapped"]
 
@@ -85,7 +85,7 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
         "panels": panels,
         "selection": selection,
         "buffers": columns.buffers,
-        "modules": MODULES,
+        "modules": modules(),
         "entry": ENTRY,
         "status": _STATUS,
     }

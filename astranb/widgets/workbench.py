@@ -10,11 +10,12 @@ import traitlets
 
 from astranb.sim import Simulation
 
-from .assets import ENTRY, MODULES, STYLES
+from .assets import ENTRY, STYLES
 from .bench import Bench
 from .feed import feed_of
 from .files import Files
 from .session import session_of
+from .views import modules
 
 __all__ = ["Workbench"]
 
@@ -61,7 +62,7 @@ class Workbench(anywidget.AnyWidget, Bench, Files):
 
     def __init__(self, sim: Simulation) -> None:
         engine = feed_of(session_of(self._checked(sim))).engine
-        super().__init__(_modules=MODULES, _engine=engine)
+        super().__init__(_modules=modules(), _engine=engine)
         self._begin(sim)
         self.on_msg(self.connection.receive)
 

@@ -13,7 +13,7 @@ from .grids import Grid, grids, kernel_of, tile_of
 from .host import HOSTS, Host
 from .hybrid import PLACEMENTS, STREAMINGS, HybridMemory, MemorySplit, MemoryTier
 from .recorded import Launch, ShapedKernel, shaped_kernel
-from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
+from .times import COSTS, EFFICIENCIES, LAUNCHES, CostModel, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
 from .work import (
     SORTS,
@@ -28,6 +28,7 @@ from .work import (
 )
 
 __all__ = [
+    "COSTS",
     "DEFAULT_GPU",
     "EFFICIENCIES",
     "GPUS",
@@ -38,6 +39,7 @@ __all__ = [
     "SORTS",
     "STREAMINGS",
     "Attention",
+    "CostModel",
     "Fit",
     "Gpu",
     "Grid",
