@@ -20,19 +20,20 @@ from astranb.core.plugins import KINDS
 from astranb.traffic import read_traffic, record, translate
 from astranb.widgets.feed import feed_of
 from astranb.widgets.session import session_of
-from astranb.widgets.views import answers_of, modules
+from astranb.widgets.views import answers_of, module_texts
 from astranb.workload.kernels import GPUS, KernelTimes, Product, Stream
+from tests.node import NODE
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "plugins"
 MOST_LINES = 26
 SQUARE = "0,1,50,500\n1,2,50,500\n2,3,50,500\n3,0,25,500\n"
 
 
-def install(site: Path) -> Path:
-    """Build and install all examples in a folder, without the network."""
+def install(site: Path, *kinds: str) -> Path:
+    """Build and install examples in a folder, without the network: those of some kinds, or all."""
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install"]
     offline = ["--no-deps", "--no-index", "--no-build-isolation", "--target", str(site)]
-    subprocess.run([*pip, *offline, *(str(FOLDER / kind) for kind in KINDS)], check=True)
+    subprocess.run([*pip, *offline, *(str(FOLDER / kind) for kind in kinds or KINDS)], check=True)
     return site
 
 
@@ -249,14 +250,28 @@ def test_the_view(examples: Path) -> None:
     feed = feed_of(session_of(sim))
     answer, _ = answers_of(feed)["patience"](feed, {})
     assert answer["semaphore_ps"] == max(row["semaphore_ps"] for row in sim.result.per_rank())
-    sent = modules()
+    sent = module_texts()
     assert '["cacheline", "stage", "patience", "Patience", create0]' in sent["plugged"]
     assert 'import { create as create0 } from "./plugin_patience.js";' in sent["plugged"]
     assert anb.Workbench(sim)._modules == sent
     anb.Workbench(sim).to_html(examples / "run.html")
-    assert "plugin_patience" in (examples / "run.html").read_text()
     other = anb.Simulation("ring:gpus=4", anb.collectives.all_reduce("4 KiB"), fidelity="analytical")
     assert "patience" not in answers_of(feed_of(session_of(other)))
+
+
+@pytest.mark.usefixtures("examples")
+def test_the_script_of_the_view_is_among_those_of_the_workbench(tmp_path: Path) -> None:
+    assert NODE, "Node comes with the group `test`"
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    for name, text in module_texts().items():
+        (tmp_path / f"{name}.js").write_text(text)
+    script = (
+        "const { PLUGGED } = await import('./plugged.js'); const { slotOf } = await import('./panels.js');"
+        "console.log(PLUGGED.map((row) => row.map((part) => typeof part)).join(), slotOf('patience'));"
+    )
+    run = [NODE, "--input-type=module", "--eval", script]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == "string,string,string,string,function stage\n", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -264,7 +279,7 @@ def test_the_view(examples: Path) -> None:
     [
         ("patience.js", "missing.js", "its script cannot be read"),
         ('Panel("patience", ', 'Panel("pa-tience", ', "called 'pa-tience'"),
-        ('{"patience": patience}', '{"heat": patience}', "a built-in view answers the question 'heat'"),
+        ('{"patience": patience}', '{"chunks": patience}', "a built-in view answers the question 'chunks'"),
         ('.js"))', '.js"), "left")', "unknown slot 'left', the slots are stage, side, below"),
         ("max(feed", "1 / 0, max(feed", "ZeroDivisionError"),
     ],
@@ -280,5 +295,6 @@ def test_a_view_that_is_wrong_is_refused(
     sim = anb.Simulation("ring:gpus=2", anb.collectives.all_reduce("4 KiB", "ring"))
     sim.run()
     with pytest.raises(InputError, match=problem) as caught:
-        anb.Workbench(sim).to_html(examples / "run.html")
+        feed = feed_of(anb.Workbench(sim).session)
+        answers_of(feed)["patience"](feed, {})
     assert "plug-in astranb-patience 1.0, astranb.views 'patience'" in str(caught.value)

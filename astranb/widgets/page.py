@@ -25,7 +25,7 @@ from .assets import ENTRY, PLAYER, STYLES
 from .feed import QUICK_EVENTS, AnyFeed, Columns, answers
 from .pictures import picture_of
 from .recording import FREE, record
-from .views import always, answers_of, modules, offline_questions
+from .views import always, answers_of, module_texts, offline_questions
 
 __all__ = ["VARIABLES", "answers", "packed", "page", "wrapped"]
 
@@ -85,7 +85,7 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
         "panels": panels,
         "selection": selection,
         "buffers": columns.buffers,
-        "modules": modules(),
+        "modules": module_texts(),
         "entry": ENTRY,
         "status": _STATUS,
     }

@@ -16,7 +16,7 @@ from astranb.sim import Comparison, Simulation
 from .assets import PAIR, STYLES
 from .linked_clock import LinkedClock
 from .session import UNITS
-from .views import modules
+from .views import module_texts
 from .views.compare import report
 from .workbench import Workbench
 
@@ -56,7 +56,7 @@ class SideBySide(anywidget.AnyWidget):
     _difference = traitlets.Dict().tag(sync=True)
 
     def __init__(self, a: Simulation, b: Simulation) -> None:
-        super().__init__(_modules=modules())
+        super().__init__(_modules=module_texts())
         closed = {"blocks": True, "activity": False, "compare": False}
         views = [Workbench(sim) for sim in (a, b)]
         for view in views:

@@ -15,7 +15,7 @@ from .bench import Bench
 from .feed import feed_of
 from .files import Files
 from .session import session_of
-from .views import modules
+from .views import module_texts
 
 __all__ = ["Workbench"]
 
@@ -62,7 +62,7 @@ class Workbench(anywidget.AnyWidget, Bench, Files):
 
     def __init__(self, sim: Simulation) -> None:
         engine = feed_of(session_of(self._checked(sim))).engine
-        super().__init__(_modules=modules(), _engine=engine)
+        super().__init__(_modules=module_texts(), _engine=engine)
         self._begin(sim)
         self.on_msg(self.connection.receive)
 

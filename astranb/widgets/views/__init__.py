@@ -17,7 +17,7 @@ from astranb.core.plugins import Plugin, Registry
 from astranb.widgets.assets import MODULES
 from astranb.widgets.feed import Answer, Feed, Message, Options, Panel, View
 
-__all__ = ["always", "answers_of", "modules", "offline_questions", "views"]
+__all__ = ["always", "answers_of", "module_texts", "offline_questions", "views"]
 
 _SLOTS: Final = ("stage", "side", "below")
 _PLUGGED: Final = "plugged"
@@ -72,7 +72,7 @@ def always(feed: Feed) -> frozenset[str]:
     return frozenset().union(*(view.always for view in _of(feed)))
 
 
-def modules() -> dict[str, str]:
+def module_texts() -> dict[str, str]:
     """Return the JavaScript of a workbench by module, with that of plug-ins.
 
     Raises
@@ -83,19 +83,19 @@ def modules() -> dict[str, str]:
     plugins = views().plugins()
     if not plugins:
         return MODULES
-    scripts, lines, rows = {}, [], []
+    more, lines, rows = {}, [], []
     for number, plugin in enumerate(plugins):
         view = views()[plugin.name]
         panel = _checked(plugin, view.panel)
         try:
-            scripts[f"plugin_{panel.name}"] = panel.script.read_text("utf-8")
+            more[f"plugin_{panel.name}"] = panel.script.read_text("utf-8")
         except (OSError, ValueError) as error:
             raise plugin.error(f"its script cannot be read: {error}") from None
         lines.append(f'import {{ create as create{number} }} from "./plugin_{panel.name}.js";')
         shown = ", ".join(json.dumps(text) for text in (_engine(view), panel.slot, panel.name, panel.title))
         rows.append(f"  [{shown}, create{number}],")
     listed = "\n".join([*lines, "export const PLUGGED = [", *rows, "];", ""])
-    return {**MODULES, **scripts, _PLUGGED: listed}
+    return {**MODULES, **more, _PLUGGED: listed}
 
 
 def _checked(plugin: Plugin, panel: Panel | None) -> Panel:
