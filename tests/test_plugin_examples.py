@@ -19,8 +19,9 @@ from astranb.core.errors import InputError
 from astranb.core.plugins import KINDS
 from astranb.traffic import read_traffic, record, translate
 from astranb.widgets.feed import feed_of
+from astranb.widgets.plugged import module_texts
 from astranb.widgets.session import session_of
-from astranb.widgets.views import answers_of, module_texts
+from astranb.widgets.views import answers_of
 from astranb.workload.kernels import GPUS, KernelTimes, Product, Stream
 from tests.node import NODE
 
@@ -294,7 +295,11 @@ def test_a_view_that_is_wrong_is_refused(
     monkeypatch.syspath_prepend(examples)
     sim = anb.Simulation("ring:gpus=2", anb.collectives.all_reduce("4 KiB", "ring"))
     sim.run()
-    with pytest.raises(InputError, match=problem) as caught:
+
+    def asked() -> None:
         feed = feed_of(anb.Workbench(sim).session)
         answers_of(feed)["patience"](feed, {})
+
+    with pytest.raises(InputError, match=problem) as caught:
+        asked()
     assert "plug-in astranb-patience 1.0, astranb.views 'patience'" in str(caught.value)

@@ -248,7 +248,8 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
         key_of: Callable[[str], Any] = str,
         read: Callable[[Any], Any] = lambda found: found,
     ) -> None:
-        self.kind, self._item, self._name_of = kind, item, name_of
+        self.kind, self._item = kind, item
+        self._name_of: Callable[[T], K] = name_of
         self.key_of, self._read = key_of, read
         self._items: dict[K, T] = dict(items or {})
         self._sealed = items is not None

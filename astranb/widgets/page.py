@@ -24,8 +24,9 @@ from astranb.core.units import format_time
 from .assets import ENTRY, PLAYER, STYLES
 from .feed import QUICK_EVENTS, AnyFeed, Columns, answers
 from .pictures import picture_of
+from .plugged import module_texts
 from .recording import FREE, record
-from .views import always, answers_of, module_texts, offline_questions
+from .views import always, answers_of, offline_questions
 
 __all__ = ["VARIABLES", "answers", "packed", "page", "wrapped"]
 

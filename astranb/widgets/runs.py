@@ -13,7 +13,7 @@ from astranb.core.units import format_time
 from astranb.sim import Simulation
 
 from .assets import RUNS, STYLES
-from .views import module_texts
+from .plugged import module_texts
 from .workbench import Workbench
 
 __all__ = ["Runs"]

@@ -15,8 +15,8 @@ from astranb.sim import Comparison, Simulation
 
 from .assets import PAIR, STYLES
 from .linked_clock import LinkedClock
+from .plugged import module_texts
 from .session import UNITS
-from .views import module_texts
 from .views.compare import report
 from .workbench import Workbench
 

@@ -14,8 +14,8 @@ from .assets import ENTRY, STYLES
 from .bench import Bench
 from .feed import feed_of
 from .files import Files
+from .plugged import module_texts
 from .session import session_of
-from .views import module_texts
 
 __all__ = ["Workbench"]
 

@@ -5,23 +5,16 @@ Modules in this folder are found by themselves; plug-ins add views with a panel 
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Final
+from typing import Any
 
-from astranb.core.plugins import Plugin, Registry
-from astranb.widgets.assets import MODULES
-from astranb.widgets.feed import Answer, Feed, Message, Options, Panel, View
+from astranb.core.plugins import Registry
+from astranb.widgets.feed import Answer, Feed, Message, Options, View
 
-__all__ = ["always", "answers_of", "module_texts", "offline_questions", "views"]
-
-_SLOTS: Final = ("stage", "side", "below")
-_PLUGGED: Final = "plugged"
-"""The module that lists the panels of plug-ins."""
+__all__ = ["always", "answers_of", "offline_questions", "views"]
 
 
 @cache
@@ -70,42 +63,3 @@ def offline_questions(feed: Feed) -> Mapping[str, Sequence[Options]]:
 def always(feed: Feed) -> frozenset[str]:
     """Return the questions whose answers do not change with time."""
     return frozenset().union(*(view.always for view in _of(feed)))
-
-
-def module_texts() -> dict[str, str]:
-    """Return the JavaScript of a workbench by module, with that of plug-ins.
-
-    Raises
-    ------
-    InputError
-        The panel of a plug-in cannot be shown, or its script cannot be read.
-    """
-    plugins = views().plugins()
-    if not plugins:
-        return MODULES
-    more, lines, rows = {}, [], []
-    for number, plugin in enumerate(plugins):
-        view = views()[plugin.name]
-        panel = _checked(plugin, view.panel)
-        try:
-            more[f"plugin_{panel.name}"] = panel.script.read_text("utf-8")
-        except (OSError, ValueError) as error:
-            raise plugin.error(f"its script cannot be read: {error}") from None
-        lines.append(f'import {{ create as create{number} }} from "./plugin_{panel.name}.js";')
-        shown = ", ".join(json.dumps(text) for text in (_engine(view), panel.slot, panel.name, panel.title))
-        rows.append(f"  [{shown}, create{number}],")
-    listed = "\n".join([*lines, "export const PLUGGED = [", *rows, "];", ""])
-    return {**MODULES, **more, _PLUGGED: listed}
-
-
-def _checked(plugin: Plugin, panel: Panel | None) -> Panel:
-    if panel is None or re.fullmatch(r"\w+", panel.name, re.ASCII) is None:
-        raise plugin.error("its panel needs a name of letters, digits and underscores")
-    if panel.slot not in _SLOTS:
-        raise plugin.error(f"unknown slot {panel.slot!r}, the slots are {', '.join(_SLOTS)}")
-    return panel
-
-
-def _engine(view: View) -> str:
-    """Return the engine whose runs a view shows; empty: any."""
-    return str(getattr(view.feed, "engine", ""))
