@@ -76,6 +76,7 @@ check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, types (Python and JavaScript),
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
+	$(PY) -m scripts.prose || failed="$$failed prose"; \
 	$(PY) -m mypy -n 2 || failed="$$failed types"; \
 	$(WITH_NODE) npm run --silent check || failed="$$failed javascript"; \
 	$(SPHINX) || failed="$$failed docs"; \

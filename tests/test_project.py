@@ -53,7 +53,7 @@ LONGER_THAN_800_LINES = {
 """Files of the package that may be longer, each with the reason."""
 
 HEAVY = ("IPython", "PIL", "anywidget", "bokeh", "infragraph", "ipywidgets", "jupyterlab", "numba", "pandas")
-"""What `import astranb` must not load: each costs more than astranb itself."""
+"""Packages that `import astranb` must not load: each costs more than astranb itself."""
 
 _ALLOWED_ADDRESS = "http://www.w3.org/2000/svg"
 _FORBIDDEN_IN_SCRIPTS = {
@@ -138,7 +138,7 @@ def _forwards(file: Path, package: Path) -> dict[str, str]:
 
 
 def _only_forwards(file: Path) -> bool:
-    """Whether a file is an ``__init__`` without functions or classes other than a lazy import."""
+    """Return whether a file is an ``__init__`` without functions or classes other than a lazy import."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     defined = {n.name for n in body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     return file.name == "__init__.py" and defined <= {"__getattr__", "__dir__"}
@@ -349,7 +349,7 @@ def test_no_file_is_too_long() -> None:
 
 
 def _faults(script: str) -> list[str]:
-    """Say what a script holds that none may."""
+    """List the forbidden things that a script holds."""
     text = script.replace(_ALLOWED_ADDRESS, "")
     return [fault for fault, pattern in _FORBIDDEN_IN_SCRIPTS.items() if re.search(pattern, text)]
 

@@ -1,4 +1,4 @@
-"""What ``Simulation`` needs of what it moves.
+"""Protocol between ``Simulation`` and the engines.
 
 The verbs, breakpoints, checkpoints, edits, files, results and views are written once, over this protocol.
 Three engines answer it: :mod:`.cacheline` moves cache lines, :mod:`.messages` the messages of ASTRA-sim
@@ -37,7 +37,7 @@ Rows = list[dict[str, Any]]
 
 
 class Bound(NamedTuple):
-    """What a run could not have been faster than: a resource, and how long its bytes alone take."""
+    """Lower bound of a run's time: a resource, and how long its bytes alone take."""
 
     name: str
     path: str
@@ -77,7 +77,7 @@ class Movable(Protocol):
     def replay_bytes(self) -> int: ...  # noqa: D102
     @property
     def title(self) -> str:
-        """What runs."""
+        """Title of the run."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class Movable(Protocol):
         ...
 
     def kept(self) -> dict[str, memoryview]:
-        """What a checkpoint holds, as writable bytes."""
+        """Return the contents of a checkpoint as writable bytes."""
         ...
 
     def resize(self, sizes: Mapping[str, int]) -> None:
@@ -190,12 +190,12 @@ class Movable(Protocol):
         ...
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a file has to hold beside the machine's tables: for JSON, and arrays."""
+        """Return what a file has to hold beside the machine's tables: for JSON, and arrays."""
         ...
 
 
 class Inspectable(Protocol):
-    """What one can look at."""
+    """A run whose objects can be inspected."""
 
     @property
     def kinds(self) -> Collection[str]:
@@ -204,7 +204,7 @@ class Inspectable(Protocol):
 
     @property
     def ranks(self) -> int:
-        """How many ranks have rows of their own."""
+        """Number of ranks with rows of their own."""
         ...
 
     @property
@@ -229,7 +229,7 @@ class Inspectable(Protocol):
         ...
 
     def fields(self, path: str) -> Sequence[str]:
-        """What a condition may name of an object."""
+        """Return the fields of an object that a condition may name."""
         ...
 
     @property
@@ -251,7 +251,7 @@ class Inspectable(Protocol):
         ...
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         ...
 
     def inspect(self, path: str) -> dict[str, Any]:
@@ -263,7 +263,7 @@ class Inspectable(Protocol):
         ...
 
     def narrate(self) -> str:
-        """Say in one line what happened last."""
+        """Describe the last event in one line."""
         ...
 
     def last_phase(self) -> tuple[str, int, int]:
@@ -307,7 +307,7 @@ class Question(Protocol):
     """One change that is asked about, read and checked."""
 
     def edits(self) -> Iterator[Edit]:
-        """What carries the change out."""
+        """Yield the edits that carry the change out."""
         ...
 
     def about(self, path: CriticalPath) -> Change:
@@ -316,7 +316,7 @@ class Question(Protocol):
 
 
 class Explainable(Protocol):
-    """What a run can say of its time.
+    """A run that explains its time.
 
     Attributes
     ----------
@@ -360,7 +360,7 @@ class Explainable(Protocol):
 
     @property
     def roundings(self) -> tuple[int, str] | None:
-        """How often results have been rounded at most, also in words; None: the numbers are not known."""
+        """Largest number of roundings of a result, also in words; None: the numbers are not known."""
         ...
 
     @property
@@ -418,7 +418,7 @@ class Explainable(Protocol):
         ...
 
     def headline(self) -> list[str]:
-        """What ran on what, how much work it was, and what the breakdown is of."""
+        """Return what ran on what, how much work it was, and what the breakdown is of."""
         ...
 
     def explain(self, path: CriticalPath | None) -> list[str]:
@@ -435,10 +435,10 @@ class Explainable(Protocol):
 
 
 class Comparable(Protocol):
-    """What a run is compared by."""
+    """A run that can be compared with another."""
 
     def inputs(self) -> dict[str, Any]:
-        """What it was made of, by name."""
+        """Return the inputs by name."""
         ...
 
     def compared(self) -> Mapping[str, tuple[str, Callable[[], Rows], tuple[str, ...]]]:
@@ -447,7 +447,7 @@ class Comparable(Protocol):
 
     @property
     def shown(self) -> Sequence[tuple[str, str, str, bool]]:
-        """What people look at: title, table, field, and whether the largest differences come first."""
+        """Main tables: title, table, field, and whether the largest differences come first."""
         ...
 
 

@@ -132,7 +132,7 @@ class CacheLineEngine(CacheLineState):
 
     @property
     def roundings(self) -> tuple[int, str] | None:
-        """How often results have been rounded at most, also in words, when the run has ended."""
+        """Largest number of roundings of a result, also in words, when the run has ended."""
         return roundings(self) if self.finished and not self.work.unchecked else None
 
     @property
@@ -203,7 +203,7 @@ class CacheLineEngine(CacheLineState):
         return place.path, {name: reader(name) for name in FIELDS.get(place.kind, ())}
 
     def fields(self, path: str) -> Sequence[str]:
-        """What a condition may name of an object."""
+        """Return the fields of an object that a condition may name."""
         return FIELDS.get(resolve(path, self.fabric, self.machine).kind, ())
 
     def recorded(self, path: str) -> Collection[str]:
@@ -225,7 +225,7 @@ class CacheLineEngine(CacheLineState):
             apply_edit(edit, self.machine)
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         return parameters(resolve(path, self.fabric, self.machine), self.machine)
 
     def recording_switched(self, *, on: bool) -> Edit | None:
@@ -380,14 +380,14 @@ class CacheLineEngine(CacheLineState):
         return LineQuestion(self, path, value)
 
     def suggest(self, path: CriticalPath) -> list[Change]:
-        """What would shorten the critical path most, everything twice as fast."""
+        """Return the changes that would shorten the critical path most, each twice as fast."""
         return suggest(self, cast("LinePath", path))
 
     # Results -----------------------------------------------------------------
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """What only messages have, and the operations of a workload where one collective runs."""
+        """Results that only messages have, and those of a workload's operations where one collective runs."""
         reason = "cache lines have no chunks and dimensions: fidelity='congestion' simulates messages"
         found = dict.fromkeys(("collectives", "dimensions", "layers"), reason)
         found["critical_path"] = "it takes a replay: call critical_path()"
@@ -407,7 +407,7 @@ class CacheLineEngine(CacheLineState):
     # Comparing ---------------------------------------------------------------
 
     def inputs(self) -> dict[str, Any]:
-        """What it was made of, by name."""
+        """Return the inputs by name."""
         work = self.work
         found: dict[str, Any] = {"infrastructure": self.infra.name, "collective": work.name}
         found |= {name: getattr(work, name) for name in ("size", "protocol", "channels", "root")}
@@ -468,7 +468,7 @@ class CacheLineEngine(CacheLineState):
     # Files -------------------------------------------------------------------
 
     def saved(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What a file has to hold beside the machine's tables."""
+        """Return what a file has to hold beside the machine's tables."""
         from .store import saved
 
         return saved(self)

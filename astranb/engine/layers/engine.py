@@ -99,7 +99,7 @@ class LayerEngine(LayerState):
         return frozenset()
 
     def parameters(self, path: str) -> list[Parameter]:
-        """What can be changed of an object, as it is now."""
+        """Return the parameters of an object with their values now."""
         return edits.parameters(self.resolve(path), self.run, self.edits) if path else []
 
     def directions(self, link: str, *, both: bool) -> list[str]:
@@ -175,7 +175,7 @@ class LayerEngine(LayerState):
 
     @classmethod
     def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Refuse tables of a file that would lead machine code astray."""
+        """Check that tables of a file are safe for compiled code."""
         check(machine, start)
 
     @classmethod

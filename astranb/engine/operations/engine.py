@@ -1,4 +1,4 @@
-"""What the message and the layer engine share: runs that consist of operations of ranks."""
+"""Shared part of the message and the layer engine: runs that consist of operations of ranks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MOST_LINKS = 4
 
 
 class OperationEngine(OperationRun):
-    """What both engines of operations share; see :class:`~.protocol.Engine`."""
+    """Base of both engines of operations; see :class:`~.protocol.Engine`."""
 
     fidelity: str = "analytical"
     slice_events = 131_072
@@ -118,7 +118,7 @@ class OperationEngine(OperationRun):
         return {name: self.count(name) for name in self.count_names}
 
     def kept(self) -> dict[str, memoryview]:
-        """What a checkpoint holds: what changes, and what is recorded but not too long."""
+        """Return the contents of a checkpoint: what changes, and what is recorded but not too long."""
         return {
             name: memoryview(np.asarray(table).view(np.uint8).reshape(-1))  # type: ignore[arg-type]
             for name, table in self.machine._asdict().items()
@@ -149,7 +149,7 @@ class OperationEngine(OperationRun):
         return self.copy()
 
     def recording_switched(self, *, on: bool) -> Edit | None:
-        """Refuse: a run of operations records from its start, or not at all.
+        """Raise InputError: a run of operations records from its start, or not at all.
 
         Raises
         ------
@@ -232,7 +232,7 @@ class OperationEngine(OperationRun):
         return {"op": (self.about.path(row) for row in rows), "dim": (f"{path}.dim[{d}]" for d in dims)}
 
     def fields(self, path: str) -> Sequence[str]:
-        """What a condition may name of an object."""
+        """Return the fields of an object that a condition may name."""
         return tuple(self.field_names.get(self.resolve(path).kind, ()))
 
     def numbers(self, path: str) -> dict[str, Any]:
@@ -255,7 +255,7 @@ class OperationEngine(OperationRun):
         return found
 
     def narrate(self) -> str:
-        """Say in one line what happened last."""
+        """Describe the last event in one line."""
         events, watch = self.count("events"), self.machine.watch[0]
         if not events:
             return "nothing has happened yet"
@@ -275,7 +275,7 @@ class OperationEngine(OperationRun):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """What a run of operations cannot know, and why."""
+        """Results that a run of operations cannot know, and why."""
         reason = "messages are simulated whole: fidelity='cacheline' simulates GPUs and lines"
         names = ("lines", "blocks", "ops", "spans", "signals", "flights", "activity", "events")
         parts = ("issue_or_data_ps", "semaphore_ps", "fence_ps", "signal_ps", "blocks_idle_ps")
@@ -290,12 +290,12 @@ class OperationEngine(OperationRun):
         return {**found, "links": "a layer table's network has dimensions and no single links"}
 
     def by_line(self, path: CriticalPath | None = None) -> Rows:
-        """Refuse: operations of a workload have no lines of a program."""
+        """Raise InputError: operations of a workload have no lines of a program."""
         del path
         raise InputError(self.absent["lines"], where="by_line")
 
     def by_phase(self, path: CriticalPath | None = None) -> Rows:
-        """Refuse: phases are those of chunks, which pass at the same time."""
+        """Raise InputError: phases are those of chunks, which pass at the same time."""
         del path
         hint = "to_dataframe('phases') has each of them, critical_path() what took the time"
         raise InputError("phases of chunks pass at the same time", where="by_phase", hint=hint)
@@ -344,14 +344,14 @@ class OperationEngine(OperationRun):
         return Bound(f"dim {dim} ({most['shape']})", f"dim[{dim}]", int(most["utilisation"] * self.time_ps))
 
     def headline(self) -> list[str]:
-        """What ran on what, how much work it was, and what the breakdown is of."""
+        """Return what ran on what, how much work it was, and what the breakdown is of."""
         counts = {unit: self.count(field) for unit, field in self.units.items()}
         last = "message" if "message" in counts else "phase"
         work = f"{counts['event']:,} events, {counts['operation']:,} operations, {counts[last]:,} {last}s"
         return [f"{self.title}: {self.crowd} on {self.about.network}", work, "ranks"]
 
     def explain(self, path: CriticalPath | None) -> list[str]:
-        """Say where the time went: per rank, per dimension, and what had to wait for what."""
+        """Explain where the time went: per rank, per dimension, and what had to wait for what."""
         rows, lines = self.per_rank(), []
         if rows:
             last = max(rows, key=lambda r: (r["end_ps"], -r["rank"]))
@@ -389,7 +389,7 @@ class OperationEngine(OperationRun):
         return list(self.own_tables().get("links", list)())
 
     def own_lines(self) -> list[str]:
-        """What else there is to explain: nothing, unless an engine has more to say."""
+        """Return further lines of an explanation; none unless an engine has some."""
         return []
 
     def tables(self) -> Mapping[str, Callable[[], Any]]:
@@ -447,7 +447,7 @@ class OperationEngine(OperationRun):
     # Explaining --------------------------------------------------------------
 
     def critical_path(self) -> CriticalPath:
-        """What the time consists of."""
+        """Return the critical path."""
         return CriticalPath(f"{self.title} on {self.about.network}", self.segments(), CAUSES)
 
     def search_path(self, replica: Callable[[], Replica]) -> Generator[float, None, CriticalPath]:
@@ -530,12 +530,12 @@ class OperationEngine(OperationRun):
     @classmethod
     @abstractmethod
     def check_tables(cls, machine: Any, start: Any = None) -> None:
-        """Refuse tables that would lead machine code astray; ``start``: those of the run's start."""
+        """Check that tables are safe for compiled code; ``start``: those of the run's start."""
 
     # Comparing ---------------------------------------------------------------
 
     def inputs(self) -> dict[str, Any]:
-        """What it was made of, by name."""
+        """Return the inputs by name."""
         given = {"workload": self.title, "ranks": self.ranks, "network": self.about.network}
         return {**given, **self.config()}
 
