@@ -298,7 +298,7 @@ def format_of(path: str | Path) -> FileFormat | None:
 
 
 def has_plugin(path: str | Path) -> bool:
-    """Whether a plug-in reads files with the ending of this one; it is not loaded."""
+    """Return whether a plug-in reads files with the ending of this one; it is not loaded."""
     return FORMATS.plugin(_ending(path)) is not None
 
 

@@ -89,7 +89,7 @@ class Plugin(NamedTuple):
 
 
 def _met(specifier: str, version: str = __version__) -> bool:
-    """Whether a version fits a specifier, of which clauses in other forms than numbers are left to pip.
+    """Return whether a version fits a specifier; clauses in other forms than numbers are left to pip.
 
     Examples
     --------
@@ -295,7 +295,7 @@ class Registry(MutableMapping[K, T], Generic[K, T]):
         del self._items[key]
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is such a name; no plug-in is loaded."""
+        """Return whether the name is known; no plug-in is loaded."""
         return key in self._items or _text(key) in self._plugins()
 
     def __iter__(self) -> Iterator[K]:
