@@ -93,8 +93,8 @@ def _met(specifier: str, version: str = __version__) -> bool:
 
     Examples
     --------
-    >>> [_met(text, "0.1.0") for text in (">=0.1", ">=0.1,<0.2", ">0.1", "~=0.1", "==0.1.*", ">=0.2")]
-    [True, True, False, True, True, False]
+    >>> [_met(text, "1.4.2") for text in (">=1.4", ">=1.4,<1.5", "~=1.4", "==1.4.*", ">1.4.2", ">=1.5")]
+    [True, True, True, True, False, False]
     """
     own = _numbers(version)
     for text in specifier.split(","):
