@@ -17,12 +17,13 @@ from astranb.collectives import Collective, verify
 from astranb.core import plugins
 from astranb.core.errors import InputError
 from astranb.core.plugins import KINDS
+from astranb.hardware import GPUS, gpu_named, preset
 from astranb.traffic import read_traffic, record, translate
 from astranb.widgets.feed import feed_of
 from astranb.widgets.plugged import module_texts
 from astranb.widgets.session import session_of
 from astranb.widgets.views import answers_of
-from astranb.workload.kernels import GPUS, KernelTimes, Product, Stream
+from astranb.workload.kernels import KernelTimes, Product, Stream
 from tests.node import NODE
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "plugins"
@@ -169,9 +170,10 @@ def test_other_things_that_formats_become(
 
 @pytest.mark.usefixtures("examples")
 def test_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
-    assert anb.gpu.preset("h100-pcie").sms == 114
+    assert preset("h100-pcie").sms == 114
     shown = printed(capsys, "gpu", "show", "h100-pcie")
-    assert {row["number"]: row["source"] for row in shown["numbers"]}["sms"] == "NVIDIA H100 PCIe data sheet"
+    assert "NVIDIA H100 PCIe data sheet" in json.dumps(shown)
+    assert gpu_named("h100-pcie").peak_flops == 756 * 10**12
     what = ("--collective", "all_reduce", "--size", "4KiB")
     found = printed(capsys, "run", "--infra", "ring:gpus=2", "--gpu", "h100-pcie", *what)
     sim = anb.Simulation("ring:gpus=2", anb.collectives.all_reduce("4 KiB"), gpu="h100-pcie")

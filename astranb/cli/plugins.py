@@ -64,9 +64,9 @@ def _registry(kind: str) -> Registry[Any, Any]:
 
         return FORMATS
     if kind == "presets":
-        from astranb.gpu import PRESETS
+        from astranb.hardware import GPU_FILES
 
-        return PRESETS
+        return GPU_FILES
     if kind == "targets":
         from astranb.traffic import TARGETS
 

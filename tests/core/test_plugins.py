@@ -15,7 +15,8 @@ from astranb.collectives import ALGORITHMS, Collective, algorithm, algorithms
 from astranb.core import plugins
 from astranb.core.errors import InputError
 from astranb.core.plugins import KINDS, Registry, installed, of, recorded
-from astranb.gpu import PRESETS, named_gpus, preset, write_preset
+from astranb.gpu import named_gpus
+from astranb.hardware import GPU_FILES, gpu_named, preset
 from astranb.infragraph import blueprint
 
 Offer = Callable[..., Path]
@@ -33,6 +34,7 @@ def offered(
     """Write an installed distribution, as pip does."""
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.py").write_text(text)
+    (folder / "acme-one.yaml").write_text(FILE)
     metadata = folder / f"{name}-{version}.dist-info"
     metadata.mkdir()
     needed = f"Requires-Dist: {requires}\n" if requires else ""
@@ -62,8 +64,8 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
     plugins._loaded.update(loaded)
 
 
-PRESET = "from astranb.gpu import preset\nfrom dataclasses import replace\n"
-ONE = PRESET + "ONE = replace(preset('h100-sxm'), name='acme-one')\n"
+ONE = "from pathlib import Path\nONE = Path(__file__).with_name('acme-one.yaml')\n"
+FILE = "format: astranb-gpu\nversion: 1\nlike: h100-sxm\nmachine: {sms: 7}\n"
 GPU = ("presets", "acme-one", "acme:ONE")
 
 
@@ -86,8 +88,8 @@ def test_a_plugin_is_listed_without_its_code(offer: Offer, capsys: pytest.Captur
         ("algorithms", "all_reduce.acme", "acme 1.0"),
         ("presets", "acme-one", "acme 1.0"),
     ]
-    assert "acme-one" in PRESETS
-    assert list(PRESETS)[-1] == "acme-one"
+    assert "acme-one" in GPU_FILES
+    assert list(GPU_FILES)[-1] == "acme-one"
     assert ("all_reduce", "acme") in ALGORITHMS
     for command in (["plugins"], ["gpu", "list"], ["collective", "list"], ["gpu", "show", "h100-sxm"]):
         assert main(command) == 0
@@ -99,8 +101,9 @@ def test_a_plugin_is_loaded_once_when_its_name_is_asked_for(offer: Offer) -> Non
     offer("acme", ONE, GPU)
     with recorded() as used:
         found = preset("acme-one")
-        assert found.sms == preset("h100-sxm").sms
-        assert preset("acme-one") is found
+        assert (found.sms, preset("h100-sxm").sms) == (7, 132)
+        assert preset("acme-one") == found
+        assert gpu_named("acme-one").peak_flops == gpu_named("h100").peak_flops
     assert list(map(str, used)) == ["acme 1.0, astranb.presets 'acme-one'"]
     assert of("presets", "acme-one") in used
 
@@ -122,7 +125,7 @@ def test_a_new_process_imports_no_plugin(offer: Offer) -> None:
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("from astranb.core.errors import InputError\nraise InputError('no', where='here')", "here: no"),
         ("", "AttributeError: module 'acme' has no attribute 'ONE'"),
-        ("ONE = 3", "acme:ONE is of int, not of Preset"),
+        ("ONE = 3", "TypeError: "),
         (ONE.replace("acme-one", "acme-two"), "acme:ONE is called 'acme-two': give the entry point the same"),
         ("syntax error", "SyntaxError: invalid syntax"),
     ],
@@ -252,13 +255,10 @@ def test_an_algorithm_of_a_plugin_that_fails_names_the_plugin(offer: Offer) -> N
     assert "plug-in acme 1.0, astranb.algorithms 'all_reduce.acme': ZeroDiv" in error(lambda: one.program(2))
 
 
-def test_a_preset_may_be_a_file(offer: Offer) -> None:
-    folder = offer("acme", "from pathlib import Path\nONE = Path(__file__).with_name('one.json')\n", GPU)
-    write_preset(preset("h100-sxm").but(sms=7), folder / "one.json")
-    assert "is called 'h100-sxm'" in error(lambda: preset("acme-one"))
-    text = (folder / "one.json").read_text().replace("h100-sxm", "acme-one", 1)
-    (folder / "one.json").write_text(text)
-    assert preset("acme-one").sms == 7
+def test_the_file_of_a_gpu_that_is_wrong_is_named(offer: Offer) -> None:
+    folder = offer("acme", ONE, GPU)
+    (folder / "acme-one.yaml").write_text(FILE.replace("7", "-7"))
+    assert "acme-one.yaml:4" in error(lambda: preset("acme-one"))
 
 
 def test_a_plugin_changes_no_assumption(offer: Offer) -> None:

@@ -21,9 +21,8 @@ from typing import Final, NamedTuple
 
 from astranb.core.errors import InputError, near
 from astranb.core.plugins import Registry
+from astranb.hardware import PRECISIONS, Gpu
 
-from .gpus import PRECISIONS, Gpu
-from .host import HOSTS
 from .hybrid import HybridMemory, MemorySplit
 from .work import Attention, HostUpdate, Kernel, Product, Stream, TimedKernel
 
@@ -161,7 +160,7 @@ class KernelTimes:
 
     Examples
     --------
-    >>> from astranb.workload.kernels import GPUS
+    >>> from astranb.hardware import GPUS
     >>> times = KernelTimes(GPUS["h100-sxm"])
     >>> large = Product(8192, 8192, 8192)
     >>> 500 < large.flops / times.kernel_ns(large) / 1e3 < 989  # TFLOP/s
@@ -367,7 +366,7 @@ class KernelTimes:
 
         Examples
         --------
-        >>> from astranb.workload.kernels import GPUS
+        >>> from astranb.hardware import GPUS
         >>> KernelTimes(GPUS["h100-sxm"]).fitted_ns(Stream(10**9)) // 1000
         341.0
         """
@@ -376,7 +375,7 @@ class KernelTimes:
         if isinstance(kernel, Attention):
             return self._attention_ns(kernel)
         if isinstance(kernel, HostUpdate):
-            return HOSTS[self.gpu.name].update_ns(kernel)
+            return self.gpu.host.update_ns(kernel.sent, kernel.size)
         if isinstance(kernel, TimedKernel):
             return kernel.duration_ns
         return self._moved_ns(self.moved_parts(kernel)) + kernel.launches * self.gpu.kernel_ns
@@ -518,7 +517,7 @@ _DIAGONAL: Final = 128
 """Rows of a tile of attention."""
 _PARTS_NS: Final = 5000
 """Additional time of single-token attention for long contexts: on H100 8.5 µs with a few keys, 14 to
-16.5 with 4,096 of a few heads (tests/data/kernels/trtllm.csv's source)."""
+16.5 with 4,096 of a few heads (the source of astranb/hardware/timings/trtllm.csv)."""
 
 
 @dataclass(frozen=True)
