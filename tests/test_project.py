@@ -42,6 +42,7 @@ FLOORS = {
     "browser": 7,
     "cli": 8,
     "widgets": 8,
+    "experimental": 9,
 }
 """Each folder of the package and its floor: it may import from lower floors and from its own."""
 

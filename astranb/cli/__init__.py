@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["entry", "main", "parser"]
 
 # All other imports are inside functions: an interrupt during them is answered as any other.
-_COMMANDS = ("run", "explore", "serve", "traffic", "infra", "collective", "chakra", "gpu", "runtime", "lab")
+_COMMANDS = (
+    "run", "explore", "serve", "traffic", "infra", "collective", "chakra", "gpu", "plugins", "runtime", "lab",
+)  # fmt: skip
 
 
 def main(argv: list[str]) -> int:

@@ -104,10 +104,14 @@ def _add_param(command: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> Report:
-    from astranb.collectives import COLLECTIVES, EXCHANGES, algorithms
+    from astranb.collectives import ALGORITHMS, COLLECTIVES, EXCHANGES
 
     del args
-    found = [(a.collective, a.name, a.summary) for a in algorithms()]
+    own = ALGORITHMS.own()
+    found = [(*key, own[key].summary) for kind in COLLECTIVES for key in own if key[0] == kind]
+    for plugin in ALGORITHMS.plugins():
+        collective, _, name = plugin.name.partition(".")
+        found.append((collective, name, f"of {plugin.source}"))
     routed = [name for name, kind in COLLECTIVES.items() if kind.routed]
     found += [(name, kernels, summary) for name in routed for kernels, summary in EXCHANGES.items()]
     rows = [dict(zip(("collective", "algorithm", "summary"), row, strict=True)) for row in found]

@@ -39,10 +39,11 @@ def add_commands(commands: Any) -> None:
 
 
 def _list(args: argparse.Namespace) -> Report:
-    from astranb.hardware import PRESETS, read_gpu
+    from astranb.hardware import GPU_FILES, PRESETS, read_gpu
 
     del args
-    rows, lines = [], []
+    rows: list[dict[str, Any]] = []
+    lines: list[str] = []
     for name in PRESETS:
         gpu = read_gpu(name)
         p, memory = gpu.preset, gpu.memory
@@ -52,6 +53,9 @@ def _list(args: argparse.Namespace) -> Report:
             f"{name:<12} {p.sms:>4} {p.sm_word}s, {memory.sold_bytes / 1e9:.0f} GB at "
             f"{p.hbm_Bps / 1e12:.2f} TB/s, L2 {p.l2_bytes / 2**20:.0f} MiB"
         )
+    for plugin in GPU_FILES.plugins():
+        rows.append({"name": plugin.name, "plugin": plugin.source})
+        lines.append(f"{plugin.name:<12} of {plugin.source}")
     return Report(rows, lines)
 
 

@@ -22,7 +22,7 @@ __all__ = ["add_commands"]
 
 _SHARED: Final = (
     "--model", "--tp", "--pp", "--precision", "--cache-precision", "--expert-imbalance", "--efficiency",
-    "--kernels",
+    "--costs", "--kernels",
 )  # fmt: skip
 _Options: TypeAlias = tuple[tuple[tuple[str, ...], str, dict[str, Any]], ...]
 _MACHINE: _Options = (

@@ -211,7 +211,11 @@ def _translate(args: argparse.Namespace) -> Report:
     if args.list:
         rows = [
             {"target": one.name, "suffix": one.suffix, "description": one.description}
-            for one in TARGETS.values()
+            for one in TARGETS.own().values()
+        ]
+        rows += [
+            {"target": plugin.name, "suffix": "", "description": f"of {plugin.source}"}
+            for plugin in TARGETS.plugins()
         ]
         return Report(rows, [f"{row['target']:<12} {row['suffix']:<10} {row['description']}" for row in rows])
     for name in ("file", "to"):

@@ -76,7 +76,8 @@ _APPLY: Final = {
     "model": _MODEL | {"--memory-limit"},
     "torch": {flag for flag, _, _ in _TORCH[1:]}
     | _DEGREES
-    | {"--microbatches", "--recompute", "--precision", "--gradient-bytes", "--efficiency", "--memory-limit"},
+    | {"--microbatches", "--recompute", "--precision", "--gradient-bytes", "--memory-limit"}
+    | {"--efficiency", "--costs"},
     "traces": {flag for flag, _, _ in _TRACES[1:]} | _DEGREES - {"--zero"} | {"--efficiency"},
 }
 """The options that have an effect, by where the profile comes from."""

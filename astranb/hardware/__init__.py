@@ -3,6 +3,7 @@
 from .gpu import PRECISIONS, Gpu, Preset
 from .gpu_files import (
     DEFAULT_GPU,
+    GPU_FILES,
     GPUS,
     PRESETS,
     SHORT_NAMES,
@@ -19,6 +20,7 @@ from .reader import KINDS, Provenance
 __all__ = [
     "DEFAULT_GPU",
     "GPUS",
+    "GPU_FILES",
     "KINDS",
     "PRECISIONS",
     "PRESETS",

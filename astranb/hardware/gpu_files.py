@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from astranb.core.errors import InputError, near
+from astranb.core.plugins import Registry
 
 from .gpu import Gpu, Preset
 from .parts import PARTS, GpuLibrary, GpuMemory
@@ -28,6 +29,7 @@ from .reader import (
 __all__ = [
     "DEFAULT_GPU",
     "GPUS",
+    "GPU_FILES",
     "GPU_FORMAT",
     "PRESETS",
     "SECTIONS",
@@ -153,6 +155,16 @@ def _names() -> list[str]:
     return sorted(device_names("gpus"), key=lambda name: (name != DEFAULT_GPU, name))
 
 
+GPU_FILES: Final[Registry[str, Path]] = Registry(
+    "presets",
+    Path,
+    lambda path: path.stem,
+    {name: device_file("gpus", name) for name in _names()},
+    read=Path,
+)
+"""The files of GPUs by name, those of plug-ins too."""
+
+
 def read_gpu(name: str | Path) -> GpuDevice:
     """Read a GPU by its name, short or long, or from a file of JSON or YAML.
 
@@ -171,11 +183,14 @@ def read_gpu(name: str | Path) -> GpuDevice:
     >>> read_gpu("h100").memory
     GpuMemory(sold_bytes=80000000000, usable_bytes=85520809984)
     """
+    long = SHORT_NAMES.get(str(name), str(name))
+    if not is_file_name(name) and GPU_FILES.plugin(long) is not None:
+        name = GPU_FILES[long]
     if is_file_name(name):
         file = read_device_file(name, "gpus", SECTIONS, _WORDS, _ADVICE)
         like = file.root.get("like", "").text()
         return GpuDevice(file, like)
-    return _shipped(SHORT_NAMES.get(str(name), str(name)))
+    return _shipped(long)
 
 
 @cache
@@ -263,7 +278,8 @@ def gpu_named(name: str | Path) -> Gpu:
     >>> gpu_named("b200").name
     'b200-sxm'
     """
-    if not is_file_name(name) and SHORT_NAMES.get(str(name), str(name)) not in GPUS:
+    long = SHORT_NAMES.get(str(name), str(name))
+    if not is_file_name(name) and long not in GPUS and GPU_FILES.plugin(long) is None:
         hint = f"{near(str(name), GPUS)}; or give a file with a section 'kernels'"
         raise InputError(f"no GPU {str(name)[:40]!r} for a model", where="gpu", hint=hint)
     return read_gpu(name).kernels

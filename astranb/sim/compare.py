@@ -20,6 +20,7 @@ Rows = list[dict[str, Any]]
 
 Inputs = list[tuple[str, str, str]]
 
+_PLUGINS = "plug-ins"
 _MOST_LINES = 5
 _MOST_ROWS = 200
 
@@ -218,7 +219,7 @@ def signed(ps: int) -> str:
 
 def _inputs(a: Any, b: Any) -> Inputs:
     """Return inputs that differ, as (name, of a, of b)."""
-    one, other = a.engine.inputs(), b.engine.inputs()
+    one, other = ({**sim.engine.inputs(), _PLUGINS: "; ".join(sim.plugins)} for sim in (a, b))
     if a.fidelity != b.fidelity:
         one, other = {"fidelity": a.fidelity, **one}, {"fidelity": b.fidelity, **other}
     pairs = [(name, one.get(name, "-"), other.get(name, "-")) for name in {**one, **other}]
@@ -245,9 +246,10 @@ def _written(name: str, value: Any) -> str:
 
 def _names(inputs: Inputs) -> tuple[str, str]:
     """Name two simulations after the only difference, where there is just one."""
-    if len(inputs) != 1:
+    chosen = [row for row in inputs if row[0] != _PLUGINS]  # they follow from what was chosen
+    if len(chosen) != 1:
         return ("a", "b")
-    name, a, b = inputs[0]
+    name, a, b = chosen[0]
     return (f"{name} {a}", f"{name} {b}")
 
 

@@ -32,10 +32,12 @@ class Driver:
     engine : Engine
     history : History
         A checkpoint of the present moment is added to it when that is first left.
+    plugins : sequence of str
+        The plug-ins that the engine was built with: kind, name, distribution and version of each.
     """
 
-    def __init__(self, engine: Engine, history: History) -> None:
-        self.engine, self.history = engine, history
+    def __init__(self, engine: Engine, history: History, plugins: Sequence[str] = ()) -> None:
+        self.engine, self.history, self.plugins = engine, history, tuple(plugins)
         self._interval = max(4 * engine.slice_events, engine.state_bytes // engine.replay_bytes)
         self._soon = FOREVER  # events at which a replay takes a checkpoint, too
         # Counts of which many events share a value: the first of them is meant.
@@ -43,7 +45,7 @@ class Driver:
 
     def copy(self, *, record: bool = True) -> Driver:
         """A private copy with the same past."""
-        return Driver(self.engine.copy(record=record), self.history.copy())
+        return Driver(self.engine.copy(record=record), self.history.copy(), self.plugins)
 
     def read_backwards(self, events: int) -> None:
         """Prepare for going back again and again by so many events.

@@ -78,6 +78,7 @@ def recipe_of(saved: Saved) -> bytes:
         "version": __version__,
         "what": driver.engine.title,
         "engine": name,
+        "plugins": list(driver.plugins),
         "position": position_of(driver, saved.points, saved.watches),
         "inputs": encoder.encode(inputs),
         "shared": encoder.shared,
@@ -128,7 +129,7 @@ def open_recipe(given: Path | bytes, where: str, *, unequal: bool = False) -> Sa
     engine = _engine(document, members, where)
     history = History(_budget(document, where))
     history.take(engine, 0)
-    driver = Driver(engine, history)
+    driver = Driver(engine, history, _plugins(document))
     try:
         if not snapshots.enter(data, driver, position):
             go(driver, position)
@@ -154,7 +155,8 @@ def _document(members: dict[str, bytes], where: str) -> dict[str, Any]:
     if document["format"] != _FORMAT:
         what = f"a recipe of another form ({document['format']:.80}), by astranb {_version(document)}"
         raise InputError(what, where=where, hint=f"open it with that version; this is {__version__}")
-    for name, kind in (("engine", str), ("notes", dict), ("parts", dict), ("shared", list)):
+    fields = {"engine": str, "notes": dict, "parts": dict, "plugins": list, "shared": list}
+    for name, kind in fields.items():
         if not isinstance(document.get(name), kind):
             raise InputError(f"{name} is missing or not valid", where=f"{where}, {_DOCUMENT}", hint=_HINT)
     return document
@@ -166,6 +168,17 @@ def _refuse(word: str) -> float:
 
 def _version(document: dict[str, Any]) -> str:
     return f"{document.get('version', '?')!s:.40}"
+
+
+def _plugins(document: dict[str, Any]) -> tuple[str, ...]:
+    """Return the plug-ins that the inputs were made with, each with its distribution and version."""
+    return tuple(f"{one!s:.200}" for one in document["plugins"])
+
+
+def _with_plugins(document: dict[str, Any]) -> str:
+    """Describe what saved a document: the version, and plug-ins."""
+    used = _plugins(document)
+    return f"saved by astranb {_version(document)}" + (f" with {'; '.join(used)}" if used else "")
 
 
 def _position(document: dict[str, Any], where: str) -> Position:
@@ -195,7 +208,7 @@ def _engine(document: dict[str, Any], members: dict[str, bytes], where: str) -> 
     except InputError as error:
         place = error.where if error.where.startswith(where) else f"{where}, {error.where}".rstrip(", ")
         raise InputError(
-            f"{error.what} (saved by astranb {_version(document)})", where=place, hint=error.hint or _HINT
+            f"{error.what} ({_with_plugins(document)})", where=place, hint=error.hint or _HINT
         ) from error
     except MemoryError:
         hint = "open it where there is more, if it is not damaged"
@@ -222,6 +235,6 @@ def _unequal(error: InputError, document: dict[str, Any], engine: Any, where: st
     now, then = _parts_of(engine), document["parts"]
     differs = [name for name, found in now.items() if name in then and then[name] != found]
     why = f"{' and '.join(differs)} differ" if differs else "its inputs are equal, what is simulated differs"
-    what = f"{error.what}: {why} (saved by astranb {_version(document)}, this is {__version__})"
+    what = f"{error.what}: {why} ({_with_plugins(document)}, this is {__version__})"
     hint = "open it as far as it gets with load(path, unequal=True)"
     return InputError(what, where=where, hint=hint)

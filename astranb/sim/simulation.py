@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from astranb.core.display import Displayed
 from astranb.core.errors import Deadlock, InputError, near
+from astranb.core.plugins import recorded
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
 from astranb.engine import breakpoints
@@ -139,12 +140,13 @@ class Simulation(Displayed):
             "gpu": gpu, "network": network, "launch": launch, "start": start, "unchecked": unchecked,
             "memory_bytes": memory_bytes,
         }  # fmt: skip
-        engine = open_engine(infra, what, fidelity, record=record, **options)
+        with recorded() as used:
+            engine = open_engine(infra, what, fidelity, record=record, **options)
 
         def opened_alone(job: str) -> Engine:
             return open_engine(infra, what.only(job), engine.fidelity, record=False, **options)
 
-        driver = Driver(engine, History(checkpoint_bytes))
+        driver = Driver(engine, History(checkpoint_bytes), tuple(map(str, used)))
         self._start(driver, opened_alone if hasattr(what, "only") else None)
 
     @classmethod
@@ -214,6 +216,11 @@ class Simulation(Displayed):
     def title(self) -> str:
         """Title of the run."""
         return self.driver.engine.title
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The plug-ins that the run was made with: distribution, version, kind and name of each."""
+        return self.driver.plugins
 
     @property
     def event_kinds(self) -> Collection[str]:
@@ -476,7 +483,7 @@ class Simulation(Displayed):
 
     def replica(self) -> Simulation:
         """A copy to look at the past in: it records nothing, and shows what this one has recorded."""
-        driver = Driver(self.driver.engine.replica(), self.driver.history.copy())
+        driver = Driver(self.driver.engine.replica(), self.driver.history.copy(), self.plugins)
         return self._of(driver, self._opened_alone)
 
     def fork_with(self, changes: Mapping[str, Any]) -> Simulation:
@@ -527,8 +534,9 @@ class Simulation(Displayed):
         >>> other.engine.work.title, other.engine.presets[0].unroll, other.events
         ('all_reduce/allpairs', 8, 0)
         """
-        engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
-        other = self._of(Driver(engine, History(self.driver.history.budget_bytes)))
+        with recorded() as used:
+            engine = variants.rebuilt(self._by_cache_lines("rebuilt"), **changes)
+        other = self._of(Driver(engine, History(self.driver.history.budget_bytes), tuple(map(str, used))))
         if keep:
             for edit in last_of_each(self.driver.edits):
                 if edit.path != RECORD:

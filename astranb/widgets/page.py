@@ -21,9 +21,10 @@ from astranb.core.errors import AstranbError
 from astranb.core.svg import to_svg
 from astranb.core.units import format_time
 
-from .assets import ENTRY, MODULES, PLAYER, STYLES
+from .assets import ENTRY, PLAYER, STYLES
 from .feed import QUICK_EVENTS, AnyFeed, Columns, answers
 from .pictures import picture_of
+from .plugged import module_texts
 from .recording import FREE, record
 from .views import always, answers_of, offline_questions
 
@@ -85,7 +86,7 @@ def page(feed: AnyFeed, *, most: int, panels: dict[str, Any], selection: str) ->
         "panels": panels,
         "selection": selection,
         "buffers": columns.buffers,
-        "modules": MODULES,
+        "modules": module_texts(),
         "entry": ENTRY,
         "status": _STATUS,
     }

@@ -12,3 +12,6 @@ from . import pull as pull
 from . import send_receive as send_receive
 from . import switch as switch
 from . import trees as trees
+from .registry import ALGORITHMS
+
+ALGORITHMS.seal()

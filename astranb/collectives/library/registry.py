@@ -21,6 +21,7 @@ from astranb.collectives.language.parameters import (
 from astranb.collectives.language.program import BYTES_PER_OPERATION, Program, check_protocol
 from astranb.collectives.lowering.packets import to_packets
 from astranb.core.errors import AstranbError, InputError, near
+from astranb.core.plugins import Registry
 from astranb.core.state import require_bytes
 from astranb.core.units import size_bytes
 from astranb.net.shape import Shape
@@ -51,8 +52,13 @@ class Algorithm:
     any_chunks: bool = False
 
 
-ALGORITHMS: dict[tuple[str, str], Algorithm] = {}
-"""Every algorithm by (collective, name)."""
+ALGORITHMS: Registry[tuple[str, str], Algorithm] = Registry(
+    "algorithms",
+    Algorithm,
+    lambda one: (one.collective, one.name),
+    key_of=lambda name: tuple(name.partition(".")[::2]),
+)
+"""Every algorithm by (collective, name); the entry point of a plug-in is called ``collective.name``."""
 
 
 def algorithm(
@@ -112,12 +118,12 @@ def algorithm(
 
 
 def algorithms(collective: str | None = None) -> list[Algorithm]:
-    """List the algorithms of one collective or of all, ordered by collective."""
+    """List the algorithms of one collective or of all, ordered by collective; plug-ins are loaded."""
     return [
-        found
+        ALGORITHMS[key]
         for kind in COLLECTIVES
-        for found in ALGORITHMS.values()
-        if found.collective == kind and collective in (None, kind)
+        for key in ALGORITHMS
+        if key[0] == kind and collective in (None, kind)
     ]
 
 
@@ -127,7 +133,7 @@ def find(collective: str, name: str) -> Algorithm:
     try:
         return ALGORITHMS[collective, name]
     except KeyError:
-        names = [a.name for a in algorithms(collective)]
+        names = [known for kind, known in ALGORITHMS if kind == collective]
         raise InputError(f"{collective} has no algorithm {name!r}", hint=near(name, names)) from None
 
 
@@ -459,7 +465,8 @@ class Collective:
         for channel in range(channels):
             program.channel = channel
             try:
-                write(program)
+                with ALGORITHMS.running((name, str(self.algorithm))):
+                    write(program)
             except AstranbError:
                 raise
             except Exception as error:  # whatever a user's algorithm raises

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from astranb.core.errors import InputError, near
+from astranb.core.file_formats import has_plugin
 
 __all__ = [
     "Parser",
@@ -132,7 +133,7 @@ def algorithm_of(text: Any) -> Any:
     """
     if callable(text):
         return text
-    if text is not None and text.lower().endswith((".json", ".xml", ".csv")):
+    if text is not None and (text.lower().endswith((".json", ".xml", ".csv")) or has_plugin(text)):
         from astranb.collectives import read_algorithm
 
         return read_algorithm(text)

@@ -87,6 +87,7 @@ def _times_document(times: KernelTimes) -> dict[str, Any]:
         "precision": times.precision,
         "efficiency": times.efficiency,
         "launch": times.launch,
+        **({} if times.costs == "kernels" else {"costs": times.costs}),
         "sustained": times.sustained,
         "stream_k": times.stream_k,
     }
@@ -205,7 +206,7 @@ def _times(given: DocumentNode) -> KernelTimes:
         return tuple(tuple(one) for one in listed)
 
     gpu = _made(Gpu, given.get("gpu"), fp8_tiles=tiles)
-    efficiency = given.get("efficiency")
+    efficiency, costs = given.get("efficiency"), given.get("costs", None)
     return KernelTimes(
         gpu,
         given.get("precision").text(),
@@ -213,6 +214,7 @@ def _times(given: DocumentNode) -> KernelTimes:
         launch=given.get("launch").text(),
         sustained=given.get("sustained").real(0, 10),
         stream_k=given.get("stream_k").truth(),
+        costs="kernels" if costs.value is None else costs.text(),
     )
 
 

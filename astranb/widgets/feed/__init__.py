@@ -9,7 +9,7 @@ from .lines import LineFeed
 from .messages import COLUMNS, Message, pack, unpack
 from .operations import OperationFeed
 from .recorded import TraceFeed
-from .view import NOW, Answer, Options, View
+from .view import NOW, Answer, Options, Panel, View
 
 __all__ = [
     "COLUMNS",
@@ -24,6 +24,7 @@ __all__ = [
     "Message",
     "OperationFeed",
     "Options",
+    "Panel",
     "TraceFeed",
     "View",
     "answers",

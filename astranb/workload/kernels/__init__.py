@@ -13,7 +13,7 @@ from .fit import Fit, fit_gpu, fitted_document, gpu_of_file
 from .grids import Grid, grids, kernel_of, tile_of
 from .hybrid import PLACEMENTS, STREAMINGS, HybridMemory, MemorySplit, MemoryTier
 from .recorded import Launch, ShapedKernel, shaped_kernel
-from .times import EFFICIENCIES, LAUNCHES, KernelTimes, read_efficiency
+from .times import COSTS, EFFICIENCIES, LAUNCHES, CostModel, KernelTimes, read_efficiency
 from .timings import KernelTiming, read_timings
 from .work import (
     SORTS,
@@ -28,6 +28,7 @@ from .work import (
 )
 
 __all__ = [
+    "COSTS",
     "DEFAULT_GPU",
     "EFFICIENCIES",
     "GPUS",
@@ -37,6 +38,7 @@ __all__ = [
     "SORTS",
     "STREAMINGS",
     "Attention",
+    "CostModel",
     "Fit",
     "Gpu",
     "Grid",

@@ -406,6 +406,8 @@ class ModelStep:
             The network has another number of NPUs.
         """
         step = self.timed(gpu)
+        if step.times is not None:
+            _ = step.times.model  # a run records the plug-in, even if this step's times are known already
         cluster = machine(
             step, network=network, all_reduce=step.all_reduce, message_bytes=step.message_bytes, memory=memory
         )
@@ -521,7 +523,7 @@ class ModelStep:
 
     def _grids(self, program: StageProgram) -> tuple[tuple[Grid, ...], ...]:
         """Return the thread blocks of each computation; none where its time is a part of the roofline."""
-        if self.times is None or self.times.efficiency is not None:
+        if self.times is None or not self.times.modelled:
             return ()
         gpu = self.times.gpu.own_machine or preset(self.times.gpu.name)
         known: dict[tuple[Kernel, ...], tuple[Grid, ...]] = {}
