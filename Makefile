@@ -72,10 +72,11 @@ SPHINX := $(PY) -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees .
 # Node comes with the group `check`; TypeScript and ESLint only check: nothing of the widgets is built.
 WITH_NODE := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, types (Python and JavaScript), documentation
+check: $(CHECK) $(DOCS) $(NODE)  ## lint, format, imports, types (Python and JavaScript), documentation
 	@failed=; \
 	$(PY) -m ruff check . || failed="$$failed lint"; \
 	$(PY) -m ruff format --check . || failed="$$failed format"; \
+	$(VENV)/bin/lint-imports --no-logo --no-cache >/dev/null || { $(VENV)/bin/lint-imports --no-logo --no-cache; failed="$$failed imports"; }; \
 	$(PY) -m mypy -n 2 || failed="$$failed types"; \
 	$(WITH_NODE) npm run --silent check || failed="$$failed javascript"; \
 	$(SPHINX) || failed="$$failed docs"; \

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -645,41 +644,6 @@ class Simulation(Displayed):
         from .position import start_hash
 
         return start_hash(self.driver)
-
-    def to_html(self, path: str | Path, *, live: bool | str = False) -> Path:
-        """Write one file that shows this run in any browser, without Python and without a network.
-
-        Parameters
-        ----------
-        path : str or Path
-            Written whole or not at all.
-        live : bool or str
-            Whether the page simulates, with our own Python in it: it opens at the present moment and does
-            what JupyterLab does, with the same results. Otherwise it plays what was recorded. ``"shared"``:
-            its Python is in a folder ``astranb-runtime`` beside it; another text: where it is.
-
-        Returns
-        -------
-        Path
-            The file.
-
-        Raises
-        ------
-        InputError
-            Nothing was recorded to play, the machine takes more memory than a page has, or the file
-            cannot be written.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> import astranb as anb
-        >>> sim = anb.Simulation("dgx-h100", anb.collectives.all_reduce("8 KiB", "ring"))
-        >>> sim.to_html(tempfile.mkdtemp() + "/ring.html", live="shared").name
-        'ring.html'
-        """
-        # Views are above: who wants a page loads them, and a simulation alone does not.
-        written: Path = import_module("astranb.widgets.files").files_of(self).to_html(path, live=live)
-        return written
 
     # Changing ----------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from astranb.core.colours import OKABE_ITO, Colours
 from astranb.core.errors import InputError, near
 from astranb.core.svg import Picture, Shape, SvgBox, SvgLine, Text
 from astranb.core.units import format_time, time_ps
+from astranb.drawing.layout import Layout, bundle_name, describe
+from astranb.drawing.memory_chart import memory_picture
+from astranb.drawing.topology import Dot, Edge, boxes_of, frames_of
 from astranb.engine.cacheline import FLIGHT_KINDS
-from astranb.export.layout import Layout, bundle_name, describe
-from astranb.export.memory_chart import memory_picture
-from astranb.export.topology import Dot, Edge, boxes_of, frames_of
 from astranb.sim import Simulation
 
 from .feed import AnyFeed, OperationFeed
