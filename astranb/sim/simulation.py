@@ -14,8 +14,7 @@ from astranb.core.display import Displayed
 from astranb.core.errors import Deadlock, InputError, near
 from astranb.core.progress import bar
 from astranb.core.units import format_time, time_ps
-from astranb.engine import breakpoints
-from astranb.engine.breakpoints import Breakpoint
+from astranb.engine.breakpoints import Breakpoint, at_time, called
 from astranb.engine.completion import complete
 from astranb.engine.edits import RECORD, REROUTE, Parameter, last_of_each, left_of
 from astranb.engine.stops import BREAK, ENDED, REACHED, TIME
@@ -878,12 +877,12 @@ class Simulation(Displayed):
         second), a text is compiled.
         """
         if callable(condition):
-            return self._add(breakpoints.called(condition))
+            return self._add(called(condition))
         return self._add(self.driver.engine.condition(condition))
 
     def break_at(self, time: int | str) -> Breakpoint:
         """Stop when everything up to a time has happened."""
-        return self._add(breakpoints.at_time(time))
+        return self._add(at_time(time))
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
