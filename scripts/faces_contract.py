@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from grimp import ImportGraph  # noqa: TC002 - import-linter is there wherever this is
 from importlinter import Contract, ContractCheck, fields, output
@@ -23,8 +24,8 @@ class FacesContract(Contract):
 
     type_name = "faces"
 
-    toolboxes = fields.SetField(subfield=fields.StringField(), required=False, default=frozenset())
-    open_modules = fields.SetField(subfield=fields.StringField(), required=False, default=frozenset())
+    toolboxes: Any = fields.SetField(subfield=fields.StringField(), required=False, default=frozenset())
+    open_modules: Any = fields.SetField(subfield=fields.StringField(), required=False, default=frozenset())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002 - import-linter's own signature
         """Return the imports past a face."""

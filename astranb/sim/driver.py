@@ -36,7 +36,7 @@ class Driver:
 
     def __init__(self, engine: Engine, history: History) -> None:
         self.engine, self.history = engine, history
-        self._interval = max(4 * engine.slice_events, engine.state_bytes // engine.replay_bytes)
+        self._interval = max(4 * engine.traits.slice_events, engine.state_bytes // engine.traits.replay_bytes)
         self._soon = FOREVER  # events at which a replay takes a checkpoint, too
         # Counts of which many events share a value: the first of them is meant.
         self._shared = set(engine.units.values()) - {engine.units["event"], engine.units["cycle"]}
@@ -108,7 +108,9 @@ class Driver:
         """
         self.keep()
         owners = self.engine.install(points)
-        if not points and until_ps == FOREVER and not limits and self.engine.finish():
+        shortcut = self.engine.shortcut
+        unlimited = not points and until_ps == FOREVER and not limits
+        if unlimited and shortcut is not None and shortcut.finish():
             return ENDED, None
         callables = [p for p in points if p.call]
         following = self.next_ps
@@ -116,7 +118,7 @@ class Driver:
         first = min(times, key=lambda p: p.at_ps or 0, default=None)
         last_ps = until_ps if first is None or first.at_ps is None else first.at_ps
         last = limits.pop("events", FOREVER)
-        slice_events = 1 if callables else self.engine.slice_events
+        slice_events = 1 if callables else self.engine.traits.slice_events
         while True:
             why = self._slice(last, slice_events, closely=bool(owners), until_ps=last_ps, **limits)
             if why == BREAK:
@@ -173,7 +175,7 @@ class Driver:
 
     def work_back_to(self, field: str, target: int) -> int:
         """How much work going back is, at most, in events handled: restoring the state, and the replay."""
-        restoring = self.engine.state_bytes // self.engine.replay_bytes
+        restoring = self.engine.state_bytes // self.engine.traits.replay_bytes
         return restoring + self.events - self.history.before(field, target).events
 
     def replay(self, field: str, target: int, edits: Sequence[Edit]) -> None:
@@ -234,6 +236,6 @@ class Driver:
         last = min(target if field == "events" else FOREVER, edit_at)
         limits = {} if field == "events" else {"until_ps" if field == "now_ps" else field: target}
         while self.events < last:
-            if self._slice(last, self.engine.slice_events, closely=False, **limits) != STEPS:
+            if self._slice(last, self.engine.traits.slice_events, closely=False, **limits) != STEPS:
                 break
         return self.events >= edit_at

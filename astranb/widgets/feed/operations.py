@@ -204,7 +204,7 @@ class OperationFeed(Feed):
         engine = self.sim.engine
         news, buffers = super()._news(fine=fine, most=most)
         return {
-            "changed": engine.concerned(),
+            "changed": engine.last_event().path,
             "recording": engine.recording,
             "gaps": [],
             "oldest_ps": 0,
